@@ -1,0 +1,1 @@
+"""How each operation is done: `protocol` says what, `reference`, `cpu` and `cuda` do it with equal bits."""

@@ -1,0 +1,132 @@
+"""The operations every backend implements. Their docstrings, and the definitions here, are the specification.
+
+All arithmetic on hashes is modulo 2^64. `mix64` is the avalanche finalizer with the constants of Pelle Evensen's *moremur*::
+
+    mix64(x):  x ^= x >> 27;  x *= MIX_1;  x ^= x >> 33;  x *= MIX_2;  x ^= x >> 27
+
+`key(stream, place)` is an odd number that stands for one place of a sum::
+
+    key(stream, place) = mix64(stream + (place + 1) * GOLDEN) | 1
+
+Every hash is a sum of (place, value) terms, mixed with the number of terms, so that it can be put together from any split
+and in any order; multiplying by an independent key a place has none of the structure of a polynomial in one base.
+
+==============  ====================================================================================================
+token           mix64(sum over p of key(STREAM_TOKEN, p) * code_point_p + length * LENGTH), code points folded
+shingle         mix64(sum over j of key(STREAM_SHINGLE, j) * token_j + count * LENGTH), its fingerprint
+exact hash      (mix64(sum over i of m_i + count * LENGTH), mix64(sum over i of mix64(m_i ^ EXACT_2) + count * LENGTH))
+                with m_i = mix64(token_i + (i + 1) * GOLDEN), over all tokens of a document; (0, 0) without a token
+band digest     mix64(sum over r of key(STREAM_BAND, r) * value_r + (band + 1) * GOLDEN)
+==============  ====================================================================================================
+
+A code point is the text's well-formed UTF-8 sequence at a byte, within its document; a byte in no such sequence is a
+separator (it would decode to U+FFFD). Classes and folding come from `unicode_table`.
+
+- `unit="word"`: a token is a maximal run of code points of class *word*, or one code point of class *single*.
+- `unit="char"`: a token is one folded code point of either class, or U+0020 for a run of separators that has such code
+  points of the same document on both sides.
+- Shingles are `size` consecutive tokens; a document with fewer has one of all its tokens; with none, none.
+
+Test vectors (`tests/test_bits.py` holds more)::
+
+    mix64(1)                                  0x3c02aa47758292bd
+    token "a"                                 0x2ea5afa350576653
+    fingerprint of "a b c d e", word:5        0x58c61048ebdaa80c
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch
+from gpulsh.params import BandShape, Shingling
+from gpulsh.permutations import Coefficients
+
+MIX_1 = 0x3C79AC492BA7B653
+MIX_2 = 0x1C69B3F74AC4AE35
+GOLDEN = 0x9E3779B97F4A7C15
+LENGTH = 0xD1B54A32D192ED03
+EXACT_2 = 0x8CB92BA72F3D8DD7
+STREAM_TOKEN = 0x243F6A8885A308D3  # the streams are words of the fraction of pi, nothing up the sleeve
+STREAM_SHINGLE = 0x13198A2E03707344
+STREAM_BAND = 0xA4093822299F31D0
+
+NO_VALUE = 0xFFFFFFFF  # a signature value of an empty document
+NO_DIGEST = 0xFFFFFFFFFFFFFFFF
+INSTEAD_OF_NO_DIGEST = 0xFFFFFFFFFFFFFFFE
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """Pure functions on arrays of one array module (NumPy, or CuPy for `cuda`), equal bit for bit in all backends."""
+
+    name: str
+
+    def asarray(self, array: Array) -> Array:
+        """`array`, of any array module, as an array of this backend's; no copy where it is one."""
+        ...
+
+    def asnumpy(self, array: Array) -> Array:
+        """An array of this backend as a NumPy array; no copy where it is one."""
+        ...
+
+    def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
+        """Fingerprints of every document's shingles, in text order, repeats kept; `offset` begins at 0."""
+        ...
+
+    def exact_hashes(self, text: TextBatch, shingling: Shingling) -> Array:
+        """uint64 [n, 2]: the 128-bit hash of each document's token sequence; (0, 0) where it has no token."""
+        ...
+
+    def unique(self, fingerprints: Fingerprints) -> Fingerprints:
+        """Each row ascending and without repeats; `offset` begins at 0."""
+        ...
+
+    def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
+        """uint32 [n, num_perm]: the minimum of multiplier * (x >> 32) + addend mod 2^32 over the row; all ones if empty.
+
+        Repeats change nothing, so rows need not be unique (Broder 1997).
+        """
+        ...
+
+    def band_digests(self, signatures: Array, shape: BandShape) -> Array:
+        """uint64 [n, bands] from uint32 [n, num_perm], band j of columns j * rows to (j + 1) * rows - 1.
+
+        A row of all ones (over all its columns) has NO_DIGEST in every band; a digest that comes out as NO_DIGEST is
+        INSTEAD_OF_NO_DIGEST.
+        """
+        ...
+
+    def collisions(self, digests: Array, ids: Array) -> Buckets:
+        """Documents that share a digest of one band: uint64 [n] and their int64 ids [n] -> Buckets of two or more.
+
+        Buckets ascend by digest, ids ascend within; NO_DIGEST is left out.
+        """
+        ...
+
+    def candidates(self, buckets: Buckets) -> Array:
+        """int64 [m, 2]: every pair i < j within a bucket, each once, lexicographic."""
+        ...
+
+    def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
+        """int64 [m], int64 [m]: the sizes of intersection and union of rows `pairs` [m, 2] of unique fingerprints."""
+        ...
+
+    def components(self, count: int, pairs: Array) -> Array:
+        """int64 [count]: the smallest id of each id's connected component; `pairs` int64 [m, 2] are the edges."""
+        ...
+
+    def frequencies(self, fingerprints: Fingerprints, counts: Array) -> Array:
+        """uint8 [2^b]: `counts` plus how often each slot x >> (64 - b) occurs, stopping at 255; may reuse `counts`."""
+        ...
+
+    def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
+        """Of each unique row the `lengths` [n] first in order of (counts[x >> (64 - b)], x), less those counted once.
+
+        Rows come out ascending by x. A slot counted once belongs to one shingle of one document, which meets nobody.
+        """
+        ...
+
+    def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
+        """`shingle`, `minhash`, `band_digests` and `exact_hashes` in one pass; fingerprints are never held as a whole."""
+        ...

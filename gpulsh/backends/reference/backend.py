@@ -1,0 +1,47 @@
+"""The reference operations as one `Backend`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpulsh.arrays import Array, Signed, TextBatch
+from gpulsh.backends.reference.band_digests import band_digests
+from gpulsh.backends.reference.candidates import candidates
+from gpulsh.backends.reference.collisions import collisions
+from gpulsh.backends.reference.components import components
+from gpulsh.backends.reference.intersect import intersect
+from gpulsh.backends.reference.minhash import minhash
+from gpulsh.backends.reference.prefixes import frequencies, prefixes
+from gpulsh.backends.reference.shingle import exact_hashes, shingle
+from gpulsh.backends.reference.unique import unique
+from gpulsh.params import BandShape, Shingling
+from gpulsh.permutations import Coefficients
+
+
+class ReferenceBackend:
+    """Plain Python and NumPy, one thread."""
+
+    name = "reference"
+
+    shingle = staticmethod(shingle)
+    exact_hashes = staticmethod(exact_hashes)
+    unique = staticmethod(unique)
+    minhash = staticmethod(minhash)
+    band_digests = staticmethod(band_digests)
+    collisions = staticmethod(collisions)
+    candidates = staticmethod(candidates)
+    intersect = staticmethod(intersect)
+    components = staticmethod(components)
+    frequencies = staticmethod(frequencies)
+    prefixes = staticmethod(prefixes)
+
+    def asarray(self, array: Array) -> Array:
+        return np.asarray(array.get() if hasattr(array, "get") else array)
+
+    def asnumpy(self, array: Array) -> Array:
+        return np.asarray(array)
+
+    def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
+        fingerprints = shingle(text, shingling)
+        digests = band_digests(minhash(fingerprints, coefficients), shape)
+        return Signed(digests, exact_hashes(text, shingling), np.diff(fingerprints.offset))

@@ -1,0 +1,31 @@
+"""frequencies and prefixes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints
+from gpulsh.backends.reference.unique import from_rows, rows_of
+
+
+def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    totals = counts.tolist()
+    for row in rows_of(fingerprints):
+        for value in row.tolist():
+            totals[_slot(value, len(counts))] += 1
+    return np.minimum(totals, 255).astype(np.uint8)
+
+
+def prefixes(
+    fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64]
+) -> Fingerprints:
+    chosen = []
+    for row, length in zip(rows_of(fingerprints), lengths.tolist(), strict=True):
+        ordered = sorted((int(counts[_slot(value, len(counts))]), value) for value in row.tolist())
+        chosen.append(np.array(sorted(value for count, value in ordered[:length] if count > 1), np.uint64))
+    return from_rows(chosen)
+
+
+def _slot(value: int, slots: int) -> int:
+    return value >> (64 - (slots.bit_length() - 1))

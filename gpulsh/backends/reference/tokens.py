@@ -1,0 +1,53 @@
+"""Tokens of one document by the definition in `protocol`, a code point at a time."""
+
+from __future__ import annotations
+
+from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
+from gpulsh.params import Unit
+
+SPACE = 0x20
+
+
+def classify(code_point: int) -> tuple[int, int]:
+    """(class, folded code point)."""
+    table = unicode_table()
+    block = int(table.stage1[code_point >> BLOCK_BITS])
+    entry = int(table.stage2[(block << BLOCK_BITS) + (code_point & (1 << BLOCK_BITS) - 1)])
+    return entry & 3, code_point + (entry >> 2)
+
+
+def tokens(document: bytes, unit: Unit) -> list[list[int]]:
+    """Each token as its folded code points."""
+    classified = [classify(ord(character)) for character in document.decode("utf-8", "replace")]
+    return _words(classified) if unit == "word" else _characters(classified)
+
+
+def _words(classified: list[tuple[int, int]]) -> list[list[int]]:
+    found: list[list[int]] = []
+    inside = False  # a word is open at the end of `found`
+    for klass, folded in classified:
+        if klass == SEPARATOR:
+            inside = False
+        elif klass == SINGLE:
+            found.append([folded])
+            inside = False
+        elif inside:
+            found[-1].append(folded)
+        else:
+            found.append([folded])
+            inside = True
+    return found
+
+
+def _characters(classified: list[tuple[int, int]]) -> list[list[int]]:
+    found: list[list[int]] = []
+    gap = False  # separators since the last token
+    for klass, folded in classified:
+        if klass == SEPARATOR:
+            gap = True
+            continue
+        if gap and found:
+            found.append([SPACE])
+        found.append([folded])
+        gap = False
+    return found

@@ -1,0 +1,1 @@
+"""The main job as pure functions: a plan, its stages, and the decision they lead to."""

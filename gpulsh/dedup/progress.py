@@ -1,0 +1,28 @@
+"""What the stages tell of their progress; `engine.progress` shows it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """A listener. Stages follow one another and are never nested."""
+
+    def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
+        """A stage begins (and ends with the context); `total` in `unit` ("B", "documents", "pairs") where known."""
+        ...
+
+    def advance(self, amount: int) -> None:
+        """`amount` more units of the current stage are done."""
+        ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def advance(self, amount: int) -> None:
+        return None

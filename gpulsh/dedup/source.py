@@ -1,0 +1,39 @@
+"""What the stages ask of documents, wherever they lie: one pass in order, then a chosen few again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import TextBatch
+
+
+class ChosenTexts(Protocol):
+    """Documents that can be read in any order, any number of times."""
+
+    def take(self, places: NDArray[np.int64]) -> TextBatch:
+        """The documents at `places` [m] of the choice, in that order, as a batch of their own."""
+        ...
+
+    def sizes(self) -> NDArray[np.int64]:
+        """int64 [chosen]: UTF-8 bytes of each document of the choice."""
+        ...
+
+
+class TextSource(Protocol):
+    """Documents in input order."""
+
+    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
+        """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
+        ...
+
+    def nulls(self) -> int:
+        """How many documents were null; complete after `batches` is exhausted."""
+        ...
+
+    def choose(self, ids: NDArray[np.int64]) -> ChosenTexts:
+        """The documents `ids` [chosen], ascending positions, for reading again. Called after `batches`."""
+        ...

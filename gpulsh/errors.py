@@ -1,0 +1,39 @@
+"""The exceptions of gpulsh, one small tree.
+
+::
+
+    GpulshError
+    ├── ParameterError        (ValueError)    a parameter outside what is allowed
+    ├── InputError            (ValueError)    a text, file, record or column that cannot be used
+    │   └── InputTypeError    (TypeError)     a value of a type that is no text
+    ├── OutputError           (OSError)       an output folder that cannot or must not be written
+    └── BackendError          (RuntimeError)  a backend that was asked for and does not work
+
+Each message says what was given, what is allowed and what to do.
+"""
+
+from __future__ import annotations
+
+
+class GpulshError(Exception):
+    """Base of every exception that gpulsh raises on purpose."""
+
+
+class ParameterError(GpulshError, ValueError):
+    """A parameter outside what is allowed."""
+
+
+class InputError(GpulshError, ValueError):
+    """A text, file, record or column that cannot be used."""
+
+
+class InputTypeError(InputError, TypeError):
+    """A value of a type that is no text."""
+
+
+class OutputError(GpulshError, OSError):
+    """An output folder that cannot, or must not, be written."""
+
+
+class BackendError(GpulshError, RuntimeError):
+    """A backend that was asked for and does not work here."""

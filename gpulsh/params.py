@@ -1,0 +1,121 @@
+"""The parameters that decide the bits: frozen, keyword-only, written into every file by `to_json()` and `digest()`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, get_args
+
+from gpulsh.errors import ParameterError
+
+SCHEME = 1  # version of the definition of all bits; CHANGELOG.md tells what each changed
+
+Unit = Literal["word", "char"]
+NormalForm = Literal["NFC", "NFKC"]
+FamilyName = Literal["affine32"]
+
+
+def check_integer(name: str, value: object, low: int, high: int) -> int:
+    """`value` as an int within [low, high], or a ParameterError that names the parameter."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ParameterError(f"{name} is {value!r}; give an integer from {low} to {high}")
+    number = int(value.__index__())
+    if not low <= number <= high:
+        raise ParameterError(f"{name} is {number}; give an integer from {low} to {high}")
+    return number
+
+
+def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    """A ParameterError unless `value` is one of `allowed`."""
+    if value not in allowed:
+        raise ParameterError(f"{name} is {value!r}; give one of {', '.join(map(repr, allowed))}")
+
+
+class Parameters:
+    """What all parameter objects share: one canonical JSON form and its digest."""
+
+    def to_json(self) -> str:
+        """Canonical JSON of the fields: sorted names, no spaces."""
+        return json.dumps(self._fields(), sort_keys=True, separators=(",", ":"))
+
+    def digest(self) -> str:
+        """SHA-256 of the kind, the scheme and `to_json()`, in hexadecimal."""
+        text = f"{type(self).__name__}:{SCHEME}:{self.to_json()}"
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _fields(self) -> dict[str, Any]:
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folding(Parameters):
+    """What is done to code points before tokens are cut.
+
+    Simple case folding by the shipped Unicode table always; before it, when `form` says so, Unicode normalization.
+
+    >>> Folding(form="NFKC").to_json()
+    '{"form":"NFKC"}'
+    """
+
+    form: NormalForm | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("form", self.form, (None, *get_args(NormalForm)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shingling(Parameters):
+    """`size` consecutive tokens make a shingle; a token is a word or a folded code point.
+
+    >>> Shingling(unit="char", size=9)
+    Shingling(unit='char', size=9)
+    """
+
+    unit: Unit = "word"
+    size: int = 5
+
+    def __post_init__(self) -> None:
+        check_choice("unit", self.unit, get_args(Unit))
+        object.__setattr__(self, "size", check_integer("size", self.size, 1, 64))
+
+    @classmethod
+    def parse(cls, text: str) -> Shingling:
+        """The command line's form.
+
+        >>> Shingling.parse("word:5")
+        Shingling(unit='word', size=5)
+        """
+        unit, _, size = text.partition(":")
+        if unit not in get_args(Unit) or not (size.isascii() and size.isdigit()) or not 1 <= int(size) <= 64:
+            raise ParameterError(f"shingle is {text!r}; give word:SIZE or char:SIZE with SIZE from 1 to 64, as word:5")
+        return cls(unit=unit, size=int(size))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family(Parameters):
+    """A family of `num_perm` hash functions, drawn from `seed` by `permutations.coefficients`.
+
+    `affine32`: h_i(x) = a_i * x + b_i mod 2^32, a_i odd, x the upper 32 bits of a fingerprint.
+    """
+
+    name: FamilyName = "affine32"
+    num_perm: int = 128
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        check_choice("family", self.name, get_args(FamilyName))
+        object.__setattr__(self, "num_perm", check_integer("num_perm", self.num_perm, 1, 65536))
+        object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**64 - 1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BandShape(Parameters):
+    """`bands` bands of `rows` signature values each; two documents meet where one band agrees in all its rows."""
+
+    bands: int = field(default=18)
+    rows: int = field(default=7)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bands", check_integer("bands", self.bands, 1, 65536))
+        object.__setattr__(self, "rows", check_integer("rows", self.rows, 1, 65536))

@@ -1,0 +1,50 @@
+"""Coefficients of the hash families, drawn from (family, seed, num_perm): the only random numbers in the library.
+
+The generator is SplitMix64 (Steele, Lea, Flood 2014) read at counter positions, so that a draw depends on neither NumPy's
+version nor `num_perm`: the first 64 functions of a family of 128 are the family of 64.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.params import Family
+
+_GAMMA = 0x9E3779B97F4A7C15
+_MASK = (1 << 64) - 1
+
+
+class Coefficients(NamedTuple):
+    """h_i(x) = multiplier[i] * x + addend[i] mod 2^32."""
+
+    multiplier: NDArray[np.uint32]  # [num_perm], odd
+    addend: NDArray[np.uint32]  # [num_perm]
+
+
+def splitmix64(state: int) -> int:
+    """The output of SplitMix64 at `state`, an integer below 2^64.
+
+    >>> hex(splitmix64(0x9E3779B97F4A7C15))  # the first output for seed 0
+    '0xe220a8397b1dcdaf'
+    """
+    z = state & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+def coefficients(family: Family) -> Coefficients:
+    """Draw the functions of `family`.
+
+    >>> coefficients(Family(num_perm=2, seed=1)).multiplier % 2
+    array([1, 1], dtype=uint32)
+    """
+    start = splitmix64(family.seed + _GAMMA)
+    draws = [splitmix64(start + (i + 1) * _GAMMA) for i in range(family.num_perm)]
+    return Coefficients(
+        np.array([(draw >> 32) | 1 for draw in draws], np.uint32),
+        np.array([draw & 0xFFFFFFFF for draw in draws], np.uint32),
+    )
