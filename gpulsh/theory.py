@@ -1,0 +1,312 @@
+"""What a banding finds: the S-curve, the choice of bands and rows, and the error of an estimate.
+
+A signature value agrees between two documents with probability s, their Jaccard similarity (Broder 1997). With `bands`
+bands of `rows` values each, the documents meet in at least one band with probability 1 - (1 - s^rows)^bands, an S-shaped
+curve (Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, section 3.4).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpulsh.errors import ParameterError
+from gpulsh.params import check_integer
+
+MAX_NUM_PERM = 65536  # the longest signature that params.Family allows
+
+
+@dataclass(frozen=True, kw_only=True)
+class SCurve:
+    """The probability that two documents become a candidate pair, as a function of their Jaccard similarity.
+
+    Parameters: `bands` and `rows`, integers from 1 to 65536. Raises `ParameterError` for any other.
+
+    Source: Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, section 3.4.2.
+
+    >>> curve = SCurve(bands=42, rows=3)
+    >>> print(f"{curve.probability(0.5):.3f} {curve.probability(0.05):.3f}")
+    0.996 0.005
+    >>> print(
+    ...     f"{curve.threshold:.3f} {curve.approximate_threshold:.3f} {curve.slope:.2f} {curve.width:.3f}"
+    ... )
+    0.252 0.288 4.13 0.303
+    >>> print(f"{curve.similarity_at(0.5):.3f}")
+    0.254
+    """
+
+    bands: int
+    rows: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bands", check_integer("bands", self.bands, 1, MAX_NUM_PERM))
+        object.__setattr__(self, "rows", check_integer("rows", self.rows, 1, MAX_NUM_PERM))
+
+    @overload
+    def probability(self, similarity: float) -> np.float64: ...
+    @overload
+    def probability(self, similarity: ArrayLike) -> np.float64 | NDArray[np.float64]: ...
+    def probability(self, similarity: ArrayLike) -> np.float64 | NDArray[np.float64]:
+        """Probability that documents of Jaccard `similarity` meet in at least one band: 1 - (1 - s^rows)^bands.
+
+        Takes a number or an array of any shape, values in [0, 1]; gives float64 of the same shape.
+        Raises `ParameterError` for a value that is NaN, outside [0, 1] or no number.
+
+        >>> SCurve(bands=2, rows=2).probability([0.0, 0.5, 1.0])
+        array([0.    , 0.4375, 1.    ])
+        """
+        s = _fractions("similarity", similarity)
+        return _as_given(-np.expm1(_log_miss(s, self.bands, self.rows)))
+
+    @overload
+    def similarity_at(self, probability: float) -> np.float64: ...
+    @overload
+    def similarity_at(self, probability: ArrayLike) -> np.float64 | NDArray[np.float64]: ...
+    def similarity_at(self, probability: ArrayLike) -> np.float64 | NDArray[np.float64]:
+        """Jaccard similarity at which documents meet with the given `probability`: the inverse of `probability()`.
+
+        Takes a number or an array of any shape, values in [0, 1]; gives float64 of the same shape.
+        Raises `ParameterError` for a value that is NaN, outside [0, 1] or no number.
+
+        >>> print(f"{SCurve(bands=20, rows=5).similarity_at(0.99):.4f}")
+        0.7288
+        """
+        p = _fractions("probability", probability)
+        with np.errstate(divide="ignore"):
+            wanted = np.log1p(-p)
+        # Bisection over the bit patterns of [0, 1], which have the order of the numbers: 62 halvings reach neighbouring
+        # floats from any scale. Logarithms of the miss probability keep apart what rounds to P = 1.
+        low = np.full(p.shape, -1, np.int64)  # here the curve still lies below p
+        high = np.full(p.shape, np.float64(1.0).view(np.int64), np.int64)  # here it has reached p
+        while np.any(high - low > 1):
+            # Where the two are neighbours, middle is low: low may be tested again, but stays, and -1 is no pattern.
+            middle = np.maximum(low + (high - low) // 2, 0)
+            reached = _log_miss(middle.view(np.float64), self.bands, self.rows) <= wanted
+            high = np.where(reached, middle, high)
+            low = np.where(reached, low, middle)
+        return _as_given(high.view(np.float64))
+
+    @property
+    def threshold(self) -> float:
+        """Similarity at which the curve is steepest: ((1 - 1/r) / (b - 1/r))^(1/r).
+
+        0 for one row of several bands, 1 for one band of several rows; the line of one band of one row is equally steep
+        everywhere, and its middle, 0.5, is given.
+        """
+        if self.bands == self.rows == 1:
+            return 0.5
+        inverse = 1 / self.rows
+        return float(((1 - inverse) / (self.bands - inverse)) ** inverse)
+
+    @property
+    def approximate_threshold(self) -> float:
+        """The well-known approximation of the threshold: (1/b)^(1/r)."""
+        return float((1 / self.bands) ** (1 / self.rows))
+
+    @property
+    def slope(self) -> float:
+        """dP/ds at `threshold`, the steepest there is: b r s^(r-1) (1 - s^r)^(b-1)."""
+        b, r = self.bands, self.rows
+        if r == 1 or b == 1:
+            return float(b * r)
+        # At the threshold s^r = (1 - 1/r) / (b - 1/r), so no power of s has to be taken.
+        power = (1 - 1 / r) / (b - 1 / r)
+        return float(b * r * power / self.threshold * math.exp((b - 1) * math.log1p(-power)))
+
+    @property
+    def width(self) -> float:
+        """Similarities between rarely and almost always found: similarity_at(0.95) - similarity_at(0.05)."""
+        return float(self.similarity_at(0.95) - self.similarity_at(0.05))
+
+
+def choose_banding(
+    num_perm: int = 128,
+    capture: tuple[float, float] = (0.5, 0.99),
+    reject: tuple[float, float] = (0.05, 0.01),
+) -> SCurve:
+    """The banding with the most rows that meets two requirements.
+
+    `capture` = (similarity, probability): documents that similar meet with at least that probability.
+    `reject` = (similarity, probability): documents that similar meet with at most that probability.
+    Among the bandings of at most `num_perm` signature values that meet both, the one with the most rows (the fewest
+    unwanted candidates), then the most bands. No integral of the curve is taken: an area weighs similarities evenly that a
+    corpus holds in very unequal numbers.
+
+    Raises `ParameterError` when no banding meets both (the message says which came closest), for a similarity outside
+    [0, 1], a probability outside (0, 1), or a `reject` similarity that is not below the `capture` similarity.
+
+    Source: Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, section 3.4.3.
+
+    >>> choose_banding(num_perm=128, capture=(0.5, 0.99), reject=(0.05, 0.01))
+    SCurve(bands=42, rows=3)
+    """
+    num_perm = check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)
+    capture_at, capture_by = _requirement("capture", capture)
+    reject_at, reject_by = _requirement("reject", reject)
+    if reject_at >= capture_at:
+        raise ParameterError(
+            f"reject is at similarity {reject_at:g} and capture at {capture_at:g}; "
+            "the similarity to reject must lie below the one to capture"
+        )
+    every_rows = np.arange(1, num_perm + 1)
+    most_bands = num_perm // every_rows
+    rows = np.repeat(every_rows, most_bands)
+    bands = np.arange(rows.size) - np.repeat(np.cumsum(most_bands) - most_bands, most_bands) + 1
+    captured = -np.expm1(_log_miss(np.float64(capture_at), bands, rows))
+    unwanted = -np.expm1(_log_miss(np.float64(reject_at), bands, rows))
+    met = np.flatnonzero((captured >= capture_by) & (unwanted <= reject_by))
+    if met.size:
+        best = met[-1]  # rows ascend, and bands within equal rows
+        return SCurve(bands=int(bands[best]), rows=int(rows[best]))
+    best = int(np.argmin(np.maximum(capture_by - captured, unwanted - reject_by)))
+    raise ParameterError(
+        f"no banding of num_perm={num_perm} has P({capture_at:g}) >= {capture_by:g} "
+        f"and P({reject_at:g}) <= {reject_by:g}; closest is {bands[best]} bands of {rows[best]} rows "
+        f"with P({capture_at:g}) = {captured[best]:.4g} and P({reject_at:g}) = {unwanted[best]:.4g}; give a larger num_perm, or ease capture or reject"
+    )
+
+
+def default_banding(
+    num_perm: int,
+    threshold: float,
+    capture: float = 0.995,
+    *,
+    bands: int | None = None,
+    rows: int | None = None,
+) -> tuple[int, int]:
+    """(bands, rows) where the caller leaves one or both open.
+
+    Both open: the most rows, with bands = num_perm // rows, for which documents of Jaccard `threshold` meet with
+    probability at least `capture`. One given: the other is num_perm // it. Both given: taken as they are.
+
+    Raises `ParameterError` when bands * rows is above `num_perm`, when no banding reaches `capture` (the message names
+    the `num_perm` that would), for a `threshold` outside (0, 1] or a `capture` outside (0, 1).
+
+    >>> [default_banding(128, threshold) for threshold in (0.5, 0.7, 0.8, 0.9)]
+    [(42, 3), (32, 4), (21, 6), (14, 9)]
+    >>> default_banding(128, 0.8, rows=7)
+    (18, 7)
+    """
+    num_perm = check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)
+    threshold = _number("threshold", threshold)
+    if not 0 < threshold <= 1:
+        raise ParameterError(f"threshold is {threshold!r}; give a number above 0 and at most 1")
+    capture = _number("capture", capture)
+    if not 0 < capture < 1:
+        raise ParameterError(f"capture is {capture!r}; give a probability above 0 and below 1")
+    if bands is not None or rows is not None:
+        return _completed(num_perm, bands, rows)
+
+    every_rows = np.arange(1, num_perm + 1)
+    reached = -np.expm1(_log_miss(np.float64(threshold), num_perm // every_rows, every_rows)) >= capture
+    if reached.any():
+        most = int(every_rows[np.flatnonzero(reached)[-1]])
+        return num_perm // most, most
+    # One row a band finds the most, so its bands are the signature values that are needed.
+    needed = min(math.log1p(-capture) / math.log1p(-threshold), MAX_NUM_PERM + 1) // 1
+    while needed <= MAX_NUM_PERM and -np.expm1(_log_miss(np.float64(threshold), int(needed), 1)) < capture:
+        needed += 1
+    if needed <= MAX_NUM_PERM:
+        remedy = f"give num_perm={needed:.0f} or more, or bands and rows"
+    else:
+        remedy = f"not even the largest num_perm, {MAX_NUM_PERM}, would; give bands and rows"
+    raise ParameterError(
+        f"num_perm is {num_perm}, of which no banding finds pairs of similarity {threshold:g} "
+        f"with probability {capture:g}; {remedy}, or a higher threshold"
+    )
+
+
+def standard_error(similarity: ArrayLike, num_perm: int) -> np.float64 | NDArray[np.float64]:
+    """Standard deviation of the MinHash estimate of a Jaccard similarity J: sqrt(J (1 - J) / num_perm).
+
+    Each of the `num_perm` signature values agrees with probability J, so their count is binomial; the variance is the
+    square. Takes a number or an array of any shape, values in [0, 1]; gives float64 of the same shape.
+    Raises `ParameterError` for a value that is NaN, outside [0, 1] or no number.
+
+    Source: Broder, On the resemblance and containment of documents, 1997.
+
+    >>> print(f"{standard_error(0.8, 128):.4f}")
+    0.0354
+    """
+    j = _fractions("similarity", similarity)
+    return _as_given(np.sqrt(j * (1 - j) / check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)))
+
+
+def _log_miss(
+    s: NDArray[np.float64] | np.float64, bands: int | NDArray[np.int64], rows: int | NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """log((1 - s^rows)^bands), accurate where s^rows is tiny and where it is almost 1."""
+    with np.errstate(divide="ignore", under="ignore"):
+        log_power = np.asarray(rows * np.log(s), np.float64)
+        # log(1 - e^x) loses digits by log1p when x is near 0, and by expm1 when it is far.
+        near = np.log(-np.expm1(log_power))
+        far = np.log1p(-np.exp(log_power))
+    return np.asarray(bands * np.where(log_power > -math.log(2), near, far), np.float64)
+
+
+def _completed(num_perm: int, bands: int | None, rows: int | None) -> tuple[int, int]:
+    if bands is not None:
+        bands = check_integer("bands", bands, 1, num_perm)
+    if rows is not None:
+        rows = check_integer("rows", rows, 1, num_perm)
+    if bands is None:
+        assert rows is not None
+        return num_perm // rows, rows
+    if rows is None:
+        return bands, num_perm // bands
+    if bands * rows > num_perm:
+        raise ParameterError(
+            f"bands={bands} times rows={rows} is {bands * rows}, above num_perm={num_perm}; "
+            "give fewer bands or rows, or a larger num_perm"
+        )
+    return bands, rows
+
+
+def _requirement(name: str, value: tuple[float, float]) -> tuple[float, float]:
+    try:
+        similarity, probability = value
+    except (TypeError, ValueError):
+        raise ParameterError(f"{name} is {value!r}; give two numbers, (similarity, probability)") from None
+    similarity = float(_fractions(f"the similarity of {name}", similarity))
+    probability = _number(f"the probability of {name}", probability)
+    if not 0 < probability < 1:
+        raise ParameterError(f"the probability of {name} is {probability!r}; give a number above 0 and below 1")
+    return similarity, probability
+
+
+def _number(name: str, value: object) -> float:
+    array = np.asarray(value)
+    if array.ndim or array.dtype.kind not in "iuf" or isinstance(value, str):
+        raise ParameterError(f"{name} is {value!r}; give a number")
+    return float(array)
+
+
+def _fractions(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """`value` as float64 within [0, 1], or a ParameterError that names the first value that is not."""
+    try:
+        given = np.asarray(value)
+    except ValueError:  # rows of unequal length
+        given = np.asarray(None)
+    if given.size and given.dtype.kind not in "iuf":
+        what = (
+            f"is {value!r}"
+            if isinstance(value, (str, bytes)) or not given.ndim
+            else f"holds values of type {given.dtype}"
+        )
+        raise ParameterError(f"{name} {what}; give a number from 0 to 1, or an array of them")
+    array = given.astype(np.float64)
+    wrong = ~((array >= 0) & (array <= 1))
+    if wrong.any():
+        at = np.argwhere(wrong)[0]
+        where = f"[{', '.join(map(str, at))}]" if array.ndim else ""
+        raise ParameterError(f"{name}{where} is {array[tuple(at)]}; give numbers from 0 to 1")
+    return array
+
+
+def _as_given(array: NDArray[np.float64]) -> np.float64 | NDArray[np.float64]:
+    """A number for a number, an array for an array."""
+    return array if array.ndim else np.float64(array)
