@@ -1,8 +1,8 @@
 """What a banding finds: the S-curve, the choice of bands and rows, and the error of an estimate.
 
 A signature value agrees between two documents with probability s, their Jaccard similarity (Broder 1997). With `bands`
-bands of `rows` values each, the documents meet in at least one band with probability 1 - (1 - s^rows)^bands, an S-shaped
-curve (Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, section 3.4).
+bands of `rows` values each, the documents meet in at least one band with probability 1 - (1 - s^rows)^bands, an
+S-shaped curve (Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, section 3.4).
 """
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ def choose_banding(
     `capture` = (similarity, probability): documents that similar meet with at least that probability.
     `reject` = (similarity, probability): documents that similar meet with at most that probability.
     Among the bandings of at most `num_perm` signature values that meet both, the one with the most rows (the fewest
-    unwanted candidates), then the most bands. No integral of the curve is taken: an area weighs similarities evenly that a
-    corpus holds in very unequal numbers.
+    unwanted candidates), then the most bands. No integral of the curve is taken: an area weighs similarities evenly
+    that a corpus holds in very unequal numbers.
 
     Raises `ParameterError` when no banding meets both (the message says which came closest), for a similarity outside
     [0, 1], a probability outside (0, 1), or a `reject` similarity that is not below the `capture` similarity.
@@ -166,7 +166,8 @@ def choose_banding(
     raise ParameterError(
         f"no banding of num_perm={num_perm} has P({capture_at:g}) >= {capture_by:g} "
         f"and P({reject_at:g}) <= {reject_by:g}; closest is {bands[best]} bands of {rows[best]} rows "
-        f"with P({capture_at:g}) = {captured[best]:.4g} and P({reject_at:g}) = {unwanted[best]:.4g}; give a larger num_perm, or ease capture or reject"
+        f"with P({capture_at:g}) = {captured[best]:.4g} and P({reject_at:g}) = {unwanted[best]:.4g}; "
+        "give a larger num_perm, or ease capture or reject"
     )
 
 
