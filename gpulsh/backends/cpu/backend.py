@@ -1,0 +1,78 @@
+"""The Numba operations as one `Backend`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch
+from gpulsh.backends.cpu.band_digests import band_digests
+from gpulsh.backends.cpu.candidates import candidates
+from gpulsh.backends.cpu.chunks import Threads, available_threads, by_weight
+from gpulsh.backends.cpu.collisions import collisions
+from gpulsh.backends.cpu.components import components
+from gpulsh.backends.cpu.intersect import intersect
+from gpulsh.backends.cpu.minhash import minhash, minhash_rows
+from gpulsh.backends.cpu.prefixes import frequencies, prefixes
+from gpulsh.backends.cpu.shingle import CHUNK_BYTES, exact_hashes, shingle, shingle_rows
+from gpulsh.backends.cpu.unique import unique
+from gpulsh.params import BandShape, Shingling
+from gpulsh.permutations import Coefficients
+
+
+class CpuBackend:
+    """Numba kernels on `threads` threads; None takes every processor this process may run on."""
+
+    name = "cpu"
+
+    collisions = staticmethod(collisions)
+    candidates = staticmethod(candidates)
+    components = staticmethod(components)
+    frequencies = staticmethod(frequencies)
+
+    def __init__(self, threads: int | None = None) -> None:
+        self.threads = Threads(threads or available_threads())
+
+    def asarray(self, array: Array) -> Array:
+        return np.asarray(array.get() if hasattr(array, "get") else array)
+
+    def asnumpy(self, array: Array) -> Array:
+        return np.asarray(array)
+
+    def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
+        return shingle(text, shingling, self.threads)
+
+    def exact_hashes(self, text: TextBatch, shingling: Shingling) -> Array:
+        return exact_hashes(text, shingling, self.threads)
+
+    def unique(self, fingerprints: Fingerprints) -> Fingerprints:
+        return unique(fingerprints, self.threads)
+
+    def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
+        return minhash(fingerprints, coefficients, self.threads)
+
+    def band_digests(self, signatures: Array, shape: BandShape) -> Array:
+        return band_digests(signatures, shape, self.threads)
+
+    def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
+        return intersect(pairs, fingerprints, self.threads)
+
+    def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
+        return prefixes(fingerprints, counts, lengths, self.threads)
+
+    def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
+        count = len(text)
+        signed = Signed(np.empty((count, shape.bands), np.uint64), np.empty((count, 2), np.uint64), np.empty(count, int))
+        one = Threads(1)
+
+        def work(start: int, stop: int) -> None:
+            # A chunk passes all stages while it is in the cache; only what `signed` holds outlives it.
+            values, ends, exact = shingle_rows(text, start, stop, shingling)
+            offset = np.concatenate([[0], ends])
+            signatures = np.empty((stop - start, len(coefficients.multiplier)), np.uint32)
+            minhash_rows(values, offset, coefficients, signatures)
+            signed.digests[start:stop] = band_digests(signatures, shape, one)
+            signed.exact[start:stop] = exact
+            signed.shingles[start:stop] = np.diff(offset)
+
+        self.threads.map(work, by_weight(text.offset, CHUNK_BYTES))
+        return signed

@@ -1,0 +1,54 @@
+"""band_digests."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from gpulsh.backends import protocol
+from gpulsh.backends.cpu.chunks import Threads, by_count
+from gpulsh.backends.cpu.shingle import place_keys
+from gpulsh.params import BandShape
+
+CHUNK_DOCUMENTS = 4096
+
+_U = np.uint64
+_MIX_1, _MIX_2, _GOLDEN = _U(protocol.MIX_1), _U(protocol.MIX_2), _U(protocol.GOLDEN)
+_NO_DIGEST, _INSTEAD = _U(protocol.NO_DIGEST), _U(protocol.INSTEAD_OF_NO_DIGEST)
+_NO_VALUE = np.uint32(protocol.NO_VALUE)
+_S27, _S33 = _U(27), _U(33)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _band_digests(signatures, rows, keys, digests):
+    for document in range(signatures.shape[0]):
+        signature = signatures[document]
+        empty = True
+        for value in signature:
+            if value != _NO_VALUE:
+                empty = False
+                break
+        for band in range(digests.shape[1]):
+            digest = _U(band + 1) * _GOLDEN
+            for place in range(rows):
+                digest += keys[place] * _U(signature[band * rows + place])
+            digest ^= digest >> _S27
+            digest *= _MIX_1
+            digest ^= digest >> _S33
+            digest *= _MIX_2
+            digest ^= digest >> _S27
+            if digest == _NO_DIGEST:
+                digest = _INSTEAD
+            digests[document, band] = _NO_DIGEST if empty else digest
+
+
+def band_digests(signatures: NDArray[np.uint32], shape: BandShape, threads: Threads) -> NDArray[np.uint64]:
+    signatures = np.ascontiguousarray(signatures)
+    digests = np.empty((len(signatures), shape.bands), np.uint64)
+    keys = place_keys(protocol.STREAM_BAND, shape.rows)
+    threads.map(
+        lambda start, stop: _band_digests(signatures[start:stop], shape.rows, keys, digests[start:stop]),
+        by_count(len(signatures), CHUNK_DOCUMENTS),
+    )
+    return digests

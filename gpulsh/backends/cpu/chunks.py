@@ -1,0 +1,65 @@
+"""Work split into contiguous chunks of rows of about equal weight, run by a pool of threads.
+
+Numba's own `parallel=True` is not used: its thread layers abort or hang when entered twice or after a fork, and it takes
+several times longer to compile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Result = TypeVar("Result")
+
+
+def available_threads() -> int:
+    """Processors this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Threads:
+    """A fixed number of threads; one means the caller's own."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def map(self, work: Callable[[int, int], Result], chunks: list[tuple[int, int]]) -> list[Result]:
+        """`work(start, stop)` for each chunk, results in the order of the chunks."""
+        if self.count == 1 or len(chunks) < 2:
+            return [work(start, stop) for start, stop in chunks]
+        return list(_pool(self.count, os.getpid()).map(lambda chunk: work(*chunk), chunks))
+
+    def imap(self, work: Callable[[int, int], Result], chunks: list[tuple[int, int]]) -> Iterator[Result]:
+        """As `map`, but with only a few results alive at a time."""
+        window = 2 * self.count
+        for first in range(0, len(chunks), window):
+            yield from self.map(work, chunks[first : first + window])
+
+
+@cache
+def _pool(count: int, pid: int) -> ThreadPoolExecutor:
+    # The process id is part of the key: threads do not survive a fork.
+    return ThreadPoolExecutor(count, thread_name_prefix="gpulsh")
+
+
+def by_weight(offset: NDArray[np.int64], weight: int) -> list[tuple[int, int]]:
+    """Rows cut where their running length passes a multiple of `weight`; a row is never split."""
+    rows = len(offset) - 1
+    if rows <= 0:
+        return []
+    steps = np.arange(offset[0] + weight, offset[-1], weight, dtype=np.int64)
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(offset[:-1], steps), [rows]]))
+    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+
+
+def by_count(count: int, size: int) -> list[tuple[int, int]]:
+    """[0, count) in pieces of `size`."""
+    return [(start, min(start + size, count)) for start in range(0, count, size)]

@@ -1,0 +1,73 @@
+"""frequencies and prefixes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints
+from gpulsh.backends.cpu.chunks import Threads, by_weight
+from gpulsh.backends.cpu.unique import joined
+
+CHUNK_SHINGLES = 1 << 16
+
+_U = np.uint64
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _count(values, shift, counts):
+    for value in values:
+        slot = np.int64(value >> shift)
+        counts[slot] += counts[slot] < 255
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _prefix_rows(values, offset, shift, counts, lengths, out, ends):
+    """Chosen by a count of counts: all below one frequency, and of that one the smallest that still fit."""
+    tally = np.empty(256, np.int64)
+    written = 0
+    for row in range(offset.size - 1):
+        begin, end = offset[row], offset[row + 1]
+        tally[:] = 0
+        for i in range(begin, end):
+            tally[counts[np.int64(values[i] >> shift)]] += 1
+        left, last = lengths[row], 0
+        while last < 256 and tally[last] <= left:
+            left -= tally[last]
+            last += 1
+        for i in range(begin, end):
+            count = counts[np.int64(values[i] >> shift)]
+            chosen = count < last
+            if count == last and left > 0:
+                chosen = True
+                left -= 1
+            if chosen and count > 1:
+                out[written] = values[i]
+                written += 1
+        ends[row] = written
+
+
+def _shift(counts: NDArray[np.uint8]) -> np.uint64:
+    return _U(64 - (len(counts).bit_length() - 1))
+
+
+def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    row_values = fingerprints.values[fingerprints.offset[0] : fingerprints.offset[-1]]
+    _count(np.ascontiguousarray(row_values), _shift(counts), counts)
+    return counts
+
+
+def prefixes(
+    fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64], threads: Threads
+) -> Fingerprints:
+    values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
+
+    def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        out = np.empty(int(lengths[start:stop].sum()), np.uint64)
+        ends = np.empty(stop - start, np.int64)
+        _prefix_rows(values, offset[start : stop + 1], _shift(counts), counts, lengths[start:stop], out, ends)
+        return out[: ends[-1]].copy(), ends
+
+    chunks = by_weight(offset, CHUNK_SHINGLES)
+    return joined(chunks, threads.map(work, chunks))

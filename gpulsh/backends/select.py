@@ -1,0 +1,47 @@
+"""Choose a backend by name, and say of each whether it works here."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from gpulsh.backends.protocol import Backend
+from gpulsh.errors import BackendError
+from gpulsh.params import check_choice, check_integer
+
+BackendName = Literal["auto", "reference", "cpu", "cuda"]
+
+
+def select_backend(name: BackendName = "auto", *, threads: int | None = None) -> Backend:
+    """The backend `name`; "auto" takes CUDA when it works, otherwise the CPU.
+
+    `threads` is how many threads the CPU backend uses, None for all processors this process may run on.
+    Raises ParameterError for an unknown name, BackendError when CUDA was asked for and does not work.
+    """
+    check_choice("backend", name, get_args(BackendName))
+    if threads is not None:
+        check_integer("threads", threads, 1, 1024)
+    if name == "reference":
+        from gpulsh.backends.reference import ReferenceBackend
+
+        return ReferenceBackend()
+    reason = None if name == "cpu" else _cuda_unavailable()
+    if name == "cuda" and reason is not None:
+        raise BackendError(f"backend 'cuda' was asked for and does not work here: {reason}")
+    if name == "cpu" or reason is not None:
+        from gpulsh.backends.cpu import CpuBackend
+
+        return CpuBackend(threads)
+    from gpulsh.backends.cuda import CudaBackend
+
+    return CudaBackend()
+
+
+def backend_status() -> dict[str, str | None]:
+    """Each backend's name, with None where it works and the reason where it does not."""
+    return {"reference": None, "cpu": None, "cuda": _cuda_unavailable()}
+
+
+def _cuda_unavailable() -> str | None:
+    from gpulsh.backends.cuda import why_unavailable
+
+    return why_unavailable()
