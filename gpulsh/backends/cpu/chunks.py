@@ -7,6 +7,7 @@ several times longer to compile.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -63,3 +64,20 @@ def by_weight(offset: NDArray[np.int64], weight: int) -> list[tuple[int, int]]:
 def by_count(count: int, size: int) -> list[tuple[int, int]]:
     """[0, count) in pieces of `size`."""
     return [(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+class Scratch(threading.local):
+    """Buffers a thread uses again from chunk to chunk, because fresh pages cost more than the work done in them."""
+
+    KEPT = 1 << 20  # elements; a longer buffer is for one giant document and is let go
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, NDArray[np.uint64]] = {}
+
+    def take(self, name: str, count: int) -> NDArray[np.uint64]:
+        """An uninitialised uint64 [count] that is valid until this thread takes `name` again."""
+        if count > self.KEPT:
+            return np.empty(count, np.uint64)
+        if len(self._buffers.get(name, ())) < count:
+            self._buffers[name] = np.empty(max(count, 1 << 16), np.uint64)
+        return self._buffers[name][:count]

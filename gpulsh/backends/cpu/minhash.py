@@ -32,9 +32,10 @@ def _minhash(values, offset, multiplier, addend, signatures):
         begin, end = offset[document], offset[document + 1]
         minima[:] = _NO_VALUE
         for first in range(begin, end, TILE):
-            count = min(end - first, TILE)
+            source = values[first : min(first + TILE, end)]
+            count = source.size
             for i in range(count):
-                tile[i] = _U32(values[first + i] >> _UPPER)
+                tile[i] = _U32(source[i] >> _UPPER)
             padded = (count + LANES - 1) // LANES * LANES
             for i in range(count, padded):
                 tile[i] = tile[0]

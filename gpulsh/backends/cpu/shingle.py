@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends import protocol
-from gpulsh.backends.cpu.chunks import Threads, by_weight
+from gpulsh.backends.cpu.chunks import Scratch, Threads, by_weight
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import Shingling
 
@@ -34,6 +34,7 @@ _GOLDEN, _LENGTH, _EXACT_2 = _U(protocol.GOLDEN), _U(protocol.LENGTH), _U(protoc
 _STREAM_TOKEN = _U(protocol.STREAM_TOKEN)
 _ZERO, _ONE, _S27, _S33, _S63 = _U(0), _U(1), _U(27), _U(33), _U(63)
 _SPACE = _U(0x20)
+_scratch = Scratch()
 _INVALID = 0x110000  # stands for a byte that is in no well-formed sequence
 
 _i1, _i8, _i64 = ir.IntType(1), ir.IntType(8), ir.IntType(64)
@@ -169,9 +170,9 @@ def _entry(point, stage1, stage2):
 def _ascii_token(text, start, stop, keys, keys_address):
     """The sum of one token of ASCII letters and digits, its length mixed in."""
     length = stop - start
-    total = _U(length) * _LENGTH
+    total = _U(length) * _LENGTH + _ascii_terms(text + start, min(length, 8), keys_address)
     whole = min(length, KEYS)
-    at = 0
+    at = 8
     while at < whole:
         total += _ascii_terms(text + start + at, min(whole - at, 8), keys_address + 8 * at)
         at += 8
@@ -302,15 +303,16 @@ def _shingles(tokens, count, size, keys, out):
     shingles = count - used + 1
     length = _U(used) * _LENGTH
     for begin in range(0, shingles, 512):  # a tile stays in the first-level cache over all places
-        end = min(begin + 512, shingles)
-        for i in range(begin, end):
-            out[i] = keys[0] * tokens[i] + length
-        for place in range(1, used):
+        # Slices, because Numba guards an index that it cannot see to be positive, and then builds no vector loop.
+        tile = out[begin : min(begin + 512, shingles)]
+        tile[:] = length
+        for place in range(used):
             key = keys[place]
-            for i in range(begin, end):
-                out[i] += key * tokens[i + place]
-        for i in range(begin, end):
-            out[i] = _mix64(out[i])
+            here = tokens[begin + place : begin + place + tile.size]
+            for i in range(tile.size):
+                tile[i] += key * here[i]
+        for i in range(tile.size):
+            tile[i] = _mix64(tile[i])
     return shingles
 
 
@@ -351,15 +353,18 @@ def place_keys(stream: int, count: int) -> NDArray[np.uint64]:
 def shingle_rows(
     text: TextBatch, start: int, stop: int, shingling: Shingling
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint64]]:
-    """Documents [start, stop): fingerprints, end positions [documents], exact hashes [documents, 2]."""
+    """Documents [start, stop): fingerprints, end positions [documents], exact hashes [documents, 2].
+
+    The fingerprints lie in the thread's scratch memory, until its next call.
+    """
     offset = np.ascontiguousarray(text.offset[start : stop + 1])
     words = shingling.unit == "word"
     # A word or a single needs two bytes with what separates it (singles have three), a character one.
     lengths = np.diff(offset) // 2 + 1 if words else np.diff(offset)
     table = unicode_table()
     keys = place_keys(protocol.STREAM_TOKEN, KEYS)
-    tokens = np.empty(lengths.max(initial=0), np.uint64)
-    values = np.empty(lengths.sum(), np.uint64)
+    tokens = _scratch.take("tokens", int(lengths.max(initial=0)))
+    values = _scratch.take("values", int(lengths.sum()))
     ends = np.empty(stop - start, np.int64)
     exact = np.empty((stop - start, 2), np.uint64)
     _documents(
@@ -386,7 +391,7 @@ def shingle(text: TextBatch, shingling: Shingling, threads: Threads) -> Fingerpr
 
     def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         values, ends, _ = shingle_rows(text, start, stop, shingling)
-        return values.copy(), ends  # the copy lets go of the chunk's buffer, sized for the worst case
+        return values.copy(), ends
 
     parts = threads.map(work, chunks)
     values = np.concatenate([np.empty(0, np.uint64), *(values for values, _ in parts)])

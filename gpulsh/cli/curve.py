@@ -1,0 +1,158 @@
+"""`gpulsh curve`: what a banding finds, as a table and, in a terminal, as a drawing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:  # numpy is loaded only when the command runs
+    from gpulsh.theory import SCurve
+
+# What the command and choose_banding() take where nothing is said; here too, because --help must not load NumPy.
+DEFAULT_NUM_PERM = 128
+DEFAULT_CAPTURE = (0.5, 0.99)
+DEFAULT_REJECT = (0.05, 0.01)
+
+STEPS = 20  # of similarity, in the table
+HEIGHT = 16  # lines of the drawing, its axis aside
+BLOCKS = " ▁▂▃▄▅▆▇█"
+ASCII_BLOCKS = "    #####"  # for an output whose encoding lacks blocks
+
+
+def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, float] | None:
+    """The two numbers of S:P, or a usage error; whether they make sense is for `choose_banding` to say."""
+    if value is None:
+        return None
+    similarity, _, probability = value.partition(":")
+    try:
+        return float(similarity), float(probability)
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not SIMILARITY:PROBABILITY, as 0.5:0.99", ctx, param) from None
+
+
+@click.command()
+@click.option("--bands", type=int, metavar="B", help="Bands of the banding.")
+@click.option("--rows", type=int, metavar="R", help="Rows of each band.")
+@click.option(
+    "--num-perm",
+    type=int,
+    metavar="K",
+    help="Signature values, at most so many are used; one of --bands and --rows may be left to it.  [default: 128]",
+)
+@click.option(
+    "--capture",
+    callback=_requirement,
+    metavar="S:P",
+    help="Choose the banding: documents of similarity S meet with probability P or more.  [default: 0.5:0.99]",
+)
+@click.option(
+    "--reject",
+    callback=_requirement,
+    metavar="S:P",
+    help="Choose the banding: documents of similarity S meet with probability P or less.  [default: 0.05:0.01]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
+def curve(
+    bands: int | None,
+    rows: int | None,
+    num_perm: int | None,
+    capture: tuple[float, float] | None,
+    reject: tuple[float, float] | None,
+    as_json: bool,
+) -> None:
+    """Show which similarities a banding finds.
+
+    Two documents become a candidate pair with probability 1 - (1 - s^rows)^bands, where s is their Jaccard similarity.
+    Give the banding by --bands and --rows, or let it be chosen: of the bandings that meet both --capture and --reject,
+    the one with the most rows.
+    """
+    given = bands is not None or rows is not None
+    if given and (capture is not None or reject is not None):
+        raise click.UsageError("give --bands and --rows, or --capture and --reject, not both")
+    from gpulsh.theory import SCurve, choose_banding, default_banding
+
+    if bands is not None and rows is not None and num_perm is None:
+        chosen = SCurve(bands=bands, rows=rows)  # as long as need be
+    elif given:
+        # With one of the two given, the threshold decides nothing.
+        both = default_banding(DEFAULT_NUM_PERM if num_perm is None else num_perm, 1.0, bands=bands, rows=rows)
+        chosen = SCurve(bands=both[0], rows=both[1])
+    else:
+        capture, reject = capture or DEFAULT_CAPTURE, reject or DEFAULT_REJECT
+        chosen = choose_banding(DEFAULT_NUM_PERM if num_perm is None else num_perm, capture, reject)
+
+    if as_json:
+        click.echo(json.dumps(_figures(chosen), indent=2))
+        return
+    click.echo(_table(chosen))
+    if sys.stdout.isatty():
+        columns = shutil.get_terminal_size().columns
+        blocks = BLOCKS if _writable(BLOCKS) else ASCII_BLOCKS
+        click.echo()
+        click.echo(draw(chosen, width=min(columns - 8, 80), height=HEIGHT, blocks=blocks))
+
+
+def draw(curve: SCurve, *, width: int, height: int, blocks: str = BLOCKS) -> str:
+    """The area below the curve: a column of `blocks` a similarity, from 0 at the left to 1 at the right.
+
+    `blocks` holds nine characters, from empty to full, that fill a cell by eighths.
+    """
+    width, height = max(width, 11), max(height, 2)
+    similarity = [column / (width - 1) for column in range(width)]
+    eighths = [round(float(curve.probability(s)) * height * 8) for s in similarity]
+    lines = []
+    for row in range(height):
+        floor = (height - 1 - row) * 8
+        label = {0: "1.0", height // 2: "0.5"}.get(row, "")
+        lines.append(f"{label:>4} |" + "".join(blocks[min(max(e - floor, 0), 8)] for e in eighths).rstrip())
+    lines.append(f"{'0.0':>4} +" + "-" * width)
+    lines.append(" " * 6 + "0.0" + "similarity".center(width - 6) + "1.0")
+    return "\n".join(lines)
+
+
+def _figures(curve: SCurve) -> dict[str, Any]:
+    """All that the command knows of the curve, in the order in which it is printed."""
+    similarity = [step / STEPS for step in range(STEPS + 1)]
+    return {
+        "bands": curve.bands,
+        "rows": curve.rows,
+        "num_perm": curve.bands * curve.rows,
+        "threshold": curve.threshold,
+        "approximate_threshold": curve.approximate_threshold,
+        "slope": curve.slope,
+        "width": curve.width,
+        "curve": [{"similarity": s, "probability": float(curve.probability(s))} for s in similarity],
+    }
+
+
+def _table(curve: SCurve) -> str:
+    figures = _figures(curve)
+    low, high = curve.similarity_at(0.05), curve.similarity_at(0.95)
+    meaning = {
+        "bands": "",
+        "rows": "",
+        "num_perm": "signature values used",
+        "threshold": "similarity at which the curve is steepest",
+        "approximate_threshold": "(1 / bands) ^ (1 / rows)",
+        "slope": "rise of the probability at the threshold",
+        "width": f"probability 0.05 at {low:.4f}, 0.95 at {high:.4f}",
+    }
+    lines = []
+    for name, says in meaning.items():
+        number = f"{figures[name]:.4f}" if isinstance(figures[name], float) else str(figures[name])
+        lines.append(f"{name.replace('_', ' '):<22}{number:>8}  {says}".rstrip())
+    lines += ["", "similarity  probability"]
+    lines += [f"{row['similarity']:>10.2f}  {row['probability']:>11.6f}" for row in figures["curve"]]
+    return "\n".join(lines)
+
+
+def _writable(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
