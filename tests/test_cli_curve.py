@@ -1,0 +1,178 @@
+"""`gpulsh curve`, as click runs it; its drawing, through a pseudo-terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from gpulsh.cli.curve import (
+    ASCII_BLOCKS,
+    BLOCKS,
+    DEFAULT_CAPTURE,
+    DEFAULT_NUM_PERM,
+    DEFAULT_REJECT,
+    curve,
+    draw,
+)
+from gpulsh.errors import ParameterError
+from gpulsh.theory import SCurve, choose_banding
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(curve, arguments)
+
+
+def as_json(*arguments: str) -> dict[str, object]:
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    found: dict[str, object] = json.loads(result.stdout)
+    return found
+
+
+def test_table_of_a_banding() -> None:
+    result = run("--bands", "42", "--rows", "3")
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    first = [line.split("  ")[0] for line in lines[:7]]
+    assert first == ["bands", "rows", "num perm", "threshold", "approximate threshold", "slope", "width"]
+    assert [line[22:30].strip() for line in lines[:7]] == ["42", "3", "126", "0.2520", "0.2877", "4.1297", "0.3030"]
+    table = {tuple(line.split()) for line in lines[9:]}
+    assert len(lines[9:]) == len(table) == 21
+    assert {("0.05", "0.005237"), ("0.50", "0.996336"), ("0.00", "0.000000"), ("1.00", "1.000000")} <= table
+
+
+def test_no_drawing_and_no_long_lines_where_the_output_is_no_terminal() -> None:
+    output = run("--bands", "42", "--rows", "3").stdout
+    assert not set(BLOCKS[1:]) & set(output) and "|" not in output
+    assert max(map(len, output.splitlines())) <= 80
+
+
+def test_json_holds_the_figures_of_the_curve_unrounded() -> None:
+    found = as_json("--bands", "42", "--rows", "3")
+    expected = SCurve(bands=42, rows=3)
+    for name in ("bands", "rows", "threshold", "approximate_threshold", "slope", "width"):
+        assert found[name] == getattr(expected, name)
+    points = found["curve"]
+    assert isinstance(points, list) and len(points) == 21
+    assert points[10] == {"similarity": 0.5, "probability": float(expected.probability(0.5))}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "banding"),
+    [
+        (["--bands", "42", "--rows", "3"], (42, 3)),
+        (["--bands", "1000", "--rows", "10"], (1000, 10)),
+        (["--bands", "42"], (42, 3)),
+        (["--rows", "7"], (18, 7)),
+        (["--rows", "7", "--num-perm", "256"], (36, 7)),
+        (["--bands", "20", "--rows", "5", "--num-perm", "128"], (20, 5)),
+        (["--num-perm", "128", "--capture", "0.5:0.99", "--reject", "0.05:0.01"], (42, 3)),
+        (["--capture", "0.8:0.99"], (21, 6)),
+        ([], (42, 3)),
+    ],
+)
+def test_which_banding_is_shown(arguments: list[str], banding: tuple[int, int]) -> None:
+    found = as_json(*arguments)
+    assert (found["bands"], found["rows"]) == banding
+
+
+def test_defaults_are_those_of_choose_banding() -> None:
+    assert choose_banding.__defaults__ == (DEFAULT_NUM_PERM, DEFAULT_CAPTURE, DEFAULT_REJECT)
+    shown = {option.name: option.help or "" for option in curve.params if isinstance(option, click.Option)}
+    assert "[default: 128]" in shown["num_perm"]
+    assert "[default: 0.5:0.99]" in shown["capture"] and "[default: 0.05:0.01]" in shown["reject"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--bands", "42", "--capture", "0.5:0.99"], "give --bands and --rows, or --capture and --reject, not both"),
+        (["--capture", "0.5"], "'0.5' is not SIMILARITY:PROBABILITY, as 0.5:0.99"),
+        (["--capture", "a:b"], "'a:b' is not SIMILARITY:PROBABILITY"),
+        (["--reject", "0.5:0.1:0.2"], "is not SIMILARITY:PROBABILITY"),
+        (["--bands", "x"], "'x' is not a valid integer"),
+        (["extra"], "unexpected extra argument"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], says: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert says in result.stderr and result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--bands", "42", "--rows", "4", "--num-perm", "128"], "is 168, above num_perm=128"),
+        (["--bands", "0", "--rows", "3"], "bands is 0"),
+        (["--num-perm", "0"], "num_perm is 0"),
+        (["--capture", "nan:0.9"], "the similarity of capture is nan"),
+        (["--num-perm", "8", "--capture", "0.5:0.99", "--reject", "0.4:0.01"], "closest is"),
+    ],
+)
+def test_parameters_outside_what_is_allowed_reach_the_one_handler_of_errors(arguments: list[str], says: str) -> None:
+    result = run(*arguments)
+    assert isinstance(result.exception, ParameterError) and says in str(result.exception)
+    assert result.stdout == ""
+
+
+# --- the drawing ---
+
+
+def test_drawing_rises_with_the_curve() -> None:
+    shown = SCurve(bands=20, rows=5)
+    lines = draw(shown, width=41, height=10).splitlines()
+    assert len(lines) == 12 and {line[:6] for line in lines[1:5]} == {"     |"}
+    area = [line[6:].ljust(41) for line in lines[:10]]
+    for column in range(41):
+        eighths = sum(BLOCKS.index(line[column]) for line in area)
+        assert eighths == round(float(shown.probability(column / 40)) * 80)
+    assert lines[10] == " 0.0 +" + "-" * 41
+    assert lines[11].split() == ["0.0", "similarity", "1.0"] and len(lines[11]) == 6 + 41
+
+
+def test_drawing_in_ascii_has_the_same_shape() -> None:
+    drawing = draw(SCurve(bands=20, rows=5), width=41, height=10, blocks=ASCII_BLOCKS)
+    assert drawing.isascii() and drawing.count("#") > 100
+
+
+def in_a_terminal(columns: int, encoding: str) -> str:
+    pty = pytest.importorskip("pty", reason="pseudo-terminals are POSIX")
+    primary, secondary = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from gpulsh.cli.curve import curve; curve()", "--bands", "20", "--rows", "5"],
+        stdin=subprocess.DEVNULL,
+        stdout=secondary,
+        stderr=secondary,
+        env=os.environ | {"COLUMNS": str(columns), "LINES": "24", "PYTHONIOENCODING": encoding},
+    )
+    os.close(secondary)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(primary, 65536)
+        except OSError:  # how Linux says that the other end was closed
+            break
+        if not piece:
+            break
+        shown += piece
+    os.close(primary)
+    assert process.wait() == 0, shown
+    return shown.decode("utf-8").replace("\r\n", "\n")
+
+
+def test_a_terminal_is_shown_the_drawing_in_its_width() -> None:
+    shown = in_a_terminal(60, "utf-8")
+    assert draw(SCurve(bands=20, rows=5), width=52, height=16) in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_terminal_without_blocks_is_shown_the_drawing_in_ascii() -> None:
+    shown = in_a_terminal(80, "ascii")
+    assert shown.isascii() and "####" in shown
