@@ -1,0 +1,171 @@
+"""Arrow arrays of text as rows: the data buffer is used where it lies, offsets become 64-bit a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.arrays import TextBatch
+from gpulsh.io.rows import Bytes, Rows, cuts, joined, piece_rows
+
+Mask = NDArray[np.bool_]
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type can be read as text: strings, binary (taken as UTF-8), dictionaries of these, all null."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return is_text(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return bool(pa.types.is_null(kind) or _has_offsets(kind) or _has_views(kind))
+
+
+def arrow_rows(array: Any) -> Rows:
+    """The rows of a `pyarrow.Array` whose type `is_text`."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return arrow_rows(array.storage)
+    if pa.types.is_null(kind):
+        return piece_rows([None] * len(array))
+    if pa.types.is_dictionary(kind):
+        return _DictionaryRows(array)
+    return _OffsetRows(array) if _has_offsets(kind) else _ViewRows(array)
+
+
+def _has_offsets(kind: Any) -> bool:
+    types = pa.types
+    return bool(
+        types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
+    )
+
+
+def _has_views(kind: Any) -> bool:
+    # Older releases of pyarrow have the types without the questions.
+    return str(kind) in ("string_view", "binary_view")
+
+
+def _null_mask(array: Any) -> Mask | None:
+    if array.null_count == 0:
+        return None
+    return np.asarray(array.is_null().to_numpy(zero_copy_only=False), np.bool_)
+
+
+class _OffsetRows:
+    """string, large_string, binary, large_binary."""
+
+    def __init__(self, array: Any) -> None:
+        wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+        _, offsets, data = array.buffers()
+        self._null = _null_mask(array)
+        if len(array) == 0 or offsets is None:
+            self._offset: NDArray[np.signedinteger] = np.zeros(len(array) + 1, np.int64)
+        else:
+            rows = slice(array.offset, array.offset + len(array) + 1)
+            self._offset = np.frombuffer(offsets, np.int64)[rows] if wide else np.frombuffer(offsets, np.int32)[rows]
+        self._values = np.frombuffer(data or b"", np.uint8)
+
+    def __len__(self) -> int:
+        return len(self._offset) - 1
+
+    def nulls(self) -> int:
+        return 0 if self._null is None else int(np.count_nonzero(self._null))
+
+    def lengths(self) -> NDArray[np.int64]:
+        lengths = np.diff(self._offset).astype(np.int64, copy=False)
+        if self._null is not None:
+            lengths[self._null] = 0
+        return lengths
+
+    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
+        for start, stop in cuts(self._offset, max_bytes):
+            offset = self._offset[start : stop + 1].astype(np.int64, copy=False)
+            null = None if self._null is None else self._null[start:stop]
+            if null is not None and bool(np.diff(offset)[null].any()):
+                # Arrow lets a null row cover bytes; compressed rows cannot step over them.
+                yield joined(self.pieces(np.arange(start, stop)))
+            else:
+                yield TextBatch(self._values, offset)
+
+    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+        data = self._values.data
+        begin, end = self._offset[rows], self._offset[rows + 1]
+        if self._null is not None:
+            end = np.where(self._null[rows], begin, end)
+        return [data[start:stop] for start, stop in zip(begin.tolist(), end.tolist(), strict=True)]
+
+
+class _GatheredRows:
+    """Rows that do not lie end to end: their batches are copies."""
+
+    _lengths: NDArray[np.int64]
+    _null: Mask | None
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def nulls(self) -> int:
+        return 0 if self._null is None else int(np.count_nonzero(self._null))
+
+    def lengths(self) -> NDArray[np.int64]:
+        return self._lengths
+
+    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
+        for start, stop in cuts(np.concatenate(([0], np.cumsum(self._lengths))), max_bytes):
+            yield joined(self.pieces(np.arange(start, stop)))
+
+    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+        raise NotImplementedError
+
+
+class _ViewRows(_GatheredRows):
+    """string_view, binary_view: 16 bytes a row, texts of up to 12 bytes inside them, longer ones in data buffers."""
+
+    def __init__(self, array: Any) -> None:
+        buffers = array.buffers()
+        views = np.frombuffer(buffers[1] or b"", np.int32).reshape(-1, 4)[array.offset : array.offset + len(array)]
+        self._views = np.ascontiguousarray(views)
+        self._inline = self._views.view(np.uint8).reshape(-1).data
+        self._data = [memoryview(buffer or b"").cast("B") for buffer in buffers[2:]]
+        self._null = _null_mask(array)
+        self._lengths = self._views[:, 0].astype(np.int64)
+        if self._null is not None:
+            self._lengths[self._null] = 0
+
+    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+        lengths = self._lengths[rows].tolist()
+        buffers, starts = self._views[rows, 2].tolist(), self._views[rows, 3].tolist()
+        inline, data = self._inline, self._data
+        return [
+            inline[16 * row + 4 : 16 * row + 4 + length] if length <= 12 else data[buffer][start : start + length]
+            for row, length, buffer, start in zip(rows.tolist(), lengths, buffers, starts, strict=True)
+        ]
+
+
+class _DictionaryRows(_GatheredRows):
+    """A dictionary of any of the others, decoded a batch at a time."""
+
+    def __init__(self, array: Any) -> None:
+        self._words = arrow_rows(array.dictionary)
+        word_null = _null_mask(array.dictionary)
+        null = _null_mask(array.indices)
+        codes = array.indices.fill_null(0) if null is not None else array.indices
+        self._codes = codes.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        if len(self._words) == 0:  # then every row is null
+            self._words, self._codes = piece_rows([None]), np.zeros(len(array), np.int64)
+        if word_null is not None and len(word_null):
+            null = word_null[self._codes] if null is None else null | word_null[self._codes]
+        self._null = null
+        self._lengths = self._words.lengths()[self._codes]
+        if null is not None:
+            self._lengths[null] = 0
+
+    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+        pieces = self._words.pieces(self._codes[rows])
+        if self._null is not None:
+            for place in np.flatnonzero(self._null[rows]).tolist():
+                pieces[place] = b""
+        return pieces

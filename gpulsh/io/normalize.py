@@ -1,0 +1,32 @@
+"""Unicode normalization before folding, when `Folding.form` asks for it."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Literal
+
+from gpulsh.arrays import TextBatch
+from gpulsh.io.rows import Bytes, joined
+
+
+def normalized(batch: TextBatch, form: Literal["NFC", "NFKC"]) -> TextBatch:
+    """Each document in that form, invalid bytes read as U+FFFD first. Documents of ASCII alone stay as they are.
+
+    >>> import numpy as np
+    >>> text = "e\u0301".encode()
+    >>> bytes(
+    ...     normalized(TextBatch(np.frombuffer(text, np.uint8), np.array([0, len(text)])), "NFC").values
+    ... ).decode()
+    'é'
+    """
+    first, last = int(batch.offset[0]), int(batch.offset[-1])
+    if not (batch.values[first:last] >= 0x80).any():
+        return batch
+    data = batch.values.data
+    pieces: list[Bytes] = []
+    for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True):
+        raw = bytes(data[start:stop])
+        if not raw.isascii():
+            raw = unicodedata.normalize(form, raw.decode("utf-8", "replace")).encode()
+        pieces.append(raw)
+    return joined(pieces)

@@ -1,0 +1,114 @@
+"""Rows of text as the readers hand them over, and how they become batches of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import TextBatch
+
+Bytes = bytes | memoryview
+
+# A document costs its readers and the stages this much beside its text, so that a billion empty ones are not one batch.
+ROW_COST = 64
+
+
+class Rows(Protocol):
+    """Texts of one block of rows: a block of a file, a chunk of an Arrow array."""
+
+    def __len__(self) -> int: ...
+
+    def nulls(self) -> int:
+        """How many rows are null."""
+        ...
+
+    def lengths(self) -> NDArray[np.int64]:
+        """int64 [n]: UTF-8 bytes of each row, 0 where null."""
+        ...
+
+    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
+        """All rows in order, at most `max_bytes` a batch unless one row alone is larger."""
+        ...
+
+    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+        """The texts at `rows`, in that order."""
+        ...
+
+
+def joined(pieces: Sequence[Bytes]) -> TextBatch:
+    """A batch of its own memory from texts that lie apart."""
+    offset = np.zeros(len(pieces) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, pieces), np.int64, len(pieces)), out=offset[1:])
+    return TextBatch(np.frombuffer(b"".join(pieces), np.uint8), offset)
+
+
+def cuts(offset: NDArray[np.signedinteger], max_bytes: int) -> Iterator[tuple[int, int]]:
+    """Row ranges [start, stop) that together cover all rows of `offset` [n + 1] within the bounds of a batch."""
+    count, start = len(offset) - 1, 0
+    most_rows = max(1024, max_bytes // ROW_COST)
+    while start < count:
+        stop = int(np.searchsorted(offset, int(offset[start]) + max_bytes, side="right")) - 1
+        stop = min(max(stop, start + 1), start + most_rows, count)
+        yield start, stop
+        start = stop
+
+
+def cut(batch: TextBatch, max_bytes: int) -> Iterator[TextBatch]:
+    """The batch as views within the bounds."""
+    for start, stop in cuts(batch.offset, max_bytes):
+        yield batch.slice(start, stop)
+
+
+def packed(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
+    """Runs of small batches joined (copied) up to the bounds, so that a folder of short files is not a batch a file."""
+    most_rows = max(1024, max_bytes // ROW_COST)
+    held: list[TextBatch] = []
+    size = count = 0
+    for piece in pieces:
+        added = int(piece.offset[-1] - piece.offset[0])
+        if held and (size + added > max_bytes or count + len(piece) > most_rows):
+            yield _concatenated(held)
+            held, size, count = [], 0, 0
+        held.append(piece)
+        size, count = size + added, count + len(piece)
+    if held:
+        yield _concatenated(held)
+
+
+def _concatenated(batches: list[TextBatch]) -> TextBatch:
+    if len(batches) == 1:
+        return batches[0]
+    values = np.concatenate([batch.values[batch.offset[0] : batch.offset[-1]] for batch in batches])
+    values.flags.writeable = False  # as Arrow's buffers are: every batch looks alike to a compiler of array types
+    offset = np.zeros(sum(map(len, batches)) + 1, np.int64)
+    np.cumsum(np.concatenate([np.diff(batch.offset) for batch in batches]), out=offset[1:])
+    return TextBatch(values, offset)
+
+
+def piece_rows(texts: Sequence[bytes | None]) -> Rows:
+    """Rows held as separate byte strings, None where null."""
+    return _PieceRows(texts)
+
+
+class _PieceRows:
+    def __init__(self, texts: Sequence[bytes | None]) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def nulls(self) -> int:
+        return sum(text is None for text in self._texts)
+
+    def lengths(self) -> NDArray[np.int64]:
+        return np.fromiter((len(text or b"") for text in self._texts), np.int64, len(self._texts))
+
+    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
+        if self._texts:
+            yield from cut(joined([text or b"" for text in self._texts]), max_bytes)
+
+    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+        return [self._texts[row] or b"" for row in rows.tolist()]
