@@ -1,0 +1,156 @@
+"""What is packed, and what importing it costs: a wheel and an sdist are built, nothing is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import gpulsh
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAVY = ["cupy", "cudf", "numba", "llvmlite", "ray", "pyarrow", "matplotlib", "pandas", "polars"]
+
+PUBLIC = [
+    "Banding",
+    "Folding",
+    "GpulshError",
+    "MinHash",
+    "SCurve",
+    "Shingling",
+    "candidate_pairs",
+    "choose_banding",
+    "containment",
+    "deduplicate",
+    "deduplicate_files",
+    "jaccard",
+    "shingle",
+]
+
+
+def loaded_after(code: str, path: Path = ROOT) -> set[str]:
+    """The top-level modules that a fresh interpreter holds after `code`."""
+    report = (
+        "import json, sys; sys.stderr.write('\\n' + json.dumps(sorted({m.partition('.')[0] for m in sys.modules})))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{report}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=path,
+        env=os.environ | {"PYTHONPATH": str(path)},
+    )
+    return set(json.loads(ran.stderr.splitlines()[-1]))
+
+
+# --- what importing costs ---
+
+
+def test_heavy_modules_could_be_seen() -> None:
+    assert {"pyarrow", "numpy"} <= loaded_after("import pyarrow")
+
+
+def test_import_loads_nothing_heavy() -> None:
+    assert not loaded_after("import gpulsh") & {*HEAVY, "rich", "click", "fsspec", "orjson", "zstandard"}
+
+
+def test_parameters_and_theory_load_nothing_heavy() -> None:
+    code = "import gpulsh; gpulsh.Shingling(size=3); gpulsh.choose_banding()"
+    assert not loaded_after(code) & set(HEAVY)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["dedup", "--help"], ["curve", "--help"]])
+def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
+    code = f"""
+import sys
+from gpulsh.cli import main
+sys.argv = ["gpulsh", *{arguments!r}]
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code, stop.code
+"""
+    assert not loaded_after(code) & {*HEAVY, "fsspec", "rich"}
+
+
+def test_public_names_are_listed_and_resolve() -> None:
+    assert set(PUBLIC) <= set(gpulsh.__all__)
+    for name in gpulsh.__all__:
+        assert getattr(gpulsh, name) is not None
+        assert name in dir(gpulsh)
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = gpulsh.no_such_name
+
+
+# --- what is packed ---
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    ran = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    return folder
+
+
+def tracked(folder: str, *suffixes: str) -> set[str]:
+    files = (file.relative_to(ROOT) for file in (ROOT / folder).rglob("*") if "__pycache__" not in file.parts)
+    return {file.as_posix() for file in files if file.suffix in suffixes}
+
+
+def test_wheel_holds_the_package_with_its_data_and_its_kernels(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    assert wheel.name == f"gpulsh-{gpulsh.__version__}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        entry_points = next(name for name in names if name.endswith("entry_points.txt"))
+        assert "gpulsh = gpulsh.cli:main" in archive.read(entry_points).decode()
+    kernels = tracked("kernels", ".cu", ".cuh")
+    assert kernels
+    assert {f"gpulsh/{kernel}" for kernel in kernels} <= names
+    assert tracked("gpulsh", ".py", ".txt", ".typed") <= names
+    assert "gpulsh/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert {name.split("/")[0] for name in names} == {"gpulsh", f"gpulsh-{gpulsh.__version__}.dist-info"}
+
+
+def test_wheel_runs_where_it_is_unpacked(built: Path, tmp_path: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    code = f"""
+import gpulsh
+from pathlib import Path
+assert Path(gpulsh.__file__).is_relative_to({str(tmp_path)!r}), gpulsh.__file__
+kept = gpulsh.deduplicate(["a b c d e f"] * 2 + ["g h i j k l"], backend="reference").keep
+assert kept.tolist() == [True, False, True]
+"""
+    loaded_after(code, tmp_path)
+
+
+def test_sdist_holds_what_the_wheel_is_built_of_and_the_tests(built: Path) -> None:
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert tracked("kernels", ".cu", ".cuh") <= names
+    assert tracked("gpulsh", ".py", ".txt", ".typed") <= names
+    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "ci/test", "tests/test_packaging.py"} <= names
+    assert not any(name.startswith(("benchmarks/record/", ".venv")) for name in names)
+
+
+def test_extras_are_those_promised() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {"cuda12", "cuda13", "cudf", "ray", "warc", "report", "dev"} <= set(project["optional-dependencies"])
+    core = {re.split(r"[^\w-]", requirement)[0] for requirement in project["dependencies"]}
+    assert not core & {"cupy", "ray", "cudf", "matplotlib", "pandas", "polars"}
