@@ -38,18 +38,17 @@ PUBLIC = [
 
 def loaded_after(code: str, path: Path = ROOT) -> set[str]:
     """The top-level modules that a fresh interpreter holds after `code`."""
-    report = (
-        "import json, sys; sys.stderr.write('\\n' + json.dumps(sorted({m.partition('.')[0] for m in sys.modules})))"
-    )
+    report = "import json, sys; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
     ran = subprocess.run(
         [sys.executable, "-c", f"{code}\n{report}"],
+        check=False,
         capture_output=True,
         text=True,
-        check=True,
         cwd=path,
         env=os.environ | {"PYTHONPATH": str(path)},
     )
-    return set(json.loads(ran.stderr.splitlines()[-1]))
+    assert ran.returncode == 0, ran.stderr
+    return set(json.loads(ran.stdout.splitlines()[-1]))
 
 
 # --- what importing costs ---
@@ -97,9 +96,8 @@ def test_public_names_are_listed_and_resolve() -> None:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
-    ran = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=ROOT, capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder)]
+    ran = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     return folder
 
