@@ -1,0 +1,1 @@
+"""Benchmarks of gpulsh beside its rivals: see benchmarks/README.md."""

@@ -1,0 +1,13 @@
+"""One file a case: TITLE, WORK (what a child can be asked to time) and run(bench)."""
+
+CASES = (
+    "signature",
+    "candidates",
+    "endtoend",
+    "quality",
+    "licences",
+    "roofline",
+    "startup",
+    "job_ads",
+    "hot_buckets",
+)

@@ -1,0 +1,23 @@
+"""One file a library, one small interface (base.py). Imported by name only, so that a process loads just its own."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from benchmarks.engines.base import Engine
+
+ENGINES = {
+    "gpulsh": ("gpulsh", "Gpulsh"),
+    "Daft": ("daft", "Daft"),
+    "rensa": ("rensa", "Rensa"),
+    "rensa-rho": ("rensa", "RensaRho"),
+    "rensa-deduplicator": ("rensa", "RensaDeduplicator"),
+    "FastSketchLSH": ("fastsketchlsh", "FastSketchLSH"),
+    "datasketch": ("datasketch", "Datasketch"),
+}
+
+
+def engine_class(name: str) -> type[Engine]:
+    module, cls = ENGINES[name]
+    found: type[Engine] = getattr(import_module(f"benchmarks.engines.{module}"), cls)
+    return found

@@ -1,0 +1,48 @@
+"""gpulsh: Arrow in, exact verification and a kept witness out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+import gpulsh
+from benchmarks.engines.base import BANDING, NUM_PERM, SHINGLE, Decision, Engine
+
+
+class Gpulsh(Engine):
+    name = "gpulsh"
+    note = "`MinHash.from_texts`; `Banding` + `candidate_pairs`; `deduplicate`, verified exactly"
+    backend = "cpu"
+
+    def load(self, path: str, rows: int | None = None) -> pa.Array:
+        table = pq.read_table(path, columns=["text"])
+        column = (table if rows is None else table.slice(0, rows))["text"].combine_chunks()
+        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+    def text_to_signature(self, texts: pa.Array) -> Any:
+        return gpulsh.MinHash(num_perm=NUM_PERM, seed=1).from_texts(
+            texts, shingling=gpulsh.Shingling(unit="word", size=SHINGLE), backend=self.backend, threads=self.threads
+        )
+
+    def signatures_to_pairs(self, signatures: Any, threshold: float) -> Any:
+        bands, rows = BANDING[threshold]
+        digests = gpulsh.Banding(bands=bands, rows=rows)(signatures, backend=self.backend, threads=self.threads)
+        return gpulsh.candidate_pairs(digests, backend=self.backend, threads=self.threads)
+
+    def deduplicate(self, texts: pa.Array, threshold: float, **settings: Any) -> Any:
+        return gpulsh.deduplicate(
+            texts, threshold=threshold, num_perm=NUM_PERM, backend=self.backend, threads=self.threads, **settings
+        )
+
+    def matrix(self, signatures: Any) -> NDArray[Any]:
+        return np.asarray(signatures)
+
+    def pairs(self, found: Any) -> NDArray[np.int64]:
+        return np.asarray(found)
+
+    def decision(self, result: Any) -> Decision:
+        return Decision(keep=result.keep, witness=result.duplicate_of, similarity=result.similarity)

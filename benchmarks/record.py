@@ -1,0 +1,81 @@
+"""Writes what a run found: one JSON with every round of every job, one Markdown page to read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).with_name("record")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "**no**"
+    if isinstance(value, int) and abs(value) >= 10_000:
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    return str(value).replace("|", "\\|")
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Markdown; columns in order of first appearance, nested values left to the JSON."""
+    names = list(dict.fromkeys(name for r in rows for name, value in r.items() if not isinstance(value, (dict, list))))
+    out = ["| " + " | ".join(names) + " |", "|" + " --- |" * len(names)]
+    out += ["| " + " | ".join(_cell(r.get(name)) for name in names) + " |" for r in rows]
+    return "\n".join(out)
+
+
+def write(
+    folder: Path,
+    name: str,
+    header: dict[str, Any],
+    cases: dict[str, dict[str, Any]],
+    notes: dict[str, str],
+    made: Path,
+) -> Path:
+    """made is the folder of the corpora made on the spot; any other is only "given"."""
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = {
+        case: {**{k: v for k, v in found.items() if k != "raw"},
+               "raw": [{"job": _job(job, made), "rounds": outcomes} for job, outcomes in found["raw"]]}
+        for case, found in cases.items()
+    }  # fmt: skip
+    (folder / f"{name}.json").write_text(json.dumps({**header, "cases": plain}, indent=1) + "\n")
+    machine = header["machine"]
+    versions = ", ".join(f"{p} {v}" for p, v in machine["versions"].items())
+    page = [
+        f"# {machine['cpu']}, {machine['cores']} cores, {header['date']}",
+        "",
+        f"`{header['command']}`, commit {machine['commit']}, Python {machine['python']}, {versions}. Load before: "
+        f"{machine['load_before']}. Seconds are medians (and minima) of {header['rounds']} paired rounds, each job in "
+        "a fresh interpreter; peak MiB is above interpreter, imports and loaded texts. Corpus: "
+        f"{header['corpus']['documents']:,} documents, {header['corpus']['MB']:.1f} MB of text, its file's SHA-256 "
+        f"begins {header['corpus']['sha256']}.",
+        "",
+    ]
+    lines = [r for found in cases.values() for r in found["lines"]]
+    if lines:
+        page += ["## Acceptance lines", "", table(lines), ""]
+    for found in cases.values():
+        page += [f"## {found['title']}", ""]
+        if found["checks"]:
+            page += ["Checked before the clock ran:", "", table(found["checks"]), ""]
+        if found["rows"]:
+            page += [table(found["rows"]), ""]
+    page += ["## Engines", "", *(f"- {engine}: {note}" for engine, note in notes.items()), ""]
+    path = folder / f"{name}.md"
+    path.write_text("\n".join(page))
+    return path
+
+
+def _job(job: Any, made: Path) -> dict[str, Any]:
+    """Paths are the measurer's own."""
+    corpus = Path(job.corpus)
+    named = corpus.stem if corpus.parent == made else "given"
+    return {**{k: v for k, v in asdict(job).items() if k != "answer"}, "corpus": named}

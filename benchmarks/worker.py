@@ -1,0 +1,40 @@
+"""The child: load, warm up, measure one piece of work, say the outcome as the last line of standard output."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from importlib import import_module
+
+from benchmarks.job import Job
+
+# Enough to compile, import and start pools; far too little to matter.
+WARM_UP = 64
+
+
+def main(text: str) -> None:
+    job = Job.from_json(text)
+    if job.threads == 1:
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    # After the affinity: several libraries count their processors when imported.
+    from benchmarks.engines import engine_class
+    from benchmarks.memory import PeakMemory
+
+    case = import_module(f"benchmarks.cases.{job.case}")
+    engine = engine_class(job.engine)(job.threads)
+    prepare, facts = case.WORK[job.work]
+    prepare(engine, engine.load(job.corpus, WARM_UP), job)()
+    texts = engine.load(job.corpus, job.rows)
+    work = prepare(engine, texts, job)
+    with PeakMemory() as memory:
+        began = time.perf_counter()
+        result = work()
+        seconds = time.perf_counter() - began
+    outcome = {"seconds": seconds, "peak_MiB": round(memory.peak / 2**20, 1), **facts(engine, result, job)}
+    print(json.dumps(outcome))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
