@@ -1,6 +1,6 @@
 """Documents of the size of job advertisements, recombined from the sentences of a real corpus.
 
-A document is a few sentences that its employer puts into every advertisement, and others of its own. About a hundred
+A document is a few sentences that its employer puts into every advertisement, and others of its own. About two hundred
 advertisements share an employer: enough common text for millions of candidates at 42 bands of 3 rows, too little for
 duplicates. One in ten is a planted near-duplicate: an earlier advertisement with some sentences changed.
 """
@@ -17,7 +17,7 @@ from benchmarks.corpora.parquet import write_texts
 
 DOCUMENTS = 400_000
 MEAN_BYTES = 1_700
-EMPLOYERS_EACH = 100
+EMPLOYERS_EACH = 200
 EMPLOYER_SENTENCES = 3
 PLANTED = 0.1
 _SENTENCE = re.compile(r"[^.!?\n]{40,240}[.!?]")
