@@ -240,13 +240,9 @@ def standard_error(similarity: ArrayLike, num_perm: int) -> np.float64 | NDArray
 def _log_miss(
     s: NDArray[np.float64] | np.float64, bands: int | NDArray[np.int64], rows: int | NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """log((1 - s^rows)^bands), accurate where s^rows is tiny and where it is almost 1."""
+    """log((1 - s^rows)^bands): keeps apart what would round to a probability of 0, or of 1."""
     with np.errstate(divide="ignore", under="ignore"):
-        log_power = np.asarray(rows * np.log(s), np.float64)
-        # log(1 - e^x) loses digits by log1p when x is near 0, and by expm1 when it is far.
-        near = np.log(-np.expm1(log_power))
-        far = np.log1p(-np.exp(log_power))
-    return np.asarray(bands * np.where(log_power > -math.log(2), near, far), np.float64)
+        return np.asarray(bands * np.log1p(-np.power(s, rows)), np.float64)
 
 
 def _completed(num_perm: int, bands: int | None, rows: int | None) -> tuple[int, int]:
