@@ -1,3 +1,74 @@
-"""Near-duplicate documents found and removed: MinHash, LSH and exact verification on CUDA and CPU."""
+"""Near-duplicate documents found and removed: MinHash, LSH and exact verification on CUDA and CPU.
+
+Names are imported when they are first used, so that `import gpulsh` loads none of Numba, pyarrow or CuPy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpulsh.arrays import BandDigests as BandDigests
+    from gpulsh.arrays import Fingerprints as Fingerprints
+    from gpulsh.arrays import Signatures as Signatures
+    from gpulsh.dedup.decision import Decision as Decision
+    from gpulsh.engine.local import deduplicate_files as deduplicate_files
+    from gpulsh.engine.memory import deduplicate as deduplicate
+    from gpulsh.errors import BackendError as BackendError
+    from gpulsh.errors import GpulshError as GpulshError
+    from gpulsh.errors import InputError as InputError
+    from gpulsh.errors import InputTypeError as InputTypeError
+    from gpulsh.errors import OutputError as OutputError
+    from gpulsh.errors import ParameterError as ParameterError
+    from gpulsh.lsh.banding import Banding as Banding
+    from gpulsh.lsh.collisions import candidate_pairs as candidate_pairs
+    from gpulsh.lsh.similarity import containment as containment
+    from gpulsh.lsh.similarity import jaccard as jaccard
+    from gpulsh.params import Folding as Folding
+    from gpulsh.params import Shingling as Shingling
+    from gpulsh.sketch.minhash import MinHash as MinHash
+    from gpulsh.text.shingling import shingle as shingle
+    from gpulsh.theory import SCurve as SCurve
+    from gpulsh.theory import choose_banding as choose_banding
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "BandDigests": "arrays",
+    "BackendError": "errors",
+    "Banding": "lsh.banding",
+    "Decision": "dedup.decision",
+    "Fingerprints": "arrays",
+    "Folding": "params",
+    "GpulshError": "errors",
+    "InputError": "errors",
+    "InputTypeError": "errors",
+    "MinHash": "sketch.minhash",
+    "OutputError": "errors",
+    "ParameterError": "errors",
+    "SCurve": "theory",
+    "Shingling": "params",
+    "Signatures": "arrays",
+    "candidate_pairs": "lsh.collisions",
+    "choose_banding": "theory",
+    "containment": "lsh.similarity",
+    "deduplicate": "engine.memory",
+    "deduplicate_files": "engine.local",
+    "jaccard": "lsh.similarity",
+    "shingle": "text.shingling",
+}
+
+__all__ = ["__version__", *sorted(_HOMES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'gpulsh' has no attribute {name!r}")
+    value = getattr(import_module(f"gpulsh.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

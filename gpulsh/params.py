@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from gpulsh.errors import ParameterError
@@ -113,8 +113,8 @@ class Family(Parameters):
 class BandShape(Parameters):
     """`bands` bands of `rows` signature values each; two documents meet where one band agrees in all its rows."""
 
-    bands: int = field(default=18)
-    rows: int = field(default=7)
+    bands: int
+    rows: int
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bands", check_integer("bands", self.bands, 1, 65536))

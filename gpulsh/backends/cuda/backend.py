@@ -1,0 +1,97 @@
+"""The CUDA operations as one `Backend`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch
+from gpulsh.backends.cuda.band_digests import band_digests
+from gpulsh.backends.cuda.candidates import candidates
+from gpulsh.backends.cuda.collisions import collisions
+from gpulsh.backends.cuda.components import components
+from gpulsh.backends.cuda.device import import_cupy, why_unavailable
+from gpulsh.backends.cuda.intersect import intersect
+from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
+from gpulsh.backends.cuda.minhash import minhash
+from gpulsh.backends.cuda.prefixes import frequencies, prefixes
+from gpulsh.backends.cuda.shingle import Table, hash_tokens, shingle_tokens, token_sums
+from gpulsh.backends.cuda.unique import unique
+from gpulsh.backends.unicode_table import unicode_table
+from gpulsh.errors import BackendError
+from gpulsh.params import BandShape, Shingling
+from gpulsh.permutations import Coefficients
+
+
+class CudaBackend:
+    """Kernels on the current CUDA device. Arrays in and out are CuPy's.
+
+    `arrays` and `launcher` replace CuPy and the device together, `geometry` how work is cut: for tests.
+    Raises BackendError where CUDA does not work.
+    """
+
+    name = "cuda"
+
+    def __init__(
+        self, arrays: Any = None, launcher: Launcher | None = None, geometry: Geometry | None = None
+    ) -> None:
+        if arrays is None or launcher is None:
+            reason = why_unavailable()
+            if reason is not None:
+                raise BackendError(f"CUDA does not work here: {reason}; ask for backend='cpu', or 'auto'")
+            arrays = import_cupy()
+            launcher = DeviceLauncher(arrays)
+        self._machine = Machine(arrays, launcher, geometry or Geometry())
+        self._table: Table | None = None
+
+    def asarray(self, array: Array) -> Array:
+        return self._machine.arrays.asarray(array)
+
+    def asnumpy(self, array: Array) -> Array:
+        return np.asarray(array.get() if hasattr(array, "get") else array)
+
+    def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
+        tokens = token_sums(self._machine, self._unicode(), text, shingling)
+        return shingle_tokens(self._machine, tokens, shingling.size)
+
+    def exact_hashes(self, text: TextBatch, shingling: Shingling) -> Array:
+        return hash_tokens(self._machine, token_sums(self._machine, self._unicode(), text, shingling))
+
+    def unique(self, fingerprints: Fingerprints) -> Fingerprints:
+        return unique(self._machine, fingerprints)
+
+    def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
+        return minhash(self._machine, fingerprints, coefficients)
+
+    def band_digests(self, signatures: Array, shape: BandShape) -> Array:
+        return band_digests(self._machine, signatures, shape)
+
+    def collisions(self, digests: Array, ids: Array) -> Buckets:
+        return collisions(self._machine, digests, ids)
+
+    def candidates(self, buckets: Buckets) -> Array:
+        return candidates(self._machine, buckets)
+
+    def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
+        return intersect(self._machine, pairs, fingerprints)
+
+    def components(self, count: int, pairs: Array) -> Array:
+        return components(self._machine, count, pairs)
+
+    def frequencies(self, fingerprints: Fingerprints, counts: Array) -> Array:
+        return frequencies(self._machine, fingerprints, counts)
+
+    def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
+        return prefixes(self._machine, fingerprints, counts, lengths)
+
+    def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
+        tokens = token_sums(self._machine, self._unicode(), text, shingling)
+        fingerprints = shingle_tokens(self._machine, tokens, shingling.size)
+        digests = self.band_digests(self.minhash(fingerprints, coefficients), shape)
+        return Signed(digests, hash_tokens(self._machine, tokens), self._machine.arrays.diff(fingerprints.offset))
+
+    def _unicode(self) -> Table:
+        if self._table is None:
+            self._table = Table(*map(self._machine.arrays.asarray, unicode_table()))
+        return self._table

@@ -1,0 +1,74 @@
+"""What of CUDA is there: CuPy, a driver, a device. Nothing here raises."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+MIN_CAPABILITY = (7, 0)
+
+
+@cache
+def why_unavailable() -> str | None:
+    """None where CUDA works, otherwise the reason in words."""
+    try:
+        cupy = import_cupy()
+    except ImportError as error:
+        return f"cupy cannot be imported ({_in_words(error.__cause__ or error)}); install gpulsh[cuda13] or gpulsh[cuda12], as the driver is"
+    runtime = cupy.cuda.runtime
+    try:
+        count = runtime.getDeviceCount()
+    except runtime.CUDARuntimeError as error:
+        return f"no CUDA device can be used ({_in_words(error)})"
+    if count == 0:
+        return "there is no CUDA device"
+    try:
+        capability = _capability(runtime.getDeviceProperties(runtime.getDevice()))
+        if capability < MIN_CAPABILITY:
+            return (
+                f"the CUDA device has compute capability {_dotted(capability)}; {_dotted(MIN_CAPABILITY)} or newer is"
+                " needed"
+            )
+        cupy.zeros(1, cupy.uint8).get()  # a context, memory and a copy: what an old driver or a full device refuses
+    except Exception as error:
+        return f"the CUDA device does not work ({_in_words(error)})"
+    return None
+
+
+def devices() -> list[str]:
+    """A line for each CUDA device: name, compute capability, memory. Empty where there is none or no CuPy."""
+    try:
+        runtime = import_cupy().cuda.runtime
+        return [_describe(runtime.getDeviceProperties(i)) for i in range(runtime.getDeviceCount())]
+    except Exception:  # of CuPy's own types, which are not importable here
+        return []
+
+
+def import_cupy() -> Any:
+    """The module `cupy`, with every failure of its import as an ImportError."""
+    try:
+        import cupy
+    except ImportError:
+        raise
+    except Exception as error:  # a broken installation fails in ways of its own
+        raise ImportError(_in_words(error)) from error
+    return cupy
+
+
+def _describe(properties: dict[str, Any]) -> str:
+    name = properties["name"]
+    words = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
+    memory = properties["totalGlobalMem"] / 2**30
+    return f"{words}, compute capability {_dotted(_capability(properties))}, {memory:.0f} GiB"
+
+
+def _capability(properties: dict[str, Any]) -> tuple[int, int]:
+    return int(properties["major"]), int(properties["minor"])
+
+
+def _dotted(version: tuple[int, int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _in_words(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,94 @@
+"""How kernels are started: what the operations ask of a launcher, and the one that runs them on the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from gpulsh.arrays import Array
+from gpulsh.backends.cuda.source import expanded_source
+from gpulsh.errors import BackendError
+
+OPTIONS = ("-std=c++17",)
+MAX_BLOCKS = (2**31 - 1, 65535)
+
+Argument = Any  # an array, or a NumPy scalar of the parameter's exact type: a Python int has no width
+
+
+class Launcher(Protocol):
+    """Starts `kernel` of kernels/`file`.cu on a grid of `blocks` (x, y), `threads` a block."""
+
+    def __call__(self, file: str, kernel: str, blocks: tuple[int, int], threads: int, *arguments: Argument) -> None:
+        """Asynchronous where the device is; arrays are contiguous."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometry:
+    """How work is cut. No result depends on it; tests cut small to have many blocks.
+
+    The products are bounded by the kernels' shared arrays: MAX_THREADS, MAX_TILE and MAX_TOKENS there.
+    """
+
+    threads: int = 256
+    text_items: int = 20  # bytes a thread; 5 words, so that the lanes of a warp read different banks
+    token_items: int = 4  # tokens a thread of shingle
+    exact_items: int = 8
+    search_items: int = 8
+    span: int = 1024  # fingerprints a warp of minhash
+    minhash_threads: int = 128  # whole warps
+
+
+class DeviceLauncher:
+    """CuPy's RawModule, compiled by NVRTC for the current device on first use and kept on disk by CuPy."""
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+        self._kernels: dict[tuple[int, str, str], Any] = {}
+
+    def __call__(self, file: str, kernel: str, blocks: tuple[int, int], threads: int, *arguments: Argument) -> None:
+        device = self._cupy.cuda.runtime.getDevice()
+        function = self._kernels.get((device, file, kernel))
+        if function is None:
+            function = self._kernels[device, file, kernel] = self._compile(file, kernel)
+        function((*blocks, 1), (threads, 1, 1), arguments)
+
+    def _compile(self, file: str, kernel: str) -> Any:
+        try:
+            module = self._cupy.RawModule(code=expanded_source(file), options=OPTIONS, backend="nvrtc")
+            return module.get_function(kernel)
+        except self._cupy.cuda.compiler.CompileException as error:
+            raise BackendError(
+                f"the CUDA kernel {kernel} does not compile here ({error}); check that CuPy's CUDA version fits the driver"
+            ) from error
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What every operation here is given: the array module, the launcher, the cut."""
+
+    arrays: Any  # cupy, or numpy
+    launch: Launcher
+    geometry: Geometry
+
+    def run(
+        self, file: str, kernel: str, work: int, each: int, *arguments: Argument, threads: int = 0, rows: int = 1
+    ) -> None:
+        """Start `kernel` with a block for every `each` of `work`; nothing where there is no work."""
+        blocks = -(-work // each)
+        if blocks > MAX_BLOCKS[0] or rows > MAX_BLOCKS[1]:
+            raise BackendError(f"{kernel} would need {blocks} x {rows} blocks; give a smaller batch")
+        if blocks > 0:
+            self.launch(file, kernel, (blocks, rows), threads or self.geometry.threads, *arguments)
+
+    def exclusive(self, counts: Array) -> Array:
+        """int64 [n + 1]: the sums before each count, and the total."""
+        xp = self.arrays
+        return xp.concatenate((xp.zeros(1, np.int64), xp.cumsum(counts, dtype=np.int64)))
+
+    def row_of(self, offset: Array, start: int, stop: int) -> Array:
+        """int64 [stop - start]: the row that holds each position from `start` on."""
+        xp = self.arrays
+        return xp.searchsorted(offset, xp.arange(start, stop, dtype=np.int64), side="right") - 1

@@ -1,0 +1,80 @@
+"""shingle and exact_hashes: both begin with `token_sums`, so `sign` cuts the text once for the two."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpulsh.arrays import Array, Fingerprints, TextBatch
+from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.params import Shingling
+
+
+class Table(NamedTuple):
+    """The Unicode table on the device."""
+
+    stage1: Array
+    stage2: Array
+
+
+class TokenSums(NamedTuple):
+    """All tokens of a batch, end to end."""
+
+    sums: Array  # uint64 [tokens]: token hashes before their last mix
+    starts: Array  # int64 [n + 1]: tokens before each document
+    skip: int  # tokens to pass over at the front of each document that has any
+
+
+def token_sums(machine: Machine, table: Table, text: TextBatch, shingling: Shingling) -> TokenSums:
+    xp, geometry = machine.arrays, machine.geometry
+    documents = len(text)
+    characters = shingling.unit == "char"
+    length = int(text.offset[-1]) - int(text.offset[0])
+    if length == 0:
+        return TokenSums(xp.zeros(0, np.uint64), xp.zeros(documents + 1, np.int64), int(characters))
+    tile = geometry.threads * geometry.text_items
+    blocks = -(-length // tile)
+    state = xp.empty(blocks * geometry.threads, np.uint32)
+    block_tokens, block_open = xp.empty(blocks, np.int64), xp.empty(blocks, np.int64)
+    common = (
+        *(text.values, text.offset, np.int64(documents), *table),
+        *(np.int32(characters), np.int32(geometry.text_items), state),
+    )
+    machine.run("tokens", "tokens_count", length, tile, *common, block_tokens, block_open)
+    tokens_end, open_end = xp.cumsum(block_tokens), xp.cumsum(block_open)
+    total = int(tokens_end[-1])
+    sums = xp.zeros(total, np.uint64)
+    starts = xp.full(documents + 1, total, np.int64)
+    machine.run("tokens", "tokens_sum", length, tile, *common, tokens_end, open_end, sums, starts)
+    return TokenSums(sums, starts, int(characters))
+
+
+def shingle_tokens(machine: Machine, tokens: TokenSums, size: int) -> Fingerprints:
+    xp, geometry = machine.arrays, machine.geometry
+    counts = xp.maximum(xp.diff(tokens.starts) - tokens.skip, 0)
+    rows = machine.exclusive(xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0))
+    values = xp.empty(int(rows[-1]), np.uint64)
+    total = len(tokens.sums)
+    machine.run(
+        *("shingle", "shingle", total, geometry.threads * geometry.token_items),
+        *(tokens.sums, np.int64(total), tokens.starts, np.int64(len(counts))),
+        *(np.int32(tokens.skip), np.int32(size), np.int32(geometry.token_items), rows, values),
+    )
+    return Fingerprints(values, rows)
+
+
+def hash_tokens(machine: Machine, tokens: TokenSums) -> Array:
+    geometry = machine.geometry
+    documents, total = len(tokens.starts) - 1, len(tokens.sums)
+    hashes = machine.arrays.zeros((documents, 2), np.uint64)
+    machine.run(
+        *("exact_hashes", "exact_hashes_sum", total, geometry.threads * geometry.exact_items),
+        *(tokens.sums, np.int64(total), tokens.starts, np.int64(documents)),
+        *(np.int32(tokens.skip), np.int32(geometry.exact_items), hashes),
+    )
+    machine.run(
+        *("exact_hashes", "exact_hashes_mix", documents, geometry.threads),
+        *(tokens.starts, np.int64(documents), hashes),
+    )
+    return hashes

@@ -1,0 +1,94 @@
+"""`gpulsh dedup`: files in, kept rows and evidence out."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from typing import Any
+
+import click
+
+
+@click.command(short_help="Remove near-duplicates from files.")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("-o", "--output", required=True, metavar="OUT", help="Folder of the results, made here.")
+@click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Column or field of the text.")
+@click.option("--id-column", metavar="NAME", help="Column or field to name documents by in duplicates.parquet.")
+@click.option(
+    "--threshold", type=float, default=0.8, show_default=True, metavar="J", help="Jaccard similarity of duplicates."
+)
+@click.option(
+    "--shingle",
+    default="word:5",
+    show_default=True,
+    metavar="UNIT:SIZE",
+    help="What is compared: runs of SIZE words, or char:SIZE.",
+)
+@click.option("--num-perm", type=int, default=128, show_default=True, metavar="K", help="Values of a signature.")
+@click.option("--bands", type=int, metavar="B", help="Bands, with --rows; chosen for the threshold where not given.")
+@click.option("--rows", type=int, metavar="R", help="Rows of a band.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Of the hash functions.")
+@click.option(
+    "--verify",
+    type=click.Choice(["exact", "signature", "none"]),
+    default="exact",
+    show_default=True,
+    help="How candidates are judged.",
+)
+@click.option(
+    "--resolve",
+    type=click.Choice(["kept", "components"]),
+    default="kept",
+    show_default=True,
+    help="Drop only what duplicates a kept document, or all but one of a connected component.",
+)
+@click.option(
+    "--keep",
+    default="first",
+    show_default=True,
+    metavar="first|longest|COLUMN",
+    help="Which of two duplicates is kept: by order, by length, or by the highest value of a column.",
+)
+@click.option(
+    "--backend",
+    type=click.Choice(["auto", "cpu", "cuda", "reference"]),
+    default="auto",
+    show_default=True,
+    help="auto takes CUDA where it works.",
+)
+@click.option("--threads", type=int, metavar="N", help="Threads of the CPU backend; all processors where not given.")
+@click.option(
+    "--write",
+    type=click.Choice(["data", "duplicates"]),
+    default="data",
+    show_default=True,
+    help="Kept rows and the evidence, or the evidence alone.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace an earlier run's results in OUT, and nothing else.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON instead of the table.")
+def dedup(inputs: tuple[str, ...], output: str, shingle: str, as_json: bool, **options: Any) -> None:
+    """Write INPUT without its near-duplicates to OUT.
+
+    INPUT is a file, folder, glob or URL of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst) or text files. OUT gets
+    data/ (the kept rows, file by file), duplicates.parquet (each dropped document with the kept one it duplicates) and
+    report.json.
+
+    --verbose shows where an error comes from.
+    """
+    from gpulsh.params import Shingling
+
+    shingling = Shingling.parse(shingle)
+    # A request to end cleans up as Ctrl-C does.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+
+    from gpulsh.engine.local import deduplicate_files
+
+    result = deduplicate_files(list(inputs), output, shingling=shingling, progress=True, **options)
+    if as_json:
+        click.echo(json.dumps(result.report, indent=2))
+        return
+    from gpulsh.report.funnel import funnel_table
+
+    click.echo(funnel_table(result.report))
+    click.echo(f"\nResults are in {click.format_filename(output)}")

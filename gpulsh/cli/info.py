@@ -1,0 +1,50 @@
+"""`gpulsh info`: what works here, and why not what does not."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import click
+
+
+@click.command(short_help="Show backends, devices and versions.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def info(as_json: bool) -> None:
+    """Show backends and why one is not available, devices, and the versions of the libraries."""
+    from gpulsh.backends.select import backend_status
+    from gpulsh.report.versions import versions
+
+    status = backend_status()
+    found: dict[str, Any] = {
+        "backends": {name: {"available": reason is None, "reason": reason} for name, reason in status.items()},
+        "devices": {"cpu": _processors(), "cuda": _gpus() if status.get("cuda", "") is None else []},
+        "versions": versions(),
+    }
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    click.echo("Backends")
+    for name, reason in status.items():
+        click.echo(f"  {name:<12}{'works' if reason is None else 'not available: ' + reason}")
+    click.echo("Devices")
+    click.echo(f"  {'cpu':<12}{found['devices']['cpu']['threads']} threads")
+    for place, gpu in enumerate(found["devices"]["cuda"]):
+        memory = f"{gpu['memory'] / 2**30:.1f} GiB"
+        click.echo(f"  {f'cuda:{place}':<12}{gpu['name']}, {memory}, compute capability {gpu['capability']}")
+    click.echo("Versions")
+    for name, version in found["versions"].items():
+        click.echo(f"  {name:<12}{version or 'not installed'}")
+
+
+def _processors() -> dict[str, int]:
+    return {"threads": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1}
+
+
+def _gpus() -> list[dict[str, Any]]:
+    try:
+        from gpulsh.backends.cuda import devices
+    except ImportError:
+        return []
+    return list(devices())

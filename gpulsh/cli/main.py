@@ -1,0 +1,81 @@
+"""`gpulsh`: the group of commands, and how whatever happens becomes one plain line and an exit status."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from gpulsh import __version__
+from gpulsh.errors import GpulshError, ParameterError
+
+COMMANDS = {  # name -> module that has it, imported when it is asked for
+    "dedup": "gpulsh.cli.dedup",
+    "curve": "gpulsh.cli.curve",
+    "info": "gpulsh.cli.info",
+}
+DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="gpulsh", message="%(prog)s %(version)s")
+def gpulsh() -> None:
+    """Find and remove near-duplicate documents, on a CUDA GPU or a CPU with the same results."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line `arguments` (the process's own where None) and returns the exit status.
+
+    0 done, 1 failed, 2 wrong usage, 130 interrupted; an error is one line on standard error. `--verbose`, anywhere,
+    prints the traceback before it.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    verbose = "--verbose" in given
+    given = [argument for argument in given if argument != "--verbose"]
+    try:
+        status = gpulsh.main(given, prog_name="gpulsh", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else DONE
+    except (click.exceptions.NoArgsIsHelpError, click.exceptions.Exit) as error:
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
+            error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return _told("interrupted", INTERRUPTED, verbose)
+    except BrokenPipeError:
+        # Whoever read our output has gone, as `gpulsh ... | head` does; Python would complain once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except click.ClickException as error:
+        return _told(error.format_message(), WRONG_USAGE, verbose)
+    except ParameterError as error:
+        return _told(str(error), WRONG_USAGE, verbose)
+    except GpulshError as error:
+        return _told(str(error), FAILED, verbose)
+    except MemoryError:
+        return _told("out of memory", FAILED, verbose)
+    except Exception as error:  # a defect of gpulsh, not of what it was given
+        return _told(f"unexpected {type(error).__name__}: {error}; --verbose shows where", FAILED, verbose)
+
+
+def _told(message: str, status: int, verbose: bool) -> int:
+    if verbose:
+        traceback.print_exc()
+    line = " ".join(message.split())
+    print(f"gpulsh: {'error: ' if status != INTERRUPTED else ''}{line}", file=sys.stderr)
+    return status

@@ -1,0 +1,47 @@
+"""Counts and seconds of every stage: how many documents went in, met, were compared, and went out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from gpulsh.dedup.progress import Progress
+
+
+@dataclass
+class Funnel:
+    """What became of the documents. `funnel["candidates"]` reads as `funnel.candidates`."""
+
+    documents: int = 0
+    nulls: int = 0  # documents that were null
+    empty: int = 0  # documents without a token, the null ones among them
+    bytes: int = 0  # UTF-8
+    shingles: int = 0  # with repeats
+    exact_copies: int = 0  # folded into their first copy before anything was compared
+    crowded: int = 0  # documents in a bucket too large for all pairs
+    candidates: int = 0  # pairs compared
+    verified: int = 0  # pairs found similar, copies with their first among them
+    dropped: int = 0
+    kept: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)  # by stage, in order
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return getattr(self, name)
+        except AttributeError:
+            raise KeyError(name) from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All counts, and the seconds by stage."""
+        return asdict(self)
+
+    @contextmanager
+    def stage(self, progress: Progress, name: str, total: int | None, unit: str) -> Iterator[None]:
+        """Time a stage and tell `progress` of it."""
+        start = time.perf_counter()
+        with progress.stage(name, total, unit):
+            yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start

@@ -1,0 +1,57 @@
+"""What is to be done: every parameter checked and every choice made before work begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from gpulsh.params import BandShape, Family, Folding, Parameters, Shingling, check_choice
+from gpulsh.theory import default_banding
+
+Verify = Literal["exact", "signature", "none"]
+Resolve = Literal["kept", "components"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Parameters):
+    """All that decides the result beside the documents and their priority."""
+
+    threshold: float
+    shingling: Shingling
+    folding: Folding
+    family: Family
+    banding: BandShape
+    verify: Verify
+    resolve: Resolve
+
+
+def make_plan(
+    *,
+    threshold: float = 0.8,
+    shingling: Shingling | None = None,
+    folding: Folding | None = None,
+    num_perm: int = 128,
+    bands: int | None = None,
+    rows: int | None = None,
+    seed: int = 1,
+    verify: Verify = "exact",
+    resolve: Resolve = "kept",
+) -> Plan:
+    """Check the parameters of `deduplicate` and choose what was left open; ParameterError names what is wrong.
+
+    >>> make_plan(threshold=0.8).banding
+    BandShape(bands=21, rows=6)
+    """
+    family = Family(num_perm=num_perm, seed=seed)
+    check_choice("verify", verify, get_args(Verify))
+    check_choice("resolve", resolve, get_args(Resolve))
+    chosen_bands, chosen_rows = default_banding(family.num_perm, threshold, bands=bands, rows=rows)
+    return Plan(
+        threshold=float(threshold),
+        shingling=shingling or Shingling(),
+        folding=folding or Folding(),
+        family=family,
+        banding=BandShape(bands=chosen_bands, rows=chosen_rows),
+        verify=verify,
+        resolve=resolve,
+    )

@@ -1,0 +1,35 @@
+"""Chosen documents shingled again from their texts, as the comparing stages ask for them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints
+from gpulsh.backends.protocol import Backend
+from gpulsh.dedup.plan import Plan
+from gpulsh.dedup.source import ChosenTexts
+from gpulsh.io.normalize import normalized
+from gpulsh.text.shingling import to_device
+
+
+class ShingledTexts:
+    """`lsh.comparison.Readable` over a choice of documents; `places` [m] renumbers them."""
+
+    def __init__(self, texts: ChosenTexts, places: NDArray[np.int64], plan: Plan, ops: Backend) -> None:
+        self._texts, self._places, self._plan, self._ops = texts, places, plan, ops
+
+    def renumbered(self, places: NDArray[np.int64]) -> ShingledTexts:
+        """The same documents by other numbers: new place i is place `places[i]` here."""
+        return ShingledTexts(self._texts, self._places[places], self._plan, self._ops)
+
+    def sizes(self) -> NDArray[np.int64]:
+        """int64 [places]: bytes of UTF-8."""
+        return self._texts.sizes()[self._places]
+
+    def fingerprints(self, places: NDArray[np.int64]) -> Fingerprints:
+        """The unique fingerprints of the documents at `places` [m], in that order."""
+        batch = self._texts.take(self._places[places])
+        if self._plan.folding.form:
+            batch = normalized(batch, self._plan.folding.form)
+        return self._ops.unique(self._ops.shingle(to_device(batch, self._ops), self._plan.shingling))

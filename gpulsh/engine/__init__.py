@@ -1,0 +1,1 @@
+"""Who runs the plan: over files on this machine, telling of its progress."""

@@ -1,0 +1,192 @@
+"""Runs the plan over files on this machine: read, sign, decide, write."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.backends.select import select_backend
+from gpulsh.dedup.plan import make_plan
+from gpulsh.dedup.progress import Progress
+from gpulsh.dedup.stages import decide, sign
+from gpulsh.engine.evidence import write_evidence
+from gpulsh.engine.order import highest_first, key_column, longest_first
+from gpulsh.engine.output import REPORT, OutputFolder, refuse_overlap
+from gpulsh.engine.progress import open_progress
+from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
+from gpulsh.io.file_texts import FileTexts
+from gpulsh.io.format import Columns
+from gpulsh.io.inputs import find_files, format_of
+from gpulsh.params import Folding, Shingling, check_choice
+from gpulsh.report.document import describe, write_report
+
+if TYPE_CHECKING:
+    from gpulsh.backends.select import BackendName
+
+Write = Literal["data", "duplicates"]
+Input = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class FilesResult:
+    """What `deduplicate_files` did: where the results lie, and the report that stands there as report.json."""
+
+    output: Path
+    report: dict[str, Any]
+
+    @property
+    def funnel(self) -> dict[str, Any]:
+        """Counts and seconds of every stage."""
+        return dict(self.report["funnel"])
+
+    @property
+    def data(self) -> Path | None:
+        """The folder of the kept rows; None where they were not asked for."""
+        return self.output / "data" if self.report["parameters"]["write"] == "data" else None
+
+    @property
+    def duplicates(self) -> Path:
+        """The Parquet file with a row a dropped document."""
+        return self.output / "duplicates.parquet"
+
+
+def deduplicate_files(
+    inputs: Input | Sequence[Input],
+    output: Input,
+    *,
+    text_column: str = "text",
+    id_column: str | None = None,
+    keep: str = "first",
+    write: Write = "data",
+    threshold: float = 0.8,
+    shingling: Shingling | None = None,
+    folding: Folding | None = None,
+    num_perm: int = 128,
+    bands: int | None = None,
+    rows: int | None = None,
+    seed: int = 1,
+    verify: Literal["exact", "signature", "none"] = "exact",
+    resolve: Literal["kept", "components"] = "kept",
+    backend: BackendName = "auto",
+    threads: int | None = None,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> FilesResult:
+    """Finds the near-duplicates among the documents of files and writes what is kept, and the evidence, to a folder.
+
+    `inputs` are files, folders, globs or URLs of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst) or plain text.
+    `output` is made, or empty, or with `overwrite` an earlier run's. It gets `data/` (one file an input file with the
+    kept rows and every column; not with `write="duplicates"`), `duplicates.parquet` (a row a dropped document) and
+    `report.json`. `keep` says which of two duplicates is kept: the "first", the "longest" text in bytes, or the one with
+    the highest value of a column. All other parameters are those of `deduplicate`.
+
+    Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left.
+    """
+    began, clock = datetime.now(UTC), time.perf_counter()
+    given = _paths(inputs)
+    out = Path(os.fspath(output))
+    check_choice("write", write, get_args(Write))
+    shingling = Shingling() if shingling is None else shingling
+    folding = Folding() if folding is None else folding
+    plan = make_plan(
+        threshold=threshold,
+        shingling=shingling,
+        folding=folding,
+        num_perm=num_perm,
+        bands=bands,
+        rows=rows,
+        seed=seed,
+        verify=verify,
+        resolve=resolve,
+    )
+    columns = Columns(text=text_column, key=key_column(keep), id=id_column)
+    files = find_files(given)
+    refuse_overlap(out, given, files)
+    doing = select_backend(backend, threads=threads)
+    shown = open_progress(progress)
+    try:
+        with OutputFolder(out, overwrite=overwrite) as folder:
+            texts = FileTexts(files, columns, folder.work)
+            texts.check()
+            signed = sign(texts, plan, doing, shown)
+            decision = decide(signed, texts, _order(keep, texts), plan, doing, shown)
+            if write == "data":
+                _write_kept(texts, decision.keep, folder.work / "data", shown)
+            write_evidence(folder.work / "duplicates.parquet", texts, decision)
+            parameters = {
+                "text_column": text_column,
+                "id_column": id_column,
+                "keep": keep,
+                "write": write,
+                "seed": seed,
+                "threads": threads,
+            }
+            report = describe(
+                began=began,
+                seconds=time.perf_counter() - clock,
+                parameters=parameters,
+                plan=plan,
+                backend=doing,
+                inputs=given,
+                rows=[(file.name, int(count)) for file, count in zip(files, np.diff(texts.starts), strict=True)],
+                funnel=decision.funnel.to_dict(),
+                outputs=_written(folder.work),
+            )
+            write_report(folder.work / REPORT, report)
+            folder.commit()
+    except GpulshError:
+        raise
+    except OSError as error:
+        told = os.strerror(error.errno) if error.errno else str(error)
+        raise OutputError(f"{error.filename or out}: cannot be written: {told}") from error
+    return FilesResult(out, report)
+
+
+def _paths(inputs: Input | Sequence[Input]) -> list[str]:
+    given = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
+    if not isinstance(given, (list, tuple)):
+        raise InputTypeError(f"inputs is of type {type(given).__name__}; give a path or a list of paths")
+    if not given:
+        raise ParameterError("inputs is empty; give at least one file, folder, glob or URL")
+    for place, path in enumerate(given):
+        if not isinstance(path, (str, os.PathLike)):
+            raise InputTypeError(f"inputs[{place}] is of type {type(path).__name__}; give a path")
+    return [os.fspath(path) for path in given]
+
+
+def _order(keep: str, texts: FileTexts) -> NDArray[np.int64] | None:
+    if keep == "first":
+        return None
+    if texts.columns.key is None:
+        return longest_first(texts.sizes)
+
+    def where(position: int) -> str:
+        (number,), (row,) = texts.locate(np.array([position]))
+        return f"{texts.files[number].name}: row {row}"
+
+    return highest_first(texts.keys, texts.columns.key, where)
+
+
+def _write_kept(texts: FileTexts, keep: NDArray[np.bool_], data: Path, progress: Progress) -> None:
+    data.mkdir()
+    with progress.stage("write", len(keep), "documents"):
+        for number, file in enumerate(texts.files):
+            part = keep[texts.starts[number] : texts.starts[number + 1]]
+            target = data / file.relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            format_of(file).write_kept(file, part, str(target))
+            progress.advance(len(part))
+
+
+def _written(work: Path) -> list[str]:
+    """What the results are, relative to OUT: a later `--overwrite` removes these and nothing else."""
+    found = [path for path in work.rglob("*") if path.is_file() and path.name != "lock"]
+    return [*sorted(path.relative_to(work).as_posix() for path in found), REPORT]

@@ -1,0 +1,87 @@
+"""`gpulsh.deduplicate`: the plan run over texts in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.dedup.decision import Decision
+from gpulsh.dedup.plan import Resolve, Verify, make_plan
+from gpulsh.dedup.stages import decide, sign
+from gpulsh.engine.progress import open_progress
+from gpulsh.errors import ParameterError
+from gpulsh.io.texts import open_texts
+from gpulsh.params import Folding, Shingling
+
+
+def deduplicate(
+    texts: object,
+    *,
+    threshold: float = 0.8,
+    shingling: Shingling | None = None,
+    folding: Folding | None = None,
+    num_perm: int = 128,
+    bands: int | None = None,
+    rows: int | None = None,
+    seed: int = 1,
+    verify: Verify = "exact",
+    resolve: Resolve = "kept",
+    priority: Any = None,
+    backend: BackendName = "auto",
+    threads: int | None = None,
+    progress: bool = False,
+) -> Decision:
+    """Find near-duplicate documents and decide which to keep.
+
+    `texts`: list of str, NumPy str or object array, pyarrow Array or ChunkedArray, pandas, polars or cuDF Series, or any
+    object with the Arrow C interface; None (null) is allowed and kept. A document is dropped exactly when an earlier
+    kept document shares a band with it and has exact Jaccard similarity >= `threshold` over the sets of shingles.
+    Documents come in order of `priority` (float or integer array [n], highest first), ties and None by position.
+
+    `bands`, `rows`: None takes the most rows with bands = num_perm // rows that find a pair at `threshold` with
+    probability at least 0.995. `verify`: "exact", "signature" (the estimate in place of the Jaccard similarity) or
+    "none" (every compared pair counts; similarities are NaN). `resolve`: "kept", or "components", which keeps one
+    document of each connected component of the verified pairs.
+
+    Returns a Decision. Raises ParameterError, InputTypeError, or BackendError where CUDA was asked for and does not
+    work. Source: MinHash, Broder 1997; banding, Leskovec, Rajaraman, Ullman, section 3.4.
+
+    >>> result = deduplicate(["One, two, three.", "one two three", "four"], backend="cpu")
+    >>> result.keep, result.duplicate_of
+    (array([ True, False,  True]), array([0, 0, 2]))
+    """
+    plan = make_plan(
+        threshold=threshold,
+        shingling=shingling,
+        folding=folding,
+        num_perm=num_perm,
+        bands=bands,
+        rows=rows,
+        seed=seed,
+        verify=verify,
+        resolve=resolve,
+    )
+    ops = select_backend(backend, threads=threads)
+    source = open_texts(texts)
+    order = None if priority is None else _decision_order(priority, len(source))
+    shown = open_progress(progress)
+    return decide(sign(source, plan, ops, shown), source, order, plan, ops, shown)
+
+
+def _decision_order(priority: Any, count: int) -> NDArray[np.int64]:
+    """Positions by priority, the highest first, ties by position; integers are compared as integers."""
+    values = np.asarray(priority.get() if hasattr(priority, "get") and hasattr(priority, "device") else priority)
+    if values.dtype.kind not in "iuf" or values.shape != (count,):
+        raise ParameterError(
+            f"priority is an array of {values.dtype} with shape {values.shape};"
+            f" give floats or integers of shape ({count},), one for each document"
+        )
+    if values.dtype.kind == "f" and bool(np.isnan(values).any()):
+        raise ParameterError(
+            f"priority is NaN at position {int(np.argmax(np.isnan(values)))}; give a number for every document"
+        )
+    # The last of the reversed ascending order is the first of the highest: a stable sort without negating any value.
+    return (count - 1 - np.argsort(values[::-1], kind="stable"))[::-1].astype(np.int64)

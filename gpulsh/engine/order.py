@@ -1,0 +1,89 @@
+"""`--keep`: which of two duplicates is first, hence kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.errors import InputError, ParameterError
+
+RESERVED = ("first", "longest")
+
+
+def key_column(keep: str) -> str | None:
+    """The column that `keep` names, None for `first` and `longest`. `column:NAME` names one with a reserved name."""
+    if keep in RESERVED:
+        return None
+    name = keep.removeprefix("column:")
+    if not name:
+        raise ParameterError(f"keep is {keep!r}; give first, longest, or the name of a column")
+    return name
+
+
+def longest_first(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64 [n]: positions by bytes of text, longest first, ties by position."""
+    return np.argsort(-sizes, kind="stable").astype(np.int64, copy=False)
+
+
+def highest_first(blocks: Sequence[Any], column: str, where: Callable[[int], str]) -> NDArray[np.int64]:
+    """int64 [n]: positions by key, highest first, null last, ties by position; compared in the keys' own type.
+
+    `blocks` are pyarrow arrays or lists of Python numbers, end to end. `where` names a position in messages. Raises
+    InputError at a NaN and where the blocks' types do not compare.
+    """
+    kinds = {block.type if isinstance(block, pa.Array) else None for block in blocks}
+    kinds = {kind for kind in kinds if kind is None or not pa.types.is_null(kind)}
+    if not kinds:
+        return np.arange(sum(map(len, blocks)), dtype=np.int64)
+    if len(kinds) == 1 and None not in kinds:
+        (kind,) = kinds
+        return _sorted_array(pa.chunked_array([block.cast(kind) for block in blocks], kind), column, where)
+    numeric = all(kind is None or pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds)
+    if not numeric:
+        told = " and ".join(sorted(str(kind) for kind in kinds))
+        raise InputError(f"column {column!r} is {told} in different files; make it one type")
+    return _sorted_numbers(blocks, column, where)
+
+
+def _sorted_array(keys: Any, column: str, where: Callable[[int], str]) -> NDArray[np.int64]:
+    null = np.asarray(keys.is_null().to_numpy(), np.bool_)
+    present = np.flatnonzero(~null)
+    values = _as_numbers(keys.drop_null())
+    if values.dtype.kind == "f":
+        strange = np.flatnonzero(np.isnan(values))
+        if len(strange):
+            raise _not_a_number(column, where(int(present[strange[0]])))
+        descending = -values
+    else:
+        descending = ~values  # reverses the order of signed and unsigned integers alike, without overflow
+    ordered = present[np.argsort(descending, kind="stable")]
+    return np.concatenate([ordered, np.flatnonzero(null)]).astype(np.int64, copy=False)
+
+
+def _as_numbers(keys: Any) -> NDArray[Any]:
+    if pa.types.is_temporal(keys.type):  # dates and times are integers of one unit below
+        keys = keys.cast(pa.int32() if keys.type.bit_width == 32 else pa.int64())
+    return np.asarray(keys.to_numpy())
+
+
+def _sorted_numbers(blocks: Sequence[Any], column: str, where: Callable[[int], str]) -> NDArray[np.int64]:
+    # Integers and floats among each other: Python compares them exactly, NumPy would round integers to float64.
+    keys: list[int | float | None] = []
+    for block in blocks:
+        keys += block.to_pylist() if isinstance(block, pa.Array) else block
+    for place, key in enumerate(keys):
+        if isinstance(key, float) and math.isnan(key):
+            raise _not_a_number(column, where(place))
+    present = [place for place, key in enumerate(keys) if key is not None]
+    present.sort(key=lambda place: keys[place], reverse=True)  # type: ignore[arg-type, return-value]
+    absent = [place for place, key in enumerate(keys) if key is None]
+    return np.array(present + absent, np.int64)
+
+
+def _not_a_number(column: str, where: str) -> InputError:
+    return InputError(f"{where}: column {column!r} is NaN; make it a number, or null to be kept last")

@@ -1,0 +1,188 @@
+"""The output folder: all work in `OUT/_work`, renamed into place at the end; what fails leaves what was there before."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gpulsh.errors import OutputError
+from gpulsh.io.format import File
+
+WORK = "_work"
+REPORT = "report.json"
+MARK = "gpulsh"  # the key of report.json that says who wrote the folder
+RESULTS = ("data", "duplicates.parquet", REPORT)
+
+
+def refuse_overlap(out: Path, inputs: Sequence[str], files: Sequence[File]) -> None:
+    """OutputError where OUT is an INPUT or lies in one, or an input file lies in OUT."""
+    if "://" in str(out):
+        raise OutputError(f"{out}: is a URL; give a local folder, and copy it there afterwards")
+    target = os.path.realpath(out)
+    for given in inputs:
+        if "://" in given:
+            continue
+        source = os.path.realpath(given)
+        if target == source:
+            raise OutputError(f"{out}: is the input itself; give another folder")
+        if os.path.isdir(source) and _inside(target, source):
+            raise OutputError(f"{out}: lies inside the input {given}; give a folder outside of it")
+    for file in files:
+        if file.filesystem is None and _inside(os.path.realpath(file.path), target):
+            raise OutputError(f"{out}: holds the input {file.name}; give another folder")
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+class OutputFolder:
+    """A context: entered, OUT and its work folder exist; left by an exception, everything gpulsh made is gone.
+
+    Raises OutputError where OUT is in use, or cannot be made, before anything in it is touched.
+    """
+
+    def __init__(self, path: Path, *, overwrite: bool) -> None:
+        self.path = path
+        self.work = path / WORK
+        self._overwrite = overwrite
+        self._made: list[Path] = []  # folders gpulsh made, outermost first
+        self._lock: int | None = None
+        self._old: list[str] = []  # what an earlier run left, to be replaced
+
+    def __enter__(self) -> Self:
+        try:
+            self._check()
+            self._make()
+        except OutputError:
+            self._undo()
+            raise
+        except OSError as error:
+            self._undo()
+            raise OutputError(f"{self.path}: cannot be made: {os.strerror(error.errno or 0)}") from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._undo()
+
+    def commit(self) -> None:
+        """Renames the results from the work folder into OUT, in place of an earlier run's; removes the work folder."""
+        aside = self.work / "replaced"
+        aside.mkdir()
+        moved: list[tuple[Path, Path]] = []
+        try:
+            for name in self._old:
+                _move(self.path / name, aside / name, moved)
+            for name in RESULTS:
+                if (self.work / name).exists():
+                    _move(self.work / name, self.path / name, moved)
+        except BaseException:
+            for source, target in reversed(moved):
+                os.rename(target, source)
+            raise
+        self._made = []  # from here on it is the user's
+        shutil.rmtree(self.work, ignore_errors=True)
+        self._release()
+
+    def _check(self) -> None:
+        out = self.path
+        if not os.path.lexists(out):
+            return
+        if not out.is_dir():
+            raise OutputError(f"{out}: is a file; give a folder")
+        there = sorted(entry.name for entry in out.iterdir())
+        if not there:
+            return
+        if not self._overwrite:
+            whose = "an earlier run's results" if _marked(out / REPORT) else "files"
+            raise OutputError(f"{out}: is not empty, it holds {whose}; give another folder, or --overwrite for its own")
+        listed = _listed(out / REPORT) | _listed(out / WORK / REPORT)
+        if not listed and not _is_work(out / WORK):
+            raise OutputError(f"{out}: holds files that gpulsh did not write; give another folder")
+        for name in RESULTS:
+            if name in there:
+                strange = [path for path in _files(out / name, name) if path not in listed and path != REPORT]
+                if strange:
+                    raise OutputError(f"{out}: holds {strange[0]}, which gpulsh did not write; move it away first")
+                self._old.append(name)
+
+    def _make(self) -> None:
+        missing = [path for path in (self.path, *self.path.parents) if not os.path.lexists(path)]
+        for path in reversed(missing):
+            path.mkdir()
+            self._made.append(path)
+        if self.work.is_dir() and self._overwrite and _is_work(self.work):
+            self._take_lock()
+            for entry in self.work.iterdir():
+                if entry.name != "lock":
+                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            return
+        self.work.mkdir()
+        self._take_lock()
+
+    def _take_lock(self) -> None:
+        # The lock dies with the process: what a killed run left is told from what a running one works in.
+        handle = os.open(self.work / "lock", os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise OutputError(f"{self.path}: another run of gpulsh works in it; give another folder") from None
+        self._lock = handle
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _undo(self) -> None:
+        if self._lock is not None:  # without it the work folder is another's
+            shutil.rmtree(self.work, ignore_errors=True)
+            self._release()
+        for path in reversed(self._made):
+            try:
+                path.rmdir()
+            except OSError:  # someone else put something there meanwhile
+                break
+
+
+def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:
+    os.rename(source, target)
+    moved.append((source, target))
+
+
+def _marked(report: Path) -> bool:
+    return MARK in _read(report)
+
+
+def _listed(report: Path) -> set[str]:
+    content = _read(report)
+    outputs = content.get("outputs", []) if MARK in content else []
+    return {name for name in outputs if isinstance(name, str)}
+
+
+def _read(report: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(report.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _is_work(work: Path) -> bool:
+    return (work / "lock").is_file()
+
+
+def _files(path: Path, name: str) -> list[str]:
+    if not path.is_dir():
+        return [name]
+    return [str(Path(name) / inner.relative_to(path)) for inner in sorted(path.rglob("*")) if not inner.is_dir()]

@@ -1,0 +1,128 @@
+"""The documents of many files as one source: a pass in order, then a chosen few again from a mapped copy."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import TextBatch
+from gpulsh.io.format import Columns, File, Mask, wrong_length
+from gpulsh.io.inputs import format_of
+from gpulsh.io.rows import Bytes, joined, packed
+
+
+class FileTexts:
+    """Documents of `files`, one after another. Of each it holds the size of its text and, where asked, its key."""
+
+    def __init__(self, files: Sequence[File], columns: Columns, work: Path) -> None:
+        self.files = files
+        self.columns = columns
+        self.keys: list[Any] = []  # blocks of the key column, in order
+        self.sizes: NDArray[np.int64] = np.zeros(0, np.int64)  # [n] UTF-8 bytes, 0 where null
+        self.starts: NDArray[np.int64] = np.zeros(1, np.int64)  # [files + 1] position of each file's first row
+        self._work = work
+        self._nulls = 0
+        self._choices = 0
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def check(self) -> None:
+        """InputError where the head of a file already shows that it cannot be used."""
+        for file in self.files:
+            format_of(file).check(file, self.columns)
+
+    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
+        """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
+        self.keys, self._nulls = [], 0
+        sizes: list[NDArray[np.int64]] = []
+        counts: list[int] = []
+        yield from packed(self._slices(max_bytes, sizes, counts), max_bytes)
+        self.sizes = np.concatenate([np.zeros(0, np.int64), *sizes])
+        self.starts = np.cumsum([0, *counts], dtype=np.int64)
+
+    def _slices(self, max_bytes: int, sizes: list[NDArray[np.int64]], counts: list[int]) -> Iterator[TextBatch]:
+        for file in self.files:
+            count = 0
+            for block in format_of(file).read(file, self.columns):
+                sizes.append(block.texts.lengths())
+                self._nulls += block.texts.nulls()
+                if self.columns.key is not None:
+                    self.keys.append(block.key)
+                count += len(block.texts)
+                yield from block.texts.slices(max_bytes)
+            counts.append(count)
+
+    def nulls(self) -> int:
+        """How many documents were null; complete after `batches` is exhausted."""
+        return self._nulls
+
+    def locate(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The number of the file and the row in it, int64 [m] each, of the documents at `positions`."""
+        files = np.searchsorted(self.starts, positions, side="right") - 1
+        return files, positions - self.starts[files]
+
+    def choose(self, ids: NDArray[np.int64]) -> FileChoice:
+        """The documents `ids` [chosen], ascending, copied from their files into one that is mapped into memory."""
+        self._choices += 1
+        path = self._work / f"texts-{self._choices}"
+        sizes = self.sizes[ids]
+        with open(path, "wb") as out:
+            for number, wanted in self._by_file(ids):
+                file = self.files[number]
+                for block in format_of(file).read(file, self.columns, wanted):
+                    rows = np.flatnonzero(wanted[block.start : block.start + len(block.texts)])
+                    out.writelines(block.texts.pieces(rows))
+                    wanted[block.start : block.start + len(block.texts)] = False
+                # Offsets are from the first pass: a file that changed since would shift every text after it.
+                end = int(np.searchsorted(ids, self.starts[number + 1]))
+                if wanted.any() or out.tell() != int(sizes[:end].sum()):
+                    raise wrong_length(file)
+        return FileChoice(path, sizes)
+
+    def values(self, column: str, positions: NDArray[np.int64]) -> list[Any]:
+        """The column at `positions`, ascending: one pyarrow.Array a file, in its own type."""
+        return [
+            format_of(self.files[number]).values(self.files[number], column, np.flatnonzero(wanted))
+            for number, wanted in self._by_file(positions)
+        ]
+
+    def _by_file(self, positions: NDArray[np.int64]) -> Iterator[tuple[int, Mask]]:
+        for number in np.unique(self.locate(positions)[0]).tolist():
+            start, stop = int(self.starts[number]), int(self.starts[number + 1])
+            first, last = np.searchsorted(positions, [start, stop])
+            wanted = np.zeros(stop - start, np.bool_)
+            wanted[positions[first:last] - start] = True
+            yield number, wanted
+
+
+class FileChoice:
+    """Chosen documents in one file, mapped into memory."""
+
+    def __init__(self, path: Path, sizes: NDArray[np.int64]) -> None:
+        self._sizes = sizes
+        self._offset = np.concatenate(([0], np.cumsum(sizes)))
+        self._data = memoryview(b"")
+        if self._offset[-1]:  # nothing cannot be mapped
+            with open(path, "rb") as source:
+                self._data = memoryview(mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ))
+        os.unlink(path)  # the map keeps it alive, and nothing is left behind
+
+    def take(self, places: NDArray[np.int64]) -> TextBatch:
+        """The documents at `places` [m] of the choice, in that order, as a batch of their own."""
+        data = self._data
+        pieces: list[Bytes] = [
+            data[start:stop]
+            for start, stop in zip(self._offset[places].tolist(), self._offset[places + 1].tolist(), strict=True)
+        ]
+        return joined(pieces)
+
+    def sizes(self) -> NDArray[np.int64]:
+        """int64 [chosen]: UTF-8 bytes of each document of the choice."""
+        return self._sizes

@@ -1,0 +1,102 @@
+"""What a file format does: given a file and the columns that matter, blocks of rows; given a choice, a smaller file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.errors import GpulshError, InputError
+from gpulsh.io.rows import Rows
+
+Mask = NDArray[np.bool_]
+
+BLOCK_BYTES = 8 << 20  # of text that a reader aims at holding at once
+
+
+@dataclass(frozen=True)
+class File:
+    """One input file: `name` as reports and messages call it, `relative` its path below `data/`."""
+
+    name: str
+    relative: str
+    path: str
+    filesystem: Any = None  # of fsspec; None for a local path
+
+    def open(self) -> BinaryIO:
+        """The file for reading bytes."""
+        if self.filesystem is None:
+            return open(self.path, "rb")
+        return self.filesystem.open(self.path, "rb")  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that gpulsh looks into; all others are only copied."""
+
+    text: str
+    key: str | None = None  # that --keep orders by
+    id: str | None = None
+
+    def names(self) -> tuple[str, ...]:
+        """Every column that must exist."""
+        return tuple(dict.fromkeys(name for name in (self.text, self.key, self.id) if name is not None))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows of a file, from row `start`."""
+
+    start: int
+    texts: Rows
+    key: Any = None  # pyarrow.Array, or a list of Python numbers where a block has no single type
+
+
+class Format(Protocol):
+    """Reads and writes the files of one kind. Every error names the file."""
+
+    def check(self, file: File, columns: Columns) -> None:
+        """An InputError where the file's head already shows that it cannot be used."""
+        ...
+
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:
+        """The rows in order, or, where `wanted` [rows] is given, at least those."""
+        ...
+
+    def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
+        """The column's values at `rows`, ascending, as a pyarrow.Array."""
+        ...
+
+    def write_kept(self, file: File, keep: Mask, target: str) -> None:
+        """A file of the same format with the rows where `keep` [rows] is true."""
+        ...
+
+
+@contextmanager
+def reading(file: File) -> Iterator[None]:
+    """Whatever goes wrong inside is an InputError that names the file."""
+    try:
+        yield
+    except GpulshError:
+        raise
+    except (OSError, EOFError, ValueError, pa.ArrowException) as error:
+        told = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        told = (told.strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InputError(f"{file.name}: cannot be read: {told}") from error
+
+
+def missing_column(file: File, column: str, present: Sequence[str]) -> InputError:
+    """The error of a column that a file lacks."""
+    shown = ", ".join(present[:20]) + (", ..." if len(present) > 20 else "")
+    return InputError(f"{file.name}: has no column {column!r}; its columns are: {shown or 'none'}")
+
+
+def wrong_length(file: File) -> InputError:
+    """The error of a file that was written to between two readings."""
+    return InputError(f"{file.name}: changed while it was read; run again when nothing writes to it")

@@ -1,0 +1,184 @@
+"""From INPUTs as given (files, folders, globs, URLs) to files in the order that decides which document is first."""
+
+from __future__ import annotations
+
+import glob
+import os
+import posixpath
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gpulsh.errors import InputError
+from gpulsh.io.format import File, Format
+from gpulsh.io.ipc import Ipc
+from gpulsh.io.jsonl import JsonLines
+from gpulsh.io.parquet import Parquet
+from gpulsh.io.plain import PlainText
+
+FORMATS: dict[str, Format] = {
+    ".parquet": Parquet(),
+    ".pq": Parquet(),
+    ".arrow": Ipc(),
+    ".arrows": Ipc(),
+    ".feather": Ipc(),
+    ".ipc": Ipc(),
+    **{ending: JsonLines("") for ending in (".jsonl", ".ndjson", ".json")},
+    **{ending + ".gz": JsonLines("gz") for ending in (".jsonl", ".ndjson", ".json")},
+    **{ending + ".zst": JsonLines("zst") for ending in (".jsonl", ".ndjson", ".json")},
+    ".txt": PlainText(),
+}
+KNOWN = "known are " + " ".join(FORMATS)
+
+
+def format_of(file: File) -> Format:
+    """The format that the file's name says it has."""
+    found = _format(file.path)
+    if found is None:
+        raise InputError(f"{file.name}: is of no known format; {KNOWN}")
+    return found
+
+
+def find_files(inputs: Sequence[str]) -> list[File]:
+    """Every file of the INPUTs: INPUTs as given, the files of a folder or glob by byte order of their relative path.
+
+    In folders only known extensions count, and names that begin with `_` or `.` are skipped. Raises InputError where
+    nothing is found, a format is not known, a file is reached twice, or two files would have the same place in `data/`.
+    """
+    files: list[File] = []
+    for given in inputs:
+        found = list(_remote(given) if "://" in given else _local(given))
+        for file in found:
+            format_of(file)
+        files += found
+    _refuse_twice(files)
+    _refuse_same_place(files)
+    return files
+
+
+def _format(path: str) -> Format | None:
+    lower = path.lower()
+    return next((FORMATS[ending] for ending in FORMATS if lower.endswith(ending)), None)
+
+
+def _skipped(name: str) -> bool:
+    return name.startswith(("_", "."))
+
+
+def _in_byte_order(paths: Sequence[str]) -> list[str]:
+    return sorted(paths, key=os.fsencode)
+
+
+def _local(given: str) -> Iterator[File]:
+    if os.path.isdir(given):
+        for relative in _in_byte_order(list(_walk(given, "", ()))):
+            yield File(os.path.join(given, relative), relative, os.path.join(given, relative))
+        return
+    if os.path.exists(given):
+        yield File(given, os.path.basename(given), given)
+        return
+    if not glob.has_magic(given):
+        raise InputError(f"{given}: no such file or folder")
+    # What stands before the first folder with a wildcard is the folder that the paths are relative to.
+    base = given
+    while glob.has_magic(base):
+        base = os.path.dirname(base)
+    found = [path for path in glob.iglob(given, recursive=True) if not os.path.isdir(path)]
+    if not found:
+        raise InputError(f"{given}: no file matches; to take whole folders write the pattern of their files")
+    for path in _in_byte_order(found):
+        yield File(path, os.path.relpath(path, base or "."), path)
+
+
+def _walk(folder: str, relative: str, above: tuple[str, ...]) -> Iterator[str]:
+    here = os.path.realpath(os.path.join(folder, relative))
+    if here in above:
+        raise InputError(f"{os.path.join(folder, relative)}: a link that leads back to a folder above it; remove it")
+    found = False
+    try:
+        with os.scandir(os.path.join(folder, relative)) as entries:
+            for entry in entries:
+                path = os.path.join(relative, entry.name)
+                if _skipped(entry.name):
+                    continue
+                if entry.is_dir():
+                    for inner in _walk(folder, path, (*above, here)):
+                        found = True
+                        yield inner
+                elif _format(entry.name) is not None:
+                    found = True
+                    yield path
+    except OSError as error:
+        raise InputError(f"{os.path.join(folder, relative)}: cannot be read: {error.strerror}") from error
+    if not found and not above:
+        raise InputError(f"{folder}: holds no file of a known format; {KNOWN}")
+
+
+def _remote(given: str) -> Iterator[File]:
+    try:
+        import fsspec
+
+        filesystem, path = fsspec.core.url_to_fs(given)
+        yield from _found(given, filesystem, path)
+    except InputError:
+        raise
+    except Exception as error:  # a storage service's own exceptions share no base
+        told = (str(error) or type(error).__name__).splitlines()[0]
+        raise InputError(f"{given}: cannot be opened: {told}") from error
+
+
+def _found(given: str, filesystem: Any, path: str) -> Iterator[File]:
+    if filesystem.isdir(path):
+        root = path.rstrip("/")
+        inside = [posixpath.relpath(found, root or "/") for found in filesystem.find(path)]
+        inside = [rel for rel in inside if _format(rel) is not None and not any(map(_skipped, rel.split("/")))]
+        if not inside:
+            raise InputError(f"{given}: holds no file of a known format; {KNOWN}")
+        for relative in _in_byte_order(inside):
+            yield File(posixpath.join(given, relative), relative, f"{root}/{relative}", filesystem)
+    elif filesystem.exists(path):
+        yield File(given, posixpath.basename(path), path, filesystem)
+    elif glob.has_magic(path):
+        base = path
+        while glob.has_magic(base):
+            base = posixpath.dirname(base)
+        # As given up to the folder that holds the wildcard, protocol and all.
+        prefix = given[: len(given) - (len(path) - len(base))] if given.endswith(path[len(base) :]) else base
+        matches = [found for found in filesystem.glob(path) if not filesystem.isdir(found)]
+        if not matches:
+            raise InputError(f"{given}: no file matches")
+        for found in _in_byte_order(matches):
+            relative = posixpath.relpath(found, base or "/")
+            yield File(posixpath.join(prefix, relative), relative, found, filesystem)
+    else:
+        raise InputError(f"{given}: no such file or folder")
+
+
+def _identity(file: File) -> tuple[object, ...]:
+    if file.filesystem is None:
+        return ("", os.path.realpath(file.path))
+    return (file.filesystem.to_json() if hasattr(file.filesystem, "to_json") else "", file.path)
+
+
+def _refuse_twice(files: Sequence[File]) -> None:
+    seen: dict[tuple[object, ...], File] = {}
+    for file in files:
+        other = seen.setdefault(_identity(file), file)
+        if other is not file:
+            how = "" if other.name == file.name else f", as {other.name} too"
+            raise InputError(f"{file.name}: is reached twice{how}; give each file once")
+
+
+def _refuse_same_place(files: Sequence[File]) -> None:
+    places: dict[str, File] = {}
+    for file in files:
+        other = places.setdefault(file.relative, file)
+        if other is not file:
+            raise InputError(
+                f"{other.name} and {file.name} would both become data/{file.relative}; give the folder that holds both"
+            )
+    for file in files:
+        above = os.path.dirname(file.relative)
+        while above:
+            if above in places:
+                raise InputError(f"data/{above} would be both {places[above].name} and the folder of {file.name}")
+            above = os.path.dirname(above)

@@ -1,0 +1,83 @@
+"""Arrow IPC, as a file or as a stream: read and written batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.io.arrow import arrow_rows
+from gpulsh.io.columns import check_columns
+from gpulsh.io.format import Block, Columns, File, Mask, reading, wrong_length
+
+MAGIC = b"ARROW1"  # begins a file, not a stream
+
+
+class Ipc:
+    """A `gpulsh.io.format.Format`."""
+
+    def check(self, file: File, columns: Columns) -> None:
+        """Columns and their types, from the schema."""
+        with reading(file), _opened(file) as (schema, _, _):
+            check_columns(file, schema, columns)
+
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:
+        """A block a record batch."""
+        with reading(file), _opened(file) as (schema, batches, _):
+            check_columns(file, schema, columns)
+            start = 0
+            for batch in batches:
+                if wanted is None or wanted[start : start + len(batch)].any():
+                    key = None if columns.key is None else batch.column(columns.key)
+                    yield Block(start, arrow_rows(batch.column(columns.text)), key)
+                start += len(batch)
+
+    def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
+        """The column at `rows`, batch by batch."""
+        found: list[Any] = []
+        with reading(file), _opened(file) as (schema, batches, _):
+            kind = schema.field(column).type
+            start = 0
+            for batch in batches:
+                first, last = np.searchsorted(rows, [start, start + len(batch)])
+                if first < last:
+                    found.append(batch.column(column).take(pa.array(rows[first:last] - start)))
+                start += len(batch)
+        return pa.concat_arrays(found) if found else pa.array([], kind)
+
+    def write_kept(self, file: File, keep: Mask, target: str) -> None:
+        """A record batch a record batch; a stream stays a stream."""
+        with open(target, "wb") as sink:
+            writer: Any = None
+            start = 0
+            for schema, stream, batch in _checked(file):
+                if writer is None:
+                    writer = pa.ipc.new_stream(sink, schema) if stream else pa.ipc.new_file(sink, schema)
+                if batch is not None:
+                    kept = keep[start : start + len(batch)]
+                    start += len(batch)
+                    if kept.any():
+                        writer.write_batch(batch.filter(pa.array(kept)))
+            writer.close()
+        if start != len(keep):
+            raise wrong_length(file)
+
+
+def _checked(file: File) -> Iterator[tuple[Any, bool, Any]]:
+    with reading(file), _opened(file) as (schema, batches, stream):
+        yield schema, stream, None
+        for batch in batches:
+            yield schema, stream, batch
+
+
+@contextmanager
+def _opened(file: File) -> Iterator[tuple[Any, Iterator[Any], bool]]:
+    with file.open() as source:
+        stream = source.read(len(MAGIC)) != MAGIC
+        source.seek(0)
+        reader = pa.ipc.open_stream(source) if stream else pa.ipc.open_file(source)
+        yield reader.schema, iter(reader) if stream else map(reader.get_batch, range(reader.num_record_batches)), stream

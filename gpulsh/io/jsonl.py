@@ -1,0 +1,176 @@
+"""JSON lines: split here, not by a parser, so that messages name lines and kept lines are copied byte for byte."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.errors import InputError, InputTypeError
+from gpulsh.io.compression import Compression, blocks, packed_writer
+from gpulsh.io.format import Block, Columns, File, Mask, missing_column, reading, wrong_length
+from gpulsh.io.rows import piece_rows
+
+BOM = b"\xef\xbb\xbf"
+JSON_NAMES = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+
+
+class JsonLines:
+    """A `gpulsh.io.format.Format`. A row is a line that is not blank."""
+
+    def __init__(self, compression: Compression) -> None:
+        self._compression = compression
+
+    def check(self, file: File, columns: Columns) -> None:
+        """That it opens and its first line is a record."""
+        with reading(file):
+            for number, line in self._records(file):
+                _parsed(file, number, line)
+                return
+
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:
+        """A block of the stream at a time. The file lacks a column that no line has."""
+        missing = set() if wanted is not None else set(columns.names())
+        first: list[str] = []
+        row = 0
+        with reading(file):
+            for lines in self._groups(file):
+                start = row
+                texts: list[bytes | None] = []
+                keys: list[int | float | None] = []
+                for number, line in lines:
+                    if wanted is not None and not (row < len(wanted) and wanted[row]):
+                        texts.append(None)
+                    else:
+                        record = _parsed(file, number, line)
+                        if missing:
+                            missing.difference_update(record)
+                            first = first or list(record)
+                        texts.append(_text(file, number, columns.text, record.get(columns.text)))
+                        if columns.key is not None and wanted is None:
+                            keys.append(_key(file, number, columns.key, record.get(columns.key)))
+                    row += 1
+                yield Block(start, piece_rows(texts), _typed(keys) if columns.key is not None else None)
+        if row and missing:
+            raise missing_column(file, next(name for name in columns.names() if name in missing), first)
+
+    def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
+        """The field at `rows` in its JSON type; of several types, each value as JSON text."""
+        found: list[Any] = []
+        wanted = iter(rows.tolist())
+        sought = next(wanted, None)
+        with reading(file):
+            for row, (number, line) in enumerate(self._records(file)):
+                if sought is None:
+                    break
+                if row == sought:
+                    found.append(_parsed(file, number, line).get(column))
+                    sought = next(wanted, None)
+        if len(found) != len(rows):
+            raise wrong_length(file)
+        try:
+            return pa.array(found)
+        except (pa.ArrowException, OverflowError, UnicodeError):
+            return pa.array([None if value is None else json.dumps(value) for value in found], pa.string())
+
+    def write_kept(self, file: File, keep: Mask, target: str) -> None:
+        """Kept lines as they are, in the same compression."""
+        row = 0
+        with packed_writer(target, self._compression) as out:
+            for lines, end in self._raw(file):
+                kept = []
+                for line in lines:
+                    if not _blank(line):
+                        if row < len(keep) and keep[row]:
+                            kept.append(line)
+                        row += 1
+                if kept:
+                    out.write(b"\n".join(kept) + end)
+        if row != len(keep):
+            raise wrong_length(file)
+
+    def _raw(self, file: File) -> Iterator[tuple[list[bytes], bytes]]:
+        with reading(file), file.open() as source:
+            yield from split_lines(blocks(source, self._compression))
+
+    def _groups(self, file: File) -> Iterator[Iterator[tuple[int, bytes]]]:
+        number = 1
+        for lines, _ in self._raw(file):
+            if number == 1 and lines[0].startswith(BOM):
+                lines[0] = lines[0][len(BOM) :]
+            yield ((place, line) for place, line in enumerate(lines, number) if not _blank(line))
+            number += len(lines)
+
+    def _records(self, file: File) -> Iterator[tuple[int, bytes]]:
+        for lines in self._groups(file):
+            yield from lines
+
+
+def split_lines(source: Iterable[bytes]) -> Iterator[tuple[list[bytes], bytes]]:
+    """Groups of lines without their ends, and the end of a group's last line: a newline, or nothing at the file's end.
+
+    >>> list(split_lines([b"a\\nb", b"c\\n", b"d"]))
+    [([b'a'], b'\\n'), ([b'bc'], b'\\n'), ([b'd'], b'')]
+    """
+    tail: list[bytes] = []  # of a line that is longer than a block; joined once, so that a long line costs its length
+    for block in source:
+        lines = block.split(b"\n")
+        if len(lines) == 1:
+            tail.append(block)
+            continue
+        lines[0] = b"".join([*tail, lines[0]])
+        tail = [lines.pop()]
+        yield lines, b"\n"
+    if last := b"".join(tail):
+        yield [last], b""
+
+
+def _blank(line: bytes) -> bool:
+    return not line or line.isspace()
+
+
+def _parsed(file: File, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        # Python's parser also takes what others write: NaN, lone surrogates; bytes that are no UTF-8 become U+FFFD.
+        try:
+            record = json.loads(line.decode("utf-8", "replace"))
+        except (ValueError, RecursionError) as error:
+            told = getattr(error, "msg", str(error))
+            raise InputError(f"{file.name}: line {number} is not JSON: {told}; give one JSON object a line") from error
+    if not isinstance(record, dict):
+        raise InputError(f"{file.name}: line {number} is {_kind(record)}; give one JSON object a line")
+    return record
+
+
+def _text(file: File, number: int, column: str, value: object) -> bytes | None:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if value is None or value != value:  # NaN stands for null, as it does in memory
+        return None
+    raise InputTypeError(f"{file.name}: line {number}: {column!r} is {_kind(value)}; give a string or null")
+
+
+def _key(file: File, number: int, column: str, value: object) -> int | float | None:
+    if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+        return value
+    raise InputTypeError(f"{file.name}: line {number}: {column!r} is {_kind(value)}; --keep takes numbers here")
+
+
+def _typed(keys: list[int | float | None]) -> Any:
+    kinds = {type(key) for key in keys} - {type(None)}
+    if kinds == {float}:
+        return pa.array(keys, pa.float64())
+    if kinds <= {int} and all(key is None or -(2**63) <= key < 2**63 for key in keys):
+        return pa.array(keys, pa.int64())
+    return keys
+
+
+def _kind(value: object) -> str:
+    return "null" if value is None else JSON_NAMES.get(type(value), type(value).__name__)

@@ -1,0 +1,107 @@
+"""Parquet: read by row group and batch, written with one row group an input row group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from gpulsh.io.arrow import arrow_rows
+from gpulsh.io.columns import check_columns
+from gpulsh.io.format import BLOCK_BYTES, Block, Columns, File, Mask, reading, wrong_length
+
+MAX_BATCH_ROWS = 1 << 16
+READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
+
+
+class Parquet:
+    """A `gpulsh.io.format.Format`."""
+
+    def check(self, file: File, columns: Columns) -> None:
+        """Columns and their types, from the footer."""
+        with reading(file), _opened(file) as source:
+            check_columns(file, source.schema_arrow, columns)
+
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:
+        """Batches of about BLOCK_BYTES; row groups without a wanted row are skipped."""
+        names = [columns.text] if columns.key in (None, columns.text) else [columns.text, columns.key]
+        with reading(file), _opened(file) as source:
+            check_columns(file, source.schema_arrow, columns)
+            start = 0
+            for group in range(source.num_row_groups):
+                count = source.metadata.row_group(group).num_rows
+                if wanted is None or wanted[start : start + count].any():
+                    rows = _batch_rows(source.metadata.row_group(group), columns.text)
+                    at = start
+                    for batch in source.iter_batches(rows, row_groups=[group], columns=names):
+                        key = None if columns.key is None else batch.column(columns.key)
+                        yield Block(at, arrow_rows(batch.column(columns.text)), key)
+                        at += len(batch)
+                start += count
+
+    def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
+        """The column at `rows`, read from the row groups that hold them."""
+        found: list[Any] = []
+        with reading(file), _opened(file) as source:
+            kind = source.schema_arrow.field(column).type
+            start = 0
+            for group in range(source.num_row_groups):
+                count = source.metadata.row_group(group).num_rows
+                first, last = np.searchsorted(rows, [start, start + count])
+                if first < last:
+                    part = source.read_row_group(group, columns=[column]).column(column)
+                    found += part.take(pa.array(rows[first:last] - start)).chunks
+                start += count
+        return pa.concat_arrays(found) if found else pa.array([], kind)
+
+    def write_kept(self, file: File, keep: Mask, target: str) -> None:
+        """The schema, its metadata and the codec are the input's; a row group of which nothing is kept vanishes."""
+        with reading(file):
+            source = _open(file)
+        try:
+            groups = source.num_row_groups
+            codec = source.metadata.row_group(0).column(0).compression if groups and len(source.schema) else "ZSTD"
+            # Fixed options and combined chunks: the same rows give the same bytes, however they were read.
+            with pq.ParquetWriter(
+                target, source.schema_arrow, compression="NONE" if codec == "UNCOMPRESSED" else codec, version="2.6"
+            ) as out:
+                start = 0
+                for group in range(groups):
+                    count = source.metadata.row_group(group).num_rows
+                    kept = keep[start : start + count]
+                    start += count
+                    if kept.any():
+                        with reading(file):
+                            table = source.read_row_group(group)
+                        table = table if kept.all() else table.filter(pa.array(kept))
+                        out.write_table(table.combine_chunks(), row_group_size=max(len(table), 1))
+            if start != len(keep):
+                raise wrong_length(file)
+        finally:
+            source.close(force=True)
+
+
+def _open(file: File) -> Any:
+    where = file.path if file.filesystem is None else file.open()
+    return pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False)
+
+
+@contextmanager
+def _opened(file: File) -> Iterator[Any]:
+    source = _open(file)
+    try:
+        yield source
+    finally:
+        source.close(force=True)
+
+
+def _batch_rows(group: Any, column: str) -> int:
+    sizes = (group.column(place) for place in range(group.num_columns))
+    size = sum(chunk.total_uncompressed_size for chunk in sizes if chunk.path_in_schema == column)
+    fitting: int = group.num_rows * BLOCK_BYTES // max(size, 1)
+    return max(1, min(MAX_BATCH_ROWS, fitting))

@@ -1,0 +1,44 @@
+"""Plain text: a file is one document."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.errors import InputError
+from gpulsh.io.format import Block, Columns, File, Mask, reading, wrong_length
+from gpulsh.io.rows import piece_rows
+
+
+class PlainText:
+    """A `gpulsh.io.format.Format` whose files have one row and no column but the text."""
+
+    def check(self, file: File, columns: Columns) -> None:
+        """No other column can be asked of it."""
+        for name in (columns.key, columns.id):
+            if name is not None:
+                raise InputError(f"{file.name}: is plain text and has no column {name!r}; give Parquet or JSON lines")
+
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:
+        """One block of one row."""
+        with reading(file), file.open() as source:
+            text = source.read()
+        yield Block(0, piece_rows([text]))
+
+    def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
+        """Not to be had."""
+        raise InputError(f"{file.name}: is plain text and has no column {column!r}")
+
+    def write_kept(self, file: File, keep: Mask, target: str) -> None:
+        """The file, byte for byte; none where the document is dropped, for an empty one would be another document."""
+        if len(keep) != 1:
+            raise wrong_length(file)
+        if keep[0]:
+            with reading(file):
+                source = file.open()
+            with source, open(target, "wb") as out:
+                shutil.copyfileobj(source, out, 1 << 20)

@@ -1,0 +1,1 @@
+"""Sketches to pairs: bands, collisions, and how similar the documents of a pair are."""

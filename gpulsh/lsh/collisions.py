@@ -1,0 +1,104 @@
+"""Band digests to candidate pairs, buckets too large for all pairs set apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array, BandDigests, Buckets
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.select import BackendName, select_backend
+
+SMALL_BUCKET = 256  # documents up to which all pairs of a bucket are compared; part of the decision's definition
+PENDING_PAIRS = 1 << 22  # pairs gathered before repeats among bands are removed
+
+
+def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
+    """Every pair of documents that share a digest in some band: int64 [m, 2], i < j, lexicographic, unique.
+
+    All pairs of every bucket, however large; `deduplicate` compares large buckets by a prefix filter instead.
+
+    >>> digests = BandDigests(np.array([[7, 1], [7, 2], [3, 2]], np.uint64))
+    >>> candidate_pairs(digests, backend="cpu")
+    array([[0, 1],
+           [1, 2]])
+    """
+    ops = select_backend(backend, threads=threads)
+    values = ops.asarray(digests.values)
+    ids = ops.asarray(np.arange(len(digests), dtype=np.int64))
+    found = _PairSet()
+    for band in range(digests.shape[1]):
+        found.add(ops.asnumpy(ops.candidates(ops.collisions(values[:, band], ids))))
+    return ops.asarray(found.pairs())
+
+
+@dataclass(frozen=True)
+class Collisions:
+    """Who shares a bucket with whom."""
+
+    pairs: NDArray[np.int64]  # [m, 2] i < j, lexicographic: all pairs of the small buckets
+    crowded: NDArray[np.int64]  # [c] ascending: documents in a large bucket
+    bucket: NDArray[np.int32]  # [c, bands]: each one's large bucket in each band, numbered within the band, or -1
+
+    def share_large_bucket(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """bool [m]: whether rows i [m] and j [m] of `crowded` stand in one large bucket."""
+        shared = np.zeros(len(i), bool)
+        for band in self.bucket.T:
+            shared |= (band[i] == band[j]) & (band[i] >= 0)
+        return shared
+
+
+def collide(
+    digests: NDArray[np.uint64], ids: NDArray[np.int64], ops: Backend, advance: Callable[[int], None]
+) -> Collisions:
+    """Collisions of the documents `ids` (ascending rows of `digests` [n, bands]), band after band."""
+    found = _PairSet()
+    large: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
+    on_device = ops.asarray(ids)
+    for band in range(digests.shape[1]):
+        buckets = ops.collisions(ops.asarray(digests[ids, band]), on_device)
+        members, offset = ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset)
+        sizes = np.diff(offset)
+        is_large = sizes > SMALL_BUCKET
+        number = np.where(is_large, np.cumsum(is_large) - 1, -1).astype(np.int32)
+        of_member = np.repeat(number, sizes)
+        crowded = of_member >= 0
+        large.append((members[crowded], of_member[crowded]))
+        if crowded.any():
+            small_offset = np.concatenate([[0], np.cumsum(sizes[~is_large])])
+            buckets = Buckets(ops.asarray(members[~crowded]), ops.asarray(small_offset))
+        found.add(ops.asnumpy(ops.candidates(buckets)))
+        advance(1)
+    everyone = np.unique(np.concatenate([members for members, _ in large])) if large else ids[:0]
+    bucket = np.full((len(everyone), len(large)), -1, np.int32)
+    for band, (members, number) in enumerate(large):
+        bucket[np.searchsorted(everyone, members), band] = number
+    return Collisions(found.pairs(), everyone, bucket)
+
+
+class _PairSet:
+    """Pairs found in many bands, each kept once, in memory of the order of the distinct ones."""
+
+    def __init__(self) -> None:
+        self._settled = np.empty(0, np.uint64)
+        self._pending: list[NDArray[np.uint64]] = []
+        self._count = 0
+
+    def add(self, pairs: NDArray[np.int64]) -> None:
+        self._pending.append(pairs[:, 0].astype(np.uint64) << np.uint64(32) | pairs[:, 1].astype(np.uint64))
+        self._count += len(pairs)
+        if self._count > max(PENDING_PAIRS, len(self._settled)):
+            self._settle()
+
+    def pairs(self) -> NDArray[np.int64]:
+        self._settle()
+        pairs = np.empty((len(self._settled), 2), np.int64)
+        pairs[:, 0], pairs[:, 1] = self._settled >> np.uint64(32), self._settled & np.uint64(0xFFFFFFFF)
+        return pairs
+
+    def _settle(self) -> None:
+        self._settled = np.unique(np.concatenate([self._settled, *self._pending]))
+        self._pending, self._count = [], 0

@@ -1,0 +1,119 @@
+"""Comparing documents again from their texts: what `verify` names, over as few documents as possible at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints
+from gpulsh.backends.protocol import Backend
+from gpulsh.lsh.similarity import estimates
+from gpulsh.permutations import Coefficients
+
+TILE_BYTES = 16 << 20  # text whose fingerprints are held at once; two tiles where a component is larger
+
+
+class Readable(Protocol):
+    """Documents that can be shingled again, by place."""
+
+    def fingerprints(self, places: NDArray[np.int64]) -> Fingerprints:
+        """The unique fingerprints of the documents at `places` [m], in that order, on the backend's device."""
+        ...
+
+
+class Measure(Protocol):
+    """How similar pairs of rows are: float64 [m], NaN where it is not known."""
+
+    def __call__(self, rows: NDArray[np.int64], fingerprints: Fingerprints) -> NDArray[np.float64]:
+        """`rows` int64 [m, 2] are rows of `fingerprints`."""
+        ...
+
+
+def exact(ops: Backend) -> Measure:
+    """Exact Jaccard."""
+
+    def measure(rows: NDArray[np.int64], fingerprints: Fingerprints) -> NDArray[np.float64]:
+        both, either = map(ops.asnumpy, ops.intersect(ops.asarray(rows), fingerprints))
+        return both.astype(np.float64) / np.maximum(either, 1).astype(np.float64)  # type: ignore[no-any-return]
+
+    return measure
+
+
+def estimated(ops: Backend, coefficients: Coefficients) -> Measure:
+    """The share of equal signature values."""
+
+    def measure(rows: NDArray[np.int64], fingerprints: Fingerprints) -> NDArray[np.float64]:
+        return ops.asnumpy(estimates(ops.minhash(fingerprints, coefficients), ops.asarray(rows)))  # type: ignore[no-any-return]
+
+    return measure
+
+
+def unmeasured() -> Measure:
+    """NaN: every compared pair counts, none is measured."""
+    return lambda rows, fingerprints: np.full(len(rows), np.nan)
+
+
+def row_sizes(fingerprints: Fingerprints, ops: Backend) -> NDArray[np.int64]:
+    """int64 [n]: how many fingerprints each row has."""
+    return np.diff(ops.asnumpy(fingerprints.offset))
+
+
+def sizes_allow(left: NDArray[np.int64], right: NDArray[np.int64], threshold: float) -> NDArray[np.bool_]:
+    """bool [m]: whether sets of these sizes can reach `threshold`, since J <= smaller / larger, rounding included."""
+    smaller, larger = np.minimum(left, right), np.maximum(left, right)
+    return smaller.astype(np.float64) / np.maximum(larger, 1).astype(np.float64) >= threshold  # type: ignore[no-any-return]
+
+
+def compare(
+    pairs: NDArray[np.int64],
+    text_sizes: NDArray[np.int64],
+    texts: Readable,
+    measure: Measure,
+    threshold: float,
+    ops: Backend,
+    advance: Callable[[int], None],
+) -> NDArray[np.float64]:
+    """Similarity float64 [m] of `pairs` [m, 2] of places; -1 where the sizes alone rule out `threshold`.
+
+    Places are brought together by connected component, so that each is shingled once unless its component is larger
+    than a tile; `text_sizes` [n] are the bytes of all places.
+    """
+    similarity = np.full(len(pairs), -1.0)
+    if len(pairs) == 0:
+        return similarity
+    tile_of = _tiles(ops.asnumpy(ops.components(len(text_sizes), ops.asarray(pairs))), text_sizes)
+    for chosen in _by_tiles(tile_of[pairs]):
+        places = np.unique(pairs[chosen])
+        rows = np.searchsorted(places, pairs[chosen])
+        fingerprints = texts.fingerprints(places)
+        sizes = row_sizes(fingerprints, ops)
+        possible = sizes_allow(sizes[rows[:, 0]], sizes[rows[:, 1]], threshold)
+        similarity[chosen[possible]] = measure(rows[possible], fingerprints)
+        advance(len(chosen))
+    return similarity
+
+
+def _tiles(component: NDArray[np.int64], text_sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64 [n]: a tile for each place, components whole where they fit, and in the order of their first place."""
+    order = np.argsort(component, kind="stable")
+    ends = np.cumsum(text_sizes[order])
+    first = np.concatenate([[True], component[order][1:] != component[order][:-1]])
+    starts = np.where(first, ends - text_sizes[order], 0)
+    component_start = np.maximum.accumulate(starts)
+    # A component's documents follow the tile it begins in, and go on into further ones when it is larger than a tile.
+    inside = (ends - text_sizes[order] - component_start) // TILE_BYTES
+    tile = component_start // TILE_BYTES + inside
+    tile_of = np.empty(len(order), np.int64)
+    tile_of[order] = np.maximum.accumulate(tile)
+    return tile_of
+
+
+def _by_tiles(tiles: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Pair numbers grouped by their two tiles, `tiles` [m, 2]."""
+    tiles = np.sort(tiles, axis=1)
+    order = np.lexsort((tiles[:, 1], tiles[:, 0]))
+    changes = np.flatnonzero((tiles[order][1:] != tiles[order][:-1]).any(axis=1)) + 1
+    return np.split(order, changes)

@@ -1,0 +1,222 @@
+"""The pairs of large buckets without comparing all of them: an exact prefix filter, document after document.
+
+Two sets with Jaccard >= t share one of the |A| - ceil(t |A|) + 1 elements of each that come first in any one order of all
+elements, and their sizes lie within t (prefix filter: Chaudhuri, Ganti, Kaushik 2006; Xiao, Wang, Lin, Yu 2008). With the
+rarest first, a page of a common template meets nobody over the template. A document is compared only with *kept* earlier
+ones, so that near-copies of one page meet that page and not one another. One join over the documents of all large
+buckets serves every bucket: a pair counts where it shares one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints
+from gpulsh.backends.protocol import Backend
+from gpulsh.lsh.collisions import Collisions
+from gpulsh.lsh.comparison import TILE_BYTES, Measure, Readable, row_sizes, sizes_allow
+from gpulsh.text.shingling import concatenated
+
+FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends on these bounds
+LARGEST_JOIN = 1 << 22  # (shingle, pair) rows held at once
+LARGEST_TABLE = 26  # bits: 64 MB of counts
+FETCHED = 4096  # kept documents shingled again at once
+
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Verified pairs: `earlier` and `later` int64 [m] in decision order, `similarity` float64 [m]."""
+
+    earlier: NDArray[np.int64]
+    later: NDArray[np.int64]
+    similarity: NDArray[np.float64]
+
+    def where(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Edges:
+        """The edges that `chosen` marks (bool [m]) or lists (int64)."""
+        return Edges(self.earlier[chosen], self.later[chosen], self.similarity[chosen])
+
+
+@dataclass(frozen=True)
+class Block:
+    """Documents [start, stop) of the crowd, with all that could decide them."""
+
+    start: int
+    stop: int
+    with_kept: Edges  # earlier: kept documents before the block
+    within: Edges  # earlier: documents of the block that no kept document rules out yet
+
+
+class PrefixJoin:
+    """The documents of all large buckets, `crowd` [c] in decision order, joined block by block.
+
+    For each block of `blocks()` the caller decides its documents and calls `keep` before it asks for the next.
+    Documents go by their place in `crowd`, also in blocks and edges.
+    """
+
+    def __init__(
+        self,
+        crowd: NDArray[np.int64],
+        collisions: Collisions,
+        texts: Readable,
+        text_sizes: NDArray[np.int64],
+        measure: Measure,
+        threshold: float,
+        ops: Backend,
+    ) -> None:
+        """`texts` and `text_sizes` [c] (bytes) go by the same places."""
+        self._rows = np.searchsorted(collisions.crowded, crowd)
+        self._collisions = collisions
+        self._texts, self._ends = texts, np.cumsum(text_sizes)
+        self._measure, self._threshold, self._ops = measure, threshold, ops
+        self._sizes = np.zeros(len(crowd), np.int64)  # unique shingles, known once a document's block was read
+        self._kept = _PrefixIndex()
+        self._prefixes: Fingerprints | None = None  # of the block in hand
+        self.compared = 0  # pairs measured
+
+    def blocks(self) -> Iterator[Block]:
+        """All documents in order, in blocks that grow while they have little in common."""
+        counts = self._frequencies()
+        start, size = 0, FIRST_BLOCK
+        while start < len(self._rows):
+            stop = self._stop(start, size)
+            fingerprints = self._texts.fingerprints(np.arange(start, stop))
+            self._sizes[start:stop] = row_sizes(fingerprints, self._ops)
+            self._prefixes = self._prefixes_of(fingerprints, counts, self._sizes[start:stop])
+            inner = self._inner_pairs(start, self._prefixes)
+            if inner is None:
+                size = max((stop - start) // 2, 1)
+                continue
+            with_kept = self._verified(self._outer_pairs(start, self._prefixes), start, fingerprints)
+            inner = inner[~np.isin(inner[:, 0], with_kept.later)]
+            yield Block(start, stop, with_kept, self._verified(inner, start, fingerprints))
+            size = min(size * 2, LAST_BLOCK) if len(inner) < 16 * size else max(size // 2, FIRST_BLOCK)
+            start = stop
+
+    def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
+        """Documents of the block marked in `kept` [stop - start] stay, and later ones are compared with them."""
+        assert self._prefixes is not None
+        lengths = np.diff(self._prefixes.offset)
+        stays = np.repeat(kept, lengths)
+        owner = np.repeat(np.arange(block.start, block.stop), lengths)
+        self._kept.add(self._prefixes.values[stays], owner[stays])
+
+    def _stop(self, start: int, size: int) -> int:
+        before = int(self._ends[start - 1]) if start else 0
+        fits = int(np.searchsorted(self._ends, before + TILE_BYTES, side="right"))
+        return min(max(fits, start + 1), start + size, len(self._rows))
+
+    def _frequencies(self) -> NDArray[np.uint8]:
+        """How often each slot of shingles occurs in the crowd; any counts give an exact join, good ones a fast one."""
+        bits = int(np.clip(np.ceil(np.log2(max(int(self._ends[-1]), 1) / 3)), 16, LARGEST_TABLE))
+        counts = self._ops.asarray(np.zeros(1 << bits, np.uint8))
+        start = 0
+        while start < len(self._rows):
+            stop = self._stop(start, LAST_BLOCK)
+            counts = self._ops.frequencies(self._texts.fingerprints(np.arange(start, stop)), counts)
+            start = stop
+        return counts  # type: ignore[no-any-return]
+
+    def _prefixes_of(
+        self, fingerprints: Fingerprints, counts: NDArray[np.uint8], sizes: NDArray[np.int64]
+    ) -> Fingerprints:
+        # The product is taken a little low: a prefix one too long loses nothing, one too short would.
+        needed = np.ceil(sizes * (self._threshold * (1 - 1e-12))).astype(np.int64)
+        lengths = np.minimum(sizes, sizes - needed + 1)
+        prefixes = self._ops.prefixes(fingerprints, counts, self._ops.asarray(lengths))
+        return Fingerprints(self._ops.asnumpy(prefixes.values), self._ops.asnumpy(prefixes.offset))
+
+    def _inner_pairs(self, start: int, prefixes: Fingerprints) -> NDArray[np.int64] | None:
+        """Pairs [m, 2] within a block that share a prefix shingle and pass the filters; None where they are too many."""
+        owner = np.repeat(np.arange(start, start + len(prefixes)), np.diff(prefixes.offset))
+        order = np.argsort(prefixes.values, kind="stable")
+        values, owner = prefixes.values[order], owner[order]
+        following = np.searchsorted(values, values, side="right") - np.arange(1, len(values) + 1)
+        if int(following.sum()) > LARGEST_JOIN and len(prefixes) > 1:
+            return None
+        left = np.repeat(np.arange(len(values)), following)
+        return self._filtered(owner[left], owner[left + 1 + _within_runs(following)])
+
+    def _outer_pairs(self, start: int, prefixes: Fingerprints) -> NDArray[np.int64]:
+        """Pairs (kept, of the block) that share a prefix shingle and pass the filters."""
+        owner = np.repeat(np.arange(start, start + len(prefixes)), np.diff(prefixes.offset))
+        order = np.argsort(prefixes.values, kind="stable")  # sorted queries walk the index in its own order
+        owner = owner[order]
+        found = [np.empty((0, 2), np.int64)]
+        for documents, first, count in self._kept.matches(prefixes.values[order]):
+            for begin, end in _bounded_runs(count, LARGEST_JOIN):
+                places = np.repeat(first[begin:end], count[begin:end]) + _within_runs(count[begin:end])
+                found.append(self._filtered(documents[places], np.repeat(owner[begin:end], count[begin:end])))
+        return np.unique(np.concatenate(found), axis=0) if len(found) > 2 else found[-1]
+
+    def _filtered(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Distinct pairs [m, 2], lexicographic, that share a large bucket and whose sizes allow the threshold."""
+        packed = np.unique(i.astype(np.uint64) << _HALF | j.astype(np.uint64))
+        pairs = np.stack([packed >> _HALF, packed & _LOW], axis=1).astype(np.int64)
+        pairs = pairs[sizes_allow(self._sizes[pairs[:, 0]], self._sizes[pairs[:, 1]], self._threshold)]
+        rows = self._rows[pairs]
+        return pairs[self._collisions.share_large_bucket(rows[:, 0], rows[:, 1])]
+
+    def _verified(self, pairs: NDArray[np.int64], start: int, block: Fingerprints) -> Edges:
+        """Of lexicographic `pairs` [m, 2] those at or above the threshold; later documents lie in the block at `start`."""
+        self.compared += len(pairs)
+        outside = np.unique(pairs[pairs[:, 0] < start, 0])
+        parts = [np.empty(0)]
+        for first in range(0, max(len(outside), 1), FETCHED):
+            fetched = outside[first : first + FETCHED]
+            # All pairs of these kept documents; pairs within the block, if any, come in the only round.
+            chosen = pairs if len(fetched) == len(outside) else pairs[np.isin(pairs[:, 0], fetched)]
+            rows = chosen - start + len(fetched)
+            kept = chosen[:, 0] < start
+            rows[kept, 0] = np.searchsorted(fetched, chosen[kept, 0])
+            fingerprints = concatenated([self._texts.fingerprints(fetched), block]) if len(fetched) else block
+            parts.append(self._measure(rows, fingerprints))
+        similarity = np.concatenate(parts)
+        edges = Edges(pairs[:, 0], pairs[:, 1], similarity)
+        return edges.where(~(similarity < self._threshold))  # NaN, not measured, counts as similar
+
+
+class _PrefixIndex:
+    """Which kept documents have a shingle in their prefix: sorted runs, merged when the newer outgrow the older."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = []
+
+    def add(self, shingles: NDArray[np.uint64], documents: NDArray[np.int64]) -> None:
+        self._runs.append((shingles, documents))
+        while len(self._runs) > 1 and len(self._runs[-1][0]) * 2 > len(self._runs[-2][0]):
+            newer, older = self._runs.pop(), self._runs.pop()
+            self._runs.append((np.concatenate([older[0], newer[0]]), np.concatenate([older[1], newer[1]])))
+        shingles, documents = self._runs.pop()
+        order = np.argsort(shingles, kind="stable")
+        self._runs.append((shingles[order], documents[order]))
+
+    def matches(
+        self, shingles: NDArray[np.uint64]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
+        """For each run: its documents, and for each of `shingles` [s] where its matches begin and how many there are."""
+        for known, documents in self._runs:
+            first = np.searchsorted(known, shingles, side="left")
+            yield documents, first, np.searchsorted(known, shingles, side="right") - first
+
+
+def _within_runs(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0, 1, ... count - 1 for each count, end to end."""
+    ends = np.cumsum(counts)
+    return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)
+
+
+def _bounded_runs(counts: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
+    """[begin, end) ranges of `counts` whose sums stay below `most` unless one count alone is larger."""
+    ends = np.cumsum(counts)
+    begin = 0
+    while begin < len(counts):
+        before = int(ends[begin - 1]) if begin else 0
+        end = max(int(np.searchsorted(ends, before + most, side="right")), begin + 1)
+        yield begin, end
+        begin = end

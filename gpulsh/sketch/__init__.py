@@ -1,0 +1,1 @@
+"""Fingerprints to sketches."""

@@ -1,0 +1,63 @@
+"""`gpulsh.MinHash`: signatures whose values agree between two documents with probability their Jaccard similarity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpulsh.arrays import Fingerprints, Signatures
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.params import Family, FamilyName, Folding, Shingling
+from gpulsh.permutations import Coefficients, coefficients
+from gpulsh.text.shingling import text_batches
+
+BATCH_BYTES = 8 << 20  # text whose fingerprints are held at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class MinHash:
+    """Signatures of `num_perm` minima over a family of hash functions drawn from `seed`.
+
+    Source: Broder 1997; the family `affine32` is h(x) = a x + b mod 2^32 on the upper half of a fingerprint.
+
+    >>> from gpulsh.text.shingling import shingle
+    >>> signatures = MinHash(num_perm=128, seed=1)(shingle(["a text", "A  text!"]), backend="cpu")
+    >>> signatures.shape, bool((signatures[0] == signatures[1]).all())
+    ((2, 128), True)
+    """
+
+    num_perm: int = 128
+    seed: int = 1
+    family: FamilyName = "affine32"
+
+    def __post_init__(self) -> None:
+        self._coefficients()
+
+    def __call__(
+        self, fingerprints: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Signatures:
+        """Signatures, uint32 [n, num_perm], of Fingerprints of n rows; a row of all ones where the document is empty."""
+        ops = select_backend(backend, threads=threads)
+        moved = Fingerprints(ops.asarray(fingerprints.values), ops.asarray(fingerprints.offset))
+        return Signatures(ops.minhash(moved, self._coefficients()))
+
+    def from_texts(
+        self,
+        texts: object,
+        *,
+        shingling: Shingling | None = None,
+        folding: Folding | None = None,
+        backend: BackendName = "auto",
+        threads: int | None = None,
+    ) -> Signatures:
+        """`self(shingle(texts))` without ever holding the fingerprints of more than a batch of the texts."""
+        ops = select_backend(backend, threads=threads)
+        drawn, shingling = self._coefficients(), shingling or Shingling()
+        parts = [ops.asarray(np.empty((0, self.num_perm), np.uint32))]
+        for batch in text_batches(texts, folding or Folding(), ops, BATCH_BYTES):
+            parts.append(ops.minhash(ops.shingle(batch, shingling), drawn))
+        return Signatures(np.concatenate(parts))
+
+    def _coefficients(self) -> Coefficients:
+        return coefficients(Family(name=self.family, num_perm=self.num_perm, seed=self.seed))

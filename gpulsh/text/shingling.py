@@ -1,0 +1,72 @@
+"""`gpulsh.shingle`: the fingerprints of documents' shingles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from gpulsh.arrays import Fingerprints, TextBatch
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.io.normalize import normalized
+from gpulsh.io.texts import open_texts
+from gpulsh.params import Folding, Shingling
+
+BATCH_BYTES = 32 << 20
+
+
+def shingle(
+    texts: object,
+    *,
+    shingling: Shingling | None = None,
+    folding: Folding | None = None,
+    backend: BackendName = "auto",
+    threads: int | None = None,
+) -> Fingerprints:
+    """The 64-bit fingerprints of every document's shingles, in text order, repeats kept.
+
+    `texts` is any kind that `deduplicate` takes. Returns Fingerprints: `values` uint64 [nnz], `offset` int64 [n + 1],
+    on the backend's device; a null document and one without a token have an empty row.
+
+    Raises InputTypeError where a row is no text, BackendError where CUDA was asked for and does not work.
+    Source: shingling, Broder 1997, *On the resemblance and containment of documents*; the hash is defined in
+    `gpulsh.backends.protocol`.
+
+    >>> fingerprints = shingle(["one two three four five six", "six"], backend="cpu")
+    >>> fingerprints.offset
+    array([0, 2, 3])
+    """
+    ops = select_backend(backend, threads=threads)
+    shingling = shingling or Shingling()
+    parts = [ops.shingle(batch, shingling) for batch in text_batches(texts, folding or Folding(), ops)]
+    return concatenated(parts) if parts else ops.shingle(_no_text(), shingling)
+
+
+def text_batches(
+    texts: object, folding: Folding, ops: Backend, max_bytes: int = BATCH_BYTES
+) -> Iterator[TextBatch]:
+    """Documents as batches on the backend's device, normalized where `folding` says so."""
+    for batch in open_texts(texts).batches(max_bytes):
+        yield to_device(normalized(batch, folding.form) if folding.form else batch, ops)
+
+
+def to_device(batch: TextBatch, ops: Backend) -> TextBatch:
+    """The documents of a batch in the backend's memory."""
+    if ops.name != "cuda":
+        return batch
+    first, last = int(batch.offset[0]), int(batch.offset[-1])  # a view's batch does not drag its whole column along
+    return TextBatch(ops.asarray(batch.values[first:last]), ops.asarray(batch.offset - first))
+
+
+def concatenated(parts: list[Fingerprints]) -> Fingerprints:
+    """Batches of rows as one; NumPy hands CuPy arrays on to CuPy."""
+    starts = np.cumsum([0, *(int(part.offset[-1]) for part in parts)])
+    offsets = [part.offset[1:] + int(start) for part, start in zip(parts, starts, strict=False)]
+    return Fingerprints(
+        np.concatenate([part.values for part in parts]), np.concatenate([parts[0].offset[:1], *offsets])
+    )
+
+
+def _no_text() -> TextBatch:
+    return TextBatch(np.empty(0, np.uint8), np.zeros(1, np.int64))
