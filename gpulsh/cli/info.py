@@ -19,7 +19,7 @@ def info(as_json: bool) -> None:
     status = backend_status()
     found: dict[str, Any] = {
         "backends": {name: {"available": reason is None, "reason": reason} for name, reason in status.items()},
-        "devices": {"cpu": _processors(), "cuda": _gpus() if status.get("cuda", "") is None else []},
+        "devices": {"cpu": _processors(), "cuda": _gpus() if status["cuda"] is None else []},
         "versions": versions(),
     }
     if as_json:
@@ -31,8 +31,7 @@ def info(as_json: bool) -> None:
     click.echo("Devices")
     click.echo(f"  {'cpu':<12}{found['devices']['cpu']['threads']} threads")
     for place, gpu in enumerate(found["devices"]["cuda"]):
-        memory = f"{gpu['memory'] / 2**30:.1f} GiB"
-        click.echo(f"  {f'cuda:{place}':<12}{gpu['name']}, {memory}, compute capability {gpu['capability']}")
+        click.echo(f"  {f'cuda:{place}':<12}{gpu}")
     click.echo("Versions")
     for name, version in found["versions"].items():
         click.echo(f"  {name:<12}{version or 'not installed'}")
@@ -42,9 +41,7 @@ def _processors() -> dict[str, int]:
     return {"threads": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1}
 
 
-def _gpus() -> list[dict[str, Any]]:
-    try:
-        from gpulsh.backends.cuda import devices
-    except ImportError:
-        return []
-    return list(devices())
+def _gpus() -> list[str]:
+    from gpulsh.backends.cuda import devices
+
+    return devices()

@@ -77,5 +77,5 @@ def _told(message: str, status: int, verbose: bool) -> int:
     if verbose:
         traceback.print_exc()
     line = " ".join(message.split())
-    print(f"gpulsh: {'error: ' if status != INTERRUPTED else ''}{line}", file=sys.stderr)
+    click.echo(f"gpulsh: {'error: ' if status != INTERRUPTED else ''}{line}", err=True)
     return status

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gpulsh.dedup.stages import Decision
+from gpulsh.dedup.decision import Decision
 from gpulsh.io.file_texts import FileTexts
 
 GROUP_ROWS = 1 << 20

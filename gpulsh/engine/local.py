@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.backends.select import select_backend
-from gpulsh.dedup.plan import make_plan
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.dedup.plan import Resolve, Verify, make_plan
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.stages import decide, sign
 from gpulsh.engine.evidence import write_evidence
@@ -27,9 +27,6 @@ from gpulsh.io.format import Columns
 from gpulsh.io.inputs import find_files, format_of
 from gpulsh.params import Folding, Shingling, check_choice
 from gpulsh.report.document import describe, write_report
-
-if TYPE_CHECKING:
-    from gpulsh.backends.select import BackendName
 
 Write = Literal["data", "duplicates"]
 Input = str | os.PathLike[str]
@@ -73,8 +70,8 @@ def deduplicate_files(
     bands: int | None = None,
     rows: int | None = None,
     seed: int = 1,
-    verify: Literal["exact", "signature", "none"] = "exact",
-    resolve: Literal["kept", "components"] = "kept",
+    verify: Verify = "exact",
+    resolve: Resolve = "kept",
     backend: BackendName = "auto",
     threads: int | None = None,
     overwrite: bool = False,
@@ -85,8 +82,8 @@ def deduplicate_files(
     `inputs` are files, folders, globs or URLs of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst) or plain text.
     `output` is made, or empty, or with `overwrite` an earlier run's. It gets `data/` (one file an input file with the
     kept rows and every column; not with `write="duplicates"`), `duplicates.parquet` (a row a dropped document) and
-    `report.json`. `keep` says which of two duplicates is kept: the "first", the "longest" text in bytes, or the one with
-    the highest value of a column. All other parameters are those of `deduplicate`.
+    `report.json`. `keep` says which of two duplicates is kept: the "first", the "longest" text in bytes, or the one
+    with the highest value of a column. All other parameters are those of `deduplicate`.
 
     Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left.
     """
@@ -115,8 +112,7 @@ def deduplicate_files(
     try:
         with OutputFolder(out, overwrite=overwrite) as folder:
             texts = FileTexts(files, columns, folder.work)
-            texts.check()
-            signed = sign(texts, plan, doing, shown)
+            signed = sign(texts, plan, doing, shown, texts.check())
             decision = decide(signed, texts, _order(keep, texts), plan, doing, shown)
             if write == "data":
                 _write_kept(texts, decision.keep, folder.work / "data", shown)

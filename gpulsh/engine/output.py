@@ -1,4 +1,4 @@
-"""The output folder: all work in `OUT/_work`, renamed into place at the end; what fails leaves what was there before."""
+"""The output folder: all work in `OUT/_work`, renamed into place at the end; a failure leaves what was there before."""
 
 from __future__ import annotations
 

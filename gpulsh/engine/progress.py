@@ -33,8 +33,9 @@ class _Lines:
         began = time.perf_counter()
         yield
         seconds = time.perf_counter() - began
-        amount = _amount(self._done or total or 0, unit)
-        self._stream.write(f"gpulsh: {name}: {amount} in {seconds:.1f} s\n")
+        done = self._done or total
+        amount = f"{_amount(done, unit)} in " if done else ""
+        self._stream.write(f"gpulsh: {name}: {amount}{seconds:.1f} s\n")
         self._stream.flush()
 
     def advance(self, amount: int) -> None:

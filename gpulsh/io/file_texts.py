@@ -33,10 +33,11 @@ class FileTexts:
     def __len__(self) -> int:
         return int(self.starts[-1])
 
-    def check(self) -> None:
-        """InputError where the head of a file already shows that it cannot be used."""
-        for file in self.files:
-            format_of(file).check(file, self.columns)
+    def check(self) -> int | None:
+        """About how many bytes of text to expect; InputError where the head of a file shows that it cannot be used."""
+        sizes = [format_of(file).check(file, self.columns) for file in self.files]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) else None
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""

@@ -35,6 +35,10 @@ class File:
             return open(self.path, "rb")
         return self.filesystem.open(self.path, "rb")  # type: ignore[no-any-return]
 
+    def size(self) -> int | None:
+        """Bytes of the file, None where a remote store does not tell."""
+        return os.path.getsize(self.path) if self.filesystem is None else self.filesystem.size(self.path)
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -61,8 +65,11 @@ class Block:
 class Format(Protocol):
     """Reads and writes the files of one kind. Every error names the file."""
 
-    def check(self, file: File, columns: Columns) -> None:
-        """An InputError where the file's head already shows that it cannot be used."""
+    def check(self, file: File, columns: Columns) -> int | None:
+        """About how many bytes of text to expect, None where the file does not tell.
+
+        An InputError where its head already shows that it cannot be used.
+        """
         ...
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:

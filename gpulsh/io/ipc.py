@@ -20,10 +20,11 @@ MAGIC = b"ARROW1"  # begins a file, not a stream
 class Ipc:
     """A `gpulsh.io.format.Format`."""
 
-    def check(self, file: File, columns: Columns) -> None:
+    def check(self, file: File, columns: Columns) -> int | None:
         """Columns and their types, from the schema."""
         with reading(file), _opened(file) as (schema, _, _):
             check_columns(file, schema, columns)
+            return file.size()
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:
         """A block a record batch."""

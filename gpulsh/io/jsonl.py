@@ -26,12 +26,13 @@ class JsonLines:
     def __init__(self, compression: Compression) -> None:
         self._compression = compression
 
-    def check(self, file: File, columns: Columns) -> None:
+    def check(self, file: File, columns: Columns) -> int | None:
         """That it opens and its first line is a record."""
         with reading(file):
             for number, line in self._records(file):
                 _parsed(file, number, line)
-                return
+                break
+            return None if self._compression else file.size()
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:
         """A block of the stream at a time. The file lacks a column that no line has."""

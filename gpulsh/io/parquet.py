@@ -22,10 +22,12 @@ READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the 
 class Parquet:
     """A `gpulsh.io.format.Format`."""
 
-    def check(self, file: File, columns: Columns) -> None:
+    def check(self, file: File, columns: Columns) -> int | None:
         """Columns and their types, from the footer."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema_arrow, columns)
+            groups = map(source.metadata.row_group, range(source.num_row_groups))
+            return sum(_text_bytes(group, columns.text) for group in groups)
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:
         """Batches of about BLOCK_BYTES; row groups without a wanted row are skipped."""
@@ -100,8 +102,11 @@ def _opened(file: File) -> Iterator[Any]:
         source.close(force=True)
 
 
+def _text_bytes(group: Any, column: str) -> int:
+    chunks = map(group.column, range(group.num_columns))
+    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
+
+
 def _batch_rows(group: Any, column: str) -> int:
-    sizes = (group.column(place) for place in range(group.num_columns))
-    size = sum(chunk.total_uncompressed_size for chunk in sizes if chunk.path_in_schema == column)
-    fitting: int = group.num_rows * BLOCK_BYTES // max(size, 1)
+    fitting: int = group.num_rows * BLOCK_BYTES // max(_text_bytes(group, column), 1)
     return max(1, min(MAX_BATCH_ROWS, fitting))

@@ -17,11 +17,13 @@ from gpulsh.io.rows import piece_rows
 class PlainText:
     """A `gpulsh.io.format.Format` whose files have one row and no column but the text."""
 
-    def check(self, file: File, columns: Columns) -> None:
+    def check(self, file: File, columns: Columns) -> int | None:
         """No other column can be asked of it."""
         for name in (columns.key, columns.id):
             if name is not None:
                 raise InputError(f"{file.name}: is plain text and has no column {name!r}; give Parquet or JSON lines")
+        with reading(file):
+            return file.size()
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:
         """One block of one row."""

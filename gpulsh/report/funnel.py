@@ -1,4 +1,4 @@
-"""The funnel for people: how many documents and pairs pass each stage, and how long it took."""
+"""The funnel for people: how many documents and pairs pass each stage, and how long each took."""
 
 from __future__ import annotations
 
@@ -7,5 +7,50 @@ from typing import Any
 
 
 def funnel_table(report: Mapping[str, Any]) -> str:
-    """The report's funnel as lines of text, aligned."""
-    return str(report["funnel"])
+    """The report's funnel as lines of text: counts in one column, what they mean beside them, seconds below."""
+    funnel = report["funnel"]
+    documents = funnel["documents"]
+    threshold = report["parameters"]["threshold"]
+    verify = report["parameters"]["verify"]
+    judged = {"exact": "exact Jaccard", "signature": "estimated Jaccard", "none": "not verified"}[verify]
+    bound = "taken as they met" if verify == "none" else f"{judged} {threshold:g} or more"
+    rows = [
+        ("documents", documents, f"{size(funnel['bytes'])}, {funnel['shingles']:,} shingles"),
+        ("empty", funnel["empty"], f"no word in them, {funnel['nulls']:,} null: kept, never duplicates"),
+        ("exact copies", funnel["exact_copies"], "same words as an earlier document"),
+        ("candidates", funnel["candidates"], "pairs compared"),
+        ("verified", funnel["verified"], f"pairs with {bound}, copies included"),
+        ("dropped", funnel["dropped"], share(funnel["dropped"], documents)),
+        ("kept", funnel["kept"], share(funnel["kept"], documents)),
+    ]
+    wide = max(len(f"{count:,}") for _, count, _ in rows)
+    lines = [f"{name:<13} {count:>{wide},}  {meaning}".rstrip() for name, count, meaning in rows]
+    stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in funnel["seconds"].items())
+    device = report["backend"]["device"]
+    where = report["backend"]["name"] + (f" ({device})" if device else "")
+    return "\n".join([*lines, "", f"{report['seconds']:.1f} s on {where}: {stages}"])
+
+
+def size(count: int) -> str:
+    """Bytes as people write them.
+
+    >>> size(1234567)
+    '1.2 MB'
+    """
+    if count < 1000:
+        return f"{count} B"
+    number = float(count)
+    for unit in ("kB", "MB", "GB"):
+        number /= 1000
+        if number < 1000:
+            return f"{number:.1f} {unit}"
+    return f"{number / 1000:.1f} TB"
+
+
+def share(part: int, whole: int) -> str:
+    """A part of the whole in percent, nothing of nothing.
+
+    >>> share(1, 3)
+    '33.3 %'
+    """
+    return f"{100 * part / whole:.1f} %" if whole else ""
