@@ -33,9 +33,7 @@ class CudaBackend:
 
     name = "cuda"
 
-    def __init__(
-        self, arrays: Any = None, launcher: Launcher | None = None, geometry: Geometry | None = None
-    ) -> None:
+    def __init__(self, arrays: Any = None, launcher: Launcher | None = None, geometry: Geometry | None = None) -> None:
         if arrays is None or launcher is None:
             reason = why_unavailable()
             if reason is not None:

@@ -14,7 +14,8 @@ def why_unavailable() -> str | None:
     try:
         cupy = import_cupy()
     except ImportError as error:
-        return f"cupy cannot be imported ({_in_words(error.__cause__ or error)}); install gpulsh[cuda13] or gpulsh[cuda12], as the driver is"
+        reason = _in_words(error.__cause__ or error)  # CuPy's own message is a banner around it
+        return f"cupy cannot be imported ({reason}); install gpulsh[cuda13] or gpulsh[cuda12], as the driver is"
     runtime = cupy.cuda.runtime
     try:
         count = runtime.getDeviceCount()

@@ -61,7 +61,8 @@ class DeviceLauncher:
             return module.get_function(kernel)
         except self._cupy.cuda.compiler.CompileException as error:
             raise BackendError(
-                f"the CUDA kernel {kernel} does not compile here ({error}); check that CuPy's CUDA version fits the driver"
+                f"the CUDA kernel {kernel} does not compile here ({error});"
+                " install the CuPy whose CUDA version fits the driver"
             ) from error
 
 

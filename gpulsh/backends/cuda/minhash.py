@@ -15,7 +15,7 @@ COLUMNS = 128  # a warp
 def minhash(machine: Machine, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
     xp, geometry = machine.arrays, machine.geometry
     documents, columns = len(fingerprints), len(coefficients.multiplier)
-    signatures = xp.full((documents, columns), NO_VALUE, np.uint32)
+    signatures = xp.full((documents, columns), np.uint32(NO_VALUE), np.uint32)
     total = int(fingerprints.offset[-1]) - int(fingerprints.offset[0])
     threads = geometry.minhash_threads
     machine.run(

@@ -1,0 +1,43 @@
+// Binary searches. Offsets ascend but may repeat (empty rows); `upper_bound - 1` is then the last row that begins at or
+// before a position, which is the one that holds it.
+#pragma once
+#include "bits.cuh"
+
+// The first index in [low, high) whose element is greater than `value`; `high` where there is none.
+__device__ __forceinline__ i64 upper_bound(const i64* __restrict__ array, i64 low, i64 high, i64 value) {
+    while (low < high) {
+        const i64 middle = low + (high - low) / 2;
+        if (array[middle] <= value) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+// Narrows the searches of one block, for values in [first, last]: range[0] and range[1] are the upper bounds of the
+// two. Every thread of the block calls it; the barrier inside also orders what was written to shared memory before.
+__device__ __forceinline__ void block_range(const i64* __restrict__ array, i64 size, i64 first, i64 last, i64* range) {
+    if (threadIdx.x == 0) {
+        const i64 low = upper_bound(array, 0, size, first);
+        range[0] = low;
+        range[1] = upper_bound(array, low, size, last);
+    }
+    __syncthreads();
+}
+
+// Whether the ascending values[low, high) hold `value`.
+__device__ __forceinline__ bool contains(const u64* __restrict__ values, i64 low, i64 high, u64 value) {
+    while (low < high) {
+        const i64 middle = low + (high - low) / 2;
+        const u64 found = values[middle];
+        if (found == value) return true;
+        if (found < value) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return false;
+}
