@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from gpulsh.cli.main import main
+from gpulsh.cli.commands import group, main
 
-__all__ = ["main"]
+__all__ = ["group", "main"]

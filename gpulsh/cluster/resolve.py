@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.cluster.greedy import DROPPED, KEPT, settle
+from gpulsh.lsh.collisions import packed
 from gpulsh.lsh.prefix_join import Edges, PrefixJoin
 
 
@@ -62,8 +63,7 @@ def _distinct(parts: list[Edges]) -> Edges:
     earlier, later = np.concatenate([e.earlier for e in parts]), np.concatenate([e.later for e in parts])
     order = np.lexsort((later, earlier))
     edges = Edges(earlier, later, np.concatenate([e.similarity for e in parts])).where(order)
-    packed = edges.earlier.astype(np.uint64) << np.uint64(32) | edges.later.astype(np.uint64)
-    return edges.where(_first_of_runs(packed))
+    return edges.where(_first_of_runs(packed(edges.earlier, edges.later)))
 
 
 def _first_of_runs(values: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -88,11 +88,12 @@ def decide(
         met = collide(signed.digests, distinct, ops, progress.advance)
         funnel.crowded = len(met.crowded)
 
-    involved = np.unique(np.concatenate([met.pairs.ravel(), met.crowded]))
-    involved = involved[np.argsort(rank[involved], kind="stable")]  # from here on, places in decision order
+    takes_part = np.zeros(funnel.documents, bool)
+    takes_part[met.pairs] = takes_part[met.crowded] = True
+    ascending = np.flatnonzero(takes_part)
+    involved = ascending[np.argsort(rank[ascending], kind="stable")]  # from here on, places in decision order
     measure = _measure(plan, ops)
     with funnel.stage(progress, "read", None, "documents"):
-        ascending = np.sort(involved)
         chosen = source.choose(ascending)
         texts = ShingledTexts(chosen, np.searchsorted(ascending, involved), plan, ops)
     with funnel.stage(progress, "verify", len(met.pairs), "pairs"):
@@ -132,7 +133,8 @@ def _verified_small(
     """The pairs of small buckets at or above the threshold, in places of `involved`."""
     place = np.empty(int(involved.max(initial=-1)) + 1, np.int64)
     place[involved] = np.arange(len(involved))
-    pairs = np.sort(place[met.pairs], axis=1)
+    first, second = place[met.pairs].T
+    pairs = np.stack([np.minimum(first, second), np.maximum(first, second)], axis=1)
     if plan.verify == "none":
         return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
     threshold = plan.threshold if plan.verify == "exact" else 0.0  # sizes bound the Jaccard, not its estimate

@@ -86,8 +86,7 @@ def compare(
         return similarity
     tile_of = _tiles(ops.asnumpy(ops.components(len(text_sizes), ops.asarray(pairs))), text_sizes)
     for chosen in _by_tiles(tile_of[pairs]):
-        places = np.unique(pairs[chosen])
-        rows = np.searchsorted(places, pairs[chosen])
+        places, rows = _renumbered(pairs[chosen], len(text_sizes))
         fingerprints = texts.fingerprints(places)
         sizes = row_sizes(fingerprints, ops)
         possible = sizes_allow(sizes[rows[:, 0]], sizes[rows[:, 1]], threshold)
@@ -113,7 +112,15 @@ def _tiles(component: NDArray[np.int64], text_sizes: NDArray[np.int64]) -> NDArr
 
 def _by_tiles(tiles: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Pair numbers grouped by their two tiles, `tiles` [m, 2]."""
-    tiles = np.sort(tiles, axis=1)
-    order = np.lexsort((tiles[:, 1], tiles[:, 0]))
-    changes = np.flatnonzero((tiles[order][1:] != tiles[order][:-1]).any(axis=1)) + 1
-    return np.split(order, changes)
+    both = np.minimum(*tiles.T) << 32 | np.maximum(*tiles.T)
+    if (both == both[0]).all():
+        return [np.arange(len(both))]
+    order = np.argsort(both, kind="stable")
+    return np.split(order, np.flatnonzero(both[order][1:] != both[order][:-1]) + 1)
+
+
+def _renumbered(pairs: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The places below `count` that occur in pairs [m, 2], ascending, and the pairs as numbers among them."""
+    occurs = np.zeros(count, bool)
+    occurs[pairs] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[pairs]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.protocol import Backend
-from gpulsh.lsh.collisions import Collisions
+from gpulsh.lsh.collisions import Collisions, distinct, packed, unpacked
 from gpulsh.lsh.comparison import TILE_BYTES, Measure, Readable, row_sizes, sizes_allow
 from gpulsh.text.shingling import concatenated
 
@@ -25,8 +25,6 @@ FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends o
 LARGEST_JOIN = 1 << 22  # (shingle, pair) rows held at once
 LARGEST_TABLE = 26  # bits: 64 MB of counts
 FETCHED = 4096  # kept documents shingled again at once
-
-_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True)
@@ -147,17 +145,17 @@ class PrefixJoin:
         owner = np.repeat(np.arange(start, start + len(prefixes)), np.diff(prefixes.offset))
         order = np.argsort(prefixes.values, kind="stable")  # sorted queries walk the index in its own order
         owner = owner[order]
-        found = [np.empty((0, 2), np.int64)]
+        found = [np.empty(0, np.uint64)]
         for documents, first, count in self._kept.matches(prefixes.values[order]):
             for begin, end in _bounded_runs(count, LARGEST_JOIN):
                 places = np.repeat(first[begin:end], count[begin:end]) + _within_runs(count[begin:end])
-                found.append(self._filtered(documents[places], np.repeat(owner[begin:end], count[begin:end])))
-        return np.unique(np.concatenate(found), axis=0) if len(found) > 2 else found[-1]
+                pairs = self._filtered(documents[places], np.repeat(owner[begin:end], count[begin:end]))
+                found.append(packed(*pairs.T))
+        return unpacked(distinct(np.concatenate(found)))
 
     def _filtered(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.int64]:
         """Distinct pairs [m, 2], lexicographic, that share a large bucket and whose sizes allow the threshold."""
-        packed = np.unique(i.astype(np.uint64) << _HALF | j.astype(np.uint64))
-        pairs = np.stack([packed >> _HALF, packed & _LOW], axis=1).astype(np.int64)
+        pairs = unpacked(distinct(packed(i, j)))
         pairs = pairs[sizes_allow(self._sizes[pairs[:, 0]], self._sizes[pairs[:, 1]], self._threshold)]
         rows = self._rows[pairs]
         return pairs[self._collisions.share_large_bucket(rows[:, 0], rows[:, 1])]

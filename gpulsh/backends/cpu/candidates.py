@@ -32,7 +32,8 @@ def candidates(buckets: Buckets) -> NDArray[np.int64]:
         known, places = np.unique(buckets.ids, return_inverse=True)
     sizes = np.diff(buckets.offset)
     packed = np.empty(int((sizes * (sizes - 1) // 2).sum()), np.uint64)
-    packed = np.unique(packed[: _pack_pairs(places, np.ascontiguousarray(buckets.offset), packed)])
+    packed = np.sort(packed[: _pack_pairs(places, np.ascontiguousarray(buckets.offset), packed)])
+    packed = packed[np.concatenate([np.ones(min(len(packed), 1), bool), packed[1:] != packed[:-1]])]
     pairs = np.empty((len(packed), 2), np.int64)
     pairs[:, 0], pairs[:, 1] = packed >> _HALF, packed & _U(0xFFFFFFFF)
     return pairs if known is None else known[pairs]

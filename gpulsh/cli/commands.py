@@ -34,7 +34,7 @@ class _Commands(click.Group):
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="gpulsh", message="%(prog)s %(version)s")
-def gpulsh() -> None:
+def group() -> None:
     """Find and remove near-duplicate documents, on a CUDA GPU or a CPU with the same results."""
 
 
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verbose = "--verbose" in given
     given = [argument for argument in given if argument != "--verbose"]
     try:
-        status = gpulsh.main(given, prog_name="gpulsh", standalone_mode=False)
+        status = group.main(given, prog_name="gpulsh", standalone_mode=False)
         sys.stdout.flush()
         return status if isinstance(status, int) else DONE
     except (click.exceptions.NoArgsIsHelpError, click.exceptions.Exit) as error:
