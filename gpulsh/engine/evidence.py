@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gpulsh.dedup.decision import Decision
 from gpulsh.io.file_texts import FileTexts
+from gpulsh.io.selection import chosen
 
 GROUP_ROWS = 1 << 20
 
@@ -39,7 +40,7 @@ def write_evidence(path: Path, texts: FileTexts, decision: Decision) -> None:
 
     def place(positions: NDArray[np.int64]) -> list[Any]:
         numbers, rows = texts.locate(positions)
-        return [names.take(pa.array(numbers)), pa.array(rows), ids.take(pa.array(np.searchsorted(named, positions)))]
+        return [names.take(pa.array(numbers)), pa.array(rows), chosen(ids, np.searchsorted(named, positions))]
 
     with pq.ParquetWriter(path, schema, compression="zstd", version="2.6") as out:
         for start in range(0, len(dropped), GROUP_ROWS):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gpulsh.io.arrow import arrow_rows
 from gpulsh.io.columns import check_columns
 from gpulsh.io.format import Block, Columns, File, Mask, reading, wrong_length
+from gpulsh.io.selection import chosen, kept
 
 MAGIC = b"ARROW1"  # begins a file, not a stream
 
@@ -46,7 +47,7 @@ class Ipc:
             for batch in batches:
                 first, last = np.searchsorted(rows, [start, start + len(batch)])
                 if first < last:
-                    found.append(batch.column(column).take(pa.array(rows[first:last] - start)))
+                    found.append(chosen(batch.column(column), rows[first:last] - start))
                 start += len(batch)
         return pa.concat_arrays(found) if found else pa.array([], kind)
 
@@ -59,10 +60,10 @@ class Ipc:
                 if writer is None:
                     writer = pa.ipc.new_stream(sink, schema) if stream else pa.ipc.new_file(sink, schema)
                 if batch is not None:
-                    kept = keep[start : start + len(batch)]
+                    part = keep[start : start + len(batch)]
                     start += len(batch)
-                    if kept.any():
-                        writer.write_batch(batch.filter(pa.array(kept)))
+                    if part.any():
+                        writer.write_batch(kept(batch, part))
             writer.close()
         if start != len(keep):
             raise wrong_length(file)

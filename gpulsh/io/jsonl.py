@@ -77,7 +77,7 @@ class JsonLines:
         try:
             return pa.array(found)
         except (pa.ArrowException, OverflowError, UnicodeError):
-            return pa.array([None if value is None else json.dumps(value) for value in found], pa.string())
+            return pa.array([_json_text(value) for value in found], pa.string())
 
     def write_kept(self, file: File, keep: Mask, target: str) -> None:
         """Kept lines as they are, in the same compression."""
@@ -171,6 +171,12 @@ def _typed(keys: list[int | float | None]) -> Any:
     if kinds <= {int} and all(key is None or -(2**63) <= key < 2**63 for key in keys):
         return pa.array(keys, pa.int64())
     return keys
+
+
+def _json_text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value)
 
 
 def _kind(value: object) -> str:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gpulsh.io.arrow import arrow_rows
 from gpulsh.io.columns import check_columns
 from gpulsh.io.format import BLOCK_BYTES, Block, Columns, File, Mask, reading, wrong_length
+from gpulsh.io.selection import chosen, kept
 
 MAX_BATCH_ROWS = 1 << 16
 READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
@@ -57,7 +58,7 @@ class Parquet:
                 first, last = np.searchsorted(rows, [start, start + count])
                 if first < last:
                     part = source.read_row_group(group, columns=[column]).column(column)
-                    found += part.take(pa.array(rows[first:last] - start)).chunks
+                    found.append(chosen(part, rows[first:last] - start))
                 start += count
         return pa.concat_arrays(found) if found else pa.array([], kind)
 
@@ -75,13 +76,12 @@ class Parquet:
                 start = 0
                 for group in range(groups):
                     count = source.metadata.row_group(group).num_rows
-                    kept = keep[start : start + count]
+                    part = keep[start : start + count]
                     start += count
-                    if kept.any():
+                    if part.any():
                         with reading(file):
-                            table = source.read_row_group(group)
-                        table = table if kept.all() else table.filter(pa.array(kept))
-                        out.write_table(table.combine_chunks(), row_group_size=max(len(table), 1))
+                            table = kept(source.read_row_group(group), part)
+                        out.write_table(table.combine_chunks(), row_group_size=len(table))
             if start != len(keep):
                 raise wrong_length(file)
         finally:

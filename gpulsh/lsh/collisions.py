@@ -13,7 +13,6 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 
 SMALL_BUCKET = 256  # documents up to which all pairs of a bucket are compared; part of the decision's definition
-PENDING_PAIRS = 1 << 23  # pairs gathered before repeats among bands are removed
 
 
 def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
@@ -29,11 +28,10 @@ def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", thre
     ops = select_backend(backend, threads=threads)
     values = ops.asarray(digests.values)
     ids = ops.asarray(np.arange(len(digests), dtype=np.int64))
-    found = _Pairs(ops)
-    for band in range(digests.shape[1]):
-        buckets = ops.collisions(values[:, band], ids)
-        found.add(ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset))
-    return ops.asarray(found.all())
+    buckets = [ops.collisions(values[:, band], ids) for band in range(digests.shape[1])]
+    members = [ops.asnumpy(bucket.ids) for bucket in buckets]
+    sizes = [np.diff(ops.asnumpy(bucket.offset)) for bucket in buckets]
+    return _pairs(members, sizes, ops)
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def collide(
     digests: NDArray[np.uint64], ids: NDArray[np.int64], ops: Backend, advance: Callable[[int], None]
 ) -> Collisions:
     """Collisions of the documents `ids` (ascending rows of `digests` [n, bands]), band after band."""
-    found = _Pairs(ops)
+    small_members, small_sizes = [], []
     large: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
     on_device = ops.asarray(ids)
     for band in range(digests.shape[1]):
@@ -68,45 +66,21 @@ def collide(
         of_member = np.repeat(number, sizes)
         crowded = of_member >= 0
         large.append((members[crowded], of_member[crowded]))
-        found.add(members[~crowded], np.concatenate([[0], np.cumsum(sizes[~is_large])]))
+        small_members.append(members[~crowded])
+        small_sizes.append(sizes[~is_large])
         advance(1)
     everyone = np.unique(np.concatenate([members for members, _ in large]))
     bucket = np.full((len(everyone), len(large)), -1, np.int32)
     for band, (members, number) in enumerate(large):
         bucket[np.searchsorted(everyone, members), band] = number
-    return Collisions(found.all(), everyone, bucket)
+    return Collisions(ops.asnumpy(_pairs(small_members, small_sizes, ops)), everyone, bucket)
 
 
-class _Pairs:
-    """The pairs of many buckets, each once, in memory of the order of the distinct ones."""
-
-    def __init__(self, ops: Backend) -> None:
-        self._ops = ops
-        self._settled = np.empty(0, np.uint64)
-        self._members: list[NDArray[np.int64]] = []
-        self._sizes: list[NDArray[np.int64]] = []
-        self._pending = 0
-
-    def add(self, members: NDArray[np.int64], offset: NDArray[np.int64]) -> None:
-        sizes = np.diff(offset)
-        self._members.append(members)
-        self._sizes.append(sizes)
-        self._pending += int((sizes * (sizes - 1) // 2).sum())
-        if self._pending > max(PENDING_PAIRS, len(self._settled)):
-            self._settle()
-
-    def all(self) -> NDArray[np.int64]:
-        """int64 [m, 2], lexicographic."""
-        self._settle()
-        return unpacked(self._settled)
-
-    def _settle(self) -> None:
-        offset = np.cumsum(np.concatenate([[0], *self._sizes]))
-        members = np.concatenate([np.empty(0, np.int64), *self._members])
-        buckets = Buckets(self._ops.asarray(members), self._ops.asarray(offset))
-        fresh = packed(*self._ops.asnumpy(self._ops.candidates(buckets)).T)
-        self._settled = distinct(np.concatenate([self._settled, fresh])) if len(self._settled) else fresh
-        self._members, self._sizes, self._pending = [], [], 0
+def _pairs(members: list[NDArray[np.int64]], sizes: list[NDArray[np.int64]], ops: Backend) -> Array:
+    """All pairs of the buckets of all bands at once, so that a pair found in many bands is told once."""
+    ids = np.concatenate([np.empty(0, np.int64), *members])
+    offset = np.cumsum(np.concatenate([[0], *sizes]), dtype=np.int64)
+    return ops.candidates(Buckets(ops.asarray(ids), ops.asarray(offset)))
 
 
 def packed(i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
-from gpulsh.backends.protocol import Backend
+from gpulsh.arrays import Buckets, Fingerprints
+from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, Backend
 from gpulsh.lsh.collisions import Collisions, distinct, packed, unpacked
 from gpulsh.lsh.comparison import TILE_BYTES, Measure, Readable, row_sizes, sizes_allow
 from gpulsh.text.shingling import concatenated
 
 FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends on these bounds
-LARGEST_JOIN = 1 << 22  # (shingle, pair) rows held at once
+LARGEST_JOIN = 1 << 22  # (shingle, pair) rows looked at together
 LARGEST_TABLE = 26  # bits: 64 MB of counts
 FETCHED = 4096  # kept documents shingled again at once
 
@@ -131,14 +131,16 @@ class PrefixJoin:
 
     def _inner_pairs(self, start: int, prefixes: Fingerprints) -> NDArray[np.int64] | None:
         """Pairs [m, 2] within a block that share a prefix shingle and pass the filters; None where they are too many."""
-        owner = np.repeat(np.arange(start, start + len(prefixes)), np.diff(prefixes.offset))
-        order = np.argsort(prefixes.values, kind="stable")
-        values, owner = prefixes.values[order], owner[order]
-        following = np.searchsorted(values, values, side="right") - np.arange(1, len(values) + 1)
-        if int(following.sum()) > LARGEST_JOIN and len(prefixes) > 1:
+        ops = self._ops
+        owner = np.repeat(np.arange(len(prefixes)), np.diff(prefixes.offset))
+        # To `collisions` the largest value means that there is none; as the next to largest it only adds a candidate.
+        values = np.minimum(prefixes.values, np.uint64(INSTEAD_OF_NO_DIGEST))
+        met = ops.collisions(ops.asarray(values), ops.asarray(np.arange(len(values))))
+        sizes = np.diff(ops.asnumpy(met.offset))
+        if int((sizes * (sizes - 1) // 2).sum()) > LARGEST_JOIN and len(prefixes) > 1:
             return None
-        left = np.repeat(np.arange(len(values)), following)
-        return self._filtered(owner[left], owner[left + 1 + _within_runs(following)])
+        pairs = ops.asnumpy(ops.candidates(Buckets(ops.asarray(owner[ops.asnumpy(met.ids)]), met.offset)))
+        return self._allowed(pairs + start)
 
     def _outer_pairs(self, start: int, prefixes: Fingerprints) -> NDArray[np.int64]:
         """Pairs (kept, of the block) that share a prefix shingle and pass the filters."""
@@ -149,13 +151,11 @@ class PrefixJoin:
         for documents, first, count in self._kept.matches(prefixes.values[order]):
             for begin, end in _bounded_runs(count, LARGEST_JOIN):
                 places = np.repeat(first[begin:end], count[begin:end]) + _within_runs(count[begin:end])
-                pairs = self._filtered(documents[places], np.repeat(owner[begin:end], count[begin:end]))
-                found.append(packed(*pairs.T))
-        return unpacked(distinct(np.concatenate(found)))
+                found.append(distinct(packed(documents[places], np.repeat(owner[begin:end], count[begin:end]))))
+        return self._allowed(unpacked(distinct(np.concatenate(found))))
 
-    def _filtered(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Distinct pairs [m, 2], lexicographic, that share a large bucket and whose sizes allow the threshold."""
-        pairs = unpacked(distinct(packed(i, j)))
+    def _allowed(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The pairs [m, 2] that share a large bucket and whose sizes allow the threshold."""
         pairs = pairs[sizes_allow(self._sizes[pairs[:, 0]], self._sizes[pairs[:, 1]], self._threshold)]
         rows = self._rows[pairs]
         return pairs[self._collisions.share_large_bucket(rows[:, 0], rows[:, 1])]

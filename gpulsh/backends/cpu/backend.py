@@ -25,7 +25,6 @@ class CpuBackend:
     name = "cpu"
 
     collisions = staticmethod(collisions)
-    candidates = staticmethod(candidates)
     components = staticmethod(components)
     frequencies = staticmethod(frequencies)
 
@@ -52,6 +51,9 @@ class CpuBackend:
 
     def band_digests(self, signatures: Array, shape: BandShape) -> Array:
         return band_digests(signatures, shape, self.threads)
+
+    def candidates(self, buckets: Buckets) -> Array:
+        return candidates(buckets, self.threads)
 
     def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
         return intersect(pairs, fingerprints, self.threads)

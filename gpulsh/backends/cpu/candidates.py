@@ -1,4 +1,4 @@
-"""candidates: every pair of every bucket packed into 64 bits, then sorted."""
+"""candidates: document after document, each later neighbour taken once by a mark, so that repeats cost no sort."""
 
 from __future__ import annotations
 
@@ -7,33 +7,78 @@ from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets
+from gpulsh.backends.cpu.chunks import Threads, by_weight
 
-_U = np.uint64
-_HALF = np.uint64(32)
+CHUNK_NEIGHBOURS = 1 << 18
+SHORT = 24  # neighbours sorted by insertion
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _pack_pairs(places, offset, out):
-    written = 0
+def _positions(ids, offset, row_offset, positions, ends, neighbours):
+    """For each document where it stands in `ids`, the end of the bucket there, and how many neighbours follow it."""
     for bucket in range(offset.size - 1):
-        for a in range(offset[bucket], offset[bucket + 1]):
-            for b in range(a + 1, offset[bucket + 1]):
-                low, high = min(places[a], places[b]), max(places[a], places[b])
-                if low != high:
-                    out[written] = _U(low) << _HALF | _U(high)
+        for p in range(offset[bucket], offset[bucket + 1]):
+            ends[p] = offset[bucket + 1]
+            row_offset[ids[p] + 1] += 1
+    for document in range(row_offset.size - 1):
+        row_offset[document + 1] += row_offset[document]
+    filled = row_offset[:-1].copy()
+    for p in range(offset[0], offset[offset.size - 1]):
+        document = ids[p]
+        positions[filled[document]] = p
+        filled[document] += 1
+        neighbours[document + 1] += ends[p] - p - 1
+    for document in range(neighbours.size - 1):
+        neighbours[document + 1] += neighbours[document]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _pairs(start, stop, ids, row_offset, positions, ends, mark, found, counts):
+    """Later neighbours of the documents [start, stop), ascending and each once; how many there are of each."""
+    written = 0
+    for document in range(start, stop):
+        begin = written
+        for row in range(row_offset[document], row_offset[document + 1]):
+            p = positions[row]
+            for q in range(p + 1, ends[p]):
+                other = ids[q]
+                if mark[other] != document:
+                    mark[other] = document
+                    found[written] = other
                     written += 1
+        if written - begin > SHORT:
+            found[begin:written] = np.sort(found[begin:written])
+        else:
+            for i in range(begin + 1, written):
+                other, j = found[i], i
+                while j > begin and found[j - 1] > other:
+                    found[j] = found[j - 1]
+                    j -= 1
+                found[j] = other
+        counts[document - start] = written - begin
     return written
 
 
-def candidates(buckets: Buckets) -> NDArray[np.int64]:
-    if len(buckets.ids) == 0 or buckets.ids.max() < 1 << 32:
-        known, places = None, buckets.ids
-    else:  # ids beyond 32 bits are packed as places among the distinct ids, in the same order
-        known, places = np.unique(buckets.ids, return_inverse=True)
-    sizes = np.diff(buckets.offset)
-    packed = np.empty(int((sizes * (sizes - 1) // 2).sum()), np.uint64)
-    packed = np.sort(packed[: _pack_pairs(places, np.ascontiguousarray(buckets.offset), packed)])
-    packed = packed[np.concatenate([np.ones(min(len(packed), 1), bool), packed[1:] != packed[:-1]])]
-    pairs = np.empty((len(packed), 2), np.int64)
-    pairs[:, 0], pairs[:, 1] = packed >> _HALF, packed & _U(0xFFFFFFFF)
+def candidates(buckets: Buckets, threads: Threads) -> NDArray[np.int64]:
+    ids, offset = np.ascontiguousarray(buckets.ids), np.ascontiguousarray(buckets.offset)
+    if len(ids) == 0:
+        return np.empty((0, 2), np.int64)
+    known = None
+    if ids.max() > 1 << 20 and ids.max() > 8 * len(ids):  # sparse ids go by their place among the distinct ones
+        known, ids = np.unique(ids, return_inverse=True)
+    count = int(ids.max()) + 1
+    row_offset, neighbours = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
+    positions, ends = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
+    _positions(ids, offset, row_offset, positions, ends, neighbours)
+
+    def work(start: int, stop: int) -> NDArray[np.int64]:
+        found = np.empty(int(neighbours[stop] - neighbours[start]), np.int64)
+        counts = np.empty(stop - start, np.int64)
+        mark = np.full(count, -1, np.int32 if count < 1 << 31 else np.int64)
+        written = _pairs(start, stop, ids, row_offset, positions, ends, mark, found, counts)
+        pairs = np.empty((written, 2), np.int64)
+        pairs[:, 0], pairs[:, 1] = np.repeat(np.arange(start, stop), counts), found[:written]
+        return pairs
+
+    pairs = np.concatenate(threads.map(work, by_weight(neighbours, max(CHUNK_NEIGHBOURS, 4 * count))))
     return pairs if known is None else known[pairs]

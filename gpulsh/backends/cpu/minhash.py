@@ -65,14 +65,11 @@ def minhash_rows(
     values: NDArray[np.uint64], offset: NDArray[np.int64], coefficients: Coefficients, out: NDArray[np.uint32]
 ) -> None:
     """Signatures of the rows `offset` [n + 1] of `values`, into `out` [n, num_perm]."""
-    spare = -len(coefficients.multiplier) % TOGETHER
-    _minhash(
-        values,
-        offset,
-        np.pad(coefficients.multiplier, (0, spare), constant_values=1),
-        np.pad(coefficients.addend, (0, spare)),
-        out,
-    )
+    multiplier, addend = coefficients
+    if len(multiplier) % TOGETHER:
+        spare = -len(multiplier) % TOGETHER
+        multiplier, addend = np.pad(multiplier, (0, spare), constant_values=1), np.pad(addend, (0, spare))
+    _minhash(values, offset, multiplier, addend, out)
 
 
 def minhash(fingerprints: Fingerprints, coefficients: Coefficients, threads: Threads) -> NDArray[np.uint32]:
