@@ -242,9 +242,11 @@ def test_a_name_that_is_no_utf8(tmp_path: Path) -> None:
     os.mkdir(folder)
     with open(os.path.join(folder, b"\xff.jsonl"), "wb") as file:
         file.write(b"\n".join(lines()))
-    run(tmp_path / "in", tmp_path / "out")
-    assert {row["file"] for row in evidence(tmp_path / "out")} == {f"{tmp_path}/in/\ufffd.jsonl"}
-    assert os.listdir(os.fsencode(tmp_path / "out/data")) == [b"\xff.jsonl"]
+    with open(os.path.join(folder, b"\xff.parquet"), "wb") as file:
+        pq.write_table(table(), file)
+    run(tmp_path / "in", tmp_path / "out", id_column="id")
+    assert {row["duplicate_of_file"] for row in evidence(tmp_path / "out")} == {f"{tmp_path}/in/\ufffd.jsonl"}
+    assert sorted(os.listdir(os.fsencode(tmp_path / "out/data"))) == [b"\xff.jsonl", b"\xff.parquet"]
 
 
 def test_urls(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def write_evidence(path: Path, texts: FileTexts, decision: Decision) -> None:
         numbers, rows = texts.locate(positions)
         return [names.take(pa.array(numbers)), pa.array(rows), chosen(ids, np.searchsorted(named, positions))]
 
-    with pq.ParquetWriter(path, schema, compression="zstd", version="2.6") as out:
+    with open(path, "wb") as sink, pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
         for start in range(0, len(dropped), GROUP_ROWS):
             part = dropped[start : start + GROUP_ROWS]
             evidence = [pa.array(decision.similarity[part]), pa.array(decision.cluster[part])]

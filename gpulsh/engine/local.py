@@ -89,7 +89,8 @@ def deduplicate_files(
     """
     began, clock = datetime.now(UTC), time.perf_counter()
     given = _paths(inputs)
-    out = Path(os.fspath(output))
+    given_output = os.fspath(output)
+    out = Path(given_output)
     check_choice("write", write, get_args(Write))
     shingling = Shingling() if shingling is None else shingling
     folding = Folding() if folding is None else folding
@@ -106,7 +107,7 @@ def deduplicate_files(
     )
     columns = Columns(text=text_column, key=key_column(keep), id=id_column)
     files = find_files(given)
-    refuse_overlap(out, given, files)
+    refuse_overlap(given_output, given, files)
     doing = select_backend(backend, threads=threads)
     shown = open_progress(progress)
     try:

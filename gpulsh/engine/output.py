@@ -20,9 +20,9 @@ MARK = "gpulsh"  # the key of report.json that says who wrote the folder
 RESULTS = ("data", "duplicates.parquet", REPORT)
 
 
-def refuse_overlap(out: Path, inputs: Sequence[str], files: Sequence[File]) -> None:
+def refuse_overlap(out: str, inputs: Sequence[str], files: Sequence[File]) -> None:
     """OutputError where OUT is an INPUT or lies in one, or an input file lies in OUT."""
-    if "://" in str(out):
+    if "://" in out:
         raise OutputError(f"{out}: is a URL; give a local folder, and copy it there afterwards")
     target = os.path.realpath(out)
     for given in inputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -70,9 +71,12 @@ class Parquet:
             groups = source.num_row_groups
             codec = source.metadata.row_group(0).column(0).compression if groups and len(source.schema) else "ZSTD"
             # Fixed options and combined chunks: the same rows give the same bytes, however they were read.
-            with pq.ParquetWriter(
-                target, source.schema_arrow, compression="NONE" if codec == "UNCOMPRESSED" else codec, version="2.6"
-            ) as out:
+            with (
+                open(target, "wb") as sink,
+                pq.ParquetWriter(
+                    sink, source.schema_arrow, compression="NONE" if codec == "UNCOMPRESSED" else codec, version="2.6"
+                ) as out,
+            ):
                 start = 0
                 for group in range(groups):
                     count = source.metadata.row_group(group).num_rows
@@ -89,7 +93,9 @@ class Parquet:
 
 
 def _open(file: File) -> Any:
-    where = file.path if file.filesystem is None else file.open()
+    # Absolute, for Arrow would take "s3:..." for a URL; and it knows only paths that are UTF-8.
+    local = file.filesystem is None and file.path.isprintable()
+    where = os.path.abspath(file.path) if local else file.open()
     return pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False)
 
 

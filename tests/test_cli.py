@@ -1,0 +1,171 @@
+"""The command: what it prints, where, and with which exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.cli import main
+
+TEXTS = [f"some words of a text that is about number {number} and nothing else at all" for number in range(20)]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"text": [*TEXTS, *TEXTS[:5]]}), "a.parquet")
+    return tmp_path
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+
+
+def test_dedup_prints_the_funnel(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference"]) == 0
+    printed = capsys.readouterr()
+    rows = {line.split("  ")[0]: line for line in printed.out.splitlines()}
+    assert rows["documents"].split()[1] == "25"
+    assert rows["kept"].split()[1] == str(pq.read_metadata("out/data/a.parquet").num_rows)
+    assert int(rows["dropped"].split()[1]) == pq.read_metadata("out/duplicates.parquet").num_rows >= 5
+    # Without a terminal: a line a stage, no bars, no colours.
+    assert all(line.startswith("gpulsh: ") for line in printed.err.splitlines())
+    assert "\r" not in printed.err and "\x1b" not in printed.err + printed.out
+
+
+def test_json_is_the_report(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference", "--json", "--threshold", "1"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report == json.loads(Path("out/report.json").read_text())
+    assert report["funnel"]["dropped"] == 5
+
+
+def test_options_reach_the_plan(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = "--threshold 0.6 --shingle char:7 --num-perm 64 --bands 16 --rows 4 --seed 9 --verify signature"
+    arguments += " --resolve components --keep longest --write duplicates --threads 1 --json"
+    assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference", *arguments.split()]) == 0
+    found = json.loads(capsys.readouterr().out)["parameters"]
+    assert found["threshold"] == 0.6
+    assert found["shingling"] == {"unit": "char", "size": 7}
+    assert found["family"] == {"name": "affine32", "num_perm": 64, "seed": 9}
+    assert found["banding"] == {"bands": 16, "rows": 4}
+    assert (found["verify"], found["resolve"]) == ("signature", "components")
+    assert (found["keep"], found["write"], found["threads"]) == ("longest", "duplicates", 1)
+    assert not Path("out/data").exists()
+
+
+def test_bars_on_a_terminal(corpus: Path) -> None:
+    import pty
+
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "gpulsh", "dedup", "a.parquet", "-o", "out", "--backend", "reference"]
+    ran = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, env={**environment(), "TERM": "xterm"})
+    os.close(follower)
+    shown = b""
+    try:
+        while part := os.read(leader, 1 << 16):
+            shown += part
+    except OSError:  # the terminal closes with the process
+        pass
+    assert ran.wait() == 0
+    assert b"\x1b[" in shown and b"sign" in shown and b"/s" in shown
+    assert b"gpulsh: sign" not in shown
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["-h"], ["dedup", "--help"], ["info", "--help"], ["curve", "--help"]]
+)
+def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 0
+    assert capsys.readouterr().out.startswith("Usage: gpulsh")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"gpulsh {gpulsh.__version__}\n"
+
+
+def test_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dedupe"]) == 2
+    assert capsys.readouterr().err.startswith("gpulsh: error: No such command 'dedupe'")
+    assert main([]) == 2
+
+
+def test_verbose_shows_the_traceback(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dedup", "no.parquet", "-o", "out", "--verbose"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("Traceback")
+    assert error.endswith("gpulsh: error: no.parquet: no such file or folder\n")
+
+
+def test_a_defect_is_told_as_one(
+    corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defect(*_: object) -> None:
+        raise KeyError("first line\nsecond line")
+
+    monkeypatch.setattr("gpulsh.engine.local.write_evidence", defect)
+    assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference"]) == 1
+    assert "gpulsh: error: unexpected KeyError" in capsys.readouterr().err.splitlines()[-1]
+    assert os.listdir() == ["a.parquet"]
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted(corpus: Path, number: signal.Signals, status: int) -> None:
+    # Runs until it is interrupted: the stage that follows the signing never ends.
+    code = """
+import sys, time
+from gpulsh.engine import local
+def endless(*_):
+    print("ready", flush=True)
+    time.sleep(60)
+local.decide = endless
+from gpulsh.cli import main
+sys.exit(main(["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]))
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    assert Path("new/out/_work").is_dir()
+    time.sleep(0.05)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == status
+    assert "Traceback" not in error
+    if status == 130:
+        assert error.splitlines()[-1] == "gpulsh: interrupted"
+    assert os.listdir() == ["a.parquet"]
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    command = f"{sys.executable} -m gpulsh info | true; exit ${{PIPESTATUS[0]}}"
+    ran = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, env=environment())
+    assert ran.stderr == ""
+
+
+def test_info(capsys: pytest.CaptureFixture[str]) -> None:
+    from gpulsh.backends.select import backend_status
+
+    assert main(["info", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["versions"]["gpulsh"] == gpulsh.__version__
+    assert {"python", "numpy", "numba", "pyarrow"} <= set(found["versions"])
+    for name, reason in backend_status().items():
+        assert found["backends"][name] == {"available": reason is None, "reason": reason}
+    assert found["devices"]["cpu"]["threads"] >= 1
+    assert main(["info"]) == 0
+    text = capsys.readouterr().out
+    assert "reference   works" in text
+    assert "numpy" in text
