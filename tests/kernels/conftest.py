@@ -1,0 +1,61 @@
+"""The CUDA backend under test: on the host in several cuts of the work, and on a device where one works."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import Phase, settings
+
+from gpulsh.backends.cuda import CudaBackend, why_unavailable
+from gpulsh.backends.cuda.launcher import Geometry
+from gpulsh.backends.cuda.source import expanded_source, kernel_folder
+from tests.kernels.device_arrays import DeviceModule
+from tests.kernels.host import HostLauncher, build, compiler
+
+# A failure is enough for `ci/mutate-kernels`; it has no use for the smallest one.
+settings.register_profile("mutation", parent=settings.default, phases=[Phase.explicit, Phase.generate])
+if "GPULSH_NO_SHRINK" in os.environ:
+    settings.load_profile("mutation")
+
+# Small cuts make many blocks of little text; 40 and 33 threads leave warps that are not full.
+GEOMETRIES = {
+    "small": Geometry(
+        threads=40, text_items=3, token_items=1, exact_items=2, search_items=2, span=5, minhash_threads=64
+    ),
+    "ones": Geometry(
+        threads=33, text_items=1, token_items=2, exact_items=1, search_items=1, span=1, minhash_threads=32
+    ),
+    "medium": Geometry(
+        threads=96, text_items=7, token_items=3, exact_items=5, search_items=3, span=300, minhash_threads=96
+    ),
+    "default": Geometry(),
+}
+
+
+@pytest.fixture(scope="session")
+def kernels_built() -> None:
+    """All kernels compiled for the host, a file a thread."""
+    if compiler() is None:
+        pytest.skip("no C++ compiler: none of $CXX, g++, clang++ and the ziglang package is there")
+    sources = [expanded_source(path.stem) for path in kernel_folder().glob("*.cu")]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(build, sources))
+
+
+WHERE = [f"host-{name}" for name in GEOMETRIES]
+if why_unavailable() is None:
+    WHERE += ["device-small", "device-ones", "device-default"]
+
+
+@pytest.fixture(scope="session", params=WHERE)
+def cuda(request: pytest.FixtureRequest) -> Iterator[CudaBackend]:
+    """The CUDA backend."""
+    where, _, name = request.param.partition("-")
+    if where == "device":
+        yield CudaBackend(geometry=GEOMETRIES[name])
+    else:
+        request.getfixturevalue("kernels_built")
+        yield CudaBackend(DeviceModule(), HostLauncher(), GEOMETRIES[name])

@@ -1,0 +1,209 @@
+"""The host launcher: compiles `kernels/*.cu` with a C++ compiler and `cuda_host.h`, and runs them on NumPy memory.
+
+Each launch runs three times on fresh copies of its arrays, with the threads in ascending, descending and random order.
+The copies lie against pages that cannot be touched, behind them or in front; the three results must be equal.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import mmap
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpulsh.backends.cuda.source import expanded_source
+from tests.kernels.device_arrays import DeviceArray
+
+HEADER = Path(__file__).with_name("cuda_host.h")
+CACHE = Path(os.environ.get("GPULSH_KERNEL_CACHE", Path(__file__).parents[2] / ".cache" / "kernels"))
+LIMIT_SECONDS = 3  # of a launch's own time: what a loop without end costs
+ORDERS = {"ascending": 0, "descending": 1, "random": 2}
+IN_PLACE = 2**26  # bytes from which an array that is only read is not copied
+# A forest may grow in several shapes; its roots are what counts, and `components_label` is compared.
+VARIES = {("components_hook", "parent")}
+
+TYPES = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "i32": np.int32, "i64": np.int64}
+_KERNEL = re.compile(r'extern "C" __global__ void __launch_bounds__\(\w+\)\s+(\w+)\(([^)]*)\)')
+_PARAMETER = re.compile(r"^(const |volatile )?(\w+)(\*?)(?: __restrict__)? (\w+)$")
+
+
+class Parameter(NamedTuple):
+    """One parameter of a kernel."""
+
+    name: str
+    dtype: type[np.generic]
+    pointer: bool
+    constant: bool
+
+
+def signatures(source: str) -> dict[str, list[Parameter]]:
+    """The kernels of a source text and what they take."""
+    found = {}
+    for name, text in _KERNEL.findall(source):
+        matches = [_PARAMETER.match(" ".join(part.split())) for part in text.split(",")]
+        assert all(matches), f"{name} has a parameter that is not understood: {text}"
+        found[name] = [Parameter(m[4], TYPES[m[2]], m[3] == "*", m[1] == "const ") for m in matches if m]
+    assert len(found) == source.count("__global__"), "a kernel is not written as the others are"
+    return found
+
+
+@cache
+def compiler() -> list[str] | None:
+    """The command of a C++ compiler: $CXX, g++, clang++, or the ziglang wheel's; None without one."""
+    if "CXX" in os.environ:
+        return os.environ["CXX"].split()
+    for name in ("g++", "clang++"):
+        if shutil.which(name):
+            return [name]
+    try:
+        import ziglang  # noqa: F401
+    except ImportError:
+        return None
+    return [sys.executable, "-m", "ziglang", "c++"]
+
+
+def build(source: str) -> Path:
+    """The shared library of an expanded source, from the cache where the same was built before."""
+    wrappers = []
+    for name, parameters in signatures(source).items():
+        types = re.search(rf"\b{name}\(([^)]*)\)", source)[1].split(",")  # type: ignore[index]
+        given = [f"*({t.replace('__restrict__', '').rsplit(None, 1)[0]}*)a[{i}]" for i, t in enumerate(types)]
+        assert len(given) == len(parameters)
+        wrappers.append(
+            f"static void call_{name}(void** a) {{ {name}({', '.join(given)}); }}\n"
+            f'extern "C" const char* run_{name}(void** a, unsigned x, unsigned y, unsigned t, int o, uint64_t s)'
+            f" {{ return host::launch(call_{name}, a, x, y, t, o, s); }}\n"
+        )
+    text = f"#define LIMIT_SECONDS {LIMIT_SECONDS}\n{HEADER.read_text()}\n{source}\n{''.join(wrappers)}"
+    command = compiler()
+    assert command is not None
+    # Shifts by too much and indexes beyond an array's bounds trap, as nothing on a device would.
+    sanitize = ["-fsanitize=shift-exponent,bounds", "-fsanitize-undefined-trap-on-error"]
+    command = [*command, "-std=c++17", "-O1", "-fPIC", "-shared", "-w", *sanitize]
+    name = hashlib.sha256("\0".join([*command, text]).encode()).hexdigest()[:32]
+    library = CACHE / f"{name}.so"
+    if not library.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+            made, code = Path(folder) / "kernel.so", Path(folder) / "kernel.cpp"
+            code.write_text(text)
+            done = subprocess.run([*command, "-o", str(made), str(code)], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            made.replace(library)
+    return library
+
+
+class Guarded:
+    """Memory between two pages that cannot be touched, kept for reuse by size."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.mmap.restype = ctypes.c_void_p
+        self._libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+        self._libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        self._free: dict[int, list[int]] = defaultdict(list)
+
+    def take(self, pages: int) -> int:
+        """The address of the first of `pages` usable pages."""
+        if self._free[pages]:
+            return self._free[pages].pop()
+        page, size = mmap.PAGESIZE, (pages + 2) * mmap.PAGESIZE
+        start = self._libc.mmap(None, size, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        assert start not in (None, ctypes.c_void_p(-1).value)
+        assert self._libc.mprotect(start + page, pages * page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+        return int(start) + page
+
+    def give(self, pages: int, start: int) -> None:
+        self._free[pages].append(start)
+
+
+_guarded = Guarded()
+
+
+class HostLauncher:
+    """A `Launcher` on the host. `launches` counts what was run, by kernel."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._files: dict[str, tuple[Any, dict[str, list[Parameter]]]] = {}
+        self.launches: dict[str, int] = defaultdict(int)
+
+    def load(self, file: str) -> tuple[Any, dict[str, list[Parameter]]]:
+        if file not in self._files:
+            source = expanded_source(file, self._folder)
+            self._files[file] = ctypes.CDLL(str(build(source))), signatures(source)
+        return self._files[file]
+
+    def __call__(self, file: str, kernel: str, blocks: tuple[int, int], threads: int, *arguments: Any) -> None:
+        library, kernels = self.load(file)
+        parameters = kernels[kernel]
+        assert len(arguments) == len(parameters), f"{kernel} takes {len(parameters)} arguments, not {len(arguments)}"
+        assert 1 <= threads <= 256, f"{kernel} is started with {threads} threads"
+        for parameter, value in zip(parameters, arguments, strict=True):
+            assert isinstance(value, DeviceArray) == parameter.pointer, f"{kernel}: {parameter.name}"
+            assert parameter.pointer or isinstance(value, np.generic), f"{kernel}: {parameter.name} has no width"
+            assert value.dtype == parameter.dtype, f"{kernel}: {parameter.name} is {value.dtype}"
+            assert not parameter.pointer or value.flags.c_contiguous, f"{kernel}: {parameter.name} is not contiguous"
+        function = getattr(library, f"run_{kernel}")
+        function.restype = ctypes.c_char_p
+        self.launches[kernel] += 1
+        results = {order: self._run(function, blocks, threads, parameters, arguments, order) for order in ORDERS}
+        for index, first in results["ascending"].items():
+            name = parameters[index].name
+            if (kernel, name) not in VARIES:
+                for order, others in results.items():
+                    assert first.tobytes() == others[index].tobytes(), f"{kernel}: {name} differs with {order} threads"
+            arguments[index].host[...] = first
+
+    def _run(
+        self,
+        function: Any,
+        blocks: tuple[int, int],
+        threads: int,
+        parameters: list[Parameter],
+        arguments: tuple[Any, ...],
+        order: str,
+    ) -> dict[int, np.ndarray]:
+        """One run; the arrays it may have written, by argument."""
+        slots, taken, written = [], [], {}
+        for index, (parameter, value) in enumerate(zip(parameters, arguments, strict=True)):
+            if not parameter.pointer:
+                slots.append(np.array([value]))
+                continue
+            host = value.host
+            if parameter.constant and host.nbytes >= IN_PLACE:
+                slots.append(np.array([host.ctypes.data], np.uint64))
+                continue
+            pages = max(-(-host.nbytes // mmap.PAGESIZE), 1)
+            start = _guarded.take(pages)
+            taken.append((pages, start))
+            if order != "descending":  # the end meets the forbidden page; otherwise the beginning does
+                start += pages * mmap.PAGESIZE - host.nbytes
+            ctypes.memmove(start, host.ctypes.data, host.nbytes)
+            slots.append(np.array([start], np.uint64))
+            if not parameter.constant:
+                written[index] = start
+        pointers = (ctypes.c_void_p * len(slots))(*[slot.ctypes.data for slot in slots])
+        seed = zlib.crc32(repr((blocks, threads, order)).encode())
+        failure = function(pointers, *blocks, threads, ORDERS[order], ctypes.c_uint64(seed))
+        results = {}
+        for index, start in written.items():
+            host = arguments[index].host
+            results[index] = np.empty_like(host)
+            ctypes.memmove(results[index].ctypes.data, start, host.nbytes)
+        for pages, start in taken:
+            _guarded.give(pages, start)
+        assert failure is None, f"{function.__name__} with {order} threads: {failure.decode()}"
+        return results

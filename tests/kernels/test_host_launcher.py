@@ -1,0 +1,152 @@
+"""The host launcher finds what it is there to find, and the launch code gives it what the kernels expect."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpulsh.backends import protocol
+from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.cuda.launcher import Geometry, Machine
+from gpulsh.backends.cuda.source import expanded_source, kernel_folder
+from gpulsh.errors import BackendError
+from tests.kernels.device_arrays import DeviceArray, DeviceModule
+from tests.kernels.host import HostLauncher
+
+pytestmark = pytest.mark.kernels
+
+BROKEN = """
+typedef unsigned int u32;
+typedef long long i64;
+
+extern "C" __global__ void __launch_bounds__(256) reverse(u32* values) {
+    __shared__ u32 kept[256];
+    kept[threadIdx.x] = values[threadIdx.x];
+    __syncthreads();
+    values[threadIdx.x] = kept[blockDim.x - 1 - threadIdx.x];
+}
+
+extern "C" __global__ void __launch_bounds__(256) missing_barrier(u32* values) {
+    __shared__ u32 kept[256];
+    kept[threadIdx.x] = values[threadIdx.x];
+    values[threadIdx.x] = kept[blockDim.x - 1 - threadIdx.x];
+}
+
+extern "C" __global__ void __launch_bounds__(256) divided_barrier(u32* values) {
+    if (threadIdx.x > 3) __syncthreads();
+    values[threadIdx.x] = 0;
+}
+
+extern "C" __global__ void __launch_bounds__(256) divided_warp(u32* values) {
+    if (threadIdx.x > 3) values[threadIdx.x] = __shfl_sync(0xFFFFFFFFu, threadIdx.x, 0);
+}
+
+extern "C" __global__ void __launch_bounds__(256) behind(u32* values, i64 count) { values[count] = 1; }
+
+extern "C" __global__ void __launch_bounds__(256) before(u32* values) {
+    if (values[-1] == 0) values[0] = 0;
+}
+
+extern "C" __global__ void __launch_bounds__(256) lost_update(u32* values) {
+    const u32 seen = *(volatile u32*)values;
+    atomicAdd(values + 1, 1u);
+    values[0] = seen + 1;
+}
+
+extern "C" __global__ void __launch_bounds__(256) endless(u32* values) {
+    while (*(volatile u32*)values != 99) {}
+}
+
+extern "C" __global__ void __launch_bounds__(256) wide_shift(u32* values, i64 count) { values[0] = 1u << count; }
+"""
+
+
+@pytest.fixture(scope="module")
+def broken(kernels_built: None, tmp_path_factory: pytest.TempPathFactory) -> HostLauncher:
+    folder = tmp_path_factory.mktemp("kernels")
+    (folder / "broken.cu").write_text(BROKEN)
+    return HostLauncher(folder)
+
+
+def values() -> DeviceArray:
+    return DeviceArray(np.arange(1, 41, dtype=np.uint32))
+
+
+def test_a_sound_kernel_runs(broken: HostLauncher) -> None:
+    given = values()
+    broken("broken", "reverse", (1, 1), 40, given)
+    assert given.get().tolist() == list(range(40, 0, -1))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message", "scalars"),
+    [
+        ("missing_barrier", "values differs with descending threads", []),
+        ("divided_barrier", "some threads of a block never reach a barrier", []),
+        ("divided_warp", "some lanes of a warp never reach a warp operation", []),
+        ("behind", "with ascending threads: a kernel reads or writes outside an array", [np.int64(40)]),
+        ("before", "with descending threads: a kernel reads or writes outside an array", []),
+        ("lost_update", "values differs with random threads", []),
+        ("endless", "a kernel does not end", []),
+        ("wide_shift", "a kernel shifts or indexes beyond bounds", [np.int64(32)]),
+    ],
+)
+def test_a_broken_kernel_is_found(broken: HostLauncher, kernel: str, message: str, scalars: list[np.generic]) -> None:
+    with pytest.raises(AssertionError, match=message):
+        broken("broken", kernel, (1, 1), 40, values(), *scalars)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (values(), 40),
+        (values(), np.int32(40)),
+        (values().get(), np.int64(40)),
+        (values(),),
+        (values()[::2], np.int64(20)),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_refused(broken: HostLauncher, arguments: tuple[object, ...]) -> None:
+    with pytest.raises(AssertionError):
+        broken("broken", "behind", (1, 1), 40, *arguments)
+
+
+def test_constants_are_those_of_the_protocol() -> None:
+    found = re.findall(r"constexpr u\d+ (\w+) = (0x[0-9A-F]+)u", (kernel_folder() / "bits.cuh").read_text())
+    names = {name for name in vars(protocol) if name.isupper()}
+    assert {name: int(value, 16) for name, value in found} == {name: getattr(protocol, name) for name in names}
+
+
+def test_the_default_cut_fits_the_shared_arrays() -> None:
+    text = "".join(path.read_text() for path in kernel_folder().iterdir() if path.suffix in (".cu", ".cuh"))
+    bounds = {name: int(value) for name, value in re.findall(r"constexpr i32 (MAX_\w+) = (\d+);", text)}
+    cut = Geometry()
+    assert cut.threads <= bounds["MAX_THREADS"] and cut.minhash_threads <= bounds["MAX_THREADS"]
+    assert cut.threads * cut.text_items <= bounds["MAX_TILE"]
+    assert cut.threads * cut.token_items <= bounds["MAX_TOKENS"]
+    assert cut.minhash_threads % 32 == 0
+
+
+def test_headers_are_expanded_once(tmp_path: Path) -> None:
+    (tmp_path / "one.cuh").write_text("#pragma once\none\n")
+    (tmp_path / "two.cuh").write_text('#pragma once\n#include "one.cuh"\ntwo\n')
+    (tmp_path / "op.cu").write_text('#include "two.cuh"\n#include "one.cuh"\nop\n')
+    assert expanded_source("op", tmp_path).split() == ["one", "two", "op"]
+
+
+def test_more_blocks_than_a_grid_holds_are_refused() -> None:
+    machine = Machine(DeviceModule(), HostLauncher(), Geometry())
+    with pytest.raises(BackendError, match="would need 2147483648 x 1 blocks; give a smaller batch"):
+        machine.run("tokens", "tokens_count", 2**31, 1)
+    machine.run("tokens", "tokens_count", 0, 1)  # no work, no launch
+
+
+def test_asarray_and_asnumpy() -> None:
+    backend = CudaBackend(DeviceModule(), HostLauncher())
+    array = np.arange(3)
+    assert isinstance(backend.asarray(array), DeviceArray)
+    assert isinstance(backend, protocol.Backend) and backend.name == "cuda"
+    np.testing.assert_array_equal(backend.asnumpy(backend.asarray(array)), array)

@@ -1,0 +1,150 @@
+"""shingle and exact_hashes on text of every kind, against the reference."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.params import BandShape, Family, Shingling, Unit
+from gpulsh.permutations import coefficients
+from tests.kernels.device_arrays import DeviceArray
+
+pytestmark = pytest.mark.kernels
+REFERENCE = ReferenceBackend()
+SPARSE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE, which Python names from 3.13 on
+
+# Letters with and without case, marks, numbers, scripts written without spaces, separators of every length in bytes.
+LETTERS = "abZ7éßЖİǅµªاनि्म한一ぁカกລကក̈１𐀀𐐀𝟘𠀀힣ﬁﾊ"
+SEPARATORS = " \n-_.\0\x7f\xa0\u200b\u2028\u3000\ufffd\ufeff\ue000😀\U0001f1e6\U000e0001\U0010fffd"
+# Truncated after each byte, overlong, surrogates, beyond U+10FFFF, continuations and bytes that are never UTF-8.
+INVALID = [
+    *(b"\x80", b"\xbf", b"\xc0\x80", b"\xc0\xaf", b"\xc1\xa1", b"\xc1\xbf", b"\xc2", b"\xdf", b"\xc3\x28", b"\xc3\xc3"),
+    *(
+        b"\xe0\x80\x80",
+        b"\xe0\x81\xa1",
+        b"\xe0\x9f\xbf",
+        b"\xe0\xa4",
+        b"\xe4\xb8",
+        b"\xe4",
+        b"\xe4\xb8\x61",
+        b"\xe4\x61",
+    ),
+    *(b"\xed\xa0\x80", b"\xed\xad\xbf", b"\xed\xbf\xbf", b"\xed\xa0\xbd\xed\xb8\x80", b"\xf0\x80\x81\xa1"),
+    *(b"\xf0\x8f\xbf\xbf", b"\xf0\x90\x90", b"\xf0\x90", b"\xf0", b"\xf0\xa0\x80\x61", b"\xf4\x90\x80\x80"),
+    *(b"\xf5\x80\x80\x80", b"\xf8\x88\x80\x80\x80", b"\xf8\x90\x80\x80", b"\xfc", b"\xfe", b"\xff", b"\x80" * 5),
+]
+PIECES = [*(c.encode() for c in LETTERS + SEPARATORS), *INVALID]
+
+pieces = st.tuples(st.sampled_from(PIECES), st.sampled_from([1, 1, 1, 1, 2, 3, 33])).map(lambda p: p[0] * p[1])
+documents = st.lists(st.lists(pieces, max_size=40).map(b"".join), max_size=12)
+sizes = st.one_of(st.integers(1, 8), st.sampled_from([31, 33, 63, 64]))
+units = st.sampled_from(["word", "char"])
+
+
+def batch(rows: list[bytes], before: bytes = b"", behind: bytes = b"") -> TextBatch:
+    """Documents end to end, the first not at offset 0 when `before` says so."""
+    values = np.frombuffer(before + b"".join(rows) + behind, np.uint8)
+    return TextBatch(values, len(before) + np.cumsum([0, *map(len, rows)], dtype=np.int64))
+
+
+def assert_same(cuda: CudaBackend, text: TextBatch, unit: Unit, size: int) -> None:
+    shingling = Shingling(unit=unit, size=size)
+    given = TextBatch(cuda.asarray(text.values), cuda.asarray(text.offset))
+    wanted, found = REFERENCE.shingle(text, shingling), cuda.shingle(given, shingling)
+    np.testing.assert_array_equal(cuda.asnumpy(found.offset), wanted.offset)
+    np.testing.assert_array_equal(cuda.asnumpy(found.values), wanted.values)
+    exact = REFERENCE.exact_hashes(text, shingling)
+    np.testing.assert_array_equal(cuda.asnumpy(cuda.exact_hashes(given, shingling)), exact)
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_each_sequence_of_bytes_between_letters(cuda: CudaBackend, unit: Unit) -> None:
+    edges = [0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0]
+    rest = [(0x80, 0xA1), (0xBF, 0xBF), (0x7F, 0x80), (0xC0, 0x80), (0xA0, 0x61), (0x95, 0xC3)]
+    leads = [*range(0x7E, 0x82), *range(0xBE, 0xC4), 0xCE, *range(0xDE, 0xE3), *range(0xEB, 0x100)]
+    rows = [bytes([0x61, lead, second, *more, 0x62]) for lead in leads for second in edges for more in rest]
+    assert_same(cuda, batch(rows), unit, 1)
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_awkward_documents(cuda: CudaBackend, unit: Unit) -> None:
+    rows = [b"", b"x", b" ", b"", b" x ", b"  ", *PIECES, *(b"a" + piece for piece in PIECES), b"", b""]
+    rows += [piece + b"a" for piece in PIECES] + [piece + "語".encode() + piece for piece in PIECES]
+    assert_same(cuda, batch(rows, b"ab\xe4", b"\xb8\x80c"), unit, 2)
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 255, 256, 257])
+def test_counts_of_shingles(cuda: CudaBackend, unit: Unit, count: int) -> None:
+    for size in (1, 5, 64):
+        words = " ".join(f"w{i}" for i in range(count + size - 1))
+        if unit == "char":
+            words = "x" * (count + size - 1)
+        assert_same(cuda, batch([words.encode(), b"", b"one", words.encode()]), unit, size)
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_tokens_longer_than_tiles(cuda: CudaBackend, unit: Unit) -> None:
+    lengths = [31, 119, 120, 121, 240, 671, 672, 673, 1500]
+    rows = [b"a" * length for length in lengths] + [b"bc " + "é".encode() * length + b"-d" for length in lengths]
+    rows += ["語".encode() * 400, b" " * 700 + b"end", b"z" + b"." * 999, b"", b"q" * 12000 + b" r"]
+    assert_same(cuda, batch(rows), unit, 3)
+
+
+@pytest.mark.parametrize("rows", [[], [b""], [b"", b"", b""], [b"."], [b"\xff", b""]])
+def test_nothing_to_hash(cuda: CudaBackend, rows: list[bytes]) -> None:
+    for unit in ("word", "char"):
+        assert_same(cuda, batch(rows), unit, 5)  # type: ignore[arg-type]
+        assert_same(cuda, batch(rows, b"before", b"behind"), unit, 5)  # type: ignore[arg-type]
+
+
+@settings(max_examples=60)
+@given(rows=documents, before=st.sampled_from([b"", b"a", b"\xe4\xb8", b"one two "]), unit=units, size=sizes)
+def test_random_documents(cuda: CudaBackend, rows: list[bytes], before: bytes, unit: Unit, size: int) -> None:
+    assert_same(cuda, batch(rows, before, b"\x80a"), unit, size)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.text(max_size=30), max_size=8), units)
+def test_random_code_points(cuda: CudaBackend, rows: list[str], unit: Unit) -> None:
+    assert_same(cuda, batch([row.encode("utf-8", "surrogatepass") for row in rows]), unit, 2)
+
+
+@settings(max_examples=20)
+@given(rows=documents, unit=units, size=st.integers(1, 9))
+def test_sign_is_its_parts(cuda: CudaBackend, rows: list[bytes], unit: Unit, size: int) -> None:
+    text, family, shape = batch(rows), coefficients(Family(num_perm=20)), BandShape(bands=4, rows=5)
+    shingling = Shingling(unit=unit, size=size)
+    given = TextBatch(cuda.asarray(text.values), cuda.asarray(text.offset))
+    wanted = REFERENCE.sign(text, shingling, family, shape)
+    found = cuda.sign(given, shingling, family, shape)
+    for name in ("digests", "exact", "shingles"):
+        np.testing.assert_array_equal(cuda.asnumpy(getattr(found, name)), getattr(wanted, name))
+
+
+@pytest.mark.parametrize("first", [2**31 + 5, 2**32 + 7])
+def test_first_offset_beyond_32_bits(cuda: CudaBackend, request: pytest.FixtureRequest, first: int) -> None:
+    if "device" in request.node.name:
+        pytest.skip("a view of sparse memory is the host's; a device would hold all of it")
+    rows = ["many words 語 here".encode(), b"", b"and there"]
+    with mmap.mmap(-1, first + 4096, flags=SPARSE) as sparse:
+        values = np.frombuffer(sparse, np.uint8)
+        text = b"".join(rows)
+        values[first : first + len(text)] = np.frombuffer(text, np.uint8)
+        offset = first + np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        for unit in ("word", "char"):
+            shingling = Shingling(unit=unit, size=2)  # type: ignore[arg-type]
+            found = cuda.shingle(TextBatch(DeviceArray(values), cuda.asarray(offset)), shingling)
+            wanted = REFERENCE.shingle(batch(rows), shingling)
+            np.testing.assert_array_equal(cuda.asnumpy(found.values), wanted.values)
+            np.testing.assert_array_equal(cuda.asnumpy(found.offset), wanted.offset)
+            exact = cuda.exact_hashes(TextBatch(DeviceArray(values), cuda.asarray(offset)), shingling)
+            np.testing.assert_array_equal(cuda.asnumpy(exact), REFERENCE.exact_hashes(batch(rows), shingling))
+        del values
