@@ -28,21 +28,9 @@ def facts(engine: Engine, result: Any, job: Job) -> dict[str, Any]:
 
 
 def _funnel(result: Any) -> dict[str, Any]:
+    """Where gpulsh says its time went, for whoever reads the JSON."""
     funnel = getattr(result, "funnel", None)
-    return {} if funnel is None else {"funnel": _plain(funnel)}
-
-
-def _plain(funnel: Any) -> Any:
-    """The stages' counts and seconds, whatever object holds them."""
-    if hasattr(funnel, "to_json"):
-        funnel = funnel.to_json()
-    if hasattr(funnel, "__dataclass_fields__"):
-        funnel = {name: getattr(funnel, name) for name in funnel.__dataclass_fields__}
-    if isinstance(funnel, dict):
-        return {str(k): _plain(v) for k, v in funnel.items()}
-    if isinstance(funnel, (list, tuple)):
-        return [_plain(v) for v in funnel]
-    return funnel.item() if isinstance(funnel, np.generic) else funnel
+    return {} if funnel is None else {"funnel": funnel.to_dict()}
 
 
 WORK = {"deduplicate": (prepare, facts)}
