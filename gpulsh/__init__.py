@@ -59,7 +59,7 @@ _HOMES = {
     "shingle": "text.shingling",
 }
 
-__all__ = ["__version__", *sorted(_HOMES)]
+__all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:

@@ -85,7 +85,8 @@ class _Matrix:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.values.dtype)
+        dtype: np.dtype[Any] = np.dtype(self.values.dtype)
+        return dtype
 
     def __getitem__(self, key: Any) -> Array:
         return self.values[key]

@@ -1,7 +1,7 @@
 """Coefficients of the hash families, drawn from (family, seed, num_perm): the only random numbers in the library.
 
-The generator is SplitMix64 (Steele, Lea, Flood 2014) read at counter positions, so that a draw depends on neither NumPy's
-version nor `num_perm`: the first 64 functions of a family of 128 are the family of 64.
+The generator is SplitMix64 (Steele, Lea, Flood 2014) read at counter positions, so that a draw depends on neither
+NumPy's version nor `num_perm`: the first 64 functions of a family of 128 are the family of 64.
 """
 
 from __future__ import annotations

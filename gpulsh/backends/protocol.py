@@ -1,6 +1,6 @@
 """The operations every backend implements. Their docstrings, and the definitions here, are the specification.
 
-All arithmetic on hashes is modulo 2^64. `mix64` is the avalanche finalizer with the constants of Pelle Evensen's *moremur*::
+All arithmetic on hashes is modulo 2^64. `mix64` is the avalanche finalizer with the constants of Evensen's *moremur*::
 
     mix64(x):  x ^= x >> 27;  x *= MIX_1;  x ^= x >> 33;  x *= MIX_2;  x ^= x >> 27
 
@@ -8,8 +8,9 @@ All arithmetic on hashes is modulo 2^64. `mix64` is the avalanche finalizer with
 
     key(stream, place) = mix64(stream + (place + 1) * GOLDEN) | 1
 
-Every hash is a sum of (place, value) terms, mixed with the number of terms, so that it can be put together from any split
-and in any order; multiplying by an independent key a place has none of the structure of a polynomial in one base.
+Every hash is a sum of (place, value) terms, mixed with the number of terms, so that it can be put together from any
+split and in any order; multiplying by an independent key a place has none of the structure of a polynomial in one
+base.
 
 ==============  ====================================================================================================
 token           mix64(sum over p of key(STREAM_TOKEN, p) * code_point_p + length * LENGTH), code points folded
@@ -83,7 +84,7 @@ class Backend(Protocol):
         ...
 
     def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
-        """uint32 [n, num_perm]: the minimum of multiplier * (x >> 32) + addend mod 2^32 over the row; all ones if empty.
+        """uint32 [n, num_perm]: the minimum of multiplier * (x >> 32) + addend mod 2^32 over a row; all ones if empty.
 
         Repeats change nothing, so rows need not be unique (Broder 1997).
         """
@@ -128,5 +129,5 @@ class Backend(Protocol):
         ...
 
     def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
-        """`shingle`, `minhash`, `band_digests` and `exact_hashes` in one pass; fingerprints are never held as a whole."""
+        """`shingle`, `minhash`, `band_digests` and `exact_hashes` in one pass that never holds all fingerprints."""
         ...

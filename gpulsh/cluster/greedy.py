@@ -1,8 +1,9 @@
 """The lexicographically first maximal set without duplicates, found from verified pairs.
 
-A document is dropped exactly when an earlier kept one is its duplicate. Rounds decide all documents at once whose earlier
-neighbours are decided (Blelloch, Fineman, Shun 2012: on random orders the rounds are few); what a long chain leaves
-undecided after some rounds is walked in order. The answer is a definition, so that no order of work can change it.
+A document is dropped exactly when an earlier kept one is its duplicate. Rounds decide all documents at once whose
+earlier neighbours are decided (Blelloch, Fineman, Shun 2012: on random orders the rounds are few); what a long chain
+leaves undecided after some rounds is walked in order. The answer is a definition, so that no order of work can change
+it.
 """
 
 from __future__ import annotations

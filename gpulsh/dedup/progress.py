@@ -22,7 +22,9 @@ class Silent:
     """Shows nothing."""
 
     def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
+        """Nothing begins to be shown."""
         return nullcontext()
 
     def advance(self, amount: int) -> None:
+        """Nothing is counted."""
         return None

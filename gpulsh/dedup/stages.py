@@ -3,6 +3,8 @@
     sign     text -> fingerprints -> signature -> band digests, 128-bit hash of the tokens
     decide   fold exact copies; digests -> buckets -> candidate pairs; texts of those again -> exact similarity;
              resolve; put copies back
+
+Between the two nothing of a document is held but its digests, its hash and how many shingles it has.
 """
 
 from __future__ import annotations

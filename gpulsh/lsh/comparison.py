@@ -37,7 +37,8 @@ def exact(ops: Backend) -> Measure:
 
     def measure(rows: NDArray[np.int64], fingerprints: Fingerprints) -> NDArray[np.float64]:
         both, either = map(ops.asnumpy, ops.intersect(ops.asarray(rows), fingerprints))
-        return both.astype(np.float64) / np.maximum(either, 1).astype(np.float64)  # type: ignore[no-any-return]
+        share: NDArray[np.float64] = both.astype(np.float64) / np.maximum(either, 1).astype(np.float64)
+        return share
 
     return measure
 
@@ -58,13 +59,15 @@ def unmeasured() -> Measure:
 
 def row_sizes(fingerprints: Fingerprints, ops: Backend) -> NDArray[np.int64]:
     """int64 [n]: how many fingerprints each row has."""
-    return np.diff(ops.asnumpy(fingerprints.offset))
+    sizes: NDArray[np.int64] = np.diff(ops.asnumpy(fingerprints.offset))
+    return sizes
 
 
 def sizes_allow(left: NDArray[np.int64], right: NDArray[np.int64], threshold: float) -> NDArray[np.bool_]:
     """bool [m]: whether sets of these sizes can reach `threshold`, since J <= smaller / larger, rounding included."""
     smaller, larger = np.minimum(left, right), np.maximum(left, right)
-    return smaller.astype(np.float64) / np.maximum(larger, 1).astype(np.float64) >= threshold  # type: ignore[no-any-return]
+    most: NDArray[np.float64] = smaller.astype(np.float64) / np.maximum(larger, 1).astype(np.float64)
+    return most >= threshold
 
 
 def compare(

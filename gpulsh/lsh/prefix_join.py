@@ -1,10 +1,10 @@
 """The pairs of large buckets without comparing all of them: an exact prefix filter, document after document.
 
-Two sets with Jaccard >= t share one of the |A| - ceil(t |A|) + 1 elements of each that come first in any one order of all
-elements, and their sizes lie within t (prefix filter: Chaudhuri, Ganti, Kaushik 2006; Xiao, Wang, Lin, Yu 2008). With the
-rarest first, a page of a common template meets nobody over the template. A document is compared only with *kept* earlier
-ones, so that near-copies of one page meet that page and not one another. One join over the documents of all large
-buckets serves every bucket: a pair counts where it shares one of them.
+Two sets with Jaccard >= t share one of the |A| - ceil(t |A|) + 1 elements of each that come first in any one order of
+all elements, and their sizes lie within t (prefix filter: Chaudhuri, Ganti, Kaushik 2006; Xiao, Wang, Lin, Yu 2008).
+With the rarest first, a page of a common template meets nobody over the template. A document is compared only with
+*kept* earlier ones, so that near-copies of one page meet that page and not one another. One join over the documents of
+all large buckets serves every bucket: a pair counts where it shares one of them.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class PrefixJoin:
         return Fingerprints(self._ops.asnumpy(prefixes.values), self._ops.asnumpy(prefixes.offset))
 
     def _inner_pairs(self, start: int, prefixes: Fingerprints) -> NDArray[np.int64] | None:
-        """Pairs [m, 2] within a block that share a prefix shingle and pass the filters; None where they are too many."""
+        """Pairs [m, 2] within a block that share a prefix shingle and pass the filters; None where too many."""
         ops = self._ops
         owner = np.repeat(np.arange(len(prefixes)), np.diff(prefixes.offset))
         # To `collisions` the largest value means that there is none; as the next to largest it only adds a candidate.
@@ -161,7 +161,7 @@ class PrefixJoin:
         return pairs[self._collisions.share_large_bucket(rows[:, 0], rows[:, 1])]
 
     def _verified(self, pairs: NDArray[np.int64], start: int, block: Fingerprints) -> Edges:
-        """Of lexicographic `pairs` [m, 2] those at or above the threshold; later documents lie in the block at `start`."""
+        """Of lexicographic `pairs` [m, 2] those at or above the threshold; later ones lie in the block at `start`."""
         self.compared += len(pairs)
         outside = np.unique(pairs[pairs[:, 0] < start, 0])
         parts = [np.empty(0)]
@@ -197,7 +197,7 @@ class _PrefixIndex:
     def matches(
         self, shingles: NDArray[np.uint64]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-        """For each run: its documents, and for each of `shingles` [s] where its matches begin and how many there are."""
+        """For each run: its documents, and for each of `shingles` [s] where its matches begin and how many they are."""
         for known, documents in self._runs:
             first = np.searchsorted(known, shingles, side="left")
             yield documents, first, np.searchsorted(known, shingles, side="right") - first

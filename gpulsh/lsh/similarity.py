@@ -67,7 +67,7 @@ def checked_pairs(pairs: Any, count: int) -> NDArray[np.int64]:
     """Pairs of rows of `count` documents as int64 [m, 2], or a ParameterError."""
     array = pairs if hasattr(pairs, "dtype") else np.asarray(pairs)
     if array.size == 0:
-        return array.reshape(-1, 2).astype(np.int64)  # type: ignore[no-any-return]
+        return np.empty((0, 2), np.int64)
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
         raise ParameterError(
             f"pairs is an array of {array.dtype} with shape {tuple(array.shape)}; give integers of shape [m, 2]"
@@ -76,7 +76,8 @@ def checked_pairs(pairs: Any, count: int) -> NDArray[np.int64]:
         raise ParameterError(
             f"pairs holds rows from {int(array.min())} to {int(array.max())}; give rows from 0 to {count - 1}"
         )
-    return array.astype(np.int64)  # type: ignore[no-any-return]
+    rows: NDArray[np.int64] = array.astype(np.int64)
+    return rows
 
 
 def _unique(fingerprints: Fingerprints, ops: Backend) -> Fingerprints:

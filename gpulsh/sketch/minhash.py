@@ -37,7 +37,7 @@ class MinHash:
     def __call__(
         self, fingerprints: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Signatures:
-        """Signatures, uint32 [n, num_perm], of Fingerprints of n rows; a row of all ones where the document is empty."""
+        """Signatures, uint32 [n, num_perm], of Fingerprints of n rows; all ones where the document is empty."""
         ops = select_backend(backend, threads=threads)
         moved = Fingerprints(ops.asarray(fingerprints.values), ops.asarray(fingerprints.offset))
         return Signatures(ops.minhash(moved, self._coefficients()))

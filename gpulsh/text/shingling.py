@@ -43,9 +43,7 @@ def shingle(
     return concatenated(parts) if parts else ops.shingle(_no_text(), shingling)
 
 
-def text_batches(
-    texts: object, folding: Folding, ops: Backend, max_bytes: int = BATCH_BYTES
-) -> Iterator[TextBatch]:
+def text_batches(texts: object, folding: Folding, ops: Backend, max_bytes: int = BATCH_BYTES) -> Iterator[TextBatch]:
     """Documents as batches on the backend's device, normalized where `folding` says so."""
     for batch in open_texts(texts).batches(max_bytes):
         yield to_device(normalized(batch, folding.form) if folding.form else batch, ops)

@@ -63,7 +63,8 @@ class CpuBackend:
 
     def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
         count = len(text)
-        signed = Signed(np.empty((count, shape.bands), np.uint64), np.empty((count, 2), np.uint64), np.empty(count, int))
+        digests, exact = np.empty((count, shape.bands), np.uint64), np.empty((count, 2), np.uint64)
+        signed = Signed(digests, exact, np.empty(count, np.int64))
         one = Threads(1)
 
         def work(start: int, stop: int) -> None:

@@ -60,9 +60,7 @@ def _unique_rows(values, offset, out, ends):
         ends[row] = written
 
 
-def unique_rows(
-    values: NDArray[np.uint64], offset: NDArray[np.int64]
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def unique_rows(values: NDArray[np.uint64], offset: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """(values, end positions [n]) of the rows `offset` [n + 1] of `values`, sorted and without repeats."""
     out = np.empty(offset[-1] - offset[0], np.uint64)
     ends = np.empty(len(offset) - 1, np.int64)
@@ -76,9 +74,7 @@ def unique(fingerprints: Fingerprints, threads: Threads) -> Fingerprints:
     return joined(chunks, threads.map(lambda start, stop: unique_rows(values, offset[start : stop + 1]), chunks))
 
 
-def joined(
-    chunks: list[tuple[int, int]], parts: list[tuple[NDArray[np.uint64], NDArray[np.int64]]]
-) -> Fingerprints:
+def joined(chunks: list[tuple[int, int]], parts: list[tuple[NDArray[np.uint64], NDArray[np.int64]]]) -> Fingerprints:
     """Chunks of rows, each (values, end positions), as one."""
     values = np.concatenate([np.empty(0, np.uint64), *(values for values, _ in parts)])
     offset = np.zeros(1 + (chunks[-1][1] if chunks else 0), np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,5 @@ from gpulsh.arrays import Buckets
 
 def candidates(buckets: Buckets) -> NDArray[np.int64]:
     ids, offset = buckets.ids.tolist(), buckets.offset.tolist()
-    pairs = {
-        pair
-        for start, stop in zip(offset, offset[1:], strict=False)
-        for pair in combinations(sorted(set(ids[start:stop])), 2)
-    }
+    pairs = {pair for start, stop in pairwise(offset) for pair in combinations(sorted(set(ids[start:stop])), 2)}
     return np.array(sorted(pairs), np.int64).reshape(-1, 2)

@@ -14,12 +14,10 @@ def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8]) -> NDArra
     for row in rows_of(fingerprints):
         for value in row.tolist():
             totals[_slot(value, len(counts))] += 1
-    return np.minimum(totals, 255).astype(np.uint8)
+    return np.array([min(total, 255) for total in totals], np.uint8)
 
 
-def prefixes(
-    fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64]
-) -> Fingerprints:
+def prefixes(fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64]) -> Fingerprints:
     chosen = []
     for row, length in zip(rows_of(fingerprints), lengths.tolist(), strict=True):
         ordered = sorted((int(counts[_slot(value, len(counts))]), value) for value in row.tolist())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ def exact_hashes(text: TextBatch, shingling: Shingling) -> NDArray[np.uint64]:
 
 def _token_hashes(text: TextBatch, unit: Unit) -> list[list[int]]:
     bounds = text.offset.tolist()
-    documents = [text.values[start:stop].tobytes() for start, stop in zip(bounds, bounds[1:], strict=False)]
+    documents = [text.values[start:stop].tobytes() for start, stop in pairwise(bounds)]
     return [[token_hash(token) for token in tokens(document, unit)] for document in documents]
 
 
