@@ -38,7 +38,7 @@ def deduplicate(
 
     `texts`: list of str, NumPy str or object array, pyarrow Array or ChunkedArray, pandas, polars or cuDF Series, or
     any object with the Arrow C interface; None (null) is allowed and kept. A document is dropped exactly when an
-    earlier kept document shares a band with it and has exact Jaccard similarity >= `threshold` over the sets of shingles.
+    earlier kept document shares a band with it and has exact Jaccard similarity >= `threshold` of their shingles.
     Documents come in order of `priority` (float or integer array [n], highest first), ties and None by position.
 
     `bands`, `rows`: None takes the most rows with bands = num_perm // rows that find a pair at `threshold` with
