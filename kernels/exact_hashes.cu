@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
             atomicAdd(&hashes[2 * document], low);
             atomicAdd(&hashes[2 * document + 1], high);
             low = high = 0;
-            document = upper_bound(starts, document + 1, range[1], token) - 1;
+            document = upper_bound_near(starts, document + 2, range[1], token) - 1;
         }
         const i64 place = token - starts[document] - skip;
         if (place < 0) continue;

@@ -82,8 +82,8 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
                 }
                 if (at < end) {
                     first = last;
-                    do last = offset[++document + 1];  // past empty documents
-                    while (last == first);
+                    document = upper_bound_near(offset, document + 2, documents + 1, first) - 1;
+                    last = offset[document + 1];
                 }
             }
         }

@@ -16,6 +16,12 @@ __device__ __forceinline__ i64 upper_bound(const i64* __restrict__ array, i64 lo
     return low;
 }
 
+// The same where the answer is mostly `low` itself: rows are rarely empty, yet a million in a run must not be stepped
+// over one by one.
+__device__ __forceinline__ i64 upper_bound_near(const i64* __restrict__ array, i64 low, i64 high, i64 value) {
+    return array[low] > value ? low : upper_bound(array, low, high, value);
+}
+
 // Narrows the searches of one block, for values in [first, last]: range[0] and range[1] are the upper bounds of the
 // two. Every thread of the block calls it; the barrier inside also orders what was written to shared memory before.
 __device__ __forceinline__ void block_range(const i64* __restrict__ array, i64 size, i64 first, i64 last, i64* range) {

@@ -53,13 +53,14 @@ __device__ __forceinline__ void load_tile(const u8* __restrict__ text, i64 first
 }
 
 // One thread's bytes [from, to) of a tile whose byte 0 is the text's byte `begin`: calls visitor.document(d) at the
-// first byte of each document d, empty ones too, and visitor.code_point(folded, class, class before it in its document)
+// first byte of each document d that has any, and visitor.code_point(folded, class, class before it in its document)
 // at each code point of class word or single. `next` is the first document that starts at or after begin + from; one
-// that starts after it must exist (offset's last element is the text's end). `bytes[i]` is byte i, from -BEFORE on.
+// that starts after it must exist (offset's last element is the text's end), at most `limit` - 1. `bytes[i]` is byte i,
+// from -BEFORE on.
 template <class Visitor>
 __device__ __forceinline__ void walk(const u8* bytes, i64 begin, i32 from, i32 to, const i64* __restrict__ offset,
-                                     i64 next, const u16* __restrict__ stage1, const i32* __restrict__ stage2,
-                                     Visitor& visitor) {
+                                     i64 next, i64 limit, const u16* __restrict__ stage1,
+                                     const i32* __restrict__ stage2, Visitor& visitor) {
     i32 at = from;
     i32 previous = SEPARATOR;
     i64 end = offset[next] - begin;
@@ -76,10 +77,10 @@ __device__ __forceinline__ void walk(const u8* bytes, i64 begin, i32 from, i32 t
         }
     }
     while (at < to) {
-        while (end == at) {
-            visitor.document(next);
+        if (end == at) {
+            next = upper_bound_near(offset, next + 1, limit, begin + at);
+            visitor.document(next - 1);
             previous = SEPARATOR;
-            ++next;
             end = offset[next] - begin;
         }
         const CodePoint found = decode(bytes, at, end);

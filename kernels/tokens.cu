@@ -3,17 +3,16 @@
 //   in   text u8 [>= offset[documents]], offset i64 [documents + 1], stage1 u16 [8704], stage2 i32 [blocks * 128],
 //        characters (0: unit="word", 1: unit="char"), items (bytes a thread)
 //   out  sums u64 [tokens]: a token's sum over places, before mix64, with LENGTH added once a code point
-//        starts i64 [documents + 1]: tokens before each document; the caller fills it with the number of all tokens,
-//        which is right for every document that starts at the text's end
+//        starts i64 [documents + 1]: tokens before each document; the caller sets the last, the number of all tokens
 //
 // Mapping: a block takes a tile of consecutive bytes, a thread `items` of them, whatever documents they belong to.
 // `tokens_count` counts the tokens that start in each thread's bytes and the code points since the last start, and
 // scans both over the block; the caller adds up the blocks; `tokens_sum` reads the text again and knows each code
-// point's token and place. For unit="char" a run of code points begins with a token for the space before it; a
-// document's first token is then such a space, which the consumers skip. Bound: integer arithmetic (about 40
-// instructions a byte), then bytes: the text twice, 8 a token. Geometry: a code point's token and place depend on
-// counts over all text before it, never on where tiles begin; sums are added modulo 2^64, in any order. Oracle:
-// gpulsh/backends/reference/tokens.py.
+// point's token and place; `tokens_starts` gives empty documents the start of what follows them. For unit="char" a run
+// of code points begins with a token for the space before it; a document's first token is then such a space, which the
+// consumers skip. Bound: integer arithmetic (about 40 instructions a byte), then bytes: the text twice, 8 a token.
+// Geometry: a code point's token and place depend on counts over all text before it, never on where tiles begin; sums
+// are added modulo 2^64, in any order. Oracle: gpulsh/backends/reference/tokens.py.
 #include "text.cuh"
 
 // What a run of bytes does to the token that is open before it.
@@ -83,7 +82,7 @@ struct Adder {
 
 // state u32 [blocks * threads]: tokens << 16 | open of the block's bytes before each thread's (both at most 2 *
 // MAX_TILE); block_tokens, block_open i64 [blocks]: of each whole tile.
-extern "C" __global__ void __launch_bounds__(MAX_THREADS)
+extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
     tokens_count(const u8* __restrict__ text, const i64* __restrict__ offset, i64 documents,
                  const u16* __restrict__ stage1, const i32* __restrict__ stage2, i32 characters, i32 items,
                  u32* __restrict__ state, i64* __restrict__ block_tokens, i64* __restrict__ block_open) {
@@ -100,7 +99,8 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     const i32 from = threadIdx.x * items;
     if (from < length) {
         const i64 next = upper_bound(offset, range[0], range[1], begin + from - 1);
-        walk(tile + BEFORE, begin, from, min(from + items, length), offset, next, stage1, stage2, counter);
+        walk(tile + BEFORE, begin, from, min(from + items, length), offset, next, documents + 1, stage1, stage2,
+             counter);
     }
 
     // Scan: within warps by shuffles, then over the totals of the warps before.
@@ -128,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
 
 // tokens_end, open_end i64 [blocks]: inclusive sums of block_tokens and block_open. Same grid and block as
 // `tokens_count`.
-extern "C" __global__ void __launch_bounds__(MAX_THREADS)
+extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
     tokens_sum(const u8* __restrict__ text, const i64* __restrict__ offset, i64 documents,
                const u16* __restrict__ stage1, const i32* __restrict__ stage2, i32 characters, i32 items,
                const u32* __restrict__ state, const i64* __restrict__ tokens_end, const i64* __restrict__ open_end,
@@ -157,6 +157,15 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     const u32 tokens = before >> 16, open = before & 0xFFFF;
     Adder adder = {sums, starts, earlier + tokens, open + (tokens > 0 ? 0 : (u64)carried), 0, characters};
     const i64 next = upper_bound(offset, range[0], range[1], begin + from - 1);
-    walk(tile + BEFORE, begin, from, min(from + items, length), offset, next, stage1, stage2, adder);
+    walk(tile + BEFORE, begin, from, min(from + items, length), offset, next, documents + 1, stage1, stage2, adder);
     adder.flush();
+}
+
+// A thread a document. Those that have bytes know their starts; of the others each takes that of the last document that
+// begins at the same byte, which has bytes or is the text's end.
+extern "C" __global__ void __launch_bounds__(MAX_THREADS)
+    tokens_starts(const i64* __restrict__ offset, i64 documents, i64* starts) {
+    const i64 document = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (document >= documents || offset[document] < offset[document + 1]) return;
+    starts[document] = starts[upper_bound(offset, document, documents + 1, offset[document]) - 1];
 }

@@ -45,8 +45,10 @@ def token_sums(machine: Machine, table: Table, text: TextBatch, shingling: Shing
     tokens_end, open_end = xp.cumsum(block_tokens), xp.cumsum(block_open)
     total = int(tokens_end[-1])
     sums = xp.zeros(total, np.uint64)
-    starts = xp.full(documents + 1, total, np.int64)
+    starts = xp.empty(documents + 1, np.int64)
+    starts[documents:] = total
     machine.run("tokens", "tokens_sum", length, tile, *common, tokens_end, open_end, sums, starts)
+    machine.run("tokens", "tokens_starts", documents, geometry.threads, text.offset, np.int64(documents), starts)
     return TokenSums(sums, starts, int(characters))
 
 

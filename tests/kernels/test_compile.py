@@ -1,0 +1,45 @@
+"""Every kernel compiles for every architecture that is promised, and the hot ones keep all they hold in registers."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpulsh.backends.cuda.source import expanded_source, kernel_folder
+from tests.kernels.device_compiler import Usage, compiler_for, compilers
+from tests.kernels.host import signatures
+
+pytestmark = pytest.mark.kernels
+ARCHITECTURES = [70, 75, 80, 86, 89, 90, 100, 120]
+FILES = sorted(path.stem for path in kernel_folder().glob("*.cu"))
+HOT = {"tokens", "shingle", "minhash", "band_digests", "intersect"}
+REGISTERS_OF_AN_SM = 65536
+THREADS = 256
+
+
+def usage(file: str, architecture: int) -> dict[str, Usage]:
+    if not compilers():
+        pytest.skip("no NVIDIA compiler: neither the nvidia-cuda-nvrtc wheel nor nvcc is there")
+    compiler = compiler_for(architecture)
+    if compiler is None:
+        pytest.skip(f"no compiler here knows sm_{architecture}: {', '.join(map(str, compilers()))}")
+    return compiler.compile(expanded_source(file), architecture)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("file", FILES)
+def test_compiles(file: str, architecture: int) -> None:
+    found = usage(file, architecture)
+    assert set(found) == set(signatures(expanded_source(file)))
+    for name, used in found.items():
+        assert 0 < used.registers <= REGISTERS_OF_AN_SM // THREADS // 4, f"{name}: less than 4 blocks fit an SM: {used}"
+        assert used.shared <= 48 * 1024, f"{name}: more static shared memory than a block may have: {used}"
+        if file in HOT:
+            assert used.spills == 0 and used.stack == 0, f"{name}: {used}"
+
+
+def test_what_does_not_compile_is_an_error() -> None:
+    for compiler in compilers():
+        with pytest.raises(AssertionError, match="undefined"):
+            compiler.compile('extern "C" __global__ void broken() { missing(); }', 75)
+    if not compilers():
+        pytest.skip("no NVIDIA compiler: neither the nvidia-cuda-nvrtc wheel nor nvcc is there")
