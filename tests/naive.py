@@ -1,0 +1,262 @@
+"""The library's promises in plain Python, sharing no code with it: tokens are strings, a document is a set of tuples.
+
+Characters are classed by `unicodedata`, hashes computed from their definition, decisions taken document by document.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+
+MASK = (1 << 64) - 1
+
+# --- text to shingles
+
+# Scripts written without spaces, by the names of their letters: `unicodedata` does not know the Script property.
+SINGLE_NAMES = (
+    *("CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH", "IDEOGRAPHIC ITERATION", "IDEOGRAPHIC NUMBER"),
+    *("HIRAGANA LETTER", "KATAKANA LETTER", "HALFWIDTH KATAKANA LETTER", "HANGZHOU NUMERAL", "VERTICAL IDEOGRAPHIC"),
+    *("HIRAGANA ITERATION", "HIRAGANA VOICED ITERATION", "HIRAGANA DIGRAPH", "HENTAIGANA LETTER"),
+    *("KATAKANA ITERATION", "KATAKANA VOICED ITERATION", "KATAKANA DIGRAPH"),
+    *("OLD CHINESE ITERATION", "VIETNAMESE ALTERNATE READING"),
+    *("THAI ", "LAO ", "KHMER ", "MYANMAR "),
+)
+
+
+@cache
+def classed(character: str) -> tuple[str, str]:
+    """("word" | "single" | "separator", folded character)."""
+    if unicodedata.category(character)[0] not in "LMN":
+        return "separator", folded(character)
+    single = unicodedata.name(character, "").startswith(SINGLE_NAMES)
+    return "single" if single else "word", folded(character)
+
+
+def folded(character: str) -> str:
+    """Simple case folding: full folding where that is one character, else the one-character lower case, if any."""
+    for candidate in (character.casefold(), character.lower()):
+        if len(candidate) == 1:
+            return candidate
+    return character
+
+
+class _Translation(dict[int, str]):
+    """What `str.translate` puts for each character, filled as characters come."""
+
+    def __init__(self, single: str) -> None:
+        super().__init__()
+        self._single = single
+
+    def __missing__(self, code_point: int) -> str:
+        kind, character = classed(chr(code_point))
+        text = {"separator": " ", "single": self._single.format(character), "word": character}[kind]
+        self[code_point] = text
+        return text
+
+
+_WORDS, _CHARACTERS = _Translation(" {} "), _Translation("{}")
+
+
+def tokens(text: str, unit: str) -> list[str]:
+    if unit == "word":
+        return [token for token in text.translate(_WORDS).split(" ") if token]
+    return list(" ".join(part for part in text.translate(_CHARACTERS).split(" ") if part))
+
+
+def shingles(words: Sequence[str], size: int) -> list[tuple[str, ...]]:
+    """All of them in order; a short document's only one is shorter than any other, so no other equals it."""
+    if not words:
+        return []
+    return [tuple(words[i : i + size]) for i in range(max(len(words) - size + 1, 1))]
+
+
+def jaccard(a: set[Hashable], b: set[Hashable]) -> float:
+    return len(a & b) / len(a | b) if a or b else 0.0
+
+
+# --- hashes
+
+GOLDEN, LENGTH, EXACT_2 = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03, 0x8CB92BA72F3D8DD7
+TOKEN, SHINGLE, BAND = 0x243F6A8885A308D3, 0x13198A2E03707344, 0xA4093822299F31D0
+
+
+def mix(x: int) -> int:
+    x = x % 2**64
+    x = (x ^ (x >> 27)) * 0x3C79AC492BA7B653 % 2**64
+    x = (x ^ (x >> 33)) * 0x1C69B3F74AC4AE35 % 2**64
+    return x ^ (x >> 27)
+
+
+@cache
+def place_key(stream: int, place: int) -> int:
+    return mix(stream + (place + 1) * GOLDEN) | 1
+
+
+def hashed(stream: int, values: Sequence[int]) -> int:
+    """The hash of a token's code points or of a shingle's token hashes."""
+    return mix(len(values) * LENGTH + sum(place_key(stream, place) * value for place, value in enumerate(values)))
+
+
+@cache
+def token_hash(token: str) -> int:
+    return hashed(TOKEN, [ord(character) for character in token])
+
+
+@cache
+def fingerprint(shingle: tuple[str, ...]) -> int:
+    return hashed(SHINGLE, [token_hash(token) for token in shingle])
+
+
+def exact_hash(words: Sequence[str]) -> tuple[int, int]:
+    if not words:
+        return 0, 0
+    mixed = [mix(token_hash(word) + (place + 1) * GOLDEN) for place, word in enumerate(words)]
+    return mix(sum(mixed) + len(words) * LENGTH), mix(sum(mix(m ^ EXACT_2) for m in mixed) + len(words) * LENGTH)
+
+
+@cache
+def functions(num_perm: int, seed: int) -> list[tuple[int, int]]:
+    """(a, b) of each h(x) = a x + b mod 2^32, by SplitMix64 at the places of a counter."""
+
+    def splitmix(state: int) -> int:
+        z = state % 2**64
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+        return z ^ (z >> 31)
+
+    start = splitmix(seed + GOLDEN)
+    draws = [splitmix(start + (i + 1) * GOLDEN) for i in range(num_perm)]
+    return [(draw >> 32 | 1, draw % 2**32) for draw in draws]
+
+
+def signature(fingerprints: Sequence[int], num_perm: int, seed: int) -> list[int]:
+    upper = {value >> 32 for value in fingerprints}
+    return [min(((a * x + b) % 2**32 for x in upper), default=2**32 - 1) for a, b in functions(num_perm, seed)]
+
+
+def band_digests(values: Sequence[int], bands: int, rows: int) -> list[int]:
+    if all(value == 2**32 - 1 for value in values):
+        return [2**64 - 1] * bands
+    found = []
+    for band in range(bands):
+        terms = (place_key(BAND, place) * value for place, value in enumerate(values[band * rows : (band + 1) * rows]))
+        found.append(min(mix(sum(terms) + (band + 1) * GOLDEN), 2**64 - 2))
+    return found
+
+
+# --- decision
+
+
+@dataclass
+class Decision:
+    duplicate_of: list[int]
+    similarity: list[float]
+    cluster: list[int]
+    pairs: dict[tuple[int, int], float]
+
+
+@dataclass
+class Documents:
+    """What decides: `sequences` tell copies, `sets` similarity, `digests` [n][bands] who shares a bucket.
+
+    An empty sequence is a document without a token.
+    """
+
+    sequences: Sequence[Hashable]
+    sets: Sequence[set[Hashable]]
+    digests: Sequence[Sequence[int]]
+
+
+def greedy(
+    documents: Documents,
+    threshold: float,
+    priority: Sequence[float] | None = None,
+    *,
+    resolve: str = "kept",
+    small_bucket: int = 256,
+) -> Decision:
+    """The definition of the decision, one document after another."""
+    count = len(documents.sequences)
+    order = list(range(count))
+    if priority is not None:
+        order.sort(key=lambda i: (-priority[i], i))
+
+    first_of: dict[Hashable, int] = {}
+    copies: dict[int, int] = {}
+    distinct: list[int] = []
+    for i in order:
+        if documents.sequences[i]:
+            first = first_of.setdefault(documents.sequences[i], i)
+            if first == i:
+                distinct.append(i)
+            else:
+                copies[i] = first
+
+    buckets: dict[tuple[int, int], list[int]] = defaultdict(list)  # each in decision order
+    for i in distinct:
+        for band, digest in enumerate(documents.digests[i]):
+            buckets[band, digest].append(i)
+    partners: dict[int, set[int]] = defaultdict(set)  # earlier ones in some bucket of any size
+    compared: set[tuple[int, int]] = set()  # (earlier, later) of small buckets
+    for members in buckets.values():
+        for a, b in combinations(members, 2):
+            partners[b].add(a)
+            if len(members) <= small_bucket:
+                compared.add((a, b))
+
+    rank = {i: place for place, i in enumerate(order)}
+    known: dict[tuple[int, int], float] = {}
+
+    def similarity(a: int, b: int) -> float:
+        if (a, b) not in known:
+            known[a, b] = jaccard(documents.sets[a], documents.sets[b])
+        return known[a, b]
+
+    kept: set[int] = set()
+    witness: dict[int, int] = {}
+    similar: dict[tuple[int, int], float] = {}
+    for i in distinct:
+        near = {k: similarity(k, i) for k in partners[i] & kept}
+        near = {k: value for k, value in near.items() if value >= threshold}
+        if near:
+            witness[i] = min(near, key=lambda k: (-near[k], rank[k]))
+            similar |= {(k, i): value for k, value in near.items()}
+        else:
+            kept.add(i)
+    for a, b in compared:
+        if similarity(a, b) >= threshold:
+            similar[a, b] = similarity(a, b)
+
+    pairs = {(min(pair), max(pair)): value for pair, value in similar.items()}
+    pairs |= {(min(pair), max(pair)): 1.0 for pair in copies.items()}
+    cluster = components(count, list(pairs))
+    if resolve == "components":
+        head: dict[int, int] = {}
+        for i in distinct:
+            head.setdefault(cluster[i], i)
+        witness = {i: head[cluster[i]] for i in distinct if head[cluster[i]] != i}
+
+    duplicate_of = [witness.get(copies.get(i, i), copies.get(i, i)) for i in range(count)]
+    similarities = [
+        1.0 if witness.get(copies.get(i, i)) is None else similarity(duplicate_of[i], copies.get(i, i))
+        for i in range(count)
+    ]
+    return Decision(duplicate_of, similarities, cluster, pairs)
+
+
+def components(count: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
+    """The smallest id of each one's component, by labels that spread until none changes."""
+    labels = list(range(count))
+    changed = True
+    while changed:
+        changed = False
+        for i, j in pairs:
+            low = min(labels[i], labels[j])
+            if labels[i] != low or labels[j] != low:
+                labels[i] = labels[j] = low
+                changed = True
+    return labels

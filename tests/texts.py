@@ -1,0 +1,127 @@
+"""Texts for tests: of many scripts, awkward in every way that a document can be, and real ones."""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from hypothesis import strategies as st
+
+from gpulsh.arrays import TextBatch
+from gpulsh.params import Shingling
+
+WORDS = [
+    *("a", "B", "The", "zebra", "x1", "42", "the"),
+    *("é", "Éclair", "straße", "STRASSE", "ẞ", "İstanbul", "ıstanbul", "ſ", "K", "ﬁ", "Ω", "ς", "Σ"),
+    *("слово", "Слово", "λόγος", "ΛΌΓΟΣ", "שלום", "كلمة", "한국어", "Ꮳ", "Ა", "ა"),
+    *("हिन्दी", "संस्कृत", "தமிழ்", "e\u0301", "\u0301", "a\u200db", "क्‍ष"),
+    *("漢字", "仮名", "カタカナ", "カー", "ひらがな", "〇", "々", "ｶﾅ", "ไทย", "ลາว", "ខ្មែរ", "မြန်မာ", "\U00020000"),
+    *("²", "Ⅷ", "①", "½", "٣", "𝟘", "𝒜"),
+]
+SEPARATORS = [
+    " ",
+    "  ",
+    "\n",
+    "\t",
+    "\0",
+    "-",
+    ", ",
+    "...",
+    "🙂",
+    "👍🏽",
+    "👨‍👩‍👧",
+    "\u00a0",
+    "\u3000",
+    "\u200b",
+    "\ufeff",
+    "'",
+    "_",
+]
+NOT_UTF8 = [
+    *(b"\xff", b"\x80", b"\xc0\xaf", b"\xc1", b"\xe2\x82", b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xed\xb0\x80"),
+    *(b"\xf0\x9f\x99", b"\xf0\x8f\xbf\xbf", b"\xf4\x90\x80\x80", b"\xf5", b"\xe6\xbc", b"\xc3", b"a\xcc"),
+]
+
+pieces = st.sampled_from([*WORDS, *SEPARATORS])
+strings = st.one_of(
+    st.text(max_size=40),
+    st.lists(pieces, max_size=40).map("".join),
+    st.lists(st.sampled_from(["a", "b", "Aa", "word", "ab12"]), max_size=90).map(" ".join),
+)
+
+
+@st.composite
+def long_tokens(draw: st.DrawFn) -> str:
+    """Tokens around every length at which code may change its path, at any place of a block of bytes."""
+    lengths = st.sampled_from([1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 71, 72, 73, 127, 128, 129, 1000])
+    letters = st.sampled_from(["a", "Z", "é", "स", "1"])
+    parts = draw(
+        st.lists(st.tuples(st.integers(0, 70), letters, lengths, st.sampled_from(["", "é", "漢"])), max_size=6)
+    )
+    return "".join(" " * gap + letter * length + tail for gap, letter, length, tail in parts)
+
+
+@st.composite
+def counted_tokens(draw: st.DrawFn) -> str:
+    """As many tokens as put shingle counts around powers of two."""
+    count = draw(st.sampled_from([1, 2, 4, 5, 31, 32, 33, 35, 36, 37, 255, 256, 257, 259, 260, 261, 700]))
+    words = draw(st.sampled_from([["a"], ["a", "b"], ["one", "two", "three"], WORDS]))
+    return " ".join(words[i % len(words)] + ("" if len(words) < 3 else str(i // 7)) for i in range(count))
+
+
+raw_documents = st.one_of(
+    strings.map(lambda text: text.encode("utf-8", "surrogatepass")),
+    long_tokens().map(str.encode),
+    counted_tokens().map(str.encode),
+    st.binary(max_size=150),
+    st.lists(
+        st.one_of(st.sampled_from(NOT_UTF8), pieces.map(str.encode), st.sampled_from([b"a", b"b" * 20, b" " * 30])),
+        max_size=30,
+    ).map(b"".join),
+    st.sampled_from([b"", b" ", b"x", b"..."]),
+)
+
+shinglings = st.builds(
+    Shingling,
+    unit=st.sampled_from(["word", "char"]),
+    size=st.one_of(st.sampled_from([1, 2, 3, 5, 9, 63, 64]), st.integers(1, 64)),
+)
+
+
+def batch_of(documents: Sequence[bytes], before: bytes = b"", after: bytes = b"") -> TextBatch:
+    """Documents end to end, between bytes that belong to none."""
+    values = np.frombuffer(before + b"".join(documents) + after, np.uint8)
+    return TextBatch(values, len(before) + np.cumsum([0, *map(len, documents)], dtype=np.int64))
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> TextBatch:
+    """A view of a batch: its neighbours are letters, halves of characters or nothing, which must not leak in."""
+    edges = st.sampled_from([b"", b"zz", "é".encode()[:1], b"\x80\x80\x80", b"q" * 200])
+    documents = draw(st.lists(raw_documents, max_size=8))
+    return batch_of(documents, draw(edges), draw(edges))
+
+
+def known(text: str) -> str:
+    """`text` without the characters that this Python's Unicode, which may be older than the library's, leaves open."""
+    return "".join(c for c in text if unicodedata.category(c) not in ("Cn", "Cs"))
+
+
+@cache
+def licences() -> list[str]:
+    """Some thousand real licence texts and notices, many of them near-duplicates, from `licensedcode-data`."""
+    data = Path(sysconfig.get_path("purelib")) / "licensedcode" / "data"
+    files = sorted((data / "licenses").glob("[a-c]*.LICENSE"))
+    # Whole families, because near-duplicates stand under like names.
+    for family in ("apache", "artistic", "bsd", "gfdl", "mit", "mpl"):
+        files += sorted((data / "rules").glob(f"{family}*.RULE"))[:450]
+    texts = []
+    for file in files:
+        _, _, text = re.split(r"^---\s*$", file.read_text("utf-8") + "\n", maxsplit=2, flags=re.MULTILINE)
+        texts.append(text.strip())
+    return texts
