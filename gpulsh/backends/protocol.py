@@ -113,6 +113,18 @@ class Backend(Protocol):
         """int64 [m], int64 [m]: the sizes of intersection and union of rows `pairs` [m, 2] of unique fingerprints."""
         ...
 
+    def bitmaps(self, fingerprints: Fingerprints) -> Array:
+        """uint64 [n, 16]: of 1024 bits a row, bit x >> 54 is set for every fingerprint x (bit b in word b >> 6)."""
+        ...
+
+    def overlap_bounds(self, pairs: Array, bitmaps: Array, sizes: Array) -> Array:
+        """int64 [m]: no less than the intersection of rows `pairs` [m, 2] of unique fingerprints with `sizes` int64 [n].
+
+        Common bits and the smaller number of values that had to share a bit:
+        popcount(a & b) + min(|A| - popcount(a), |B| - popcount(b)).
+        """
+        ...
+
     def components(self, count: int, pairs: Array) -> Array:
         """int64 [count]: the smallest id of each id's connected component; `pairs` int64 [m, 2] are the edges."""
         ...

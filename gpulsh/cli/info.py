@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 import click
@@ -14,12 +13,13 @@ import click
 def info(as_json: bool) -> None:
     """Show backends and why one is not available, devices, and the versions of the libraries."""
     from gpulsh.backends.select import backend_status
+    from gpulsh.io.compression import processors
     from gpulsh.report.versions import versions
 
     status = backend_status()
     found: dict[str, Any] = {
         "backends": {name: {"available": reason is None, "reason": reason} for name, reason in status.items()},
-        "devices": {"cpu": _processors(), "cuda": _gpus() if status["cuda"] is None else []},
+        "devices": {"cpu": {"threads": processors()}, "cuda": _gpus() if status["cuda"] is None else []},
         "versions": versions(),
     }
     if as_json:
@@ -35,10 +35,6 @@ def info(as_json: bool) -> None:
     click.echo("Versions")
     for name, version in found["versions"].items():
         click.echo(f"  {name:<12}{version or 'not installed'}")
-
-
-def _processors() -> dict[str, int]:
-    return {"threads": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1}
 
 
 def _gpus() -> list[str]:

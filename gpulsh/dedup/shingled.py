@@ -29,7 +29,11 @@ class ShingledTexts:
 
     def fingerprints(self, places: NDArray[np.int64]) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order."""
+        return self._ops.unique(self.repeated_fingerprints(places))
+
+    def repeated_fingerprints(self, places: NDArray[np.int64]) -> Fingerprints:
+        """The same in text order with repeats."""
         batch = self._texts.take(self._places[places])
         if self._plan.folding.form:
             batch = normalized(batch, self._plan.folding.form)
-        return self._ops.unique(self._ops.shingle(to_device(batch, self._ops), self._plan.shingling))
+        return self._ops.shingle(to_device(batch, self._ops), self._plan.shingling)

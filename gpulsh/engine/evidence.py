@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gpulsh.dedup.decision import Decision
+from gpulsh.io.buffers import strings, to_arrow
 from gpulsh.io.file_texts import FileTexts
 from gpulsh.io.selection import chosen
 
@@ -24,7 +25,7 @@ def write_evidence(path: Path, texts: FileTexts, decision: Decision) -> None:
     dropped = np.flatnonzero(~decision.keep)
     named = np.unique(np.concatenate([dropped, decision.duplicate_of[dropped]]))
     ids = _ids(texts, named)
-    names = pa.array([_storable(file.name) for file in texts.files], pa.string())
+    names = strings([file.name for file in texts.files])
     schema = pa.schema(
         [
             ("file", pa.string()),
@@ -40,12 +41,12 @@ def write_evidence(path: Path, texts: FileTexts, decision: Decision) -> None:
 
     def place(positions: NDArray[np.int64]) -> list[Any]:
         numbers, rows = texts.locate(positions)
-        return [names.take(pa.array(numbers)), pa.array(rows), chosen(ids, np.searchsorted(named, positions))]
+        return [names.take(to_arrow(numbers)), to_arrow(rows), chosen(ids, np.searchsorted(named, positions))]
 
     with open(path, "wb") as sink, pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
         for start in range(0, len(dropped), GROUP_ROWS):
             part = dropped[start : start + GROUP_ROWS]
-            evidence = [pa.array(decision.similarity[part]), pa.array(decision.cluster[part])]
+            evidence = [to_arrow(decision.similarity[part]), to_arrow(decision.cluster[part])]
             columns = [*place(part), *place(decision.duplicate_of[part]), *evidence]
             out.write_table(pa.table(columns, schema), row_group_size=GROUP_ROWS)
 
@@ -75,8 +76,3 @@ def one_type(parts: Sequence[Any]) -> Any:
 
 def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def _storable(name: str) -> str:
-    # A file's name may hold bytes that are no UTF-8; Arrow's strings may not.
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

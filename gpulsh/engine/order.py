@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.errors import InputError, ParameterError
+from gpulsh.io.buffers import null_mask, numbers
 
 RESERVED = ("first", "longest")
 
@@ -42,7 +43,7 @@ def highest_first(blocks: Sequence[Any], column: str, where: Callable[[int], str
         return np.arange(sum(map(len, blocks)), dtype=np.int64)
     if len(kinds) == 1 and None not in kinds:
         (kind,) = kinds
-        return _sorted_array(pa.chunked_array([block.cast(kind) for block in blocks], kind), column, where)
+        return _sorted_array([block.cast(kind) for block in blocks], column, where)
     numeric = all(kind is None or pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds)
     if not numeric:
         told = " and ".join(sorted(str(kind) for kind in kinds))
@@ -50,10 +51,13 @@ def highest_first(blocks: Sequence[Any], column: str, where: Callable[[int], str
     return _sorted_numbers(blocks, column, where)
 
 
-def _sorted_array(keys: Any, column: str, where: Callable[[int], str]) -> NDArray[np.int64]:
-    null = np.asarray(keys.is_null().to_numpy(), np.bool_)
+def _sorted_array(blocks: Sequence[Any], column: str, where: Callable[[int], str]) -> NDArray[np.int64]:
+    masks = [null_mask(block) for block in blocks]
+    null = np.concatenate(
+        [np.zeros(len(block), np.bool_) if mask is None else mask for block, mask in zip(blocks, masks, strict=True)]
+    )
     present = np.flatnonzero(~null)
-    values = _as_numbers(keys.drop_null())
+    values = np.concatenate([_as_numbers(block) for block in blocks])[present]
     if values.dtype.kind == "f":
         strange = np.flatnonzero(np.isnan(values))
         if len(strange):
@@ -66,9 +70,9 @@ def _sorted_array(keys: Any, column: str, where: Callable[[int], str]) -> NDArra
 
 
 def _as_numbers(keys: Any) -> NDArray[Any]:
-    if pa.types.is_temporal(keys.type):  # dates and times are integers of one unit below
-        keys = keys.cast(pa.int32() if keys.type.bit_width == 32 else pa.int64())
-    return np.asarray(keys.to_numpy())
+    if pa.types.is_temporal(keys.type):  # dates and times are integers below
+        keys = keys.view(pa.int32() if keys.type.bit_width == 32 else pa.int64())
+    return numbers(keys)
 
 
 def _sorted_numbers(blocks: Sequence[Any], column: str, where: Callable[[int], str]) -> NDArray[np.int64]:

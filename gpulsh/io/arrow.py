@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
+from gpulsh.io.buffers import null_mask, numbers
 from gpulsh.io.rows import Bytes, Rows, cuts, joined, piece_rows
 
 Mask = NDArray[np.bool_]
@@ -48,19 +49,13 @@ def _has_views(kind: Any) -> bool:
     return str(kind) in ("string_view", "binary_view")
 
 
-def _null_mask(array: Any) -> Mask | None:
-    if array.null_count == 0:
-        return None
-    return np.asarray(array.is_null().to_numpy(zero_copy_only=False), np.bool_)
-
-
 class _OffsetRows:
     """string, large_string, binary, large_binary."""
 
     def __init__(self, array: Any) -> None:
         wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
         _, offsets, data = array.buffers()
-        self._null = _null_mask(array)
+        self._null = null_mask(array)
         if len(array) == 0 or offsets is None:
             self._offset: NDArray[np.signedinteger] = np.zeros(len(array) + 1, np.int64)
         else:
@@ -130,7 +125,7 @@ class _ViewRows(_GatheredRows):
         self._views = np.ascontiguousarray(views)
         self._inline = self._views.view(np.uint8).reshape(-1).data
         self._data = [memoryview(buffer or b"").cast("B") for buffer in buffers[2:]]
-        self._null = _null_mask(array)
+        self._null = null_mask(array)
         self._lengths = self._views[:, 0].astype(np.int64)
         if self._null is not None:
             self._lengths[self._null] = 0
@@ -150,10 +145,10 @@ class _DictionaryRows(_GatheredRows):
 
     def __init__(self, array: Any) -> None:
         self._words = arrow_rows(array.dictionary)
-        word_null = _null_mask(array.dictionary)
-        null = _null_mask(array.indices)
-        codes = array.indices.fill_null(0) if null is not None else array.indices
-        self._codes = codes.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        word_null = null_mask(array.dictionary)
+        null = null_mask(array.indices)
+        codes = numbers(array.indices).astype(np.int64, copy=False)
+        self._codes = codes if null is None else np.where(null, 0, codes)
         if len(self._words) == 0:  # then every row is null
             self._words, self._codes = piece_rows([None]), np.zeros(len(array), np.int64)
         if word_null is not None and len(word_null):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Literal
 
 Compression = Literal["", "gz", "zst"]
 
 PLAIN_STEP = 4 << 20
+MEMBER_BYTES = 4 << 20  # of content in each gzip member written
 PACKED_STEP = 64 << 10  # one step of input may grow a thousandfold
 
 
@@ -57,12 +61,51 @@ def packed_writer(target: str, compression: Compression) -> Iterator[Any]:
         if compression == "":
             yield raw
         elif compression == "gz":
-            import gzip
-
-            with gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0) as out:
-                yield out
+            with ThreadPoolExecutor(processors()) as pool:
+                members = _GzipMembers(raw, pool)
+                yield members
+                members.finish()
         else:
             import zstandard
 
             with zstandard.ZstdCompressor(level=3).stream_writer(raw, closefd=False) as out:
                 yield out
+
+
+class _GzipMembers:
+    """Gzip as members of fixed content one after another, compressed side by side: zlib is slow and frees the lock.
+
+    Where a member ends follows from the content alone, so the bytes do not depend on the number of threads.
+    """
+
+    def __init__(self, out: BinaryIO, pool: ThreadPoolExecutor) -> None:
+        self._out = out
+        self._pool = pool
+        self._held = bytearray()
+        self._waiting: deque[Future[bytes]] = deque()
+
+    def write(self, content: bytes) -> None:
+        self._held += content
+        while len(self._held) >= MEMBER_BYTES:
+            self._submit(bytes(self._held[:MEMBER_BYTES]))
+            del self._held[:MEMBER_BYTES]
+
+    def finish(self) -> None:
+        self._submit(bytes(self._held))  # of an empty file too: no bytes at all would be no gzip file
+        while self._waiting:
+            self._out.write(self._waiting.popleft().result())
+
+    def _submit(self, content: bytes) -> None:
+        self._waiting.append(self._pool.submit(_member, content))
+        if len(self._waiting) > 2 * processors():
+            self._out.write(self._waiting.popleft().result())
+
+
+def _member(content: bytes) -> bytes:
+    packer = zlib.compressobj(6, zlib.DEFLATED, 31)
+    return packer.compress(content) + packer.flush()
+
+
+def processors() -> int:
+    """How many processors this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -49,7 +49,7 @@ class Ipc:
                 if first < last:
                     found.append(chosen(batch.column(column), rows[first:last] - start))
                 start += len(batch)
-        return pa.concat_arrays(found) if found else pa.array([], kind)
+        return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
     def write_kept(self, file: File, keep: Mask, target: str) -> None:
         """A record batch a record batch; a stream stays a stream."""

@@ -61,7 +61,7 @@ class Parquet:
                     part = source.read_row_group(group, columns=[column]).column(column)
                     found.append(chosen(part, rows[first:last] - start))
                 start += count
-        return pa.concat_arrays(found) if found else pa.array([], kind)
+        return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
     def write_kept(self, file: File, keep: Mask, target: str) -> None:
         """The schema, its metadata and the codec are the input's; a row group of which nothing is kept vanishes."""

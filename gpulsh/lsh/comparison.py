@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ from gpulsh.lsh.similarity import estimates
 from gpulsh.permutations import Coefficients
 
 TILE_BYTES = 16 << 20  # text whose fingerprints are held at once; two tiles where a component is larger
+REREAD = 1.5  # times the texts would be shingled, over all tiles, before a pass to make bitmaps pays
 
 
 class Readable(Protocol):
@@ -21,6 +22,10 @@ class Readable(Protocol):
 
     def fingerprints(self, places: NDArray[np.int64]) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order, on the backend's device."""
+        ...
+
+    def repeated_fingerprints(self, places: NDArray[np.int64]) -> Fingerprints:
+        """The same in text order with repeats, for less work."""
         ...
 
 
@@ -79,23 +84,74 @@ def compare(
     ops: Backend,
     advance: Callable[[int], None],
 ) -> NDArray[np.float64]:
-    """Similarity float64 [m] of `pairs` [m, 2] of places; -1 where the sizes alone rule out `threshold`.
+    """Similarity float64 [m] of `pairs` [m, 2] of places; -1 where a bound rules out `threshold`.
 
     Places are brought together by connected component, so that each is shingled once unless its component is larger
-    than a tile; `text_sizes` [n] are the bytes of all places.
+    than a tile. Where that would mean to shingle texts many times, one pass over them first makes a bitmap of each, and
+    only the pairs whose bitmaps allow the threshold are compared. `text_sizes` [n] are the bytes of all places.
     """
     similarity = np.full(len(pairs), -1.0)
-    if len(pairs) == 0:
-        return similarity
-    tile_of = _tiles(ops.asnumpy(ops.components(len(text_sizes), ops.asarray(pairs))), text_sizes)
-    for chosen in _by_tiles(tile_of[pairs]):
-        places, rows = _renumbered(pairs[chosen], len(text_sizes))
+    groups = _groups(pairs, text_sizes, ops)
+    if _bytes_read(pairs, groups, text_sizes) > REREAD * int(text_sizes.sum()):
+        possible = np.flatnonzero(_bitmaps_allow(pairs, text_sizes, texts, threshold, ops))
+        advance(len(pairs) - len(possible))
+        groups = [possible[group] for group in _groups(pairs[possible], text_sizes, ops)]
+    for group in groups:
+        places, rows = _renumbered(pairs[group], len(text_sizes))
         fingerprints = texts.fingerprints(places)
         sizes = row_sizes(fingerprints, ops)
         possible = sizes_allow(sizes[rows[:, 0]], sizes[rows[:, 1]], threshold)
-        similarity[chosen[possible]] = measure(rows[possible], fingerprints)
-        advance(len(chosen))
+        similarity[group[possible]] = measure(rows[possible], fingerprints)
+        advance(len(group))
     return similarity
+
+
+def _bitmaps_allow(
+    pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], texts: Readable, threshold: float, ops: Backend
+) -> NDArray[np.bool_]:
+    """bool [m]: whether the bitmaps of each pair allow its similarity to reach `threshold`; one pass over the texts."""
+    bitmaps, sizes = [], []
+    for start, stop in runs_within(np.cumsum(text_sizes), TILE_BYTES):
+        fingerprints = texts.fingerprints(np.arange(start, stop))
+        bitmaps.append(ops.bitmaps(fingerprints))
+        sizes.append(fingerprints.offset[1:] - fingerprints.offset[:-1])
+    all_sizes = np.concatenate(sizes)
+    bound = ops.asnumpy(ops.overlap_bounds(ops.asarray(pairs), np.concatenate(bitmaps), all_sizes)).astype(np.float64)
+    host_sizes = ops.asnumpy(all_sizes)
+    together = (host_sizes[pairs[:, 0]] + host_sizes[pairs[:, 1]]).astype(np.float64)
+    return bound / np.maximum(together - bound, 1) >= threshold  # type: ignore[no-any-return]
+
+
+def runs_within(ends: NDArray[np.int64], most: int, longest: int | None = None) -> Iterator[tuple[int, int]]:
+    """[start, stop) ranges that cover all of `ends` (running totals), each of at most `most` and `longest` items.
+
+    One item alone may be larger than `most`.
+    """
+    start = 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(int(np.searchsorted(ends, before + most, side="right")), start + 1)
+        stop = min(stop, start + longest) if longest else stop
+        yield start, stop
+        start = stop
+
+
+def _groups(pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], ops: Backend) -> list[NDArray[np.int64]]:
+    """Pair numbers grouped by the tiles of their places."""
+    if len(pairs) == 0:
+        return []
+    tiles = _tiles(ops.asnumpy(ops.components(len(text_sizes), ops.asarray(pairs))), text_sizes)[pairs]
+    both = np.minimum(*tiles.T) << 32 | np.maximum(*tiles.T)
+    if (both == both[0]).all():
+        return [np.arange(len(both))]
+    order = np.argsort(both, kind="stable")
+    return np.split(order, np.flatnonzero(both[order][1:] != both[order][:-1]) + 1)
+
+
+def _bytes_read(pairs: NDArray[np.int64], groups: list[NDArray[np.int64]], text_sizes: NDArray[np.int64]) -> int:
+    if len(groups) < 2:
+        return 0
+    return sum(int(text_sizes[_renumbered(pairs[group], len(text_sizes))[0]].sum()) for group in groups)
 
 
 def _tiles(component: NDArray[np.int64], text_sizes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -111,15 +167,6 @@ def _tiles(component: NDArray[np.int64], text_sizes: NDArray[np.int64]) -> NDArr
     tile_of = np.empty(len(order), np.int64)
     tile_of[order] = np.maximum.accumulate(tile)
     return tile_of
-
-
-def _by_tiles(tiles: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-    """Pair numbers grouped by their two tiles, `tiles` [m, 2]."""
-    both = np.minimum(*tiles.T) << 32 | np.maximum(*tiles.T)
-    if (both == both[0]).all():
-        return [np.arange(len(both))]
-    order = np.argsort(both, kind="stable")
-    return np.split(order, np.flatnonzero(both[order][1:] != both[order][:-1]) + 1)
 
 
 def _renumbered(pairs: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Buckets, Fingerprints
-from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, Backend
+from gpulsh.arrays import Fingerprints
+from gpulsh.backends.protocol import Backend
 from gpulsh.lsh.collisions import Collisions, distinct, packed, unpacked
-from gpulsh.lsh.comparison import TILE_BYTES, Measure, Readable, row_sizes, sizes_allow
+from gpulsh.lsh.comparison import TILE_BYTES, Measure, Readable, row_sizes, runs_within, sizes_allow
 from gpulsh.text.shingling import concatenated
 
 FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends on these bounds
@@ -82,18 +82,24 @@ class PrefixJoin:
         counts = self._frequencies()
         start, size = 0, FIRST_BLOCK
         while start < len(self._rows):
-            stop = self._stop(start, size)
+            _, stop = next(runs_within(self._ends[start:] - self._before(start), TILE_BYTES, size))
+            stop += start
             fingerprints = self._texts.fingerprints(np.arange(start, stop))
             self._sizes[start:stop] = row_sizes(fingerprints, self._ops)
-            self._prefixes = self._prefixes_of(fingerprints, counts, self._sizes[start:stop])
-            inner = self._inner_pairs(start, self._prefixes)
-            if inner is None:
-                size = max((stop - start) // 2, 1)
+            self._prefixes = prefixes = self._prefixes_of(fingerprints, counts, self._sizes[start:stop])
+            owner = np.repeat(np.arange(start, stop), np.diff(prefixes.offset))
+            with_kept = self._verified(self._pairs_with(self._kept, prefixes.values, owner), start, fingerprints)
+            # What a kept document rules out is kept by none, so that only the rest can rule out others of the block.
+            open_rows = ~np.isin(owner, with_kept.later)
+            still_open = _PrefixIndex()
+            still_open.add(prefixes.values[open_rows], owner[open_rows])
+            if still_open.rows(prefixes.values) > LARGEST_JOIN and stop - start > 1:
+                size = (stop - start) // 2
                 continue
-            with_kept = self._verified(self._outer_pairs(start, self._prefixes), start, fingerprints)
-            inner = inner[~np.isin(inner[:, 0], with_kept.later)]
+            inner = self._pairs_with(still_open, prefixes.values, owner)
+            inner = inner[inner[:, 0] < inner[:, 1]]
             yield Block(start, stop, with_kept, self._verified(inner, start, fingerprints))
-            size = min(size * 2, LAST_BLOCK) if len(inner) < 16 * size else max(size // 2, FIRST_BLOCK)
+            size = min(size * 2, LAST_BLOCK)
             start = stop
 
     def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
@@ -104,20 +110,15 @@ class PrefixJoin:
         owner = np.repeat(np.arange(block.start, block.stop), lengths)
         self._kept.add(self._prefixes.values[stays], owner[stays])
 
-    def _stop(self, start: int, size: int) -> int:
-        before = int(self._ends[start - 1]) if start else 0
-        fits = int(np.searchsorted(self._ends, before + TILE_BYTES, side="right"))
-        return min(max(fits, start + 1), start + size, len(self._rows))
+    def _before(self, start: int) -> int:
+        return int(self._ends[start - 1]) if start else 0
 
     def _frequencies(self) -> NDArray[np.uint8]:
         """How often each slot of shingles occurs in the crowd; any counts give an exact join, good ones a fast one."""
         bits = int(np.clip(np.ceil(np.log2(max(int(self._ends[-1]), 1) / 3)), 16, LARGEST_TABLE))
         counts = self._ops.asarray(np.zeros(1 << bits, np.uint8))
-        start = 0
-        while start < len(self._rows):
-            stop = self._stop(start, LAST_BLOCK)
-            counts = self._ops.frequencies(self._texts.fingerprints(np.arange(start, stop)), counts)
-            start = stop
+        for start, stop in runs_within(self._ends, TILE_BYTES):
+            counts = self._ops.frequencies(self._texts.repeated_fingerprints(np.arange(start, stop)), counts)
         return counts  # type: ignore[no-any-return]
 
     def _prefixes_of(
@@ -129,27 +130,15 @@ class PrefixJoin:
         prefixes = self._ops.prefixes(fingerprints, counts, self._ops.asarray(lengths))
         return Fingerprints(self._ops.asnumpy(prefixes.values), self._ops.asnumpy(prefixes.offset))
 
-    def _inner_pairs(self, start: int, prefixes: Fingerprints) -> NDArray[np.int64] | None:
-        """Pairs [m, 2] within a block that share a prefix shingle and pass the filters; None where too many."""
-        ops = self._ops
-        owner = np.repeat(np.arange(len(prefixes)), np.diff(prefixes.offset))
-        # To `collisions` the largest value means that there is none; as the next to largest it only adds a candidate.
-        values = np.minimum(prefixes.values, np.uint64(INSTEAD_OF_NO_DIGEST))
-        met = ops.collisions(ops.asarray(values), ops.asarray(np.arange(len(values))))
-        sizes = np.diff(ops.asnumpy(met.offset))
-        if int((sizes * (sizes - 1) // 2).sum()) > LARGEST_JOIN and len(prefixes) > 1:
-            return None
-        pairs = ops.asnumpy(ops.candidates(Buckets(ops.asarray(owner[ops.asnumpy(met.ids)]), met.offset)))
-        return self._allowed(pairs + start)
-
-    def _outer_pairs(self, start: int, prefixes: Fingerprints) -> NDArray[np.int64]:
-        """Pairs (kept, of the block) that share a prefix shingle and pass the filters."""
-        owner = np.repeat(np.arange(start, start + len(prefixes)), np.diff(prefixes.offset))
-        order = np.argsort(prefixes.values, kind="stable")  # sorted queries walk the index in its own order
+    def _pairs_with(
+        self, index: _PrefixIndex, shingles: NDArray[np.uint64], owner: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Pairs (indexed, owner) [m, 2], lexicographic, that share a prefix shingle and pass the filters."""
+        order = np.argsort(shingles, kind="stable")  # sorted queries walk the index in its own order
         owner = owner[order]
         found = [np.empty(0, np.uint64)]
-        for documents, first, count in self._kept.matches(prefixes.values[order]):
-            for begin, end in _bounded_runs(count, LARGEST_JOIN):
+        for documents, first, count in index.matches(shingles[order]):
+            for begin, end in runs_within(np.cumsum(count), LARGEST_JOIN):
                 places = np.repeat(first[begin:end], count[begin:end]) + _within_runs(count[begin:end])
                 found.append(distinct(packed(documents[places], np.repeat(owner[begin:end], count[begin:end]))))
         return self._allowed(unpacked(distinct(np.concatenate(found))))
@@ -194,6 +183,11 @@ class _PrefixIndex:
         order = np.argsort(shingles, kind="stable")
         self._runs.append((shingles[order], documents[order]))
 
+    def rows(self, shingles: NDArray[np.uint64]) -> int:
+        """How many (document, shingle) matches there are."""
+        ordered = np.sort(shingles)
+        return sum(int(count.sum()) for _, _, count in self.matches(ordered))
+
     def matches(
         self, shingles: NDArray[np.uint64]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
@@ -207,14 +201,3 @@ def _within_runs(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """0, 1, ... count - 1 for each count, end to end."""
     ends = np.cumsum(counts)
     return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)
-
-
-def _bounded_runs(counts: NDArray[np.int64], most: int) -> Iterator[tuple[int, int]]:
-    """[begin, end) ranges of `counts` whose sums stay below `most` unless one count alone is larger."""
-    ends = np.cumsum(counts)
-    begin = 0
-    while begin < len(counts):
-        before = int(ends[begin - 1]) if begin else 0
-        end = max(int(np.searchsorted(ends, before + most, side="right")), begin + 1)
-        yield begin, end
-        begin = end

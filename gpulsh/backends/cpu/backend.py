@@ -6,6 +6,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch
 from gpulsh.backends.cpu.band_digests import band_digests
+from gpulsh.backends.cpu.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cpu.candidates import candidates
 from gpulsh.backends.cpu.chunks import Threads, available_threads, by_weight
 from gpulsh.backends.cpu.collisions import collisions
@@ -57,6 +58,12 @@ class CpuBackend:
 
     def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
         return intersect(pairs, fingerprints, self.threads)
+
+    def bitmaps(self, fingerprints: Fingerprints) -> Array:
+        return bitmaps(fingerprints, self.threads)
+
+    def overlap_bounds(self, pairs: Array, bitmaps: Array, sizes: Array) -> Array:
+        return overlap_bounds(pairs, bitmaps, sizes, self.threads)
 
     def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
         return prefixes(fingerprints, counts, lengths, self.threads)

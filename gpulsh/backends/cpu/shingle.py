@@ -1,13 +1,14 @@
 """shingle and exact_hashes: one Numba kernel from UTF-8 to token hashes, fingerprints and exact hashes.
 
-A word pass looks at 64 bytes at a time: two vector comparisons give a bit mask of ASCII word characters, token bounds are
-its edges, and a token's hash is one vector product a piece of 8 characters, so that no branch is taken a byte. Only a
-block with a non-ASCII character that belongs to a token is read code point by code point. Everything a cached kernel
-calls stands in this file, because Numba's cache does not see changes elsewhere.
+A word pass looks at 64 bytes at a time: two vector comparisons give a bit mask of ASCII word characters, token bounds
+are its edges, and a token's hash is one vector product a piece of 8 characters, so that no branch is taken a byte.
+Only a block with a non-ASCII character that belongs to a token is read code point by code point. Everything a cached
+kernel calls stands in this file, because Numba's cache does not see changes elsewhere.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -344,6 +345,7 @@ def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ x >> _S27
 
 
+@cache
 def place_keys(stream: int, count: int) -> NDArray[np.uint64]:
     """key(stream, place) for the first `count` places."""
     places = np.arange(1, count + 1, dtype=np.uint64)

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch
 from gpulsh.backends.cuda.band_digests import band_digests
+from gpulsh.backends.cuda.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cuda.candidates import candidates
 from gpulsh.backends.cuda.collisions import collisions
 from gpulsh.backends.cuda.components import components
@@ -73,6 +74,12 @@ class CudaBackend:
 
     def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
         return intersect(self._machine, pairs, fingerprints)
+
+    def bitmaps(self, fingerprints: Fingerprints) -> Array:
+        return bitmaps(self._machine, fingerprints)
+
+    def overlap_bounds(self, pairs: Array, bitmaps: Array, sizes: Array) -> Array:
+        return overlap_bounds(self._machine, pairs, bitmaps, sizes)
 
     def components(self, count: int, pairs: Array) -> Array:
         return components(self._machine, count, pairs)

@@ -6,6 +6,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, Signed, TextBatch
 from gpulsh.backends.reference.band_digests import band_digests
+from gpulsh.backends.reference.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.reference.candidates import candidates
 from gpulsh.backends.reference.collisions import collisions
 from gpulsh.backends.reference.components import components
@@ -31,6 +32,8 @@ class ReferenceBackend:
     collisions = staticmethod(collisions)
     candidates = staticmethod(candidates)
     intersect = staticmethod(intersect)
+    bitmaps = staticmethod(bitmaps)
+    overlap_bounds = staticmethod(overlap_bounds)
     components = staticmethod(components)
     frequencies = staticmethod(frequencies)
     prefixes = staticmethod(prefixes)

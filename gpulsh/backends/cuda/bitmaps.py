@@ -1,0 +1,32 @@
+"""bitmaps and overlap_bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpulsh.arrays import Array, Fingerprints
+from gpulsh.backends.cuda.launcher import Machine
+
+WORDS = 16
+
+
+def bitmaps(machine: Machine, fingerprints: Fingerprints) -> Array:
+    geometry, documents = machine.geometry, len(fingerprints)
+    bits = machine.arrays.zeros((documents, WORDS), np.uint64)
+    total = int(fingerprints.offset[-1]) - int(fingerprints.offset[0])
+    machine.run(
+        *("bitmaps", "bitmaps", total, geometry.threads * geometry.search_items),
+        *(fingerprints.values, fingerprints.offset, np.int64(documents), np.int32(geometry.search_items), bits),
+    )
+    return bits
+
+
+def overlap_bounds(machine: Machine, pairs: Array, bitmaps: Array, sizes: Array) -> Array:
+    xp, count = machine.arrays, len(pairs)
+    bounds = xp.empty(count, np.int64)
+    machine.run(
+        *("overlap_bounds", "overlap_bounds", count, machine.geometry.threads),
+        *(xp.ascontiguousarray(pairs), np.int64(count), xp.ascontiguousarray(bitmaps)),
+        *(xp.ascontiguousarray(sizes), bounds),
+    )
+    return bounds
