@@ -130,12 +130,13 @@ def row(job: Job, outcomes: Sequence[Outcome], megabytes: float | None = None) -
         "threads": job.threads,
         "seconds": round(median(seconds), 4),
         "min": round(min(seconds), 4),
+        "cpu": round(median(good(outcomes, "cpu_seconds")), 4),
         "peak_MiB": median(good(outcomes, "peak_MiB")),
     }
     if megabytes is not None:
         out["MB/s"] = round(megabytes / median(seconds), 1)
     for key, value in outcomes[-1].items():
-        if key not in ("seconds", "peak_MiB"):
+        if key not in ("seconds", "cpu_seconds", "peak_MiB"):
             out[key] = value
     return out
 
