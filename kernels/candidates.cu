@@ -17,7 +17,7 @@ struct Pair {
 
 // Pair `index` of all; every thread of the block calls it.
 __device__ __forceinline__ Pair pair_of(const i64* __restrict__ ids, const i64* __restrict__ offset, i64 buckets,
-                                        const i64* __restrict__ ends, i64 index, i64* range) {
+                                        const i64* __restrict__ ends, i64 index, i64 (&range)[2]) {
     const i64 begin = (i64)blockIdx.x * blockDim.x;
     block_range(ends, buckets, begin, begin + blockDim.x - 1, range);
     if (index >= ends[buckets - 1]) return {0, 0};

@@ -24,7 +24,8 @@ __device__ __forceinline__ i64 upper_bound_near(const i64* __restrict__ array, i
 
 // Narrows the searches of one block, for values in [first, last]: range[0] and range[1] are the upper bounds of the
 // two. Every thread of the block calls it; the barrier inside also orders what was written to shared memory before.
-__device__ __forceinline__ void block_range(const i64* __restrict__ array, i64 size, i64 first, i64 last, i64* range) {
+__device__ __forceinline__ void block_range(const i64* __restrict__ array, i64 size, i64 first, i64 last,
+                                            i64 (&range)[2]) {
     if (threadIdx.x == 0) {
         const i64 low = upper_bound(array, 0, size, first);
         range[0] = low;

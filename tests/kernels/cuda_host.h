@@ -316,6 +316,10 @@ inline int __all_sync(unsigned mask, int predicate) {
     return __ballot_sync(mask, predicate) == mask;
 }
 
+inline int __popcll(unsigned long long x) {
+    return __builtin_popcountll(x);
+}
+
 inline int __popc(unsigned x) {
     return __builtin_popcount(x);
 }
@@ -325,6 +329,14 @@ inline T atomicAdd(T* address, T value) {
     host::interleave();
     const T before = *address;
     *address = before + value;
+    return before;
+}
+
+template <class T>
+inline T atomicOr(T* address, T value) {
+    host::interleave();
+    const T before = *address;
+    *address = before | value;
     return before;
 }
 

@@ -11,7 +11,7 @@ from tests.kernels.host import signatures
 pytestmark = pytest.mark.kernels
 ARCHITECTURES = [70, 75, 80, 86, 89, 90, 100, 120]
 FILES = sorted(path.stem for path in kernel_folder().glob("*.cu"))
-HOT = {"tokens", "shingle", "minhash", "band_digests", "intersect"}
+HOT = {"tokens", "shingle", "minhash", "band_digests", "intersect", "bitmaps", "overlap_bounds"}
 REGISTERS_OF_AN_SM = 65536
 THREADS = 256
 

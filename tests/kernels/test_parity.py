@@ -183,6 +183,29 @@ def test_intersect_of_awkward_rows(cuda: CudaBackend) -> None:
     check_intersect(cuda, rows, [(0, 12), (0, 1)])
 
 
+def check_bitmaps(cuda: CudaBackend, rows: Fingerprints, pairs: list[tuple[int, int]]) -> None:
+    bits, sizes, array = REFERENCE.bitmaps(rows), np.diff(rows.offset), np.array(pairs, np.int64).reshape(-1, 2)
+    found = cuda.bitmaps(on_device(cuda, rows))
+    np.testing.assert_array_equal(cuda.asnumpy(found), bits)
+    bounds = cuda.asnumpy(cuda.overlap_bounds(cuda.asarray(array), found, cuda.asarray(sizes)))
+    np.testing.assert_array_equal(bounds, REFERENCE.overlap_bounds(array, bits, sizes))
+    assert found.dtype == np.uint64 and bounds.dtype == np.int64
+
+
+@settings(max_examples=40)
+@given(tables.filter(bool), st.integers(0, 4), st.data())
+def test_bitmaps(cuda: CudaBackend, rows: list[list[int]], before: int, data: st.DataObject) -> None:
+    position = st.integers(0, len(rows) - 1)
+    pairs = data.draw(st.lists(st.tuples(position, position), max_size=30))
+    check_bitmaps(cuda, rows_of([sorted(set(row)) for row in rows], before), pairs)
+
+
+def test_bitmaps_of_awkward_rows(cuda: CudaBackend) -> None:
+    rows = REFERENCE.unique(random_rows(LENGTHS, 4096))
+    check_bitmaps(cuda, rows, [(i, j) for i in range(len(LENGTHS)) for j in range(i + 1, len(LENGTHS))])
+    check_bitmaps(cuda, random_rows([]), [])
+
+
 @settings(max_examples=40)
 @given(st.integers(1, 90), st.data())
 def test_components(cuda: CudaBackend, count: int, data: st.DataObject) -> None:
