@@ -358,7 +358,7 @@ def test_report_says_what_was_done(tmp_path: Path) -> None:
     assert set(report["outputs"]) == everything_below(tmp_path / "out")
     funnel = report["funnel"]
     assert (funnel["documents"], funnel["dropped"], funnel["kept"]) == (7, 2, 5)
-    assert {"sign", "verify"} <= set(funnel["seconds"])
+    assert {"sign", "verify", "write"} <= set(funnel["seconds"])
 
 
 # --- the output folder ---

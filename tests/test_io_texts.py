@@ -70,6 +70,46 @@ def test_all_kinds_read_alike(kind: str, max_bytes: int) -> None:
     assert documents(chosen.take(np.array([], np.int64))) == []
 
 
+class Series:
+    """As much of cuDF's Series as the door uses: this machine may have no GPU."""
+
+    __module__ = "cudf.core.series"
+
+    def __init__(self, array: pa.Array) -> None:
+        self._array = array
+        self.ndim = 1
+        self.dtype = "object" if pa.types.is_string(array.type) else str(array.type)
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    @property
+    def iloc(self) -> Any:
+        class Rows:
+            def __getitem__(_, rows: Any) -> Series:
+                return Series(self._array[rows] if isinstance(rows, slice) else self._array.take(pa.array(rows)))
+
+        return Rows()
+
+    def isna(self) -> Any:
+        return np.array(self._array.is_null().to_pylist())
+
+    def to_arrow(self) -> pa.Array:
+        return self._array
+
+
+def test_cudf_through_its_own_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.io.cudf.ROWS", 4)
+    texts = open_texts(Series(pa.array(TEXTS)))
+    assert (len(texts), texts.nulls()) == (9, 2)
+    assert [document for batch in texts.batches(30) for document in documents(batch)] == WANTED
+    chosen = texts.choose(np.array([1, 2, 3, 6, 8]))
+    assert chosen.sizes().tolist() == [len(WANTED[place]) for place in (1, 2, 3, 6, 8)]
+    assert documents(chosen.take(np.array([4, 0, 0, 1]))) == [WANTED[8], WANTED[1], WANTED[1], b""]
+    with pytest.raises(InputTypeError, match="cuDF Series of int64"):
+        open_texts(Series(pa.array([1])))
+
+
 def test_choosing_works_before_the_first_pass() -> None:
     assert open_texts(["one", None, "three"]).choose(np.array([2])).sizes().tolist() == [5]
 

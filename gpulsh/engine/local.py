@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.dedup.decision import Decision
 from gpulsh.dedup.plan import Resolve, Verify, make_plan
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.stages import decide, sign
@@ -116,7 +117,7 @@ def deduplicate_files(
             signed = sign(texts, plan, doing, shown, texts.check())
             decision = decide(signed, texts, _order(keep, texts), plan, doing, shown)
             if write == "data":
-                _write_kept(texts, decision.keep, folder.work / "data", shown)
+                _write_kept(texts, decision, folder.work / "data", shown)
             write_evidence(folder.work / "duplicates.parquet", texts, decision)
             parameters = {
                 "text_column": text_column,
@@ -172,11 +173,11 @@ def _order(keep: str, texts: FileTexts) -> NDArray[np.int64] | None:
     return highest_first(texts.keys, texts.columns.key, where)
 
 
-def _write_kept(texts: FileTexts, keep: NDArray[np.bool_], data: Path, progress: Progress) -> None:
+def _write_kept(texts: FileTexts, decision: Decision, data: Path, progress: Progress) -> None:
     data.mkdir()
-    with progress.stage("write", len(keep), "documents"):
+    with decision.funnel.stage(progress, "write", len(decision), "documents"):
         for number, file in enumerate(texts.files):
-            part = keep[texts.starts[number] : texts.starts[number + 1]]
+            part = decision.keep[texts.starts[number] : texts.starts[number + 1]]
             target = data / file.relative
             target.parent.mkdir(parents=True, exist_ok=True)
             format_of(file).write_kept(file, part, str(target))

@@ -65,21 +65,36 @@ class _Bars:
         )
         from rich.text import Text
 
-        class Rate(ProgressColumn):
-            def render(self, task: Task) -> Text:
-                done = _amount(int(task.completed), unit)
-                whole = "" if task.total is None else f" of {_amount(int(task.total), unit)}"
-                speed = task.finished_speed or task.speed
-                return Text(f"{done}{whole}" + (f", {_amount(int(speed), unit)}/s" if speed else ""))
+        ended: list[float] = []  # the seconds the stage took, once they are known
 
-        columns = [SpinnerColumn(), TextColumn("{task.description:<10}"), BarColumn(), Rate(), TimeRemainingColumn()]
-        with Progress(*columns, console=Console(file=self._stream), transient=False) as bars:
+        class Amount(ProgressColumn):
+            def render(self, task: Task) -> Text:
+                done = int(task.completed)
+                if ended:
+                    return Text((f"{_amount(done, unit)} in " if told else "") + f"{ended[0]:.1f} s")
+                shown = _amount(done, unit) if done else ""
+                if task.total is not None and done < task.total:
+                    shown += f" of {_amount(int(task.total), unit)}" if done else _amount(int(task.total), unit)
+                return Text(shown + (f", {_amount(int(task.speed), unit)}/s" if task.speed else ""))
+
+        columns = [
+            SpinnerColumn(finished_text=" "),
+            TextColumn("{task.description:<8}"),
+            BarColumn(),
+            Amount(),
+            TimeRemainingColumn(),
+        ]
+        began, told = time.perf_counter(), 0.0
+        with Progress(*columns, console=Console(file=self._stream)) as bars:
             self._bars, self._task = bars, bars.add_task(name, total=total)
             try:
                 yield
+                # It has ended, though its total was an estimate or not known, or nothing of it was told.
+                told = bars.tasks[0].completed
+                ended.append(time.perf_counter() - began)
+                bars.columns = tuple(columns[:-1])
+                bars.update(self._task, total=told or 1, completed=told or 1)
             finally:
-                if total is None:  # an open end is reached: show it as whole
-                    bars.update(self._task, total=bars.tasks[0].completed or 1, completed=bars.tasks[0].completed or 1)
                 self._bars = self._task = None
 
     def advance(self, amount: int) -> None:
