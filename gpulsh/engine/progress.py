@@ -71,7 +71,8 @@ class _Bars:
             def render(self, task: Task) -> Text:
                 done = int(task.completed)
                 if ended:
-                    return Text((f"{_amount(done, unit)} in " if told else "") + f"{ended[0]:.1f} s")
+                    rate = f", {_amount(int(told / ended[0]), unit)}/s" if told else ""
+                    return Text((f"{_amount(done, unit)} in " if told else "") + f"{ended[0]:.1f} s{rate}")
                 shown = _amount(done, unit) if done else ""
                 if task.total is not None and done < task.total:
                     shown += f" of {_amount(int(task.total), unit)}" if done else _amount(int(task.total), unit)
