@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     __shared__ i64 range[2];
     const i64 begin = offset[0] + (i64)blockIdx.x * blockDim.x * items;
     const i64 end = min(begin + (i64)blockDim.x * items, offset[documents]);
-    block_range(offset, documents + 1, begin, end - 1, range);
+    block_range(offset, documents, begin, end - 1, range);
     for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
         const i64 document = upper_bound(offset, range[0], range[1], i) - 1;
         const u32 bit = (u32)(values[i] >> 54);

@@ -13,7 +13,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
                      i32 items, u64* __restrict__ hashes) {
     __shared__ i64 range[2];
     const i64 begin = (i64)blockIdx.x * blockDim.x * items;
-    block_range(starts, documents + 1, begin, begin + (i64)blockDim.x * items - 1, range);
+    block_range(starts, documents, begin, begin + (i64)blockDim.x * items - 1, range);
     const i64 from = begin + (i64)threadIdx.x * items;
     const i64 to = min(from + items, tokens);
     if (from >= to) return;

@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
         least[c] = NO_VALUE;
     }
 
-    i64 document = upper_bound(offset, 0, documents + 1, begin) - 1;
+    i64 document = upper_bound(offset, 0, documents, begin) - 1;
     i64 first = offset[document], last = offset[document + 1];
     for (i64 chunk = begin; chunk < end; chunk += STAGE) {
         const i64 stop = min(chunk + STAGE, end);
@@ -82,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
                 }
                 if (at < end) {
                     first = last;
-                    document = upper_bound_near(offset, document + 2, documents + 1, first) - 1;
+                    document = upper_bound_near(offset, document + 2, documents, first) - 1;
                     last = offset[document + 1];
                 }
             }

@@ -1,5 +1,6 @@
 // Binary searches. Offsets ascend but may repeat (empty rows); `upper_bound - 1` is then the last row that begins at or
-// before a position, which is the one that holds it.
+// before a position, which is the one that holds it. A search for a position before the end need not look at the last
+// offset: `high` is the answer where all before are no greater.
 #pragma once
 #include "bits.cuh"
 

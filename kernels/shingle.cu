@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     const i32 loaded = (i32)min((i64)length + size - 1, tokens - begin);
     for (i32 i = threadIdx.x; i < loaded; i += blockDim.x) hashes[i] = mix64(sums[begin + i]);
     for (i32 j = threadIdx.x; j < size; j += blockDim.x) keys[j] = key(STREAM_SHINGLE, j);
-    block_range(starts, documents + 1, begin, begin + length - 1, range);
+    block_range(starts, documents, begin, begin + length - 1, range);
 
     for (i32 i = threadIdx.x; i < length; i += blockDim.x) {
         const i64 document = upper_bound(starts, range[0], range[1], begin + i) - 1;

@@ -55,7 +55,7 @@ __device__ __forceinline__ void load_tile(const u8* __restrict__ text, i64 first
 // One thread's bytes [from, to) of a tile whose byte 0 is the text's byte `begin`: calls visitor.document(d) at the
 // first byte of each document d that has any, and visitor.code_point(folded, class, class before it in its document)
 // at each code point of class word or single. `next` is the first document that starts at or after begin + from; one
-// that starts after it must exist (offset's last element is the text's end), at most `limit` - 1. `bytes[i]` is byte i,
+// that starts after it must exist (offset's last element is the text's end), at most `limit`. `bytes[i]` is byte i,
 // from -BEFORE on.
 template <class Visitor>
 __device__ __forceinline__ void walk(const u8* bytes, i64 begin, i32 from, i32 to, const i64* __restrict__ offset,

@@ -93,14 +93,13 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
     const i64 begin = offset[0] + (i64)blockIdx.x * blockDim.x * items;
     const i32 length = (i32)min((i64)blockDim.x * items, last - begin);
     load_tile(text, offset[0], last, begin, length, tile);
-    block_range(offset, documents + 1, begin - 1, begin + length - 1, range);
+    block_range(offset, documents, begin - 1, begin + length - 1, range);
 
     Counter counter = {{0, 0}, characters};
     const i32 from = threadIdx.x * items;
     if (from < length) {
         const i64 next = upper_bound(offset, range[0], range[1], begin + from - 1);
-        walk(tile + BEFORE, begin, from, min(from + items, length), offset, next, documents + 1, stage1, stage2,
-             counter);
+        walk(tile + BEFORE, begin, from, min(from + items, length), offset, next, documents, stage1, stage2, counter);
     }
 
     // Scan: within warps by shuffles, then over the totals of the warps before.
@@ -149,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
             carried = open_end[blockIdx.x - 1] - (origin > 0 ? open_end[origin - 1] : 0);
         }
     }
-    block_range(offset, documents + 1, begin - 1, begin + length - 1, range);
+    block_range(offset, documents, begin - 1, begin + length - 1, range);
 
     const i32 from = threadIdx.x * items;
     if (from >= length) return;
@@ -157,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
     const u32 tokens = before >> 16, open = before & 0xFFFF;
     Adder adder = {sums, starts, earlier + tokens, open + (tokens > 0 ? 0 : (u64)carried), 0, characters};
     const i64 next = upper_bound(offset, range[0], range[1], begin + from - 1);
-    walk(tile + BEFORE, begin, from, min(from + items, length), offset, next, documents + 1, stage1, stage2, adder);
+    walk(tile + BEFORE, begin, from, min(from + items, length), offset, next, documents, stage1, stage2, adder);
     adder.flush();
 }
 
