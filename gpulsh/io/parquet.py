@@ -40,7 +40,8 @@ class Parquet:
             for group in range(source.num_row_groups):
                 count = source.metadata.row_group(group).num_rows
                 if wanted is None or wanted[start : start + count].any():
-                    rows = _batch_rows(source.metadata.row_group(group), columns.text)
+                    chunk = source.metadata.row_group(group)
+                    rows = _fitting_rows(chunk, _text_bytes(chunk, columns.text))
                     at = start
                     for batch in source.iter_batches(rows, row_groups=[group], columns=names):
                         key = None if columns.key is None else batch.column(columns.key)
@@ -84,8 +85,8 @@ class Parquet:
                     start += count
                     if part.any():
                         with reading(file):
-                            table = kept(source.read_row_group(group), part)
-                        out.write_table(table.combine_chunks(), row_group_size=len(table))
+                            table = _kept_rows(source, group, part)
+                        out.write_table(table, row_group_size=len(table))
             if start != len(keep):
                 raise wrong_length(file)
         finally:
@@ -108,11 +109,24 @@ def _opened(file: File) -> Iterator[Any]:
         source.close(force=True)
 
 
+def _kept_rows(source: Any, group: int, keep: Mask) -> Any:
+    """The kept rows of a row group, chosen batch by batch, so that what is dropped is never held."""
+    parts = []
+    start = 0
+    rows = _fitting_rows(source.metadata.row_group(group), source.metadata.row_group(group).total_byte_size)
+    for batch in source.iter_batches(rows, row_groups=[group]):
+        part = keep[start : start + len(batch)]
+        start += len(batch)
+        if part.any():
+            parts.append(kept(batch, part))
+    return pa.Table.from_batches(parts, source.schema_arrow).combine_chunks()
+
+
 def _text_bytes(group: Any, column: str) -> int:
     chunks = map(group.column, range(group.num_columns))
     return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
 
 
-def _batch_rows(group: Any, column: str) -> int:
-    fitting: int = group.num_rows * BLOCK_BYTES // max(_text_bytes(group, column), 1)
+def _fitting_rows(group: Any, size: int) -> int:
+    fitting: int = group.num_rows * BLOCK_BYTES // max(size, 1)
     return max(1, min(MAX_BATCH_ROWS, fitting))
