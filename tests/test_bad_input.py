@@ -112,7 +112,7 @@ CASES: dict[str, tuple[Callable[[], None], str, int, list[str]]] = {
         write("a.jsonl", b'{"text": "x", "s": 1}\n{"text": "y", "s": NaN}'),
         "a.jsonl --keep s",
         1,
-        ["a.jsonl: row 1", "'s' is NaN"],
+        ["a.jsonl: line 2", "'s' is NaN"],
     ),
     "plain text has no keep column": (write("a.txt", b"x"), "a.txt --keep s", 1, ["a.txt", "no column 's'"]),
     "column of numbers": (parquet("a.parquet", text=[1, 2]), "a.parquet", 1, ["a.parquet", "'text' is int64"]),

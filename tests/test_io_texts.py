@@ -43,6 +43,8 @@ KINDS: dict[str, Callable[[], Any]] = {
     "pandas object": lambda: pd.Series(TEXTS, dtype=object, index=list("ihgfedcba")),
     "pandas string[python]": lambda: pd.Series(TEXTS, dtype="string[python]"),
     "pandas category": lambda: pd.Series(TEXTS, dtype="category"),
+    "pandas array": lambda: pd.array(TEXTS, dtype="string"),
+    "pandas index": lambda: pd.Index(TEXTS, dtype=object),
     "pandas arrow": lambda: pd.Series(TEXTS, dtype=pd.ArrowDtype(pa.string())),
     "polars": lambda: pl.Series(TEXTS),
     "polars categorical": lambda: pl.Series(TEXTS, dtype=pl.Categorical),
@@ -150,6 +152,8 @@ def test_null_rows_that_cover_bytes_are_empty() -> None:
 
 def test_lone_surrogates_are_invalid_bytes() -> None:
     (batch,) = open_texts(["a\ud800z", "plain"]).batches(100)
+    assert documents(batch) == [b"a\xed\xa0\x80z", b"plain"]
+    (batch,) = open_texts(pd.Series(["a\ud800z", "plain"], dtype="string[python]")).batches(100)
     assert documents(batch) == [b"a\xed\xa0\x80z", b"plain"]
 
 

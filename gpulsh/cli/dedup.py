@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -79,12 +82,10 @@ def dedup(inputs: tuple[str, ...], output: str, shingle: str, as_json: bool, **o
     from gpulsh.params import Shingling
 
     shingling = Shingling.parse(shingle)
-    # A request to end cleans up as Ctrl-C does.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    with _ended_cleanly():
+        from gpulsh.engine.local import deduplicate_files
 
-    from gpulsh.engine.local import deduplicate_files
-
-    result = deduplicate_files(list(inputs), output, shingling=shingling, progress=True, **options)
+        result = deduplicate_files(list(inputs), output, shingling=shingling, progress=True, **options)
     if as_json:
         click.echo(json.dumps(result.report, indent=2))
         return
@@ -92,3 +93,16 @@ def dedup(inputs: tuple[str, ...], output: str, shingle: str, as_json: bool, **o
 
     click.echo(funnel_table(result.report))
     click.echo(f"\nResults are in {click.format_filename(output)}")
+
+
+@contextmanager
+def _ended_cleanly() -> Iterator[None]:
+    """Inside, a request to end (SIGTERM) cleans up as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():  # only that one may set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -60,12 +60,11 @@ class OutputFolder:
         try:
             self._check()
             self._make()
-        except OutputError:
+        except BaseException as error:
             self._undo()
+            if isinstance(error, OSError) and not isinstance(error, OutputError):
+                raise OutputError(f"{self.path}: cannot be made: {os.strerror(error.errno or 0)}") from error
             raise
-        except OSError as error:
-            self._undo()
-            raise OutputError(f"{self.path}: cannot be made: {os.strerror(error.errno or 0)}") from error
         return self
 
     def __exit__(
@@ -134,9 +133,11 @@ class OutputFolder:
         handle = os.open(self.work / "lock", os.O_CREAT | os.O_RDWR, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             os.close(handle)
             raise OutputError(f"{self.path}: another run of gpulsh works in it; give another folder") from None
+        except OSError:  # a file system without locks
+            pass
         self._lock = handle
 
     def _release(self) -> None:

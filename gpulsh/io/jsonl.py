@@ -159,6 +159,8 @@ def _text(file: File, number: int, column: str, value: object) -> bytes | None:
 
 
 def _key(file: File, number: int, column: str, value: object) -> int | float | None:
+    if isinstance(value, float) and value != value:
+        raise InputError(f"{file.name}: line {number}: {column!r} is NaN; make it a number, or null to be kept last")
     if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
         return value
     raise InputTypeError(f"{file.name}: line {number}: {column!r} is {_kind(value)}; --keep takes numbers here")

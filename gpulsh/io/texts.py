@@ -77,13 +77,15 @@ def _open_numpy(array: NDArray[Any]) -> MemoryTexts:
 
 
 def _open_pandas(series: Any) -> MemoryTexts:
-    if getattr(series, "ndim", 0) != 1 or not hasattr(series, "array"):
+    if getattr(series, "ndim", 0) != 1:
         raise InputTypeError(f"texts is a pandas {type(series).__name__}; give one column of it, as frame['text']")
     if getattr(series.dtype, "kind", "O") in "biufcmM":
         raise InputTypeError(f"texts is a Series of {series.dtype}; give one of strings")
-    # Columns of pandas' own string, category and Arrow types hand out Arrow memory, those of objects Python strings.
-    if hasattr(series.array, "__arrow_array__"):
-        return _open_arrow(series.array)
+    # Columns of pandas' string, category and Arrow types hand out Arrow memory; those of objects hold Python strings.
+    in_python = getattr(series.dtype, "storage", "") == "python"
+    held = getattr(series, "array", series)
+    if hasattr(held, "__arrow_array__") and not in_python:
+        return _open_arrow(held)
     return _StringTexts(series.to_numpy(dtype=object))
 
 
