@@ -83,6 +83,10 @@ class Backend(Protocol):
         """Each row ascending and without repeats; `offset` begins at 0."""
         ...
 
+    def shingle_sets(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
+        """`unique(shingle(text, shingling))` in one pass."""
+        ...
+
     def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
         """uint32 [n, num_perm]: the minimum of multiplier * (x >> 32) + addend mod 2^32 over a row; all ones if empty.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.plan import Plan
 from gpulsh.dedup.source import ChosenTexts
@@ -29,11 +29,14 @@ class ShingledTexts:
 
     def fingerprints(self, places: NDArray[np.int64]) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order."""
-        return self._ops.unique(self.repeated_fingerprints(places))
+        return self._ops.shingle_sets(self._batch(places), self._plan.shingling)
 
     def repeated_fingerprints(self, places: NDArray[np.int64]) -> Fingerprints:
         """The same in text order with repeats."""
+        return self._ops.shingle(self._batch(places), self._plan.shingling)
+
+    def _batch(self, places: NDArray[np.int64]) -> TextBatch:
         batch = self._texts.take(self._places[places])
         if self._plan.folding.form:
             batch = normalized(batch, self._plan.folding.form)
-        return self._ops.shingle(to_device(batch, self._ops), self._plan.shingling)
+        return to_device(batch, self._ops)

@@ -87,16 +87,17 @@ class PrefixJoin:
             fingerprints = self._texts.fingerprints(np.arange(start, stop))
             self._sizes[start:stop] = row_sizes(fingerprints, self._ops)
             self._prefixes = prefixes = self._prefixes_of(fingerprints, counts, self._sizes[start:stop])
-            owner = np.repeat(np.arange(start, stop), np.diff(prefixes.offset))
-            with_kept = self._verified(self._pairs_with(self._kept, prefixes.values, owner), start, fingerprints)
-            # What a kept document rules out is kept by none, so that only the rest can rule out others of the block.
-            open_rows = ~np.isin(owner, with_kept.later)
+            queries = _Entries.of(prefixes, start)
+            with_kept = self._verified(self._pairs(self._kept, queries), start, fingerprints)
+            # A document that a kept one rules out is not kept: only the rest can rule out others of the block.
+            ruled_out = np.zeros(stop - start, bool)
+            ruled_out[with_kept.later - start] = True
             still_open = _PrefixIndex()
-            still_open.add(prefixes.values[open_rows], owner[open_rows])
-            if still_open.rows(prefixes.values) > LARGEST_JOIN and stop - start > 1:
+            still_open.add(queries.where(~ruled_out[queries.documents - start]))
+            if stop - start > 1 and still_open.matches_of(queries) > LARGEST_JOIN:
                 size = (stop - start) // 2
                 continue
-            inner = self._pairs_with(still_open, prefixes.values, owner)
+            inner = self._pairs(still_open, queries)
             inner = inner[inner[:, 0] < inner[:, 1]]
             yield Block(start, stop, with_kept, self._verified(inner, start, fingerprints))
             size = min(size * 2, LAST_BLOCK)
@@ -105,10 +106,8 @@ class PrefixJoin:
     def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
         """Documents of the block marked in `kept` [stop - start] stay, and later ones are compared with them."""
         assert self._prefixes is not None
-        lengths = np.diff(self._prefixes.offset)
-        stays = np.repeat(kept, lengths)
-        owner = np.repeat(np.arange(block.start, block.stop), lengths)
-        self._kept.add(self._prefixes.values[stays], owner[stays])
+        entries = _Entries.of(self._prefixes, block.start)
+        self._kept.add(entries.where(kept[entries.documents - block.start]))
 
     def _before(self, start: int) -> int:
         return int(self._ends[start - 1]) if start else 0
@@ -130,17 +129,18 @@ class PrefixJoin:
         prefixes = self._ops.prefixes(fingerprints, counts, self._ops.asarray(lengths))
         return Fingerprints(self._ops.asnumpy(prefixes.values), self._ops.asnumpy(prefixes.offset))
 
-    def _pairs_with(
-        self, index: _PrefixIndex, shingles: NDArray[np.uint64], owner: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Pairs (indexed, owner) [m, 2], lexicographic, that share a prefix shingle and pass the filters."""
-        order = np.argsort(shingles, kind="stable")  # sorted queries walk the index in its own order
-        owner = owner[order]
+    def _pairs(self, index: _PrefixIndex, queries: _Entries) -> NDArray[np.int64]:
+        """Pairs (indexed, asking) [m, 2], lexicographic, that share a prefix shingle and pass the filters."""
+        known, asking = index.documents(), np.flatnonzero(np.bincount(queries.documents))
+        if len(known) * len(asking) <= index.matches_of(queries):  # a few met by all: no need to look at each shingle
+            pairs = np.stack([np.repeat(known, len(asking)), np.tile(asking, len(known))], axis=1)
+            return self._allowed(pairs)
         found = [np.empty(0, np.uint64)]
-        for documents, first, count in index.matches(shingles[order]):
+        for documents, first, count in index.matches(queries):
             for begin, end in runs_within(np.cumsum(count), LARGEST_JOIN):
                 places = np.repeat(first[begin:end], count[begin:end]) + _within_runs(count[begin:end])
-                found.append(distinct(packed(documents[places], np.repeat(owner[begin:end], count[begin:end]))))
+                asked = np.repeat(queries.documents[begin:end], count[begin:end])
+                found.append(distinct(packed(documents[places], asked)))
         return self._allowed(unpacked(distinct(np.concatenate(found))))
 
     def _allowed(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -168,33 +168,62 @@ class PrefixJoin:
         return edges.where(~(similarity < self._threshold))  # NaN, not measured, counts as similar
 
 
+@dataclass(frozen=True)
+class _Entries:
+    """Prefix shingles, ascending, and whose they are: uint64 [e], int64 [e]."""
+
+    shingles: NDArray[np.uint64]
+    documents: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, prefixes: Fingerprints, start: int) -> _Entries:
+        """The prefixes of documents from `start` on."""
+        documents = np.repeat(np.arange(start, start + len(prefixes)), np.diff(prefixes.offset))
+        return cls(prefixes.values, documents).ordered()
+
+    def ordered(self) -> _Entries:
+        """By shingle."""
+        order = np.argsort(self.shingles, kind="stable")
+        return _Entries(self.shingles[order], self.documents[order])
+
+    def where(self, chosen: NDArray[np.bool_]) -> _Entries:
+        """The entries that `chosen` [e] marks."""
+        return _Entries(self.shingles[chosen], self.documents[chosen])
+
+
 class _PrefixIndex:
-    """Which kept documents have a shingle in their prefix: sorted runs, merged when the newer outgrow the older."""
+    """Which documents have a shingle in their prefix: sorted runs, merged when the newer outgrow the older."""
 
     def __init__(self) -> None:
-        self._runs: list[tuple[NDArray[np.uint64], NDArray[np.int64]]] = []
+        self._runs: list[_Entries] = []
+        self._documents: list[NDArray[np.int64]] = []
 
-    def add(self, shingles: NDArray[np.uint64], documents: NDArray[np.int64]) -> None:
-        self._runs.append((shingles, documents))
-        while len(self._runs) > 1 and len(self._runs[-1][0]) * 2 > len(self._runs[-2][0]):
-            newer, older = self._runs.pop(), self._runs.pop()
-            self._runs.append((np.concatenate([older[0], newer[0]]), np.concatenate([older[1], newer[1]])))
-        shingles, documents = self._runs.pop()
-        order = np.argsort(shingles, kind="stable")
-        self._runs.append((shingles[order], documents[order]))
+    def add(self, entries: _Entries) -> None:
+        if len(entries.shingles) == 0:
+            return
+        self._documents.append(np.flatnonzero(np.bincount(entries.documents)))
+        while self._runs and len(entries.shingles) * 2 > len(self._runs[-1].shingles):
+            older = self._runs.pop()
+            entries = _Entries(
+                np.concatenate([older.shingles, entries.shingles]), np.concatenate([older.documents, entries.documents])
+            ).ordered()
+        self._runs.append(entries)
 
-    def rows(self, shingles: NDArray[np.uint64]) -> int:
-        """How many (document, shingle) matches there are."""
-        ordered = np.sort(shingles)
-        return sum(int(count.sum()) for _, _, count in self.matches(ordered))
+    def documents(self) -> NDArray[np.int64]:
+        """int64: the documents with a shingle in the index, ascending."""
+        return np.concatenate([np.empty(0, np.int64), *self._documents])
 
     def matches(
-        self, shingles: NDArray[np.uint64]
+        self, queries: _Entries
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-        """For each run: its documents, and for each of `shingles` [s] where its matches begin and how many they are."""
-        for known, documents in self._runs:
-            first = np.searchsorted(known, shingles, side="left")
-            yield documents, first, np.searchsorted(known, shingles, side="right") - first
+        """For each run: its documents, and for each query where its matches begin and how many there are."""
+        for run in self._runs:
+            first = np.searchsorted(run.shingles, queries.shingles, side="left")
+            yield run.documents, first, np.searchsorted(run.shingles, queries.shingles, side="right") - first
+
+    def matches_of(self, queries: _Entries) -> int:
+        """How many matches there are in all."""
+        return sum(int(count.sum()) for _, _, count in self.matches(queries))
 
 
 def _within_runs(counts: NDArray[np.int64]) -> NDArray[np.int64]:

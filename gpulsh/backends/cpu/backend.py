@@ -14,7 +14,7 @@ from gpulsh.backends.cpu.components import components
 from gpulsh.backends.cpu.intersect import intersect
 from gpulsh.backends.cpu.minhash import minhash, minhash_rows
 from gpulsh.backends.cpu.prefixes import frequencies, prefixes
-from gpulsh.backends.cpu.shingle import CHUNK_BYTES, exact_hashes, shingle, shingle_rows
+from gpulsh.backends.cpu.shingle import CHUNK_BYTES, exact_hashes, shingle, shingle_rows, shingle_sets
 from gpulsh.backends.cpu.unique import unique
 from gpulsh.params import BandShape, Shingling
 from gpulsh.permutations import Coefficients
@@ -27,7 +27,6 @@ class CpuBackend:
 
     collisions = staticmethod(collisions)
     components = staticmethod(components)
-    frequencies = staticmethod(frequencies)
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = Threads(threads or available_threads())
@@ -47,6 +46,9 @@ class CpuBackend:
     def unique(self, fingerprints: Fingerprints) -> Fingerprints:
         return unique(fingerprints, self.threads)
 
+    def shingle_sets(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
+        return shingle_sets(text, shingling, self.threads)
+
     def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
         return minhash(fingerprints, coefficients, self.threads)
 
@@ -64,6 +66,9 @@ class CpuBackend:
 
     def overlap_bounds(self, pairs: Array, bitmaps: Array, sizes: Array) -> Array:
         return overlap_bounds(pairs, bitmaps, sizes, self.threads)
+
+    def frequencies(self, fingerprints: Fingerprints, counts: Array) -> Array:
+        return frequencies(fingerprints, counts, self.threads)
 
     def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
         return prefixes(fingerprints, counts, lengths, self.threads)

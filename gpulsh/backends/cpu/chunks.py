@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints
 
 Result = TypeVar("Result")
 
@@ -38,12 +40,6 @@ class Threads:
             return [work(start, stop) for start, stop in chunks]
         return list(_pool(self.count, os.getpid()).map(lambda chunk: work(*chunk), chunks))
 
-    def imap(self, work: Callable[[int, int], Result], chunks: list[tuple[int, int]]) -> Iterator[Result]:
-        """As `map`, but with only a few results alive at a time."""
-        window = 2 * self.count
-        for first in range(0, len(chunks), window):
-            yield from self.map(work, chunks[first : first + window])
-
 
 @cache
 def _pool(count: int, pid: int) -> ThreadPoolExecutor:
@@ -64,6 +60,23 @@ def by_weight(offset: NDArray[np.int64], weight: int) -> list[tuple[int, int]]:
 def by_count(count: int, size: int) -> list[tuple[int, int]]:
     """[0, count) in pieces of `size`."""
     return [(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def joined(
+    chunks: list[tuple[int, int]], parts: list[tuple[NDArray[np.uint64], NDArray[np.int64]]], threads: Threads
+) -> Fingerprints:
+    """Chunks of rows, each (values, end positions within it), as one."""
+    starts = np.concatenate([[0], np.cumsum([len(values) for values, _ in parts])]).astype(np.int64)
+    values = np.empty(starts[-1], np.uint64)
+    offset = np.zeros(1 + (chunks[-1][1] if chunks else 0), np.int64)
+
+    def copy(part: int, _: int) -> None:  # by all threads: most of the time goes into first touching the pages
+        (start, stop), (source, ends) = chunks[part], parts[part]
+        values[starts[part] : starts[part + 1]] = source
+        offset[start + 1 : stop + 1] = ends + starts[part]
+
+    threads.map(copy, by_count(len(chunks), 1))
+    return Fingerprints(values, offset)
 
 
 class Scratch(threading.local):

@@ -7,8 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
-from gpulsh.backends.cpu.chunks import Threads, by_weight
-from gpulsh.backends.cpu.unique import joined
+from gpulsh.backends.cpu.chunks import Threads, by_count, by_weight, joined
 
 CHUNK_SHINGLES = 1 << 16
 
@@ -16,34 +15,41 @@ _U = np.uint64
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _count(values, shift, counts):
+def _count(values, shift, counts, first, last):
+    """The slots [first, last) alone, so that each thread has its own."""
     for value in values:
         slot = np.int64(value >> shift)
-        counts[slot] += counts[slot] < 255
+        if first <= slot < last:
+            counts[slot] += counts[slot] < 255
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _prefix_rows(values, offset, shift, counts, lengths, out, ends):
     """Chosen by a count of counts: all below one frequency, and of that one the smallest that still fit."""
     tally = np.empty(256, np.int64)
+    longest = 0
+    for row in range(offset.size - 1):
+        longest = max(longest, offset[row + 1] - offset[row])
+    frequency = np.empty(longest, np.uint8)  # of the row, so that the table, far from any cache, is asked once
     written = 0
     for row in range(offset.size - 1):
         begin, end = offset[row], offset[row + 1]
         tally[:] = 0
-        for i in range(begin, end):
-            tally[counts[np.int64(values[i] >> shift)]] += 1
+        for i in range(end - begin):
+            frequency[i] = counts[np.int64(values[begin + i] >> shift)]
+            tally[frequency[i]] += 1
         left, last = lengths[row], 0
         while last < 256 and tally[last] <= left:
             left -= tally[last]
             last += 1
-        for i in range(begin, end):
-            count = counts[np.int64(values[i] >> shift)]
+        for i in range(end - begin):
+            count = frequency[i]
             chosen = count < last
             if count == last and left > 0:
                 chosen = True
                 left -= 1
             if chosen and count > 1:
-                out[written] = values[i]
+                out[written] = values[begin + i]
                 written += 1
         ends[row] = written
 
@@ -52,9 +58,12 @@ def _shift(counts: NDArray[np.uint8]) -> np.uint64:
     return _U(64 - (len(counts).bit_length() - 1))
 
 
-def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    row_values = fingerprints.values[fingerprints.offset[0] : fingerprints.offset[-1]]
-    _count(np.ascontiguousarray(row_values), _shift(counts), counts)
+def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8], threads: Threads) -> NDArray[np.uint8]:
+    values = np.ascontiguousarray(fingerprints.values[fingerprints.offset[0] : fingerprints.offset[-1]])
+    threads.map(
+        lambda first, last: _count(values, _shift(counts), counts, first, last),
+        by_count(len(counts), -(-len(counts) // threads.count)),
+    )
     return counts
 
 
@@ -70,4 +79,4 @@ def prefixes(
         return out[: ends[-1]].copy(), ends
 
     chunks = by_weight(offset, CHUNK_SHINGLES)
-    return joined(chunks, threads.map(work, chunks))
+    return joined(chunks, threads.map(work, chunks), threads)

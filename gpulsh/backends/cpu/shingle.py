@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends import protocol
-from gpulsh.backends.cpu.chunks import Scratch, Threads, by_weight
+from gpulsh.backends.cpu.chunks import Scratch, Threads, by_weight, joined
+from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import Shingling
 
@@ -395,12 +396,17 @@ def shingle(text: TextBatch, shingling: Shingling, threads: Threads) -> Fingerpr
         values, ends, _ = shingle_rows(text, start, stop, shingling)
         return values.copy(), ends
 
-    parts = threads.map(work, chunks)
-    values = np.concatenate([np.empty(0, np.uint64), *(values for values, _ in parts)])
-    offset = np.zeros(len(text) + 1, np.int64)
-    for (start, stop), (_, ends) in zip(chunks, parts, strict=True):
-        offset[start + 1 : stop + 1] = ends + offset[start]
-    return Fingerprints(values, offset)
+    return joined(chunks, threads.map(work, chunks), threads)
+
+
+def shingle_sets(text: TextBatch, shingling: Shingling, threads: Threads) -> Fingerprints:
+    chunks = by_weight(text.offset, CHUNK_BYTES)
+
+    def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        values, ends, _ = shingle_rows(text, start, stop, shingling)
+        return unique_rows(values, np.concatenate([[0], ends]))
+
+    return joined(chunks, threads.map(work, chunks), threads)
 
 
 def exact_hashes(text: TextBatch, shingling: Shingling, threads: Threads) -> NDArray[np.uint64]:

@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
-from gpulsh.backends.cpu.chunks import Threads, by_weight
+from gpulsh.backends.cpu.chunks import Threads, by_weight, joined
 
 CHUNK_SHINGLES = 1 << 16
 CELL = 24  # a longer cell is sorted by comparison: repeats of few shingles, or values that are no hashes
@@ -71,13 +71,4 @@ def unique_rows(values: NDArray[np.uint64], offset: NDArray[np.int64]) -> tuple[
 def unique(fingerprints: Fingerprints, threads: Threads) -> Fingerprints:
     values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
     chunks = by_weight(offset, CHUNK_SHINGLES)
-    return joined(chunks, threads.map(lambda start, stop: unique_rows(values, offset[start : stop + 1]), chunks))
-
-
-def joined(chunks: list[tuple[int, int]], parts: list[tuple[NDArray[np.uint64], NDArray[np.int64]]]) -> Fingerprints:
-    """Chunks of rows, each (values, end positions), as one."""
-    values = np.concatenate([np.empty(0, np.uint64), *(values for values, _ in parts)])
-    offset = np.zeros(1 + (chunks[-1][1] if chunks else 0), np.int64)
-    for (start, stop), (_, ends) in zip(chunks, parts, strict=True):
-        offset[start + 1 : stop + 1] = ends + offset[start]
-    return Fingerprints(values, offset)
+    return joined(chunks, threads.map(lambda start, stop: unique_rows(values, offset[start : stop + 1]), chunks), threads)

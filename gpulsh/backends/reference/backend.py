@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpulsh.arrays import Array, Signed, TextBatch
+from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
 from gpulsh.backends.reference.band_digests import band_digests
 from gpulsh.backends.reference.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.reference.candidates import candidates
@@ -43,6 +43,9 @@ class ReferenceBackend:
 
     def asnumpy(self, array: Array) -> Array:
         return np.asarray(array)
+
+    def shingle_sets(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
+        return unique(shingle(text, shingling))
 
     def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
         fingerprints = shingle(text, shingling)
