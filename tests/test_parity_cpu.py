@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -398,3 +400,36 @@ def test_components_of_long_chains() -> None:
     for pairs in (chain, chain[::-1], chain[:, ::-1], shuffled[chain], chain[::2]):
         same(ONE.components(count, pairs), REFERENCE.components(count, pairs))
     same(ONE.components(0, np.empty((0, 2), np.int64)), np.empty(0, np.int64))
+
+
+READS_TO_THE_LAST_BYTE = """
+import ctypes, mmap
+import numpy as np
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.cpu import CpuBackend
+from gpulsh.params import Shingling
+
+page = mmap.PAGESIZE
+memory = mmap.mmap(-1, 2 * page)
+bytes_of = np.frombuffer(memory, np.uint8)
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.mprotect(ctypes.c_void_p(bytes_of.ctypes.data + page), ctypes.c_size_t(page), 0) == 0
+tails = [b"", b"a", b"ab " * 50, b"w" * 200, "é".encode(), b"\\xc3", b"\\xe6\\xbc", b"\\xf0\\x9d\\x92", b" "]
+for tail in tails:
+    for length in range(130):
+        text = (b"x" * length + tail)
+        bytes_of[page - len(text) : page] = np.frombuffer(text, np.uint8)
+        for offset in ([0, length, len(text)], [0, len(text)]):
+            batch = TextBatch(bytes_of[page - len(text) : page], np.array(offset))
+            for unit in ("word", "char"):
+                CpuBackend(1).shingle(batch, Shingling(unit=unit, size=2))
+print("read")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect by ctypes")
+def test_nothing_is_read_behind_the_text() -> None:
+    """The text ends where a page begins that may not be read: one byte too far ends the process."""
+    command = [sys.executable, "-c", READS_TO_THE_LAST_BYTE]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "read\n"), done.stderr[-500:]

@@ -44,7 +44,16 @@ SEPARATORS = [
 ]
 NOT_UTF8 = [
     *(b"\xff", b"\x80", b"\xc0\xaf", b"\xc1", b"\xe2\x82", b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xed\xb0\x80"),
-    *(b"\xf0\x9f\x99", b"\xf0\x8f\xbf\xbf", b"\xf4\x90\x80\x80", b"\xf5", b"\xe6\xbc", b"\xc3", b"a\xcc"),
+    *(
+        b"\xf0\x9f\x99",
+        b"\xf0\x8f\xbf\xbf",
+        b"\xf4\x90\x80\x80",
+        b"\xf5",
+        b"\xe6\xbc",
+        b"\xc3",
+        b"a\xcc",
+        b"\xf0\x9d\x92",
+    ),
 ]
 
 pieces = st.sampled_from([*WORDS, *SEPARATORS])
