@@ -14,24 +14,25 @@ constexpr i32 AFTER = 3;        // and behind: the rest of one that starts at it
 
 struct CodePoint {
     u32 value;
-    i32 length;  // in bytes; 0 where none starts
+    i32 length;  // in bytes
 };
 
-// The code point that starts at bytes[at] and ends at or before `end`.
+// The code point that starts at bytes[at] and ends at or before `end`; where none does, one byte of U+0000: a
+// separator.
 __device__ __forceinline__ CodePoint decode(const u8* bytes, i32 at, i64 end) {
     const u32 lead = bytes[at];
     if (lead < 0x80) return {lead, 1};
-    if (lead < 0xC2 || lead > 0xF4) return {0, 0};
+    if (lead < 0xC2 || lead > 0xF4) return {0, 1};
     const i32 length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    if (at + length > end) return {0, 0};
+    if (at + length > end) return {0, 1};
     u32 value = lead & (0x7F >> length);
     for (i32 i = 1; i < length; ++i) {
         const u32 byte = bytes[at + i];
-        if ((byte & 0xC0) != 0x80) return {0, 0};
+        if ((byte & 0xC0) != 0x80) return {0, 1};
         value = value << 6 | (byte & 0x3F);
     }
-    if (length == 3 && (value < 0x800 || (value >= 0xD800 && value < 0xE000))) return {0, 0};
-    if (length == 4 && (value < 0x10000 || value > 0x10FFFF)) return {0, 0};
+    if (length == 3 && (value < 0x800 || (value >= 0xD800 && value < 0xE000))) return {0, 1};
+    if (length == 4 && (value < 0x10000 || value > 0x10FFFF)) return {0, 1};
     return {value, length};
 }
 
@@ -84,11 +85,6 @@ __device__ __forceinline__ void walk(const u8* bytes, i64 begin, i32 from, i32 t
             end = offset[next] - begin;
         }
         const CodePoint found = decode(bytes, at, end);
-        if (found.length == 0) {
-            previous = SEPARATOR;
-            ++at;
-            continue;
-        }
         const i32 entry = classify(found.value, stage1, stage2);
         const i32 klass = entry & 3;
         if (klass != SEPARATOR) visitor.code_point(found.value + (entry >> 2), klass, previous);

@@ -23,8 +23,9 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         raise TypeError("implicit conversion to a NumPy array is not allowed; call get()")
 
-    def __array_function__(self, *_: Any) -> Any:
-        raise TypeError("a NumPy function was called on a device array; take it from the array module")
+    def __array_function__(self, function: Any, types: Any, given: Any, options: Any) -> Any:
+        # NumPy's own functions hand over to CuPy, where every array is CuPy's.
+        return _wrap(function(*map(_unwrap, given), **{key: _unwrap(value) for key, value in options.items()}))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         if method != "__call__":
@@ -56,14 +57,19 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def astype(self, dtype: Any) -> DeviceArray:
         return _wrap(self.host.astype(dtype))
 
+    def copy(self) -> DeviceArray:
+        return DeviceArray(self.host.copy())
+
+    def reshape(self, *shape: Any) -> DeviceArray:
+        return _wrap(self.host.reshape(*shape))
+
     def view(self, dtype: Any) -> DeviceArray:
         return _wrap(self.host.view(dtype))
 
-    def all(self) -> DeviceArray:
-        return _wrap(self.host.all())
-
-    def max(self) -> DeviceArray:
-        return _wrap(self.host.max())
+    def __getattr__(self, name: str) -> Any:
+        if name not in {"all", "any", "max", "min", "sum", "mean"}:
+            raise AttributeError(f"{name} is not among the methods known to be CuPy's")
+        return lambda **options: _wrap(getattr(self.host, name)(**options))
 
 
 class DeviceModule:
@@ -100,7 +106,7 @@ def _wrap(value: Any) -> DeviceArray:
 
 
 def _unwrap(value: Any) -> Any:
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | list):
         return tuple(map(_unwrap, value))
     if isinstance(value, DeviceArray):
         return value.host

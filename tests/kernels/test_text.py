@@ -60,6 +60,9 @@ def assert_same(cuda: CudaBackend, text: TextBatch, unit: Unit, size: int) -> No
     wanted, found = REFERENCE.shingle(text, shingling), cuda.shingle(given, shingling)
     np.testing.assert_array_equal(cuda.asnumpy(found.offset), wanted.offset)
     np.testing.assert_array_equal(cuda.asnumpy(found.values), wanted.values)
+    sets, wanted = cuda.shingle_sets(given, shingling), REFERENCE.shingle_sets(text, shingling)
+    np.testing.assert_array_equal(cuda.asnumpy(sets.offset), wanted.offset)
+    np.testing.assert_array_equal(cuda.asnumpy(sets.values), wanted.values)
     exact = REFERENCE.exact_hashes(text, shingling)
     np.testing.assert_array_equal(cuda.asnumpy(cuda.exact_hashes(given, shingling)), exact)
 
@@ -88,6 +91,10 @@ def test_counts_of_shingles(cuda: CudaBackend, unit: Unit, count: int) -> None:
         if unit == "char":
             words = "x" * (count + size - 1)
         assert_same(cuda, batch([words.encode(), b"", b"one", words.encode()]), unit, size)
+
+
+def test_full_tiles_of_tokens_and_text(cuda: CudaBackend) -> None:
+    assert_same(cuda, batch([" ".join(f"{i:x}" for i in range(2500)).encode()]), "word", 64)
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])

@@ -60,6 +60,9 @@ class CudaBackend:
     def unique(self, fingerprints: Fingerprints) -> Fingerprints:
         return unique(self._machine, fingerprints)
 
+    def shingle_sets(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
+        return self.unique(self.shingle(text, shingling))
+
     def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
         return minhash(self._machine, fingerprints, coefficients)
 

@@ -1,0 +1,90 @@
+"""`deduplicate` and its single steps on the CUDA backend: what they ask of arrays, CuPy's can do."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpulsh
+from gpulsh.backends.cuda import CudaBackend
+from gpulsh.lsh import banding, collisions, similarity
+from gpulsh.sketch import minhash
+from gpulsh.text import shingling
+from tests.kernels.conftest import WHERE
+
+DEFAULT_CUT = [where for where in WHERE if where.endswith("-default")]
+pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", DEFAULT_CUT, indirect=True)]
+
+
+@pytest.fixture
+def selected(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
+    """`backend="cuda"` takes the backend under test; other names what they always take."""
+    from gpulsh.backends.select import select_backend
+    from gpulsh.engine import memory
+
+    def select(name: Any = "auto", **options: Any) -> Any:
+        return cuda if name == "cuda" else select_backend(name, **options)
+
+    for module in (banding, collisions, similarity, minhash, shingling, memory):
+        monkeypatch.setattr(module, "select_backend", select)
+    yield cuda
+
+
+def texts(count: int, seed: int = 3) -> list[str | None]:
+    """Documents with planted near-duplicates, exact copies, nulls and empty ones."""
+    source = random.Random(seed)
+    words = [f"word{i}" for i in range(300)] + ["語", "नमस्ते", "É"]
+    found: list[str | None] = [None, "", "..."]
+    for _ in range(count):
+        kind = source.random()
+        earlier = [text for text in found if text and len(text) > 20]
+        if kind < 0.4 and earlier:
+            changed = source.choice(earlier).split()
+            for _ in range(source.randrange(3)):
+                changed[source.randrange(len(changed))] = source.choice(words)
+            found.append(" ".join(changed))
+        else:
+            found.append(" ".join(source.choice(words) for _ in range(source.randrange(40, 80))))
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, {"resolve": "components"}, {"verify": "signature"}, {"threshold": 0.5}])
+def test_deduplicate(selected: CudaBackend, options: dict[str, Any]) -> None:
+    documents = texts(40)
+    wanted = gpulsh.deduplicate(documents, backend="reference", **options)
+    found = gpulsh.deduplicate(documents, backend="cuda", **options)
+    assert not wanted.keep.all()
+    for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+
+
+def test_large_buckets(selected: CudaBackend) -> None:
+    source = random.Random(4)
+    page = [f"word{i}" for i in range(20)]
+    documents = [" ".join([*page, *(f"own{source.randrange(9)}" for _ in range(2))]) for _ in range(270)]
+    wanted = gpulsh.deduplicate(documents, backend="reference", num_perm=16, bands=8)
+    found = gpulsh.deduplicate(documents, backend="cuda", num_perm=16, bands=8)
+    for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+
+
+def test_the_single_steps(selected: CudaBackend) -> None:
+    documents = texts(30)
+
+    def steps(backend: Any) -> list[Any]:
+        fingerprints = gpulsh.shingle(documents, backend=backend)
+        signatures = gpulsh.MinHash(num_perm=32, seed=2)(fingerprints, backend=backend)
+        digests = gpulsh.Banding(bands=16, rows=2)(signatures, backend=backend)
+        pairs = gpulsh.candidate_pairs(digests, backend=backend)
+        return [
+            *(fingerprints.values, fingerprints.offset, signatures.values, digests.values, pairs),
+            *(gpulsh.jaccard(fingerprints, pairs, backend=backend), gpulsh.jaccard(signatures, pairs, backend=backend)),
+            gpulsh.containment(fingerprints, pairs, backend=backend),
+        ]
+
+    for found, wanted in zip(steps("cuda"), steps("reference"), strict=True):
+        np.testing.assert_array_equal(selected.asnumpy(found), wanted)
