@@ -77,13 +77,15 @@ class _OffsetRows:
 
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:
         for start, stop in cuts(self._offset, max_bytes):
-            offset = self._offset[start : stop + 1].astype(np.int64, copy=False)
-            null = None if self._null is None else self._null[start:stop]
-            if null is not None and bool(np.diff(offset)[null].any()):
-                # Arrow lets a null row cover bytes; compressed rows cannot step over them.
-                yield joined(self.pieces(np.arange(start, stop)))
-            else:
-                yield TextBatch(self._values, offset)
+            batch = self.view(start, stop)
+            yield joined(self.pieces(np.arange(start, stop))) if batch is None else batch
+
+    def view(self, start: int, stop: int) -> TextBatch | None:
+        offset = self._offset[start : stop + 1].astype(np.int64, copy=False)
+        null = None if self._null is None else self._null[start:stop]
+        if null is not None and bool(np.diff(offset)[null].any()):
+            return None  # Arrow lets a null row cover bytes; compressed rows cannot step over them
+        return TextBatch(self._values, offset)
 
     def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
         data = self._values.data
@@ -111,6 +113,9 @@ class _GatheredRows:
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:
         for start, stop in cuts(np.concatenate(([0], np.cumsum(self._lengths))), max_bytes):
             yield joined(self.pieces(np.arange(start, stop)))
+
+    def view(self, start: int, stop: int) -> TextBatch | None:
+        return None
 
     def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
         raise NotImplementedError

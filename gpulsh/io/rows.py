@@ -33,6 +33,10 @@ class Rows(Protocol):
         """All rows in order, at most `max_bytes` a batch unless one row alone is larger."""
         ...
 
+    def view(self, start: int, stop: int) -> TextBatch | None:
+        """Rows [start, stop) without a copy, None where they do not lie end to end."""
+        ...
+
     def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
         """The texts at `rows`, in that order."""
         ...
@@ -109,6 +113,9 @@ class _PieceRows:
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:
         if self._texts:
             yield from cut(joined([text or b"" for text in self._texts]), max_bytes)
+
+    def view(self, start: int, stop: int) -> TextBatch | None:
+        return None
 
     def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
         return [self._texts[row] or b"" for row in rows.tolist()]

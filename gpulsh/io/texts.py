@@ -192,7 +192,12 @@ class _RowTexts:
         for number in np.unique(owner).tolist():
             of_block = owner == number
             sizes[of_block] = self._blocks[number].lengths()[ids[of_block] - self._starts[number]]
-        return Chosen(ids, sizes, self._pieces)
+        return Chosen(ids, sizes, self._pieces, self._view)
+
+    def _view(self, start: int, stop: int) -> TextBatch | None:
+        number = int(self._owner(np.array([start]))[0])
+        first = int(self._starts[number])
+        return self._blocks[number].view(start - first, stop - first) if stop <= self._starts[number + 1] else None
 
     def _owner(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         # The last block that begins at or before the row: empty blocks begin where the next one does.
@@ -220,14 +225,22 @@ class Chosen:
         ids: NDArray[np.int64],
         sizes: NDArray[np.int64],
         pieces: Callable[[NDArray[np.int64]], list[Bytes]],
+        view: Callable[[int, int], TextBatch | None] = lambda start, stop: None,
     ) -> None:
+        """`view(start, stop)` gives rows that follow one another without a copy, or None where they lie apart."""
         self._ids = ids
         self._sizes = sizes
         self._pieces = pieces
+        self._view = view
 
     def take(self, places: NDArray[np.int64]) -> TextBatch:
         """The documents at `places` [m] of the choice, in that order, as a batch of their own."""
-        return joined(self._pieces(self._ids[places]))
+        ids = self._ids[places]
+        if len(ids) > 1 and bool((np.diff(ids) == 1).all()):
+            batch = self._view(int(ids[0]), int(ids[-1]) + 1)
+            if batch is not None:
+                return batch
+        return joined(self._pieces(ids))
 
     def sizes(self) -> NDArray[np.int64]:
         """int64 [chosen]: UTF-8 bytes of each document of the choice."""

@@ -69,10 +69,14 @@ def collide(
         small_members.append(members[~crowded])
         small_sizes.append(sizes[~is_large])
         advance(1)
-    everyone = np.unique(np.concatenate([members for members, _ in large]))
+    row = np.full(len(digests), -1, np.int64)
+    for members, _ in large:
+        row[members] = 0
+    everyone = np.flatnonzero(row == 0)
+    row[everyone] = np.arange(len(everyone))
     bucket = np.full((len(everyone), len(large)), -1, np.int32)
     for band, (members, number) in enumerate(large):
-        bucket[np.searchsorted(everyone, members), band] = number
+        bucket[row[members], band] = number
     return Collisions(ops.asnumpy(_pairs(small_members, small_sizes, ops)), everyone, bucket)
 
 

@@ -88,16 +88,17 @@ class PrefixJoin:
             self._sizes[start:stop] = row_sizes(fingerprints, self._ops)
             self._prefixes = prefixes = self._prefixes_of(fingerprints, counts, self._sizes[start:stop])
             queries = _Entries.of(prefixes, start)
-            with_kept = self._verified(self._pairs(self._kept, queries), start, fingerprints)
+            with_kept = self._verified(self._pairs(_Matches(self._kept, queries)), start, fingerprints)
             # A document that a kept one rules out is not kept: only the rest can rule out others of the block.
             ruled_out = np.zeros(stop - start, bool)
             ruled_out[with_kept.later - start] = True
             still_open = _PrefixIndex()
             still_open.add(queries.where(~ruled_out[queries.documents - start]))
-            if stop - start > 1 and still_open.matches_of(queries) > LARGEST_JOIN:
+            matches = _Matches(still_open, queries)
+            if stop - start > 1 and matches.count > LARGEST_JOIN:
                 size = (stop - start) // 2
                 continue
-            inner = self._pairs(still_open, queries)
+            inner = self._pairs(matches)
             inner = inner[inner[:, 0] < inner[:, 1]]
             yield Block(start, stop, with_kept, self._verified(inner, start, fingerprints))
             size = min(size * 2, LAST_BLOCK)
@@ -129,19 +130,12 @@ class PrefixJoin:
         prefixes = self._ops.prefixes(fingerprints, counts, self._ops.asarray(lengths))
         return Fingerprints(self._ops.asnumpy(prefixes.values), self._ops.asnumpy(prefixes.offset))
 
-    def _pairs(self, index: _PrefixIndex, queries: _Entries) -> NDArray[np.int64]:
-        """Pairs (indexed, asking) [m, 2], lexicographic, that share a prefix shingle and pass the filters."""
-        known, asking = index.documents(), np.flatnonzero(np.bincount(queries.documents))
-        if len(known) * len(asking) <= index.matches_of(queries):  # a few met by all: no need to look at each shingle
-            pairs = np.stack([np.repeat(known, len(asking)), np.tile(asking, len(known))], axis=1)
-            return self._allowed(pairs)
-        found = [np.empty(0, np.uint64)]
-        for documents, first, count in index.matches(queries):
-            for begin, end in runs_within(np.cumsum(count), LARGEST_JOIN):
-                places = np.repeat(first[begin:end], count[begin:end]) + _within_runs(count[begin:end])
-                asked = np.repeat(queries.documents[begin:end], count[begin:end])
-                found.append(distinct(packed(documents[places], asked)))
-        return self._allowed(unpacked(distinct(np.concatenate(found))))
+    def _pairs(self, matches: _Matches) -> NDArray[np.int64]:
+        """Pairs (known, asking) [m, 2], lexicographic, that share a prefix shingle and pass the filters."""
+        known, asking = matches.index.documents(), _distinct_of(matches.queries.documents)
+        if len(known) * len(asking) <= matches.count:  # a few met by all: no need to look at each shingle
+            return self._allowed(np.stack([np.repeat(known, len(asking)), np.tile(asking, len(known))], axis=1))
+        return self._allowed(unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.packed_pairs()]))))
 
     def _allowed(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
         """The pairs [m, 2] that share a large bucket and whose sizes allow the threshold."""
@@ -152,7 +146,8 @@ class PrefixJoin:
     def _verified(self, pairs: NDArray[np.int64], start: int, block: Fingerprints) -> Edges:
         """Of lexicographic `pairs` [m, 2] those at or above the threshold; later ones lie in the block at `start`."""
         self.compared += len(pairs)
-        outside = np.unique(pairs[pairs[:, 0] < start, 0])
+        outside = pairs[pairs[:, 0] < start, 0]
+        outside = outside[np.concatenate([np.ones(min(len(outside), 1), bool), outside[1:] != outside[:-1]])]
         parts = [np.empty(0)]
         for first in range(0, max(len(outside), 1), FETCHED):
             fetched = outside[first : first + FETCHED]
@@ -201,7 +196,7 @@ class _PrefixIndex:
     def add(self, entries: _Entries) -> None:
         if len(entries.shingles) == 0:
             return
-        self._documents.append(np.flatnonzero(np.bincount(entries.documents)))
+        self._documents.append(_distinct_of(entries.documents))
         while self._runs and len(entries.shingles) * 2 > len(self._runs[-1].shingles):
             older = self._runs.pop()
             entries = _Entries(
@@ -213,17 +208,38 @@ class _PrefixIndex:
         """int64: the documents with a shingle in the index, ascending."""
         return np.concatenate([np.empty(0, np.int64), *self._documents])
 
-    def matches(
-        self, queries: _Entries
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
-        """For each run: its documents, and for each query where its matches begin and how many there are."""
-        for run in self._runs:
-            first = np.searchsorted(run.shingles, queries.shingles, side="left")
-            yield run.documents, first, np.searchsorted(run.shingles, queries.shingles, side="right") - first
+    def runs(self) -> list[_Entries]:
+        """The sorted runs."""
+        return self._runs
 
-    def matches_of(self, queries: _Entries) -> int:
-        """How many matches there are in all."""
-        return sum(int(count.sum()) for _, _, count in self.matches(queries))
+
+class _Matches:
+    """Where the shingles of `queries` stand in the runs of `index`; `count` matches in all."""
+
+    def __init__(self, index: _PrefixIndex, queries: _Entries) -> None:
+        self.index, self.queries = index, queries
+        self._places = []
+        for run in index.runs():
+            first = np.searchsorted(run.shingles, queries.shingles, side="left")
+            met = first < len(run.shingles)
+            met[met] = run.shingles[first[met]] == queries.shingles[met]
+            asked = np.flatnonzero(met)
+            last = np.searchsorted(run.shingles, queries.shingles[asked], side="right")
+            self._places.append((run.documents, asked, first[asked], last - first[asked]))
+        self.count = sum(int(count.sum()) for *_, count in self._places)
+
+    def packed_pairs(self) -> Iterator[NDArray[np.uint64]]:
+        """Pairs (known, asking), packed, of at most LARGEST_JOIN matches at a time."""
+        for documents, asked, first, count in self._places:
+            for begin, end in runs_within(np.cumsum(count), LARGEST_JOIN):
+                known = documents[np.repeat(first[begin:end], count[begin:end]) + _within_runs(count[begin:end])]
+                asking = np.repeat(self.queries.documents[asked[begin:end]], count[begin:end])
+                yield distinct(packed(known, asking))
+
+
+def _distinct_of(documents: NDArray[np.int64]) -> NDArray[np.int64]:
+    first = int(documents.min()) if len(documents) else 0
+    return np.flatnonzero(np.bincount(documents - first)) + first
 
 
 def _within_runs(counts: NDArray[np.int64]) -> NDArray[np.int64]:
