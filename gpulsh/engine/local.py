@@ -87,6 +87,16 @@ def deduplicate_files(
     with the highest value of a column. All other parameters are those of `deduplicate`.
 
     Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lines = Path(folder, "a.jsonl")
+    ...     _ = lines.write_text('{"text": "Some words"}\\n{"text": "some words!"}\\n{"text": "Others"}\\n')
+    ...     result = deduplicate_files(lines, Path(folder, "out"), backend="reference")
+    ...     print((result.data / "a.jsonl").read_text())
+    {"text": "Some words"}
+    {"text": "Others"}
+    <BLANKLINE>
     """
     began, clock = datetime.now(UTC), time.perf_counter()
     given = _paths(inputs)
