@@ -155,8 +155,8 @@ def _found(given: str, filesystem: Any, path: str) -> Iterator[File]:
 
 def _identity(file: File) -> tuple[object, ...]:
     if file.filesystem is None:
-        return ("", os.path.realpath(file.path))
-    return (file.filesystem.to_json() if hasattr(file.filesystem, "to_json") else "", file.path)
+        return (os.path.realpath(file.path),)
+    return (id(file.filesystem), file.path)  # fsspec has one object for each store
 
 
 def _refuse_twice(files: Sequence[File]) -> None:
