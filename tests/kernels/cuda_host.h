@@ -6,12 +6,12 @@
 // yield before they act, so that lock-free code interleaves. Shared memory is filled with a pattern before each block.
 // Test-only; blocks run one after the other.
 #pragma once
-#include <csetjmp>
-#include <csignal>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 

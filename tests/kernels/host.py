@@ -71,7 +71,7 @@ def compiler() -> list[str] | None:
         import ziglang  # noqa: F401
     except ImportError:
         return None
-    return [sys.executable, "-m", "ziglang", "c++"]
+    return [sys.executable, "-m", "ziglang", "cc"]  # not c++, which would first compile a C++ library
 
 
 def build(source: str) -> Path:
