@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
@@ -161,14 +161,14 @@ class Decision:
 
 @dataclass
 class Documents:
-    """What decides: `sequences` tell copies, `sets` similarity, `digests` [n][bands] who shares a bucket.
+    """What decides: `sequences` tell copies, `digests` [n][bands] who shares a bucket, `similarity` how much two agree.
 
     An empty sequence is a document without a token.
     """
 
     sequences: Sequence[Hashable]
-    sets: Sequence[set[Hashable]]
     digests: Sequence[Sequence[int]]
+    similarity: Callable[[int, int], float]
 
 
 def greedy(
@@ -184,6 +184,8 @@ def greedy(
     order = list(range(count))
     if priority is not None:
         order.sort(key=lambda i: (-priority[i], i))
+    rank = {i: place for place, i in enumerate(order)}
+    similarity = cache(documents.similarity)
 
     first_of: dict[Hashable, int] = {}
     copies: dict[int, int] = {}
@@ -208,14 +210,6 @@ def greedy(
             if len(members) <= small_bucket:
                 compared.add((a, b))
 
-    rank = {i: place for place, i in enumerate(order)}
-    known: dict[tuple[int, int], float] = {}
-
-    def similarity(a: int, b: int) -> float:
-        if (a, b) not in known:
-            known[a, b] = jaccard(documents.sets[a], documents.sets[b])
-        return known[a, b]
-
     kept: set[int] = set()
     witness: dict[int, int] = {}
     similar: dict[tuple[int, int], float] = {}
@@ -227,9 +221,7 @@ def greedy(
             similar |= {(k, i): value for k, value in near.items()}
         else:
             kept.add(i)
-    for a, b in compared:
-        if similarity(a, b) >= threshold:
-            similar[a, b] = similarity(a, b)
+    similar |= {pair: similarity(*pair) for pair in compared if similarity(*pair) >= threshold}
 
     pairs = {(min(pair), max(pair)): value for pair, value in similar.items()}
     pairs |= {(min(pair), max(pair)): 1.0 for pair in copies.items()}
@@ -240,12 +232,12 @@ def greedy(
             head.setdefault(cluster[i], i)
         witness = {i: head[cluster[i]] for i in distinct if head[cluster[i]] != i}
 
-    duplicate_of = [witness.get(copies.get(i, i), copies.get(i, i)) for i in range(count)]
-    similarities = [
-        1.0 if witness.get(copies.get(i, i)) is None else similarity(duplicate_of[i], copies.get(i, i))
-        for i in range(count)
-    ]
-    return Decision(duplicate_of, similarities, cluster, pairs)
+    decision = Decision([], [], cluster, pairs)
+    for i in range(count):
+        first = copies.get(i, i)
+        decision.duplicate_of.append(witness.get(first, first))
+        decision.similarity.append(similarity(witness[first], first) if first in witness else 1.0)
+    return decision
 
 
 def components(count: int, pairs: Sequence[tuple[int, int]]) -> list[int]:

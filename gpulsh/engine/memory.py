@@ -73,7 +73,7 @@ def deduplicate(
 
 def _decision_order(priority: Any, count: int) -> NDArray[np.int64]:
     """Positions by priority, the highest first, ties by position; integers are compared as integers."""
-    values = np.asarray(priority.get() if hasattr(priority, "get") and hasattr(priority, "device") else priority)
+    values = _numbers(priority)
     if values.dtype.kind not in "iuf" or values.shape != (count,):
         raise ParameterError(
             f"priority is an array of {values.dtype} with shape {values.shape};"
@@ -85,3 +85,16 @@ def _decision_order(priority: Any, count: int) -> NDArray[np.int64]:
         )
     # The last of the reversed ascending order is the first of the highest: a stable sort without negating any value.
     return (count - 1 - np.argsort(values[::-1], kind="stable"))[::-1].astype(np.int64)
+
+
+def _numbers(priority: Any) -> NDArray[Any]:
+    """`priority` as an array; of a list's integers that no float holds, which NumPy would round, the ranks."""
+    try:
+        values = np.asarray(priority.get() if hasattr(priority, "get") and hasattr(priority, "device") else priority)
+    except ValueError as error:  # rows of unequal length
+        raise ParameterError(f"priority is no array of numbers: {error}; give one for each document") from None
+    if isinstance(priority, (list, tuple)) and values.dtype.kind in "fO":
+        numbers = all(type(value) in (int, float) and value == value for value in priority)
+        if numbers and any(isinstance(value, int) and abs(value) > 1 << 53 for value in priority):
+            return np.unique(np.array(priority, object), return_inverse=True)[1]
+    return values
