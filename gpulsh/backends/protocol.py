@@ -122,7 +122,7 @@ class Backend(Protocol):
         ...
 
     def overlap_bounds(self, pairs: Array, bitmaps: Array, sizes: Array) -> Array:
-        """int64 [m]: no less than the intersection of rows `pairs` [m, 2] of unique fingerprints with `sizes` int64 [n].
+        """int64 [m]: no less than the intersection of rows `pairs` [m, 2] of unique fingerprints of `sizes` int64 [n].
 
         Common bits and the smaller number of values that had to share a bit:
         popcount(a & b) + min(|A| - popcount(a), |B| - popcount(b)).

@@ -93,9 +93,9 @@ def compare(
     similarity = np.full(len(pairs), -1.0)
     groups = _groups(pairs, text_sizes, ops)
     if _bytes_read(pairs, groups, text_sizes) > REREAD * int(text_sizes.sum()):
-        possible = np.flatnonzero(_bitmaps_allow(pairs, text_sizes, texts, threshold, ops))
-        advance(len(pairs) - len(possible))
-        groups = [possible[group] for group in _groups(pairs[possible], text_sizes, ops)]
+        left = np.flatnonzero(_bitmaps_allow(pairs, text_sizes, texts, threshold, ops))
+        advance(len(pairs) - len(left))
+        groups = [left[group] for group in _groups(pairs[left], text_sizes, ops)]
     for group in groups:
         places, rows = _renumbered(pairs[group], len(text_sizes))
         fingerprints = texts.fingerprints(places)

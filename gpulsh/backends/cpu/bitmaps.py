@@ -68,7 +68,8 @@ def bitmaps(fingerprints: Fingerprints, threads: Threads) -> NDArray[np.uint64]:
     values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
     out = np.empty((len(fingerprints), WORDS), np.uint64)
     threads.map(
-        lambda start, stop: _bitmaps(values, offset[start : stop + 1], out[start:stop]), by_weight(offset, CHUNK_SHINGLES)
+        lambda start, stop: _bitmaps(values, offset[start : stop + 1], out[start:stop]),
+        by_weight(offset, CHUNK_SHINGLES),
     )
     return out
 

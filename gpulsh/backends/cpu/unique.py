@@ -71,4 +71,6 @@ def unique_rows(values: NDArray[np.uint64], offset: NDArray[np.int64]) -> tuple[
 def unique(fingerprints: Fingerprints, threads: Threads) -> Fingerprints:
     values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
     chunks = by_weight(offset, CHUNK_SHINGLES)
-    return joined(chunks, threads.map(lambda start, stop: unique_rows(values, offset[start : stop + 1]), chunks), threads)
+    return joined(
+        chunks, threads.map(lambda start, stop: unique_rows(values, offset[start : stop + 1]), chunks), threads
+    )
