@@ -1,6 +1,7 @@
 """The NVIDIA compilers, which need neither a device nor a driver: the NVRTC wheels through ctypes, otherwise nvcc.
 
-NVRTC comes first because it is what compiles the kernels where they run. What both report is ptxas's own account.
+NVRTC comes first because it is what compiles the kernels where they run. What both report is ptxas's own account;
+`python -m tests.kernels.device_compiler` prints it as a table for `benchmarks/record/`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpulsh.backends.cuda.launcher import OPTIONS
+from gpulsh.backends.cuda.source import expanded_source, kernel_folder
+
+ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
 
 
 class Usage(NamedTuple):
@@ -116,3 +120,24 @@ def _usage(log: str) -> dict[str, Usage]:
         ]
         found[part.split("'")[0]] = Usage(*numbers)
     return found
+
+
+def table() -> str:
+    """Registers, shared bytes and spilled bytes of every kernel on every architecture, in Markdown."""
+    used = {architecture: compiler_for(architecture) for architecture in ARCHITECTURES}
+    rows: dict[str, list[str]] = {}
+    for path in sorted(kernel_folder().glob("*.cu")):
+        for architecture, compiler in used.items():
+            for name, usage in compiler.compile(expanded_source(path.stem), architecture).items() if compiler else ():
+                rows.setdefault(name, []).append(f"{usage.registers} / {usage.shared} / {usage.spills}")
+    names = [f"sm_{architecture}" for architecture, compiler in used.items() if compiler]
+    lines = ["| kernel | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
+    lines += [f"| `{name}` | " + " | ".join(cells) + " |" for name, cells in sorted(rows.items())]
+    by = ", ".join(f"sm_{architecture} by {compiler}" for architecture, compiler in used.items() if compiler)
+    return "\n".join(
+        ["Registers a thread / shared bytes a block / spilled bytes, as ptxas reports them.", "", *lines, "", by]
+    )
+
+
+if __name__ == "__main__":
+    print(table())

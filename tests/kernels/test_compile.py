@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpulsh.backends.cuda.source import expanded_source, kernel_folder
-from tests.kernels.device_compiler import Usage, compiler_for, compilers
+from tests.kernels.device_compiler import ARCHITECTURES, Usage, compiler_for, compilers
 from tests.kernels.host import signatures
 
 pytestmark = pytest.mark.kernels
-ARCHITECTURES = [70, 75, 80, 86, 89, 90, 100, 120]
 FILES = sorted(path.stem for path in kernel_folder().glob("*.cu"))
 HOT = {"tokens", "shingle", "minhash", "band_digests", "intersect", "bitmaps", "overlap_bounds"}
 REGISTERS_OF_AN_SM = 65536
