@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 
 import gpulsh
 from gpulsh import Decision, Shingling
+from gpulsh.backends.select import select_backend
+from gpulsh.cluster import greedy
+from gpulsh.cluster.copies import first_copies
 from gpulsh.theory import default_banding
 from tests import naive
 from tests.texts import WORDS, licences
@@ -448,6 +451,44 @@ def test_a_chain_is_not_one_duplicate() -> None:
     np.testing.assert_array_equal(joined.similarity, np.array([1, 85 / 95, 0.8], np.float32))
     middle = gpulsh.deduplicate(texts, priority=[0, 1, 0], **options)
     assert middle.duplicate_of.tolist() == [1, 1, 1]
+
+
+def test_a_long_chain() -> None:
+    """Each is like its neighbours alone, so every other one stays: a round of decisions settles one document."""
+    texts = [words_of((3 * i, 3 * i + 30)) for i in range(301)]
+    options: dict[str, Any] = {"threshold": 0.8, "shingling": Shingling(size=1), "backend": "cpu"}
+    result = gpulsh.deduplicate(texts, num_perm=64, bands=64, rows=1, **options)
+    assert result.duplicate_of.tolist() == [i - i % 2 for i in range(301)]
+    assert set(result.cluster.tolist()) == {0}
+    backwards = gpulsh.deduplicate(texts, num_perm=64, bands=64, rows=1, priority=np.arange(301), **options)
+    assert backwards.duplicate_of.tolist() == [i + i % 2 for i in range(301)]
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)).filter(lambda p: p[0] < p[1]), max_size=40),
+    st.integers(0, 15),
+    st.sampled_from([1, 2, 64]),
+)
+def test_the_greedy_in_rounds_and_in_order(pairs: list[tuple[int, int]], cut: int, rounds: int) -> None:
+    wanted: list[bool] = []
+    for j in range(15):
+        wanted.append(not any(wanted[i] for i, later in pairs if later == j))
+    earlier, later = np.array(pairs, np.int64).reshape(-1, 2).T
+    status = np.zeros(15, np.int8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(greedy, "ROUNDS", rounds)
+        for start, stop in ((0, cut), (cut, 15)):
+            inside = (later >= start) & (later < stop)
+            greedy.settle(status, start, stop, earlier[inside], later[inside])
+    assert (status == greedy.KEPT).tolist() == wanted
+
+
+def test_copies_have_all_128_bits_in_common() -> None:
+    exact = np.array([[5, 1], [5, 2], [5, 1], [6, 1], [5, 2], [0, 0], [0, 0]], np.uint64)
+    rank = np.array([4, 3, 2, 1, 0, 5, 6])
+    first = first_copies(exact, np.arange(5), rank, select_backend("cpu"))
+    assert first.tolist() == [2, 4, 2, 3, 4, 5, 6]
 
 
 def test_the_witness_is_the_most_similar_and_ties_go_to_the_earlier() -> None:
