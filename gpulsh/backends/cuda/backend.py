@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,13 @@ from gpulsh.params import BandShape, Shingling
 from gpulsh.permutations import Coefficients
 
 
+@cache
+def _device() -> tuple[Any, DeviceLauncher]:
+    """CuPy and the one launcher of this process, so that a kernel is loaded once and not once a call."""
+    cupy = import_cupy()
+    return cupy, DeviceLauncher(cupy)
+
+
 class CudaBackend:
     """Kernels on the current CUDA device. Arrays in and out are CuPy's.
 
@@ -39,8 +47,7 @@ class CudaBackend:
             reason = why_unavailable()
             if reason is not None:
                 raise BackendError(f"CUDA does not work here: {reason}; ask for backend='cpu', or 'auto'")
-            arrays = import_cupy()
-            launcher = DeviceLauncher(arrays)
+            arrays, launcher = _device()
         self._machine = Machine(arrays, launcher, geometry or Geometry())
         self._table: Table | None = None
 
@@ -92,6 +99,9 @@ class CudaBackend:
 
     def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
         return prefixes(self._machine, fingerprints, counts, lengths)
+
+    def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
+        return self.minhash(self.shingle(text, shingling), coefficients)
 
     def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
         tokens = token_sums(self._machine, self._unicode(), text, shingling)
