@@ -144,6 +144,10 @@ class Backend(Protocol):
         """
         ...
 
+    def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
+        """`minhash(shingle(text, shingling), coefficients)` in one pass, fingerprints never held as a whole."""
+        ...
+
     def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
         """`shingle`, `minhash`, `band_digests` and `exact_hashes` in one pass that never holds all fingerprints."""
         ...

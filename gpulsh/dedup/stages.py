@@ -10,6 +10,7 @@ Between the two nothing of a document is held but its digests, its hash and how 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ from gpulsh.lsh.prefix_join import Edges, PrefixJoin
 from gpulsh.permutations import coefficients
 from gpulsh.text.shingling import to_device
 
-SIGN_BATCH_BYTES = 16 << 20
+SIGN_BATCH_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,9 @@ def sign(source: TextSource, plan: Plan, ops: Backend, progress: Progress, total
     """Sign all documents in one pass; `total` is their bytes, where known, for the progress alone."""
     funnel = Funnel()
     drawn = coefficients(plan.family)
-    digests = [np.empty((0, plan.banding.bands), np.uint64)]
-    exact_hashes = [np.empty((0, 2), np.uint64)]
-    shingles = [np.empty(0, np.int64)]
+    digests = _Growing(np.uint64, plan.banding.bands)
+    exact_hashes = _Growing(np.uint64, 2)
+    shingles = _Growing(np.int64)
     with funnel.stage(progress, "sign", total, "B"):
         for batch in source.batches(SIGN_BATCH_BYTES):
             size = int(batch.offset[-1] - batch.offset[0])
@@ -61,14 +62,24 @@ def sign(source: TextSource, plan: Plan, ops: Backend, progress: Progress, total
             shingles.append(ops.asnumpy(signed.shingles))
             funnel.bytes += size
             progress.advance(size)
-    signed_documents = SignedDocuments(
-        np.concatenate(digests), np.concatenate(exact_hashes), np.concatenate(shingles), funnel
-    )
+    signed_documents = SignedDocuments(digests.array, exact_hashes.array, shingles.array, funnel)
     funnel.documents = len(signed_documents.shingles)
     funnel.nulls = source.nulls()
     funnel.empty = int((signed_documents.shingles == 0).sum())
     funnel.shingles = int(signed_documents.shingles.sum())
     return signed_documents
+
+
+class _Growing:
+    """Rows that follow one another in one block, which the system moves by its page table as it grows."""
+
+    def __init__(self, dtype: type[np.generic], *columns: int) -> None:
+        self.array = np.empty((0, *columns), dtype)
+
+    def append(self, rows: NDArray[Any]) -> None:
+        start = len(self.array)
+        self.array.resize((start + len(rows), *self.array.shape[1:]), refcheck=False)
+        self.array[start:] = rows
 
 
 def decide(

@@ -13,7 +13,8 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.lsh.similarity import estimates
 from gpulsh.permutations import Coefficients
 
-TILE_BYTES = 16 << 20  # text whose fingerprints are held at once; two tiles where a component is larger
+TILE_BYTES = 2 << 20  # text whose fingerprints are held at once, more where a component is larger
+LARGEST_TILE = 16 << 20  # a component larger than that is cut, and two tiles of it are held
 REREAD = 1.5  # times the texts would be shingled, over all tiles, before a pass to make bitmaps pays
 
 
@@ -162,7 +163,7 @@ def _tiles(component: NDArray[np.int64], text_sizes: NDArray[np.int64]) -> NDArr
     starts = np.where(first, ends - text_sizes[order], 0)
     component_start = np.maximum.accumulate(starts)
     # A component's documents follow the tile it begins in, and go on into further ones when it is larger than a tile.
-    inside = (ends - text_sizes[order] - component_start) // TILE_BYTES
+    inside = (ends - text_sizes[order] - component_start) // LARGEST_TILE
     tile = component_start // TILE_BYTES + inside
     tile_of = np.empty(len(order), np.int64)
     tile_of[order] = np.maximum.accumulate(tile)

@@ -8,11 +8,12 @@ import numpy as np
 
 from gpulsh.arrays import Fingerprints, Signatures
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.io.texts import open_texts
 from gpulsh.params import Family, FamilyName, Folding, Shingling
 from gpulsh.permutations import Coefficients, coefficients
-from gpulsh.text.shingling import text_batches
+from gpulsh.text.shingling import device_batches
 
-BATCH_BYTES = 8 << 20  # text whose fingerprints are held at once
+BATCH_BYTES = 8 << 20  # text handed to the backend at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +55,13 @@ class MinHash:
         """`self(shingle(texts))` without ever holding the fingerprints of more than a batch of the texts."""
         ops = select_backend(backend, threads=threads)
         drawn, shingling = self._coefficients(), shingling or Shingling()
-        parts = [ops.asarray(np.empty((0, self.num_perm), np.uint32))]
-        for batch in text_batches(texts, folding or Folding(), ops, BATCH_BYTES):
-            parts.append(ops.minhash(ops.shingle(batch, shingling), drawn))
-        return Signatures(np.concatenate(parts))
+        source = open_texts(texts)
+        signatures = ops.asarray(np.empty((len(source), self.num_perm), np.uint32))
+        start = 0
+        for batch in device_batches(source, folding or Folding(), ops, BATCH_BYTES):
+            signatures[start : start + len(batch)] = ops.text_signatures(batch, shingling, drawn)
+            start += len(batch)
+        return Signatures(signatures)
 
     def _coefficients(self) -> Coefficients:
         return coefficients(Family(name=self.family, num_perm=self.num_perm, seed=self.seed))

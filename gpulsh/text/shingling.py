@@ -10,7 +10,7 @@ from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.normalize import normalized
-from gpulsh.io.texts import open_texts
+from gpulsh.io.texts import MemoryTexts, open_texts
 from gpulsh.params import Folding, Shingling
 
 BATCH_BYTES = 32 << 20
@@ -39,13 +39,14 @@ def shingle(
     """
     ops = select_backend(backend, threads=threads)
     shingling = shingling or Shingling()
-    parts = [ops.shingle(batch, shingling) for batch in text_batches(texts, folding or Folding(), ops)]
+    batches = device_batches(open_texts(texts), folding or Folding(), ops, BATCH_BYTES)
+    parts = [ops.shingle(batch, shingling) for batch in batches]
     return concatenated(parts) if parts else ops.shingle(_no_text(), shingling)
 
 
-def text_batches(texts: object, folding: Folding, ops: Backend, max_bytes: int = BATCH_BYTES) -> Iterator[TextBatch]:
+def device_batches(source: MemoryTexts, folding: Folding, ops: Backend, max_bytes: int) -> Iterator[TextBatch]:
     """Documents as batches on the backend's device, normalized where `folding` says so."""
-    for batch in open_texts(texts).batches(max_bytes):
+    for batch in source.batches(max_bytes):
         yield to_device(normalized(batch, folding.form) if folding.form else batch, ops)
 
 

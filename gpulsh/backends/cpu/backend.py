@@ -73,6 +73,16 @@ class CpuBackend:
     def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
         return prefixes(fingerprints, counts, lengths, self.threads)
 
+    def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
+        signatures = np.empty((len(text), len(coefficients.multiplier)), np.uint32)
+
+        def work(start: int, stop: int) -> None:
+            values, ends, _ = shingle_rows(text, start, stop, shingling)
+            minhash_rows(values, np.concatenate([[0], ends]), coefficients, signatures[start:stop])
+
+        self.threads.map(work, by_weight(text.offset, CHUNK_BYTES))
+        return signatures
+
     def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
         count = len(text)
         digests, exact = np.empty((count, shape.bands), np.uint64), np.empty((count, 2), np.uint64)

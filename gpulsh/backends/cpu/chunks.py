@@ -65,15 +65,18 @@ def by_count(count: int, size: int) -> list[tuple[int, int]]:
 def joined(
     chunks: list[tuple[int, int]], parts: list[tuple[NDArray[np.uint64], NDArray[np.int64]]], threads: Threads
 ) -> Fingerprints:
-    """Chunks of rows, each (values, end positions within it), as one."""
+    """Chunks of rows, each (values, end positions within it), as one; `parts` is emptied on the way, to hold less."""
     starts = np.concatenate([[0], np.cumsum([len(values) for values, _ in parts])]).astype(np.int64)
     values = np.empty(starts[-1], np.uint64)
     offset = np.zeros(1 + (chunks[-1][1] if chunks else 0), np.int64)
+
+    nothing = (np.empty(0, np.uint64), np.empty(0, np.int64))
 
     def copy(part: int, _: int) -> None:  # by all threads: most of the time goes into first touching the pages
         (start, stop), (source, ends) = chunks[part], parts[part]
         values[starts[part] : starts[part + 1]] = source
         offset[start + 1 : stop + 1] = ends + starts[part]
+        parts[part] = nothing
 
     threads.map(copy, by_count(len(chunks), 1))
     return Fingerprints(values, offset)

@@ -1,13 +1,17 @@
-"""minhash: eight functions at a time over a tile of shingles, the shingle loop innermost.
+"""minhash: hash functions in the lanes of vectors, their running minima in registers, a shingle broadcast to all.
 
-The inner loop is a multiply, an add and a minimum a lane, and eight running minima a register; a tile lies in the
-first-level cache for all functions. It is padded with a repeat, which changes no minimum, so no loop has a tail.
+The inner loop is a multiply, an add and a minimum a vector. With functions in the lanes no minimum is taken across lanes
+and no row needs padding, so that short documents run at the rate of long ones.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
@@ -15,49 +19,87 @@ from gpulsh.backends.cpu.chunks import Threads, by_weight
 from gpulsh.permutations import Coefficients
 
 CHUNK_SHINGLES = 1 << 16
-TILE = 2048  # shingles, 8 KB
-LANES = 16  # the padding of a tile: 32-bit lanes of the widest vectors
-TOGETHER = 8  # functions a pass
+TILE = 2048  # shingles, 8 KB, stay in the first-level cache over all functions
+LANES = 16  # 32-bit lanes of the widest vectors; narrower machines take two or four for one
+VECTORS = 4  # together; their minima, multipliers and addends fill 12 registers
 
 _U32 = np.uint32
 _NO_VALUE = np.uint32(0xFFFFFFFF)
 _UPPER = np.uint64(32)
 
+_i32, _i64 = ir.IntType(32), ir.IntType(64)
+_lanes = ir.VectorType(_i32, LANES)
+
+
+def _fold(vectors: int) -> Any:
+    """An intrinsic that lowers `vectors` * LANES minima by all shingles of a tile; all arguments but count are addresses."""
+
+    @intrinsic
+    def fold(typing_context: Any, tile: Any, count: Any, multiplier: Any, addend: Any, minima: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            tile, count, *tables = arguments
+            shingles = builder.inttoptr(tile, _i32.as_pointer())
+            starts = [builder.inttoptr(table, _lanes.as_pointer()) for table in tables]
+            places = [[builder.gep(start, [ir.Constant(_i64, v)]) for v in range(vectors)] for start in starts]
+            loaded = [[builder.load(place, align=4) for place in table] for table in places]
+            multipliers, addends, before = loaded
+            entry = builder.block
+            loop, done = builder.append_basic_block("shingle"), builder.append_basic_block("done")
+            builder.branch(loop)
+
+            builder.position_at_end(loop)
+            i = builder.phi(_i64)
+            i.add_incoming(ir.Constant(_i64, 0), entry)
+            running = [builder.phi(_lanes) for _ in range(vectors)]
+            x = builder.load(builder.gep(shingles, [i]))
+            first = builder.insert_element(ir.Constant(_lanes, ir.Undefined), x, ir.Constant(_i32, 0))
+            everywhere = ir.Constant(ir.VectorType(_i32, LANES), [0] * LANES)
+            broadcast = builder.shuffle_vector(first, first, everywhere)
+            for v in range(vectors):
+                value = builder.add(builder.mul(broadcast, multipliers[v]), addends[v])
+                lower = builder.select(builder.icmp_unsigned("<", value, running[v]), value, running[v])
+                running[v].add_incoming(before[v], entry)
+                running[v].add_incoming(lower, loop)
+                before[v] = lower
+            following = builder.add(i, ir.Constant(_i64, 1))
+            i.add_incoming(following, loop)
+            builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
+
+            builder.position_at_end(done)
+            for v in range(vectors):
+                builder.store(before[v], places[2][v], align=4)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64, types.int64, types.int64, types.int64), generate
+
+    return fold
+
+
+_fold_many, _fold_one = _fold(VECTORS), _fold(1)
+
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _minhash(values, offset, multiplier, addend, signatures):
-    tile = np.empty(TILE + LANES, np.uint32)
+    tile = np.empty(TILE, np.uint32)
     minima = np.empty(multiplier.size, np.uint32)
+    vectors = multiplier.size // LANES
     for document in range(offset.size - 1):
         begin, end = offset[document], offset[document + 1]
         minima[:] = _NO_VALUE
         for first in range(begin, end, TILE):
             source = values[first : min(first + TILE, end)]
-            count = source.size
-            for i in range(count):
+            for i in range(source.size):
                 tile[i] = _U32(source[i] >> _UPPER)
-            padded = (count + LANES - 1) // LANES * LANES
-            for i in range(count, padded):
-                tile[i] = tile[0]
-            for k in range(0, multiplier.size, TOGETHER):
-                a0, a1, a2, a3 = multiplier[k], multiplier[k + 1], multiplier[k + 2], multiplier[k + 3]
-                a4, a5, a6, a7 = multiplier[k + 4], multiplier[k + 5], multiplier[k + 6], multiplier[k + 7]
-                b0, b1, b2, b3 = addend[k], addend[k + 1], addend[k + 2], addend[k + 3]
-                b4, b5, b6, b7 = addend[k + 4], addend[k + 5], addend[k + 6], addend[k + 7]
-                m0, m1, m2, m3 = minima[k], minima[k + 1], minima[k + 2], minima[k + 3]
-                m4, m5, m6, m7 = minima[k + 4], minima[k + 5], minima[k + 6], minima[k + 7]
-                for i in range(padded):
-                    x = tile[i]
-                    m0 = min(m0, _U32(a0 * x + b0))
-                    m1 = min(m1, _U32(a1 * x + b1))
-                    m2 = min(m2, _U32(a2 * x + b2))
-                    m3 = min(m3, _U32(a3 * x + b3))
-                    m4 = min(m4, _U32(a4 * x + b4))
-                    m5 = min(m5, _U32(a5 * x + b5))
-                    m6 = min(m6, _U32(a6 * x + b6))
-                    m7 = min(m7, _U32(a7 * x + b7))
-                minima[k], minima[k + 1], minima[k + 2], minima[k + 3] = m0, m1, m2, m3
-                minima[k + 4], minima[k + 5], minima[k + 6], minima[k + 7] = m4, m5, m6, m7
+            v = 0
+            while v < vectors:
+                skip = 4 * LANES * v
+                at = (multiplier.ctypes.data + skip, addend.ctypes.data + skip, minima.ctypes.data + skip)
+                if v + VECTORS <= vectors:
+                    _fold_many(tile.ctypes.data, source.size, at[0], at[1], at[2])
+                    v += VECTORS
+                else:
+                    _fold_one(tile.ctypes.data, source.size, at[0], at[1], at[2])
+                    v += 1
         signatures[document] = minima[: signatures.shape[1]]
 
 
@@ -66,8 +108,8 @@ def minhash_rows(
 ) -> None:
     """Signatures of the rows `offset` [n + 1] of `values`, into `out` [n, num_perm]."""
     multiplier, addend = coefficients
-    if len(multiplier) % TOGETHER:
-        spare = -len(multiplier) % TOGETHER
+    if len(multiplier) % LANES:
+        spare = -len(multiplier) % LANES
         multiplier, addend = np.pad(multiplier, (0, spare), constant_values=1), np.pad(addend, (0, spare))
     _minhash(values, offset, multiplier, addend, out)
 

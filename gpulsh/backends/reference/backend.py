@@ -47,6 +47,9 @@ class ReferenceBackend:
     def shingle_sets(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
         return unique(shingle(text, shingling))
 
+    def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
+        return minhash(shingle(text, shingling), coefficients)
+
     def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
         fingerprints = shingle(text, shingling)
         digests = band_digests(minhash(fingerprints, coefficients), shape)
