@@ -130,6 +130,8 @@ def test_sign_is_its_parts(cuda: CudaBackend, rows: list[bytes], unit: Unit, siz
     text, family, shape = batch(rows), coefficients(Family(num_perm=20)), BandShape(bands=4, rows=5)
     shingling = Shingling(unit=unit, size=size)
     given = TextBatch(cuda.asarray(text.values), cuda.asarray(text.offset))
+    signatures = cuda.asnumpy(cuda.text_signatures(given, shingling, family))
+    np.testing.assert_array_equal(signatures, REFERENCE.minhash(REFERENCE.shingle(text, shingling), family))
     wanted = REFERENCE.sign(text, shingling, family, shape)
     found = cuda.sign(given, shingling, family, shape)
     for name in ("digests", "exact", "shingles"):
