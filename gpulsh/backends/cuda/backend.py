@@ -103,9 +103,6 @@ class CudaBackend:
     def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
         return self.minhash(self.shingle(text, shingling), coefficients)
 
-    def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
-        return self.minhash(self.shingle(text, shingling), coefficients)
-
     def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
         tokens = token_sums(self._machine, self._unicode(), text, shingling)
         fingerprints = shingle_tokens(self._machine, tokens, shingling.size)
