@@ -1,0 +1,263 @@
+"""Laws that hold whatever the schedule: order, batches, threads and chunks change nothing; estimates err as told."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import gpulsh
+from gpulsh import Decision, Fingerprints, Shingling
+from gpulsh.backends.cpu import CpuBackend
+from gpulsh.params import Family
+from gpulsh.permutations import coefficients
+from tests import naive
+from tests.texts import batch_of, batches, licences, shinglings
+
+CHUNKS = {
+    "gpulsh.backends.cpu.shingle.CHUNK_BYTES": (1, 700, 1 << 30),
+    "gpulsh.backends.cpu.backend.CHUNK_BYTES": (1, 700, 1 << 30),
+    "gpulsh.backends.cpu.minhash.CHUNK_SHINGLES": (1, 90, 1 << 30),
+    "gpulsh.backends.cpu.unique.CHUNK_SHINGLES": (1, 90, 1 << 30),
+    "gpulsh.backends.cpu.prefixes.CHUNK_SHINGLES": (1, 90, 1 << 30),
+    "gpulsh.backends.cpu.intersect.CHUNK_PAIRS": (1, 7, 1 << 30),
+    "gpulsh.backends.cpu.band_digests.CHUNK_DOCUMENTS": (1, 7, 1 << 30),
+    "gpulsh.text.shingling.BATCH_BYTES": (1, 3000, 1 << 30),
+    "gpulsh.sketch.minhash.BATCH_BYTES": (1, 3000, 1 << 30),
+    "gpulsh.dedup.stages.SIGN_BATCH_BYTES": (1, 3000, 1 << 30),
+    "gpulsh.lsh.comparison.TILE_BYTES": (1, 20_000, 1 << 30),
+    "gpulsh.lsh.prefix_join.TILE_BYTES": (1, 20_000, 1 << 30),
+    "gpulsh.lsh.prefix_join.FIRST_BLOCK": (1, 5, 1 << 20),
+    "gpulsh.lsh.prefix_join.LAST_BLOCK": (1, 50, 1 << 20),
+    "gpulsh.lsh.prefix_join.LARGEST_JOIN": (1, 300, 1 << 30),
+    "gpulsh.lsh.prefix_join.FETCHED": (1, 3, 1 << 20),
+    "gpulsh.lsh.similarity.PAIRS_AT_ONCE": (1, 10, 1 << 20),
+    "gpulsh.io.texts.GROUP": (1, 13, 1 << 20),
+}
+CHARACTERS = Shingling(unit="char", size=2)
+
+
+def chunked(patch: pytest.MonkeyPatch, which: int) -> None:
+    for name, sizes in CHUNKS.items():
+        patch.setattr(name, sizes[which])
+
+
+def everything(texts: list[str], threads: int | None = None) -> list[NDArray[Any]]:
+    """All that the steps of the main job hand out, arrays in one list."""
+    options: dict[str, Any] = {"backend": "cpu", "threads": threads}
+    fingerprints = gpulsh.shingle(texts, **options)
+    signatures = gpulsh.MinHash()(fingerprints, **options)
+    digests = gpulsh.Banding(bands=21, rows=6)(signatures, **options)
+    pairs = gpulsh.candidate_pairs(digests, **options)
+    found = [fingerprints.values, fingerprints.offset, signatures.values, digests.values, pairs]
+    found += [gpulsh.MinHash().from_texts(texts, **options).values]
+    found += [gpulsh.jaccard(fingerprints, pairs, **options), gpulsh.jaccard(signatures, pairs, **options)]
+    found += [gpulsh.containment(fingerprints, pairs, **options)]
+    for verify in ("exact", "signature"):
+        found += decided(gpulsh.deduplicate(texts, verify=verify, **options))  # type: ignore[arg-type]
+    # So few rows that hundreds share a bucket, which takes the other path.
+    crowded = gpulsh.deduplicate(texts, num_perm=4, bands=4, rows=1, shingling=CHARACTERS, **options)
+    assert crowded.funnel.crowded > 256
+    return found + decided(crowded)
+
+
+def decided(result: Decision) -> list[NDArray[Any]]:
+    return [getattr(result, n) for n in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity")]
+
+
+@pytest.fixture(scope="module")
+def notices() -> list[str]:
+    """The beginnings of real notices: short, so that a batch of one byte can be afforded."""
+    return [text[:300] for text in licences()[-800:]]
+
+
+@pytest.fixture(scope="module")
+def wanted(notices: list[str]) -> list[NDArray[Any]]:
+    return everything(notices)
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("threads", [1, 5])
+def test_batches_chunks_and_threads_change_nothing(
+    notices: list[str], wanted: list[NDArray[Any]], which: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunked(monkeypatch, which)
+    for found, expected in zip(everything(notices, threads), wanted, strict=True):
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_order_changes_positions_alone(notices: list[str]) -> None:
+    """The same documents in another order, decided in the first order by priority: the same, at other positions."""
+    options: dict[str, Any] = {"backend": "cpu", "num_perm": 4, "bands": 4, "rows": 1, "shingling": CHARACTERS}
+    for chosen in ({"backend": "cpu"}, options):
+        straight = gpulsh.deduplicate(notices, **chosen)
+        place = np.random.default_rng(4).permutation(len(notices))  # the new list has notices[place[i]] at i
+        mixed = gpulsh.deduplicate([notices[i] for i in place], priority=-place, **chosen)
+        np.testing.assert_array_equal(mixed.keep, straight.keep[place])
+        np.testing.assert_array_equal(place[mixed.duplicate_of], straight.duplicate_of[place])
+        np.testing.assert_array_equal(mixed.similarity, straight.similarity[place])
+        moved = {
+            (*sorted(place[pair].tolist()), s)
+            for pair, s in zip(mixed.pairs, mixed.pair_similarity.tolist(), strict=True)
+        }
+        assert moved == {
+            (*pair, s) for pair, s in zip(straight.pairs.tolist(), straight.pair_similarity.tolist(), strict=True)
+        }
+        # A cluster is named by its smallest position, so its members are compared.
+        assert members(place, mixed.cluster) == members(np.arange(len(place)), straight.cluster)
+
+
+def members(place: NDArray[np.int64], cluster: NDArray[np.int64]) -> set[frozenset[int]]:
+    found: dict[int, set[int]] = {}
+    for position, label in zip(place.tolist(), cluster.tolist(), strict=True):
+        found.setdefault(label, set()).add(position)
+    return {frozenset(of_one) for of_one in found.values()}
+
+
+def test_a_part_of_the_documents_has_the_bits_it_has_in_the_whole(notices: list[str]) -> None:
+    whole = gpulsh.MinHash().from_texts(notices, backend="cpu").values
+    for part in (slice(3, 4), slice(100, 180), slice(None, None, -7)):
+        np.testing.assert_array_equal(gpulsh.MinHash().from_texts(notices[part], backend="cpu").values, whole[part])
+
+
+@given(batches(), batches(), shinglings, st.integers(1, 20), st.integers(0, 9))
+def test_the_signature_of_a_union_is_the_smaller_of_both(
+    left: Any, right: Any, shingling: Shingling, num_perm: int, seed: int
+) -> None:
+    ops, family = CpuBackend(1), coefficients(Family(num_perm=num_perm, seed=seed))
+    a, b = ops.shingle(left, shingling).values, ops.shingle(right, shingling).values
+    rows = Fingerprints(np.concatenate([a, b, a, b]), np.cumsum([0, len(a), len(b), len(a) + len(b)]))
+    one, two, both = ops.minhash(rows, family)
+    np.testing.assert_array_equal(both, np.minimum(one, two))
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=40), st.randoms(use_true_random=False))
+def test_repeats_and_order_of_shingles_change_no_signature(values: list[int], random: Any) -> None:
+    again = values + [value for value in values if random.random() < 0.5]
+    random.shuffle(again)
+    offset = np.cumsum([0, len(values), len(again)])
+    one, two = CpuBackend(1).minhash(
+        Fingerprints(np.array(values + again, np.uint64), offset), coefficients(Family(num_perm=16))
+    )
+    np.testing.assert_array_equal(one, two)
+
+
+# --- statistics
+
+
+def binomial_bounds(n: int, p: float, confidence: float) -> tuple[int, int]:
+    """The central interval of a binomial count that holds at least `confidence` of it."""
+    logs = [
+        math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(p) + (n - k) * math.log1p(-p)
+        for k in range(n + 1)
+    ]
+    total = np.cumsum(np.exp(logs))
+    tail = (1 - confidence) / 2
+    return int(np.searchsorted(total, tail)), int(np.searchsorted(total, 1 - tail))
+
+
+def test_binomial_bounds() -> None:
+    assert binomial_bounds(100, 0.5, 0.95) == (40, 60)  # the textbook's interval
+
+
+@pytest.fixture(scope="module")
+def pairs_by_similarity() -> tuple[Fingerprints, NDArray[np.int64], NDArray[np.float64]]:
+    """Real documents of 60 shingles or more in disjoint pairs of every similarity: (fingerprints, pairs, Jaccard)."""
+    texts = [text[:4000] for text in licences()[::2]]
+    words = [naive.tokens(text, "word") for text in texts]
+    sets = [set(naive.shingles(document, 5)) for document in words]
+    fingerprints = gpulsh.shingle(texts, backend="cpu")
+    near = gpulsh.candidate_pairs(
+        gpulsh.Banding(bands=128, rows=1)(gpulsh.MinHash(seed=99)(fingerprints, backend="cpu"), backend="cpu"),
+        backend="cpu",
+    )
+    similarity = gpulsh.jaccard(fingerprints, near, backend="cpu")
+    order = np.random.default_rng(2).permutation(len(near))
+    used: set[int] = set()
+    counts = [0] * 20
+    chosen = []
+    for place in order.tolist():
+        i, j = near[place].tolist()
+        step = int(similarity[place] * 20)
+        enough = min(len(sets[i]), len(sets[j])) >= 60
+        if enough and 2 <= step < 20 and counts[step] < 4 and not {i, j} & used:
+            counts[step] += 1
+            used |= {i, j}
+            chosen.append(place)
+    pairs = near[chosen]
+    exact = np.array([naive.jaccard(sets[i], sets[j]) for i, j in pairs.tolist()])  # type: ignore[arg-type]
+    np.testing.assert_array_equal(exact, similarity[chosen])
+    assert len(pairs) > 50 and exact.min() < 0.15 and exact.max() > 0.95
+    keep = np.unique(pairs)
+    rows = [fingerprints.values[fingerprints.offset[i] : fingerprints.offset[i + 1]] for i in keep.tolist()]
+    fewer = Fingerprints(np.concatenate(rows), np.cumsum([0, *map(len, rows)], dtype=np.int64))
+    return fewer, np.searchsorted(keep, pairs), exact
+
+
+SEEDS = 300
+
+
+@pytest.fixture(scope="module")
+def signatures_by_seed(pairs_by_similarity: Any) -> list[gpulsh.Signatures]:
+    fingerprints = pairs_by_similarity[0]
+    return [gpulsh.MinHash(seed=seed)(fingerprints, backend="cpu") for seed in range(SEEDS)]
+
+
+def test_the_estimate_of_jaccard_is_binomial(pairs_by_similarity: Any, signatures_by_seed: Any) -> None:
+    _, pairs, exact = pairs_by_similarity
+    agree = np.stack([gpulsh.jaccard(s, pairs, backend="cpu") for s in signatures_by_seed]) * 128  # [seeds, pairs]
+    np.testing.assert_array_equal(agree, np.rint(agree))
+    total = agree.sum(axis=0).astype(int)
+    outside = 0
+    for count, similarity in zip(total.tolist(), exact.tolist(), strict=True):
+        low, high = binomial_bounds(128 * SEEDS, similarity, 0.999)
+        outside += not low <= count <= high
+    assert outside <= 1  # of some 60 pairs; two outside have a probability of 0.2%
+    # The spread of one estimate is sqrt(J (1 - J) / 128), no more and no less.
+    spread = np.sqrt(agree.var(axis=0) / (128 * exact * (1 - exact)))
+    assert 0.97 < spread.mean() < 1.03 and spread.min() > 0.8 and spread.max() < 1.2
+
+
+@pytest.mark.parametrize(("bands", "rows"), [(42, 3), (32, 4), (21, 6), (14, 9), (128, 1), (1, 5)])
+def test_bands_catch_pairs_as_the_s_curve_says(
+    pairs_by_similarity: Any, signatures_by_seed: Any, bands: int, rows: int
+) -> None:
+    _, pairs, exact = pairs_by_similarity
+    banding = gpulsh.Banding(bands=bands, rows=rows)
+    caught = np.zeros(len(pairs), int)
+    for signatures in signatures_by_seed:
+        digests = banding(signatures, backend="cpu").values
+        caught += (digests[pairs[:, 0]] == digests[pairs[:, 1]]).any(axis=1)
+    probability = gpulsh.SCurve(bands=bands, rows=rows).probability(exact)
+    outside = 0
+    for count, p in zip(caught.tolist(), np.asarray(probability).tolist(), strict=True):
+        low, high = binomial_bounds(SEEDS, min(max(p, 1e-12), 1 - 1e-12), 0.999)
+        outside += not low <= count <= high
+    assert outside <= 1
+    # All pairs together, where small errors that lean one way would add up.
+    deviation = math.sqrt(float((SEEDS * probability * (1 - probability)).sum()))
+    assert abs(float(caught.sum() - SEEDS * probability.sum())) <= 3.3 * deviation + 1
+
+
+def test_pairs_meet_in_the_whole_job_as_often_as_their_bands_agree(pairs_by_similarity: Any) -> None:
+    """`candidate_pairs` finds exactly the pairs with a band in common."""
+    fingerprints, _, _ = pairs_by_similarity
+    digests = gpulsh.Banding(bands=42, rows=3)(gpulsh.MinHash()(fingerprints, backend="cpu"), backend="cpu")
+    found = set(map(tuple, gpulsh.candidate_pairs(digests, backend="cpu").tolist()))
+    values = digests.values
+    assert found == {(i, j) for i, j in combinations(range(len(values)), 2) if bool((values[i] == values[j]).any())}
+
+
+def test_seeds_draw_other_functions() -> None:
+    batch = batch_of([b"a b c d e f g h"])
+    rows = CpuBackend(1).shingle(batch, Shingling(size=1))
+    drawn = {gpulsh.MinHash(num_perm=4, seed=seed)(rows, backend="cpu").values.tobytes() for seed in range(200)}
+    assert len(drawn) == 200
