@@ -20,7 +20,7 @@ __device__ __forceinline__ Pair pair_of(const i64* __restrict__ ids, const i64* 
                                         const i64* __restrict__ ends, i64 index, i64 (&range)[2]) {
     const i64 begin = (i64)blockIdx.x * blockDim.x;
     block_range(ends, buckets, begin, begin + blockDim.x - 1, range);
-    if (index >= ends[buckets - 1]) return {0, 0};
+    if (index >= ends[buckets - 1]) return {};
     const i64 bucket = upper_bound(ends, range[0], range[1], index);
     const i64 place = index - (bucket > 0 ? ends[bucket - 1] : 0);
     const i64* members = ids + offset[bucket];
