@@ -84,6 +84,15 @@ def test_awkward_documents(cuda: CudaBackend, unit: Unit) -> None:
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
+def test_sequences_cut_by_the_ends_of_documents(cuda: CudaBackend, unit: Unit) -> None:
+    pieces = [piece for piece in PIECES if len(piece) > 1]
+    rows = [
+        part for piece in pieces for cut in range(1, len(piece)) for part in (b"a" + piece[:cut], piece[cut:] + b"b")
+    ]
+    assert_same(cuda, batch(rows), unit, 1)
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
 @pytest.mark.parametrize("count", [1, 31, 32, 33, 255, 256, 257])
 def test_counts_of_shingles(cuda: CudaBackend, unit: Unit, count: int) -> None:
     for size in (1, 5, 64):
