@@ -32,6 +32,13 @@ def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
         raise ParameterError(f"{name} is {value!r}; give one of {', '.join(map(repr, allowed))}")
 
 
+def check_type(name: str, value: object, *allowed: type) -> None:
+    """A ParameterError unless `value` is an instance of one of `allowed`."""
+    if not isinstance(value, allowed):
+        shown = repr(value) if isinstance(value, (str, int, float, type(None))) else f"of type {type(value).__name__}"
+        raise ParameterError(f"{name} is {shown}; give an object of {' or '.join(kind.__name__ for kind in allowed)}")
+
+
 class Parameters:
     """What all parameter objects share: one canonical JSON form and its digest."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from gpulsh.params import BandShape, Family, Folding, Parameters, Shingling, check_choice
+from gpulsh.text.shingling import checked
 from gpulsh.theory import default_banding
 
 Verify = Literal["exact", "signature", "none"]
@@ -42,14 +43,15 @@ def make_plan(
     >>> make_plan(threshold=0.8).banding
     BandShape(bands=21, rows=6)
     """
+    shingling, folding = checked(shingling, folding)
     family = Family(num_perm=num_perm, seed=seed)
     check_choice("verify", verify, get_args(Verify))
     check_choice("resolve", resolve, get_args(Resolve))
     chosen_bands, chosen_rows = default_banding(family.num_perm, threshold, bands=bands, rows=rows)
     return Plan(
         threshold=float(threshold),
-        shingling=shingling or Shingling(),
-        folding=folding or Folding(),
+        shingling=shingling,
+        folding=folding,
         family=family,
         banding=BandShape(bands=chosen_bands, rows=chosen_rows),
         verify=verify,

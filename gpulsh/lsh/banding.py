@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpulsh.arrays import BandDigests, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.params import BandShape
+from gpulsh.params import BandShape, check_type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,7 @@ class Banding(BandShape):
 
         Raises ParameterError where bands * rows exceeds num_perm.
         """
+        check_type("signatures", signatures, Signatures)
         num_perm = signatures.shape[1]
         if self.bands * self.rows > num_perm:
             raise ParameterError(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, BandDigests, Buckets
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.params import check_type
 
 SMALL_BUCKET = 256  # documents up to which all pairs of a bucket are compared; part of the decision's definition
 
@@ -25,6 +26,7 @@ def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", thre
     array([[0, 1],
            [1, 2]])
     """
+    check_type("digests", digests, BandDigests)
     ops = select_backend(backend, threads=threads)
     values = ops.asarray(digests.values)
     ids = ops.asarray(np.arange(len(digests), dtype=np.int64))

@@ -11,6 +11,7 @@ from gpulsh.arrays import Array, Fingerprints, Signatures
 from gpulsh.backends.protocol import NO_VALUE, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
+from gpulsh.params import check_type
 
 PAIRS_AT_ONCE = 1 << 14  # signature rows gathered at once
 
@@ -28,6 +29,7 @@ def jaccard(
     >>> jaccard(fingerprints, [[0, 1], [0, 2]], backend="cpu")
     array([0.33333333, 0.        ])
     """
+    check_type("sketches", sketches, Fingerprints, Signatures)
     ops = select_backend(backend, threads=threads)
     rows = ops.asarray(checked_pairs(pairs, len(sketches)))
     if isinstance(sketches, Signatures):
@@ -46,6 +48,7 @@ def containment(
     >>> containment(fingerprints, [[0, 1], [1, 0]], backend="cpu")
     array([1. , 0.5])
     """
+    check_type("fingerprints", fingerprints, Fingerprints)
     ops = select_backend(backend, threads=threads)
     rows = ops.asarray(checked_pairs(pairs, len(fingerprints)))
     unique = _unique(fingerprints, ops)

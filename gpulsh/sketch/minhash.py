@@ -9,9 +9,9 @@ import numpy as np
 from gpulsh.arrays import Fingerprints, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.texts import open_texts
-from gpulsh.params import Family, FamilyName, Folding, Shingling
+from gpulsh.params import Family, FamilyName, Folding, Shingling, check_type
 from gpulsh.permutations import Coefficients, coefficients
-from gpulsh.text.shingling import device_batches
+from gpulsh.text.shingling import checked, device_batches
 
 BATCH_BYTES = 8 << 20  # text handed to the backend at once
 
@@ -39,6 +39,7 @@ class MinHash:
         self, fingerprints: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Signatures:
         """Signatures, uint32 [n, num_perm], of Fingerprints of n rows; all ones where the document is empty."""
+        check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
         moved = Fingerprints(ops.asarray(fingerprints.values), ops.asarray(fingerprints.offset))
         return Signatures(ops.minhash(moved, self._coefficients()))
@@ -53,12 +54,13 @@ class MinHash:
         threads: int | None = None,
     ) -> Signatures:
         """`self(shingle(texts))` without ever holding the fingerprints of more than a batch of the texts."""
+        shingling, folding = checked(shingling, folding)
         ops = select_backend(backend, threads=threads)
-        drawn, shingling = self._coefficients(), shingling or Shingling()
+        drawn = self._coefficients()
         source = open_texts(texts)
         signatures = ops.asarray(np.empty((len(source), self.num_perm), np.uint32))
         start = 0
-        for batch in device_batches(source, folding or Folding(), ops, BATCH_BYTES):
+        for batch in device_batches(source, folding, ops, BATCH_BYTES):
             signatures[start : start + len(batch)] = ops.text_signatures(batch, shingling, drawn)
             start += len(batch)
         return Signatures(signatures)

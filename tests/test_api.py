@@ -1,0 +1,426 @@
+"""The public names: shapes, types, errors, empty inputs, every backend by name, and what results can be turned into."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import gpulsh
+from gpulsh import (
+    BandDigests,
+    Banding,
+    Fingerprints,
+    Folding,
+    MinHash,
+    ParameterError,
+    SCurve,
+    Shingling,
+    Signatures,
+)
+from gpulsh.backends.select import backend_status
+from gpulsh.params import BandShape, Family
+from tests.texts import licences
+
+TEXTS = ["one two three four five six", "ONE two, three four five six!", "something else", None, ""]
+BACKENDS = ["reference", "cpu", "auto"]
+
+
+@pytest.fixture(scope="module")
+def fingerprints() -> Fingerprints:
+    return gpulsh.shingle(TEXTS, backend="cpu")
+
+
+@pytest.fixture(scope="module")
+def signatures(fingerprints: Fingerprints) -> Signatures:
+    return MinHash()(fingerprints, backend="cpu")
+
+
+# --- shapes and types
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_step(backend: Any) -> None:
+    if backend == "auto" and backend_status()["cuda"] is None:
+        pytest.skip("a CUDA device is at hand, whose arrays are CuPy's")
+    fingerprints = gpulsh.shingle(TEXTS, backend=backend)
+    assert len(fingerprints) == 5 and fingerprints.offset.tolist() == [0, 2, 4, 5, 5, 5]
+    assert (fingerprints.values.dtype, fingerprints.offset.dtype) == (np.uint64, np.int64)
+    assert (fingerprints.values[:2] == fingerprints.values[2:4]).all()
+
+    signatures = MinHash(num_perm=64, seed=3)(fingerprints, backend=backend)
+    assert isinstance(signatures, Signatures) and len(signatures) == 5
+    assert (signatures.shape, signatures.dtype) == ((5, 64), np.uint32)
+    assert (signatures[0] == signatures[1]).all() and (signatures[3:] == 2**32 - 1).all()
+
+    digests = Banding(bands=9, rows=7)(signatures, backend=backend)
+    assert isinstance(digests, BandDigests)
+    assert (digests.shape, digests.dtype) == ((5, 9), np.uint64)
+    assert (digests[3:] == 2**64 - 1).all()
+
+    pairs = gpulsh.candidate_pairs(digests, backend=backend)
+    assert pairs.tolist() == [[0, 1]] and pairs.dtype == np.int64
+
+    for sketches in (fingerprints, signatures):
+        similarity = gpulsh.jaccard(sketches, [[0, 1], [0, 2], [3, 4], [0, 3]], backend=backend)
+        assert similarity.tolist() == [1, 0, 0, 0] and similarity.dtype == np.float64
+    contained = gpulsh.containment(fingerprints, np.array([[0, 1], [2, 0], [3, 0]]), backend=backend)
+    assert contained.tolist() == [1, 0, 0] and contained.dtype == np.float64
+
+    result = gpulsh.deduplicate(TEXTS, backend=backend)
+    assert result.duplicate_of.tolist() == [0, 0, 2, 3, 4]
+
+
+def test_every_callable_takes_backend_and_threads() -> None:
+    called = [gpulsh.shingle, MinHash.__call__, MinHash.from_texts, Banding.__call__, gpulsh.candidate_pairs]
+    called += [gpulsh.jaccard, gpulsh.containment, gpulsh.deduplicate]
+    for function in called:
+        parameters = inspect.signature(function).parameters
+        assert parameters["backend"].default == "auto", function
+        assert parameters["backend"].kind is inspect.Parameter.KEYWORD_ONLY, function
+        assert parameters["threads"].default is None, function
+
+
+def test_shapes_of_nothing() -> None:
+    for nothing in (
+        [],
+        np.array([], object),
+        pa.array([], pa.string()),
+        pd.Series([], dtype=str),
+        pl.Series([], dtype=str),
+    ):
+        for backend in ("reference", "cpu"):
+            options: dict[str, Any] = {"backend": backend}
+            fingerprints = gpulsh.shingle(nothing, **options)
+            assert len(fingerprints) == 0 and fingerprints.offset.tolist() == [0]
+            signatures = MinHash(num_perm=8)(fingerprints, **options)
+            assert signatures.shape == MinHash(num_perm=8).from_texts(nothing, **options).shape == (0, 8)
+            digests = Banding(bands=2, rows=4)(signatures, **options)
+            assert digests.shape == (0, 2)
+            pairs = gpulsh.candidate_pairs(digests, **options)
+            assert (pairs.shape, pairs.dtype) == ((0, 2), np.int64)
+            assert gpulsh.jaccard(fingerprints, pairs, **options).shape == (0,)
+            assert gpulsh.jaccard(signatures, [], **options).shape == (0,)
+            assert gpulsh.containment(fingerprints, pairs, **options).shape == (0,)
+            result = gpulsh.deduplicate(nothing, priority=[], **options)
+            assert len(result) == 0 and result.pairs.shape == (0, 2) and result.to_arrow().num_rows == 0
+            assert result.filter([]) == []
+
+
+@pytest.mark.parametrize("texts", [[None, None], ["", "..."], [None], pa.nulls(3, pa.string())])
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_nothing_but_nulls_and_empty_texts(texts: Any, backend: Any) -> None:
+    result = gpulsh.deduplicate(texts, backend=backend)
+    n = len(texts)
+    assert result.keep.all() and result.duplicate_of.tolist() == result.cluster.tolist() == list(range(n))
+    assert (result.similarity == 1).all() and len(result.pairs) == len(result.pair_similarity) == 0
+    assert result.funnel.empty == n and result.funnel.shingles == 0
+    digests = Banding(bands=2, rows=4)(MinHash(num_perm=8).from_texts(texts, backend=backend), backend=backend)
+    assert len(gpulsh.candidate_pairs(digests, backend=backend)) == 0
+
+
+def test_kinds_of_texts_decide_alike() -> None:
+    wanted = gpulsh.deduplicate(TEXTS, backend="cpu")
+    kinds = [tuple(TEXTS), np.array(TEXTS, object), pa.array(TEXTS), pa.chunked_array([TEXTS[:1], TEXTS[1:]])]
+    kinds += [pd.Series(TEXTS, index=[9, 9, 1, 0, 2]), pl.Series(TEXTS), pa.array(TEXTS, pa.large_string())]
+    for texts in kinds:
+        result = gpulsh.deduplicate(texts, backend="cpu")
+        assert result.duplicate_of.tolist() == wanted.duplicate_of.tolist()
+        assert result.funnel.nulls == 1 and result.funnel.bytes == wanted.funnel.bytes
+
+
+def test_from_texts_is_the_two_steps() -> None:
+    texts = licences()[:100]
+    for shingling, folding in ((None, None), (Shingling(unit="char", size=7), Folding(form="NFKC"))):
+        options: dict[str, Any] = {"shingling": shingling, "folding": folding, "backend": "cpu"}
+        minhash = MinHash(num_perm=32, seed=5)
+        steps = minhash(gpulsh.shingle(texts, **options), backend="cpu")
+        np.testing.assert_array_equal(minhash.from_texts(texts, **options).values, steps.values)
+
+
+def test_normalization_is_done_when_asked() -> None:
+    texts = ["caf\u00e9 \ufb01n", "cafe\u0301 fin", "cafe\u0301 \ufb01n"]
+    for form, equal in ((None, []), ("NFC", [[0, 2]]), ("NFKC", [[0, 1], [0, 2], [1, 2]])):
+        folding = Folding(form=form)  # type: ignore[arg-type]
+        fingerprints = gpulsh.shingle(texts, folding=folding, backend="cpu").values.tolist()
+        assert [[i, j] for i in range(3) for j in range(i + 1, 3) if fingerprints[i] == fingerprints[j]] == equal
+        result = gpulsh.deduplicate(texts, folding=folding, backend="cpu")
+        assert result.funnel.dropped == {0: 0, 1: 1, 3: 2}[len(equal)]
+
+
+# --- arrays in and out
+
+
+def test_results_are_arrays_to_others(signatures: Signatures) -> None:
+    digests = Banding(bands=4, rows=2)(signatures, backend="cpu")
+    for result in (signatures, digests):
+        assert np.asarray(result) is result.values or np.shares_memory(np.asarray(result), result.values)
+        copied = np.array(result, copy=True)
+        assert not np.shares_memory(copied, result.values) and (copied == result.values).all()
+        assert np.asarray(result, dtype=np.float64).dtype == np.float64
+        exchanged = np.from_dlpack(result)
+        assert exchanged.dtype == result.dtype and np.shares_memory(exchanged, result.values)
+        assert result[1:3].shape == (2, result.shape[1]) and len(list(result)) == len(result) == 5
+        assert not hasattr(result, "__cuda_array_interface__")
+
+
+def test_arrays_are_checked() -> None:
+    u64, i64 = np.zeros(3, np.uint64), np.array([0, 1, 3])
+    assert len(Fingerprints(u64, i64)) == 2 and len(Fingerprints(u64, i64).slice(1, 2)) == 1
+    for values, offset, told in [
+        (u64.astype(np.int64), i64, "Fingerprints.values is int64 with 1 dimensions; give an array of uint64 with 1"),
+        (u64, i64.astype(np.int32), "Fingerprints.offset is int32 .* int64"),
+        (u64, np.empty(0, np.int64), "offset is empty"),
+        (u64, np.array([0, 4]), r"offset does not ascend within \[0, 3\]"),
+        (u64, np.array([-1, 2]), "offset does not ascend"),
+        (u64, np.array([0, 2, 1]), "offset does not ascend"),
+        ([1, 2], i64, "Fingerprints.values is list"),
+    ]:
+        with pytest.raises(ParameterError, match=told):
+            Fingerprints(values, offset)
+    with pytest.raises(ParameterError, match=r"Signatures\.values is uint64 with 2"):
+        Signatures(np.zeros((2, 3), np.uint64))
+    with pytest.raises(ParameterError, match=r"BandDigests\.values is uint64 with 1"):
+        BandDigests(np.zeros(2, np.uint64))
+
+
+@pytest.mark.parametrize(
+    "cls", [Shingling, Folding, Family, BandShape, Banding, MinHash, SCurve, Fingerprints, Signatures]
+)
+def test_objects_are_frozen(cls: Any) -> None:
+    assert dataclasses.fields(cls) and cls.__dataclass_params__.frozen
+
+
+def test_parameters_are_keyword_only() -> None:
+    for call in (lambda: Shingling("word"), lambda: MinHash(128), lambda: Banding(4, 2), lambda: Folding("NFC")):  # type: ignore[call-arg,misc]
+        with pytest.raises(TypeError, match="positional"):
+            call()
+    for function in (gpulsh.deduplicate, gpulsh.shingle):
+        kinds = [p.kind for p in inspect.signature(function).parameters.values()]
+        assert kinds[1:] == [inspect.Parameter.KEYWORD_ONLY] * (len(kinds) - 1)
+    shingling = Shingling()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        shingling.size = 3  # type: ignore[misc]
+
+
+def test_parameters_print_compare_and_digest() -> None:
+    assert Shingling() == Shingling(unit="word", size=np.int64(5)) and hash(Shingling()) == hash(Shingling(size=5))
+    assert repr(Shingling(size=3)) == "Shingling(unit='word', size=3)"
+    assert Shingling().to_json() == '{"size":5,"unit":"word"}'
+    digests = [
+        p.digest()
+        for p in (Shingling(), Shingling(size=6), Shingling(unit="char"), Folding(), Family(), Family(seed=2))
+    ]
+    assert len(set(digests)) == 6 and all(len(digest) == 64 for digest in digests)
+    assert Shingling.parse("char:9") == Shingling(unit="char", size=9)
+
+
+# --- errors
+
+DEDUPLICATE: list[tuple[dict[str, Any], str]] = [
+    ({"threshold": 0}, r"threshold is 0.*above 0 and at most 1"),
+    ({"threshold": 1.0000001}, "threshold is 1.0000001"),
+    ({"threshold": float("nan")}, "threshold is nan"),
+    ({"threshold": "0.8"}, "threshold is '0.8'; give a number"),
+    ({"threshold": None}, "threshold is None"),
+    ({"threshold": 0.02}, "num_perm is 128.*give num_perm="),
+    ({"num_perm": 0}, "num_perm is 0; give an integer from 1 to 65536"),
+    ({"num_perm": 128.0}, "num_perm is 128.0; give an integer"),
+    ({"num_perm": True}, "num_perm is True"),
+    ({"seed": -1}, "seed is -1; give an integer from 0 to"),
+    ({"seed": 2**64}, f"seed is {2**64}"),
+    ({"bands": 0}, "bands is 0; give an integer from 1 to 128"),
+    ({"rows": 129}, "rows is 129"),
+    ({"bands": 40, "rows": 4}, "bands=40 times rows=4 is 160, above num_perm=128"),
+    ({"verify": "yes"}, "verify is 'yes'; give one of 'exact', 'signature', 'none'"),
+    ({"verify": True}, "verify is True"),
+    ({"resolve": "first"}, "resolve is 'first'; give one of 'kept', 'components'"),
+    ({"backend": "gpu"}, "backend is 'gpu'; give one of 'auto', 'reference', 'cpu', 'cuda'"),
+    ({"threads": 0}, "threads is 0; give an integer from 1 to 1024"),
+    ({"priority": [1]}, r"shape \(1,\).*shape \(2,\)"),
+    ({"shingling": "word:5"}, "shingling is 'word:5'"),
+    ({"folding": "NFC"}, "folding is 'NFC'"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "told"), DEDUPLICATE, ids=lambda value: str(value)[:40])
+def test_bad_parameters_of_deduplicate(parameters: dict[str, Any], told: str) -> None:
+    with pytest.raises(ParameterError, match=told) as caught:
+        gpulsh.deduplicate(["a", "b"], **{"backend": "cpu", **parameters})
+    assert isinstance(caught.value, ValueError) and isinstance(caught.value, gpulsh.GpulshError)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: Shingling(unit="line"), "unit is 'line'; give one of 'word', 'char'"),  # type: ignore[arg-type]
+        (lambda: Shingling(size=0), "size is 0; give an integer from 1 to 64"),
+        (lambda: Shingling(size=65), "size is 65"),
+        (lambda: Shingling(size=5.0), "size is 5.0"),  # type: ignore[arg-type]
+        (lambda: Shingling.parse("word"), "shingle is 'word'; give word:SIZE"),
+        (lambda: Shingling.parse("word:x"), "shingle is 'word:x'"),
+        (lambda: Shingling.parse("word:0"), "shingle is 'word:0'"),
+        (lambda: Shingling.parse("word:٣"), "shingle is"),
+        (lambda: Folding(form="NFD"), "form is 'NFD'; give one of None, 'NFC', 'NFKC'"),  # type: ignore[arg-type]
+        (lambda: MinHash(num_perm=70000), "num_perm is 70000"),
+        (lambda: MinHash(family="xor"), "family is 'xor'; give one of 'affine32'"),  # type: ignore[arg-type]
+        (lambda: Banding(bands=0, rows=4), "bands is 0"),
+        (lambda: Banding(bands=4, rows="4"), "rows is '4'"),  # type: ignore[arg-type]
+    ],
+)
+def test_bad_parameters(call: Any, told: str) -> None:
+    with pytest.raises(ParameterError, match=told):
+        call()
+
+
+def test_bad_steps(fingerprints: Fingerprints, signatures: Signatures) -> None:
+    with pytest.raises(ParameterError, match="bands \\* rows is 43 \\* 3 = 129 and the signatures have 128"):
+        Banding(bands=43, rows=3)(signatures, backend="cpu")
+    for pairs, told in [
+        ([[0, 5]], "rows from 0 to 5; give rows from 0 to 4"),
+        ([[-1, 2]], "rows from -1"),
+        ([0, 1], r"shape \(2,\)"),
+        ([[0, 1, 2]], r"shape \(1, 3\)"),
+        ([[0.0, 1.0]], "float64"),
+        ("ab", "pairs is an array"),
+    ]:
+        for function in (gpulsh.jaccard, gpulsh.containment):
+            with pytest.raises(ParameterError, match=told):
+                function(fingerprints, pairs, backend="cpu")
+    with pytest.raises(ParameterError, match="bands is None"):
+        SCurve(bands=None, rows=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: MinHash()(np.zeros(3, np.uint64), backend="cpu"),  # type: ignore[arg-type]
+        lambda: MinHash()(["text"], backend="cpu"),  # type: ignore[arg-type]
+        lambda: Banding(bands=2, rows=2)([[1, 2, 3, 4]], backend="cpu"),  # type: ignore[arg-type]
+        lambda: gpulsh.candidate_pairs([[1, 2]], backend="cpu"),  # type: ignore[arg-type]
+        lambda: gpulsh.jaccard([[1, 2]], [[0, 0]], backend="cpu"),  # type: ignore[arg-type]
+        lambda: gpulsh.containment(np.zeros((2, 2)), [[0, 1]], backend="cpu"),  # type: ignore[arg-type]
+    ],
+)
+def test_other_objects_between_the_steps_are_named(call: Any) -> None:
+    with pytest.raises(ParameterError, match="give "):
+        call()
+
+
+@pytest.mark.parametrize(
+    "texts", ["one text", b"one", [1, 2], np.array([1.5]), {"a": 1}, [["a"]], ["a", b"b"], 3, None]
+)
+def test_what_is_no_text(texts: Any) -> None:
+    for function in (gpulsh.deduplicate, gpulsh.shingle, MinHash().from_texts):
+        with pytest.raises(gpulsh.InputTypeError) as caught:
+            function(texts, backend="cpu")
+        assert isinstance(caught.value, TypeError) and isinstance(caught.value, gpulsh.GpulshError)
+
+
+def test_cuda_that_does_not_work_is_an_error_with_its_reason() -> None:
+    reason = backend_status()["cuda"]
+    if reason is None:
+        pytest.skip("CUDA works here")
+    calls = [
+        lambda: gpulsh.deduplicate(["a"], backend="cuda"),
+        lambda: gpulsh.shingle(["a"], backend="cuda"),
+        lambda: MinHash().from_texts(["a"], backend="cuda"),
+        lambda: gpulsh.candidate_pairs(BandDigests(np.zeros((1, 1), np.uint64)), backend="cuda"),
+    ]
+    for call in calls:
+        with pytest.raises(gpulsh.BackendError, match="backend 'cuda' was asked for and does not work here") as caught:
+            call()
+        assert reason in str(caught.value)
+
+
+# --- results
+
+
+@pytest.fixture(scope="module")
+def result() -> gpulsh.Decision:
+    return gpulsh.deduplicate(TEXTS, backend="cpu")
+
+
+def test_filter(result: gpulsh.Decision) -> None:
+    kept = [0, 2, 3, 4]
+    rows = list(range(5))
+    assert result.filter(pa.table({"row": rows})).column("row").to_pylist() == kept
+    assert result.filter(pa.array(rows)).to_pylist() == kept
+    assert result.filter(pa.chunked_array([rows[:2], rows[2:]])).to_pylist() == kept
+    assert result.filter(pa.record_batch({"row": pa.array(rows)})).column("row").to_pylist() == kept
+    frame = pd.DataFrame({"row": rows}, index=list("edcba"))
+    assert result.filter(frame)["row"].tolist() == kept and result.filter(frame).index.tolist() == list("ecba")
+    assert result.filter(frame["row"]).tolist() == kept
+    assert result.filter(pl.DataFrame({"row": rows}))["row"].to_list() == kept
+    assert result.filter(pl.Series(rows)).to_list() == kept
+    assert result.filter(np.array(rows)).tolist() == kept
+    assert result.filter(np.eye(5)).shape == (4, 5)
+    assert result.filter(rows) == result.filter(tuple(rows)) == kept
+
+
+@pytest.mark.parametrize(
+    "table", [[1], pa.table({"a": [1]}), pd.DataFrame(), np.zeros(6), 5, None, "abcde", {1, 2, 3, 4, 5}]
+)
+def test_filter_of_something_else(result: gpulsh.Decision, table: Any) -> None:
+    with pytest.raises(ParameterError, match="table"):
+        result.filter(table)
+
+
+def test_to_arrow(result: gpulsh.Decision) -> None:
+    table = result.to_arrow()
+    assert table.schema == pa.schema(
+        {"keep": pa.bool_(), "duplicate_of": pa.int64(), "similarity": pa.float32(), "cluster": pa.int64()}
+    )
+    assert table.to_pydict() == {
+        "keep": [True, False, True, True, True],
+        "duplicate_of": [0, 0, 2, 3, 4],
+        "similarity": [1.0] * 5,
+        "cluster": [0, 0, 2, 3, 4],
+    }
+
+
+def test_funnel() -> None:
+    words = " ".join(f"w{i}" for i in range(100))
+    texts = [words, words.upper(), words + " end", None, "", "...", "something of its own"]
+    funnel = gpulsh.deduplicate(texts, backend="cpu").funnel
+    assert funnel.bytes == sum(len(text or "") for text in texts)
+    counts = {name: funnel[name] for name in ("documents", "nulls", "empty", "shingles", "exact_copies", "crowded")}
+    assert counts == {
+        "documents": 7,
+        "nulls": 1,
+        "empty": 3,
+        "shingles": 96 * 2 + 97 + 1,
+        "exact_copies": 1,
+        "crowded": 0,
+    }
+    assert (funnel.candidates, funnel.verified, funnel.dropped, funnel.kept) == (1, 2, 2, 5)
+    assert list(funnel.seconds) == ["sign", "collide", "read", "verify", "resolve"]
+    assert all(seconds >= 0 for seconds in funnel.seconds.values())
+    assert funnel["candidates"] == funnel.candidates == funnel.to_dict()["candidates"]
+    with pytest.raises(KeyError):
+        funnel["nothing"]
+
+
+def test_progress_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    silent = gpulsh.deduplicate(TEXTS, backend="cpu")
+    assert capsys.readouterr() == ("", "")
+    shown = gpulsh.deduplicate(TEXTS, backend="cpu", progress=True)
+    assert shown.duplicate_of.tolist() == silent.duplicate_of.tolist()
+    out, told = capsys.readouterr()
+    assert out == "" and "sign" in told
+
+
+def test_what_is_not_there_is_not_stubbed() -> None:
+    for name in ("Index", "nothing"):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
+            getattr(gpulsh, name)
+    assert set(gpulsh.__all__) >= {"deduplicate", "shingle", "MinHash", "Banding", "candidate_pairs", "jaccard"}
+    assert all(getattr(gpulsh, name) is not None for name in gpulsh.__all__)
+    assert sorted(gpulsh.__all__) == dir(gpulsh)
