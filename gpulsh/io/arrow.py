@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.io.buffers import null_mask, numbers
-from gpulsh.io.rows import Bytes, Rows, cuts, joined, piece_rows
+from gpulsh.io.rows import Bytes, Rows, cuts, gathered, joined, piece_rows
 
 Mask = NDArray[np.bool_]
 
@@ -77,22 +77,23 @@ class _OffsetRows:
 
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:
         for start, stop in cuts(self._offset, max_bytes):
-            batch = self.view(start, stop)
-            yield joined(self.pieces(np.arange(start, stop))) if batch is None else batch
+            if self._null is None:
+                yield TextBatch(self._values, self._offset[start : stop + 1].astype(np.int64, copy=False))
+            else:
+                yield self.gather(np.arange(start, stop))
 
-    def view(self, start: int, stop: int) -> TextBatch | None:
-        offset = self._offset[start : stop + 1].astype(np.int64, copy=False)
-        null = None if self._null is None else self._null[start:stop]
-        if null is not None and bool(np.diff(offset)[null].any()):
-            return None  # Arrow lets a null row cover bytes; compressed rows cannot step over them
-        return TextBatch(self._values, offset)
+    def gather(self, rows: NDArray[np.int64]) -> TextBatch:
+        return gathered(self._values, *self._bounds(rows))
 
     def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
         data = self._values.data
-        begin, end = self._offset[rows], self._offset[rows + 1]
-        if self._null is not None:
-            end = np.where(self._null[rows], begin, end)
+        begin, end = self._bounds(rows)
         return [data[start:stop] for start, stop in zip(begin.tolist(), end.tolist(), strict=True)]
+
+    def _bounds(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        begin, end = self._offset[rows].astype(np.int64), self._offset[rows + 1].astype(np.int64)
+        # Arrow lets a null row cover bytes, which are no text.
+        return begin, end if self._null is None else np.where(self._null[rows], begin, end)
 
 
 class _GatheredRows:
@@ -114,8 +115,8 @@ class _GatheredRows:
         for start, stop in cuts(np.concatenate(([0], np.cumsum(self._lengths))), max_bytes):
             yield joined(self.pieces(np.arange(start, stop)))
 
-    def view(self, start: int, stop: int) -> TextBatch | None:
-        return None
+    def gather(self, rows: NDArray[np.int64]) -> TextBatch:
+        return joined(self.pieces(rows))
 
     def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
         raise NotImplementedError

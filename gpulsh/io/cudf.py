@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.errors import InputTypeError
-from gpulsh.io.rows import Bytes, packed
+from gpulsh.io.rows import Bytes, joined, packed
 from gpulsh.io.texts import Chosen, MemoryTexts, arrow_texts
 
 ROWS = 1 << 18  # rows brought from the device at once
@@ -56,7 +56,7 @@ class _SeriesTexts:
             for _ in self.batches(1 << 26):
                 pass
         assert self._sizes is not None
-        return Chosen(ids, self._sizes[ids], self._pieces)
+        return Chosen(ids, self._sizes[ids], lambda ids: joined(self._pieces(ids)))
 
     def _pieces(self, ids: NDArray[np.int64]) -> list[Bytes]:
         part = _on_host(self._series.iloc[ids])

@@ -33,8 +33,8 @@ class Rows(Protocol):
         """All rows in order, at most `max_bytes` a batch unless one row alone is larger."""
         ...
 
-    def view(self, start: int, stop: int) -> TextBatch | None:
-        """Rows [start, stop) without a copy, None where they do not lie end to end."""
+    def gather(self, rows: NDArray[np.int64]) -> TextBatch:
+        """The texts at `rows`, in that order, copied together unless they lie end to end."""
         ...
 
     def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
@@ -46,6 +46,19 @@ def joined(pieces: Sequence[Bytes]) -> TextBatch:
     """A batch of its own memory from texts that lie apart."""
     offset = np.zeros(len(pieces) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, pieces), np.int64, len(pieces)), out=offset[1:])
+    return TextBatch(np.frombuffer(b"".join(pieces), np.uint8), offset)
+
+
+def gathered(values: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]) -> TextBatch:
+    """Texts `values[begin[i] : end[i]]` as a batch: a view where each begins at the end of the one before it."""
+    offset = np.zeros(len(begin) + 1, np.int64)
+    np.cumsum(end - begin, out=offset[1:])
+    apart = np.flatnonzero(begin[1:] != end[:-1])
+    if len(begin) and len(apart) == 0:
+        return TextBatch(values, offset + begin[0])
+    first, last = np.concatenate([begin[:1], begin[apart + 1]]), np.concatenate([end[apart], end[-1:]])
+    data = values.data
+    pieces = [data[start:stop] for start, stop in zip(first.tolist(), last.tolist(), strict=True)]
     return TextBatch(np.frombuffer(b"".join(pieces), np.uint8), offset)
 
 
@@ -114,8 +127,8 @@ class _PieceRows:
         if self._texts:
             yield from cut(joined([text or b"" for text in self._texts]), max_bytes)
 
-    def view(self, start: int, stop: int) -> TextBatch | None:
-        return None
+    def gather(self, rows: NDArray[np.int64]) -> TextBatch:
+        return joined(self.pieces(rows))
 
     def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
         return [self._texts[row] or b"" for row in rows.tolist()]

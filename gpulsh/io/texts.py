@@ -144,7 +144,7 @@ class _StringTexts:
             for _ in self.batches(1 << 24):
                 pass
         assert self._sizes is not None
-        return Chosen(ids, self._sizes[ids], self._pieces)
+        return Chosen(ids, self._sizes[ids], self._gather)
 
     def _groups(self, max_bytes: int, sizes: NDArray[np.int64]) -> Iterator[TextBatch]:
         start = 0
@@ -162,12 +162,12 @@ class _StringTexts:
             return list(self._texts[which].tolist())
         return self._texts[which]
 
-    def _pieces(self, ids: NDArray[np.int64]) -> list[Bytes]:
+    def _gather(self, ids: NDArray[np.int64]) -> TextBatch:
         if isinstance(self._texts, np.ndarray):
             strings = self._texts[ids].tolist()
         else:
             strings = [self._texts[place] for place in ids.tolist()]
-        return list(encoded(strings, 0)[0])
+        return joined(encoded(strings, 0)[0])
 
 
 class _RowTexts:
@@ -192,55 +192,39 @@ class _RowTexts:
         for number in np.unique(owner).tolist():
             of_block = owner == number
             sizes[of_block] = self._blocks[number].lengths()[ids[of_block] - self._starts[number]]
-        return Chosen(ids, sizes, self._pieces, self._view)
-
-    def _view(self, start: int, stop: int) -> TextBatch | None:
-        number = int(self._owner(np.array([start]))[0])
-        first = int(self._starts[number])
-        return self._blocks[number].view(start - first, stop - first) if stop <= self._starts[number + 1] else None
+        return Chosen(ids, sizes, self._gather)
 
     def _owner(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         # The last block that begins at or before the row: empty blocks begin where the next one does.
         return np.asarray(np.searchsorted(self._starts, ids, side="right") - 1, np.int64)
 
-    def _pieces(self, ids: NDArray[np.int64]) -> list[Bytes]:
+    def _gather(self, ids: NDArray[np.int64]) -> TextBatch:
         owner = self._owner(ids)
-        numbers: list[int] = np.unique(owner).tolist()
+        numbers = np.flatnonzero(np.bincount(owner)).tolist()
         if len(numbers) == 1:
-            return self._blocks[numbers[0]].pieces(ids - self._starts[numbers[0]])
+            return self._blocks[numbers[0]].gather(ids - self._starts[numbers[0]])
         pieces: list[Bytes] = [b""] * len(ids)
         for number in numbers:
             places = np.flatnonzero(owner == number)
             found = self._blocks[number].pieces(ids[places] - self._starts[number])
             for place, piece in zip(places.tolist(), found, strict=True):
                 pieces[place] = piece
-        return pieces
+        return joined(pieces)
 
 
 class Chosen:
-    """A choice of documents, read by `pieces` from where they lie."""
+    """A choice of documents, gathered from where they lie."""
 
     def __init__(
-        self,
-        ids: NDArray[np.int64],
-        sizes: NDArray[np.int64],
-        pieces: Callable[[NDArray[np.int64]], list[Bytes]],
-        view: Callable[[int, int], TextBatch | None] = lambda start, stop: None,
+        self, ids: NDArray[np.int64], sizes: NDArray[np.int64], gather: Callable[[NDArray[np.int64]], TextBatch]
     ) -> None:
-        """`view(start, stop)` gives rows that follow one another without a copy, or None where they lie apart."""
         self._ids = ids
         self._sizes = sizes
-        self._pieces = pieces
-        self._view = view
+        self._gather = gather
 
     def take(self, places: NDArray[np.int64]) -> TextBatch:
         """The documents at `places` [m] of the choice, in that order, as a batch of their own."""
-        ids = self._ids[places]
-        if len(ids) > 1 and bool((np.diff(ids) == 1).all()):
-            batch = self._view(int(ids[0]), int(ids[-1]) + 1)
-            if batch is not None:
-                return batch
-        return joined(self._pieces(ids))
+        return self._gather(self._ids[places])
 
     def sizes(self) -> NDArray[np.int64]:
         """int64 [chosen]: UTF-8 bytes of each document of the choice."""

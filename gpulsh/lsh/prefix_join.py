@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.lsh.collisions import Collisions, distinct, packed, unpacked
-from gpulsh.lsh.comparison import TILE_BYTES, Measure, Readable, row_sizes, runs_within, sizes_allow
+from gpulsh.lsh.comparison import Measure, Readable, row_sizes, runs_within, sizes_allow
 from gpulsh.text.shingling import concatenated
 
 FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends on these bounds
 LARGEST_JOIN = 1 << 22  # (shingle, pair) rows looked at together
 LARGEST_TABLE = 26  # bits: 64 MB of counts
+BLOCK_BYTES = 8 << 20  # text of a block
 FETCHED = 4096  # kept documents shingled again at once
 
 
@@ -74,7 +75,7 @@ class PrefixJoin:
         self._measure, self._threshold, self._ops = measure, threshold, ops
         self._sizes = np.zeros(len(crowd), np.int64)  # unique shingles, known once a document's block was read
         self._kept = _PrefixIndex()
-        self._prefixes: Fingerprints | None = None  # of the block in hand
+        self._entries = _Entries.none()  # of the block in hand
         self.compared = 0  # pairs measured
 
     def blocks(self) -> Iterator[Block]:
@@ -82,12 +83,13 @@ class PrefixJoin:
         counts = self._frequencies()
         start, size = 0, FIRST_BLOCK
         while start < len(self._rows):
-            _, stop = next(runs_within(self._ends[start:] - self._before(start), TILE_BYTES, size))
+            _, stop = next(runs_within(self._ends[start:] - self._before(start), BLOCK_BYTES, size))
             stop += start
             fingerprints = self._texts.fingerprints(np.arange(start, stop))
             self._sizes[start:stop] = row_sizes(fingerprints, self._ops)
-            self._prefixes = prefixes = self._prefixes_of(fingerprints, counts, self._sizes[start:stop])
-            queries = _Entries.of(prefixes, start)
+            self._entries = queries = _Entries.of(
+                self._prefixes_of(fingerprints, counts, self._sizes[start:stop]), start
+            )
             with_kept = self._verified(self._pairs(_Matches(self._kept, queries)), start, fingerprints)
             # A document that a kept one rules out is not kept: only the rest can rule out others of the block.
             ruled_out = np.zeros(stop - start, bool)
@@ -106,9 +108,7 @@ class PrefixJoin:
 
     def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
         """Documents of the block marked in `kept` [stop - start] stay, and later ones are compared with them."""
-        assert self._prefixes is not None
-        entries = _Entries.of(self._prefixes, block.start)
-        self._kept.add(entries.where(kept[entries.documents - block.start]))
+        self._kept.add(self._entries.where(kept[self._entries.documents - block.start]))
 
     def _before(self, start: int) -> int:
         return int(self._ends[start - 1]) if start else 0
@@ -117,7 +117,7 @@ class PrefixJoin:
         """How often each slot of shingles occurs in the crowd; any counts give an exact join, good ones a fast one."""
         bits = int(np.clip(np.ceil(np.log2(max(int(self._ends[-1]), 1) / 3)), 16, LARGEST_TABLE))
         counts = self._ops.asarray(np.zeros(1 << bits, np.uint8))
-        for start, stop in runs_within(self._ends, TILE_BYTES):
+        for start, stop in runs_within(self._ends, BLOCK_BYTES):
             counts = self._ops.frequencies(self._texts.repeated_fingerprints(np.arange(start, stop)), counts)
         return counts  # type: ignore[no-any-return]
 
@@ -175,6 +175,11 @@ class _Entries:
         """The prefixes of documents from `start` on."""
         documents = np.repeat(np.arange(start, start + len(prefixes)), np.diff(prefixes.offset))
         return cls(prefixes.values, documents).ordered()
+
+    @classmethod
+    def none(cls) -> _Entries:
+        """No entry."""
+        return cls(np.empty(0, np.uint64), np.empty(0, np.int64))
 
     def ordered(self) -> _Entries:
         """By shingle."""

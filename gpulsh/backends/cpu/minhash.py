@@ -1,7 +1,7 @@
 """minhash: hash functions in the lanes of vectors, their running minima in registers, a shingle broadcast to all.
 
-The inner loop is a multiply, an add and a minimum a vector. With functions in the lanes no minimum is taken across lanes
-and no row needs padding, so that short documents run at the rate of long ones.
+The inner loop is a multiply, an add and a minimum a vector. With functions in the lanes no minimum is taken across
+lanes and no row needs padding, so that short documents run at the rate of long ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _lanes = ir.VectorType(_i32, LANES)
 
 
 def _fold(vectors: int) -> Any:
-    """An intrinsic that lowers `vectors` * LANES minima by all shingles of a tile; all arguments but count are addresses."""
+    """An intrinsic that lowers `vectors` * LANES minima by the `count` shingles of a tile; the rest are addresses."""
 
     @intrinsic
     def fold(typing_context: Any, tile: Any, count: Any, multiplier: Any, addend: Any, minima: Any) -> Any:

@@ -19,8 +19,8 @@ def _count(values, shift, counts, first, last):
     """The slots [first, last) alone, so that each thread has its own."""
     for value in values:
         slot = np.int64(value >> shift)
-        if first <= slot < last:
-            counts[slot] += counts[slot] < 255
+        if first <= slot < last and counts[slot] < 255:
+            counts[slot] += 1
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -35,21 +35,23 @@ def _prefix_rows(values, offset, shift, counts, lengths, out, ends):
     for row in range(offset.size - 1):
         begin, end = offset[row], offset[row + 1]
         tally[:] = 0
-        for i in range(end - begin):
-            frequency[i] = counts[np.int64(values[begin + i] >> shift)]
+        row_values = values[begin:end]
+        for i in range(row_values.size):  # a loop of its own: nothing in it waits for the table
+            frequency[i] = counts[np.int64(row_values[i] >> shift)]
+        for i in range(row_values.size):
             tally[frequency[i]] += 1
         left, last = lengths[row], 0
         while last < 256 and tally[last] <= left:
             left -= tally[last]
             last += 1
-        for i in range(end - begin):
+        for i in range(row_values.size):
             count = frequency[i]
             chosen = count < last
             if count == last and left > 0:
                 chosen = True
                 left -= 1
             if chosen and count > 1:
-                out[written] = values[begin + i]
+                out[written] = row_values[i]
                 written += 1
         ends[row] = written
 
