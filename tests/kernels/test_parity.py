@@ -101,6 +101,10 @@ def test_band_digests_of_long_bands(cuda: CudaBackend, rows: int) -> None:
     check_digests(cuda, signatures[:0], 2, rows)
 
 
+def test_band_digests_of_more_blocks_than_threads(cuda: CudaBackend) -> None:
+    check_digests(cuda, np.random.default_rng(4).integers(0, 2**32, (1700, 64), np.uint32), 1, 64)
+
+
 def test_a_digest_that_comes_out_as_no_digest(cuda: CudaBackend) -> None:
     values = np.array([NO_DIGEST_BANDS], np.uint32)
     found = cuda.asnumpy(cuda.band_digests(cuda.asarray(values), BandShape(bands=3, rows=6)))
