@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from functools import cache
 from itertools import combinations
 from random import Random
@@ -21,6 +21,7 @@ from gpulsh.cluster import greedy
 from gpulsh.cluster.copies import first_copies
 from gpulsh.theory import default_banding
 from tests import naive
+from tests.bounds import set_bounds
 from tests.texts import WORDS, licences
 
 # --- what the oracle is given
@@ -186,23 +187,15 @@ def test_random_text(
 # --- large buckets
 
 
-@pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(params=[(300, 3), (1000, 20)], ids=["least", "little"])
+def tiny(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Buckets are large from 5 documents on, and every bound on work is met all the time."""
-    bounds = {
-        "collisions": {"SMALL_BUCKET": 4},
-        "prefix_join": {"FIRST_BLOCK": 3, "LAST_BLOCK": 9, "LARGEST_JOIN": 20, "FETCHED": 2, "TILE_BYTES": 300},
-        "comparison": {"TILE_BYTES": 300},
-    }
-    for module, values in bounds.items():
-        for name, value in values.items():
-            monkeypatch.setattr(f"gpulsh.lsh.{module}.{name}", value)
-    monkeypatch.setattr("gpulsh.cluster.greedy.ROUNDS", 1)
-    yield
+    set_bounds(monkeypatch, *request.param)
+    monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(30))
 def test_large_buckets_of_random_text(seed: int) -> None:
     random = Random(seed)
     count, edits = random.choice([60, 120]), random.choice([0.02, 0.05, 0.1])

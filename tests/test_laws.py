@@ -18,34 +18,10 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.params import Family
 from gpulsh.permutations import coefficients
 from tests import naive
+from tests.bounds import set_bounds
 from tests.texts import batch_of, batches, licences, shinglings
 
-CHUNKS = {
-    "gpulsh.backends.cpu.shingle.CHUNK_BYTES": (1, 700, 1 << 30),
-    "gpulsh.backends.cpu.backend.CHUNK_BYTES": (1, 700, 1 << 30),
-    "gpulsh.backends.cpu.minhash.CHUNK_SHINGLES": (1, 90, 1 << 30),
-    "gpulsh.backends.cpu.unique.CHUNK_SHINGLES": (1, 90, 1 << 30),
-    "gpulsh.backends.cpu.prefixes.CHUNK_SHINGLES": (1, 90, 1 << 30),
-    "gpulsh.backends.cpu.intersect.CHUNK_PAIRS": (1, 7, 1 << 30),
-    "gpulsh.backends.cpu.band_digests.CHUNK_DOCUMENTS": (1, 7, 1 << 30),
-    "gpulsh.text.shingling.BATCH_BYTES": (1, 3000, 1 << 30),
-    "gpulsh.sketch.minhash.BATCH_BYTES": (1, 3000, 1 << 30),
-    "gpulsh.dedup.stages.SIGN_BATCH_BYTES": (1, 3000, 1 << 30),
-    "gpulsh.lsh.comparison.TILE_BYTES": (1, 20_000, 1 << 30),
-    "gpulsh.lsh.prefix_join.TILE_BYTES": (1, 20_000, 1 << 30),
-    "gpulsh.lsh.prefix_join.FIRST_BLOCK": (1, 5, 1 << 20),
-    "gpulsh.lsh.prefix_join.LAST_BLOCK": (1, 50, 1 << 20),
-    "gpulsh.lsh.prefix_join.LARGEST_JOIN": (1, 300, 1 << 30),
-    "gpulsh.lsh.prefix_join.FETCHED": (1, 3, 1 << 20),
-    "gpulsh.lsh.similarity.PAIRS_AT_ONCE": (1, 10, 1 << 20),
-    "gpulsh.io.texts.GROUP": (1, 13, 1 << 20),
-}
 CHARACTERS = Shingling(unit="char", size=2)
-
-
-def chunked(patch: pytest.MonkeyPatch, which: int) -> None:
-    for name, sizes in CHUNKS.items():
-        patch.setattr(name, sizes[which])
 
 
 def everything(texts: list[str], threads: int | None = None) -> list[NDArray[Any]]:
@@ -82,12 +58,12 @@ def wanted(notices: list[str]) -> list[NDArray[Any]]:
     return everything(notices)
 
 
-@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize(("size", "items"), [(1, 1), (2000, 7), (30_000, 100), (1 << 30, 1 << 20)])
 @pytest.mark.parametrize("threads", [1, 5])
 def test_batches_chunks_and_threads_change_nothing(
-    notices: list[str], wanted: list[NDArray[Any]], which: int, threads: int, monkeypatch: pytest.MonkeyPatch
+    notices: list[str], wanted: list[NDArray[Any]], size: int, items: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chunked(monkeypatch, which)
+    set_bounds(monkeypatch, size, items)
     for found, expected in zip(everything(notices, threads), wanted, strict=True):
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(found, expected)

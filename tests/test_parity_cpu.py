@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch
-from gpulsh.backends.cpu import CpuBackend, shingle
+from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.permutations import coefficients
 from tests import naive
+from tests.bounds import set_bounds
 from tests.texts import batch_of, batches, licences, shinglings
 
 REFERENCE = ReferenceBackend()
@@ -56,6 +57,7 @@ def test_it_is_a_backend() -> None:
 def check_texts(ops: CpuBackend, batch: TextBatch, shingling: Shingling) -> None:
     same(ops.shingle(batch, shingling), REFERENCE.shingle(batch, shingling))
     same(ops.exact_hashes(batch, shingling), REFERENCE.exact_hashes(batch, shingling))
+    same(ops.shingle_sets(batch, shingling), REFERENCE.shingle_sets(batch, shingling))
 
 
 @settings(max_examples=300)
@@ -94,12 +96,9 @@ def test_every_pair_of_lengths_around_a_block() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-@pytest.mark.parametrize("chunk", [1, 1000, 1 << 18])
+@pytest.mark.parametrize("chunk", [1, 1000, 1 << 30])
 def test_chunks_and_threads_of_real_text(threads: int, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    import gpulsh.backends.cpu.backend
-
-    monkeypatch.setattr(shingle, "CHUNK_BYTES", chunk)
-    monkeypatch.setattr(gpulsh.backends.cpu.backend, "CHUNK_BYTES", chunk)
+    set_bounds(monkeypatch, chunk, chunk)
     batch = batch_of([text.encode()[:2000] for text in licences()[::70]] + [b"", b"x", b""])
     ops, family, shape = CpuBackend(threads), coefficients(Family(num_perm=16)), BandShape(bands=5, rows=3)
     check_texts(ops, batch, Shingling())
@@ -112,6 +111,8 @@ def test_sign(batch: TextBatch, shingling: Shingling, columns: int, threads: int
     family, shape = coefficients(Family(num_perm=columns)), BandShape(bands=max(columns // 3, 1), rows=min(columns, 3))
     wanted = REFERENCE.sign(batch, shingling, family, shape)
     same(CpuBackend(threads).sign(batch, shingling, family, shape), wanted)
+    signatures = REFERENCE.text_signatures(batch, shingling, family)
+    same(CpuBackend(threads).text_signatures(batch, shingling, family), signatures)
 
 
 @pytest.fixture
@@ -243,10 +244,8 @@ def test_rows(rows: list[list[int]], before: int) -> None:
 @pytest.mark.parametrize("universe", [2**64, 5000, 60, 2])
 @pytest.mark.parametrize("threads", [1, 5])
 def test_rows_of_every_length(universe: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpulsh.backends.cpu import prefixes, unique
-
-    for module in (unique, prefixes):
-        monkeypatch.setattr(module, "CHUNK_SHINGLES", 1 << 16 if threads == 1 else 50)
+    if threads > 1:
+        set_bounds(monkeypatch, 50, 50)
     check_rows(CpuBackend(threads), random_table(LENGTHS, universe))
 
 
@@ -270,9 +269,8 @@ def test_minhash(rows: list[list[int]], columns: int, seed: int) -> None:
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("columns", [1, 8, 127, 128])
 def test_minhash_of_every_length(columns: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpulsh.backends.cpu import minhash
-
-    monkeypatch.setattr(minhash, "CHUNK_SHINGLES", 1 << 16 if threads == 1 else 300)
+    if threads > 1:
+        set_bounds(monkeypatch, 300, 300)
     family, rows = coefficients(Family(num_perm=columns)), random_table(LENGTHS)
     same(CpuBackend(threads).minhash(rows, family), REFERENCE.minhash(rows, family))
 
@@ -297,9 +295,8 @@ def check_intersect(ops: CpuBackend, pairs: NDArray[np.int64], unique: Fingerpri
 @pytest.mark.parametrize("universe", [60, 600, 6000])
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_intersect_of_every_length(universe: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpulsh.backends.cpu import intersect
-
-    monkeypatch.setattr(intersect, "CHUNK_PAIRS", 2048 if threads == 1 else 7)
+    if threads > 1:
+        set_bounds(monkeypatch, 7, 7)
     unique = REFERENCE.unique(random_table([*LENGTHS[:13], *range(1, 30)], universe))
     pairs = np.array(list(itertools.product(range(len(unique)), repeat=2)), np.int64)
     check_intersect(CpuBackend(threads), pairs, unique)
@@ -364,16 +361,20 @@ def test_collisions(pool: list[int], data: st.DataObject, first_id: int) -> None
 
 @pytest.mark.parametrize("universe", [1, 3, 30, 700, 2**64])
 @pytest.mark.parametrize("count", [1, 24, 25, 1000])
-def test_collisions_of_many(universe: int, count: int) -> None:
+@pytest.mark.parametrize("threads", [1, 5])
+def test_collisions_of_many(universe: int, count: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells of few and of many digests, small numbers, which are no hashes, and ids in any order."""
+    ops = CpuBackend(threads)
+    if threads > 1:
+        set_bounds(monkeypatch, 20, 20)
     generator = np.random.default_rng(universe % 1000 + count)
     ids = generator.permutation(3 * count)[:count].astype(np.int64)
     drawn = generator.integers(0, universe, count, np.uint64)
     for values in (drawn, drawn * np.uint64(2**64 // universe % 2**64), NO_DIGEST - drawn):
         buckets = REFERENCE.collisions(values, ids)
-        same(ONE.collisions(values, ids), buckets)
+        same(ops.collisions(values, ids), buckets)
         if universe > 3:
-            same(ONE.candidates(buckets), REFERENCE.candidates(buckets))
+            same(ops.candidates(buckets), REFERENCE.candidates(buckets))
 
 
 bucket_lists = st.lists(st.lists(st.integers(0, 40), min_size=2, max_size=9, unique=True).map(sorted), max_size=12)

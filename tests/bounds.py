@@ -1,0 +1,42 @@
+"""The bounds on how much is done at once, found by their names in the modules: no bit may depend on any of them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import gpulsh.backends.cpu
+import gpulsh.cluster
+import gpulsh.dedup
+import gpulsh.lsh
+import gpulsh.sketch
+import gpulsh.text
+
+PACKAGES = [gpulsh.backends.cpu, gpulsh.cluster, gpulsh.dedup, gpulsh.lsh, gpulsh.sketch, gpulsh.text]
+# Not SMALL_BUCKET, which is part of the decision's definition, nor what is compiled into a kernel's layout.
+BOUND = re.compile(
+    r"(?:[A-Z]+_)*(?:BYTES|SHINGLES|PAIRS|DOCUMENTS|NEIGHBOURS|BLOCK|TILE|JOIN|AT_ONCE)|FETCHED|GROUP|ROUNDS|REREAD"
+)
+COMPILED = {"gpulsh.backends.cpu.shingle.BLOCK", "gpulsh.backends.cpu.minhash.TILE"}
+
+
+def bounds() -> Iterator[str]:
+    """The full name of each."""
+    yield "gpulsh.io.texts.GROUP"
+    for package in PACKAGES:
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            for name, value in vars(importlib.import_module(module.name)).items():
+                full = f"{module.name}.{name}"
+                if BOUND.fullmatch(name) and isinstance(value, (int, float)) and full not in COMPILED:
+                    yield full
+
+
+def set_bounds(patch: pytest.MonkeyPatch, size: int, items: int) -> None:
+    """Give every bound on bytes `size`, every other one `items`; with few items, texts are never read twice."""
+    for name in bounds():
+        value = size if "BYTES" in name or name.endswith("LARGEST_TILE") else items
+        patch.setattr(name, 0 if name.endswith("REREAD") and items < 1000 else value)
