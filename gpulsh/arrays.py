@@ -38,7 +38,7 @@ def _check_offset(owner: object, offset: Array, values: Array) -> None:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rows:
     """Compressed rows, the base of TextBatch and Fingerprints."""
 
@@ -53,7 +53,7 @@ class Rows:
         return type(self)(self.values, self.offset[start : stop + 1])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TextBatch(Rows):
     """Documents as UTF-8: `values` uint8 [bytes], `offset` int64 [n + 1]. A null document is an empty row."""
 
@@ -62,7 +62,7 @@ class TextBatch(Rows):
         _check_offset(self, self.offset, self.values)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fingerprints(Rows):
     """Shingles as 64-bit hashes: `values` uint64 [nnz], `offset` int64 [n + 1]."""
 
@@ -96,7 +96,7 @@ class _Matrix:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         host = self.values.get() if hasattr(self.values, "get") else self.values
-        return np.array(host, dtype=dtype, copy=True) if copy else np.asarray(host, dtype=dtype)
+        return np.asarray(host, dtype=dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.values.__dlpack__(**options)
@@ -109,7 +109,7 @@ class _Matrix:
         return self.values.__cuda_array_interface__  # an AttributeError on the host, as consumers expect
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Signatures(_Matrix):
     """MinHash signatures: `values` uint32 [n, num_perm]; a row of all ones belongs to an empty document."""
 
@@ -119,7 +119,7 @@ class Signatures(_Matrix):
         _check(self, "values", self.values, np.uint32, 2)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BandDigests(_Matrix):
     """Digests of signature bands: `values` uint64 [n, bands]; 2^64 - 1 means *no digest*."""
 
@@ -129,7 +129,7 @@ class BandDigests(_Matrix):
         _check(self, "values", self.values, np.uint64, 2)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Buckets:
     """Documents that share a band digest: `ids` int64 end to end, `offset` int64 [buckets + 1], two ids or more each.
 
@@ -147,7 +147,7 @@ class Buckets:
         return len(self.offset) - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Signed:
     """What the sign stage keeps of each document of a batch."""
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from gpulsh.errors import ParameterError
 
+MAX_NUM_PERM = 65536  # the longest signature
 SCHEME = 1  # version of the definition of all bits; CHANGELOG.md tells what each changed
 
 Unit = Literal["word", "char"]
@@ -94,9 +95,23 @@ class Shingling(Parameters):
         Shingling(unit='word', size=5)
         """
         unit, _, size = text.partition(":")
-        if unit not in get_args(Unit) or not (size.isascii() and size.isdigit()) or not 1 <= int(size) <= 64:
+        if (
+            unit not in get_args(Unit)
+            or not (size.isascii() and size.isdigit())
+            or len(size) > 2
+            or not 1 <= int(size) <= 64
+        ):
             raise ParameterError(f"shingle is {text!r}; give word:SIZE or char:SIZE with SIZE from 1 to 64, as word:5")
         return cls(unit=unit, size=int(size))  # type: ignore[arg-type]
+
+
+def checked_text_parameters(shingling: Shingling | None, folding: Folding | None) -> tuple[Shingling, Folding]:
+    """Both, the defaults where they are None, or a ParameterError where one is something else."""
+    shingling = Shingling() if shingling is None else shingling
+    folding = Folding() if folding is None else folding
+    check_type("shingling", shingling, Shingling)
+    check_type("folding", folding, Folding)
+    return shingling, folding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +127,7 @@ class Family(Parameters):
 
     def __post_init__(self) -> None:
         check_choice("family", self.name, get_args(FamilyName))
-        object.__setattr__(self, "num_perm", check_integer("num_perm", self.num_perm, 1, 65536))
+        object.__setattr__(self, "num_perm", check_integer("num_perm", self.num_perm, 1, MAX_NUM_PERM))
         object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**64 - 1))
 
 
@@ -124,5 +139,5 @@ class BandShape(Parameters):
     rows: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bands", check_integer("bands", self.bands, 1, 65536))
-        object.__setattr__(self, "rows", check_integer("rows", self.rows, 1, 65536))
+        object.__setattr__(self, "bands", check_integer("bands", self.bands, 1, MAX_NUM_PERM))
+        object.__setattr__(self, "rows", check_integer("rows", self.rows, 1, MAX_NUM_PERM))

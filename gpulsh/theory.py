@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpulsh.errors import ParameterError
-from gpulsh.params import check_integer
-
-MAX_NUM_PERM = 65536  # the longest signature that params.Family allows
+from gpulsh.params import MAX_NUM_PERM, check_integer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from gpulsh.errors import ParameterError
 
 @dataclass(frozen=True)
 class Decision:
-    """The outcome of `deduplicate` for n documents, by position.
+    """The outcome of `deduplicate` for n documents, by position; NumPy arrays whatever the backend.
 
     A document is dropped only where a kept document is at least `threshold` similar to it; `duplicate_of` names that
     document and `similarity` says how similar (`resolve="kept"`, `verify="exact"`).

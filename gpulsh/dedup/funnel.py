@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -11,9 +11,9 @@ from typing import Any
 from gpulsh.dedup.progress import Progress
 
 
-@dataclass
-class Funnel:
-    """What became of the documents. `funnel["candidates"]` reads as `funnel.candidates`."""
+@dataclass(eq=False)
+class Funnel(Mapping[str, Any]):
+    """What became of the documents: a mapping, and `funnel["candidates"]` reads as `funnel.candidates`."""
 
     documents: int = 0
     nulls: int = 0  # documents that were null
@@ -22,17 +22,22 @@ class Funnel:
     shingles: int = 0  # with repeats
     exact_copies: int = 0  # folded into their first copy before anything was compared
     crowded: int = 0  # documents in a bucket too large for all pairs
-    candidates: int = 0  # pairs compared
+    candidates: int = 0  # pairs compared; those of large buckets follow how the work was cut
     verified: int = 0  # pairs found similar, copies with their first among them
     dropped: int = 0
     kept: int = 0
     seconds: dict[str, float] = field(default_factory=dict)  # by stage, in order
 
     def __getitem__(self, name: str) -> Any:
-        try:
-            return getattr(self, name)
-        except AttributeError:
-            raise KeyError(name) from None
+        if name not in self.__dataclass_fields__:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dataclass_fields__)
+
+    def __len__(self) -> int:
+        return len(self.__dataclass_fields__)
 
     def to_dict(self) -> dict[str, Any]:
         """All counts, and the seconds by stage."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from gpulsh.params import BandShape, Family, Folding, Parameters, Shingling, check_choice
-from gpulsh.text.shingling import checked
+from gpulsh.params import BandShape, Family, Folding, Parameters, Shingling, check_choice, checked_text_parameters
 from gpulsh.theory import default_banding
 
 Verify = Literal["exact", "signature", "none"]
@@ -43,7 +42,7 @@ def make_plan(
     >>> make_plan(threshold=0.8).banding
     BandShape(bands=21, rows=6)
     """
-    shingling, folding = checked(shingling, folding)
+    shingling, folding = checked_text_parameters(shingling, folding)
     family = Family(num_perm=num_perm, seed=seed)
     check_choice("verify", verify, get_args(Verify))
     check_choice("resolve", resolve, get_args(Resolve))

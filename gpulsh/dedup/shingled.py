@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.plan import Plan
-from gpulsh.dedup.source import ChosenTexts
 from gpulsh.io.normalize import normalized
+from gpulsh.io.source import ChosenTexts
 from gpulsh.text.shingling import to_device
 
 

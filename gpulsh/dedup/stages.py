@@ -23,8 +23,8 @@ from gpulsh.dedup.funnel import Funnel
 from gpulsh.dedup.plan import Plan
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.shingled import ShingledTexts
-from gpulsh.dedup.source import TextSource
 from gpulsh.io.normalize import normalized
+from gpulsh.io.source import TextSource
 from gpulsh.lsh.collisions import Collisions, collide
 from gpulsh.lsh.comparison import Measure, compare, estimated, exact, unmeasured
 from gpulsh.lsh.prefix_join import Edges, PrefixJoin
@@ -107,7 +107,8 @@ def decide(
     involved = ascending[np.argsort(rank[ascending], kind="stable")]  # from here on, places in decision order
     measure = _measure(plan, ops)
     with funnel.stage(progress, "read", None, "documents"):
-        chosen = source.choose(ascending)
+        # Without a measure only the prefix filter of large buckets reads a text again.
+        chosen = source.choose(ascending if plan.verify != "none" or len(met.crowded) else ascending[:0])
         texts = ShingledTexts(chosen, np.searchsorted(ascending, involved), plan, ops)
     with funnel.stage(progress, "verify", len(met.pairs), "pairs"):
         small = _verified_small(met, involved, texts, measure, plan, ops, progress)
@@ -165,7 +166,9 @@ def _join(
     ops: Backend,
 ) -> PrefixJoin:
     readable = texts.renumbered(crowd)
-    return PrefixJoin(involved[crowd], met, readable, readable.sizes(), measure, plan.threshold, ops)
+    return PrefixJoin(
+        involved[crowd], met, readable, readable.sizes(), measure, plan.threshold, ops, exact=plan.verify == "exact"
+    )
 
 
 @dataclass(frozen=True)
@@ -214,5 +217,7 @@ class _Decided:
         head = heads(self.ops.asnumpy(self.ops.components(len(self.involved), self.ops.asarray(pairs))))
         later = np.flatnonzero(head != np.arange(len(head)))
         pairs = np.stack([head[later], later], axis=1)
+        if self.plan.verify == "none":
+            return Edges(head[later], later, np.full(len(later), np.nan))
         similarity = compare(pairs, self.texts.sizes(), self.texts, self.measure, 0.0, self.ops, lambda done: None)
         return Edges(head[later], later, similarity)

@@ -94,7 +94,8 @@ def _numbers(priority: Any) -> NDArray[Any]:
     except ValueError as error:  # rows of unequal length
         raise ParameterError(f"priority is no array of numbers: {error}; give one for each document") from None
     if isinstance(priority, (list, tuple)) and values.dtype.kind in "fO":
-        numbers = all(type(value) in (int, float) and value == value for value in priority)
-        if numbers and any(isinstance(value, int) and abs(value) > 1 << 53 for value in priority):
-            return np.unique(np.array(priority, object), return_inverse=True)[1]
+        plain = [value.item() if isinstance(value, np.generic) else value for value in priority]
+        numbers = all(type(value) in (int, float) and value == value for value in plain)
+        if numbers and any(isinstance(value, int) and abs(value) > 1 << 53 for value in plain):
+            return np.unique(np.array(plain, object), return_inverse=True)[1]
     return values

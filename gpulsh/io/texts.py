@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.errors import InputTypeError
 from gpulsh.io.rows import Bytes, Rows, cut, joined, packed
+from gpulsh.io.source import TextSource
 from gpulsh.io.strings import encoded, fitting
 
 ALLOWED = (
@@ -21,22 +22,10 @@ ALLOWED = (
 GROUP = 4096  # strings encoded at once
 
 
-class MemoryTexts(Protocol):
+class MemoryTexts(TextSource, Protocol):
     """Documents in memory, by row number."""
 
     def __len__(self) -> int: ...
-
-    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
-        """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
-        ...
-
-    def nulls(self) -> int:
-        """How many documents are null; complete after `batches` is exhausted."""
-        ...
-
-    def choose(self, ids: NDArray[np.int64]) -> Chosen:
-        """The documents `ids` [chosen], ascending positions, for reading again."""
-        ...
 
 
 def open_texts(texts: object) -> MemoryTexts:

@@ -93,7 +93,7 @@ def compare(
     """
     similarity = np.full(len(pairs), -1.0)
     groups = _groups(pairs, text_sizes, ops)
-    if _bytes_read(pairs, groups, text_sizes) > REREAD * int(text_sizes.sum()):
+    if threshold > 0 and _bytes_read(pairs, groups, text_sizes) > REREAD * int(text_sizes.sum()):
         left = np.flatnonzero(_bitmaps_allow(pairs, text_sizes, texts, threshold, ops))
         advance(len(pairs) - len(left))
         groups = [left[group] for group in _groups(pairs[left], text_sizes, ops)]

@@ -5,6 +5,9 @@ all elements, and their sizes lie within t (prefix filter: Chaudhuri, Ganti, Kau
 With the rarest first, a page of a common template meets nobody over the template. A document is compared only with
 *kept* earlier ones, so that near-copies of one page meet that page and not one another. One join over the documents of
 all large buckets serves every bucket: a pair counts where it shares one of them.
+
+Where no exact measure follows (`verify="signature"` or `"none"`), the pairs that pass the filter are the compared ones:
+they share a prefix shingle by the frequencies that `PrefixJoin` counts over all documents of large buckets.
 """
 
 from __future__ import annotations
@@ -25,7 +28,6 @@ FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends o
 LARGEST_JOIN = 1 << 22  # (shingle, pair) rows looked at together
 LARGEST_TABLE = 26  # bits: 64 MB of counts
 BLOCK_BYTES = 8 << 20  # text of a block
-FETCHED = 4096  # kept documents shingled again at once
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,14 @@ class PrefixJoin:
         measure: Measure,
         threshold: float,
         ops: Backend,
+        *,
+        exact: bool,
     ) -> None:
-        """`texts` and `text_sizes` [c] (bytes) go by the same places."""
+        """`texts` and `text_sizes` [c] (bytes) go by the same places; `exact` says that `measure` is the Jaccard."""
         self._rows = np.searchsorted(collisions.crowded, crowd)
         self._collisions = collisions
         self._texts, self._ends = texts, np.cumsum(text_sizes)
-        self._measure, self._threshold, self._ops = measure, threshold, ops
+        self._measure, self._threshold, self._ops, self._exact = measure, threshold, ops, exact
         self._sizes = np.zeros(len(crowd), np.int64)  # unique shingles, known once a document's block was read
         self._kept = _PrefixIndex()
         self._entries = _Entries.none()  # of the block in hand
@@ -90,18 +94,24 @@ class PrefixJoin:
             self._entries = queries = _Entries.of(
                 self._prefixes_of(fingerprints, counts, self._sizes[start:stop]), start
             )
-            with_kept = self._verified(self._pairs(_Matches(self._kept, queries)), start, fingerprints)
+            with_all_kept = _Matches(self._kept, queries)
+            if stop - start > 1 and self._work(with_all_kept) > LARGEST_JOIN:
+                size = (stop - start) // 2
+                continue
+            outer = self._pairs(with_all_kept)
+            with_kept = self._verified(outer, start, fingerprints)
             # A document that a kept one rules out is not kept: only the rest can rule out others of the block.
             ruled_out = np.zeros(stop - start, bool)
             ruled_out[with_kept.later - start] = True
             still_open = _PrefixIndex()
             still_open.add(queries.where(~ruled_out[queries.documents - start]))
-            matches = _Matches(still_open, queries)
-            if stop - start > 1 and matches.count > LARGEST_JOIN:
+            with_open = _Matches(still_open, queries)
+            if stop - start > 1 and self._work(with_open) > LARGEST_JOIN:
                 size = (stop - start) // 2
                 continue
-            inner = self._pairs(matches)
+            inner = self._pairs(with_open)
             inner = inner[inner[:, 0] < inner[:, 1]]
+            self.compared += len(outer) + len(inner)
             yield Block(start, stop, with_kept, self._verified(inner, start, fingerprints))
             size = min(size * 2, LAST_BLOCK)
             start = stop
@@ -130,11 +140,17 @@ class PrefixJoin:
         prefixes = self._ops.prefixes(fingerprints, counts, self._ops.asarray(lengths))
         return Fingerprints(self._ops.asnumpy(prefixes.values), self._ops.asnumpy(prefixes.offset))
 
+    def _work(self, matches: _Matches) -> int:
+        """Rows to look at: the matches, or all pairs where those are fewer and a measure tells which of them count."""
+        return min(matches.count, matches.all_pairs) if self._exact else matches.count
+
     def _pairs(self, matches: _Matches) -> NDArray[np.int64]:
-        """Pairs (known, asking) [m, 2], lexicographic, that share a prefix shingle and pass the filters."""
-        known, asking = matches.index.documents(), _distinct_of(matches.queries.documents)
-        if len(known) * len(asking) <= matches.count:  # a few met by all: no need to look at each shingle
-            return self._allowed(np.stack([np.repeat(known, len(asking)), np.tile(asking, len(known))], axis=1))
+        """Pairs (known, asking) [m, 2], lexicographic, that share a prefix shingle and pass the filters.
+
+        Where a few known ones are met by all, all pairs, if the exact measure rules out those that share none.
+        """
+        if self._exact and matches.all_pairs <= matches.count:
+            return self._allowed(np.stack(matches.everyone(), axis=1))
         return self._allowed(unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.packed_pairs()]))))
 
     def _allowed(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -145,20 +161,20 @@ class PrefixJoin:
 
     def _verified(self, pairs: NDArray[np.int64], start: int, block: Fingerprints) -> Edges:
         """Of lexicographic `pairs` [m, 2] those at or above the threshold; later ones lie in the block at `start`."""
-        self.compared += len(pairs)
         outside = pairs[pairs[:, 0] < start, 0]
         outside = outside[np.concatenate([np.ones(min(len(outside), 1), bool), outside[1:] != outside[:-1]])]
-        parts = [np.empty(0)]
-        for first in range(0, max(len(outside), 1), FETCHED):
-            fetched = outside[first : first + FETCHED]
-            # All pairs of these kept documents; pairs within the block, if any, come in the only round.
-            chosen = pairs if len(fetched) == len(outside) else pairs[np.isin(pairs[:, 0], fetched)]
-            rows = chosen - start + len(fetched)
-            kept = chosen[:, 0] < start
-            rows[kept, 0] = np.searchsorted(fetched, chosen[kept, 0])
-            fingerprints = concatenated([self._texts.fingerprints(fetched), block]) if len(fetched) else block
-            parts.append(self._measure(rows, fingerprints))
-        similarity = np.concatenate(parts)
+        if len(outside) == 0:
+            return self._similar(pairs, self._measure(pairs - start, block))
+        parts = []
+        text_sizes = self._ends[outside] - np.where(outside > 0, self._ends[outside - 1], 0)
+        for first, last in runs_within(np.cumsum(text_sizes), BLOCK_BYTES):
+            fetched = outside[first:last]
+            chosen = pairs[slice(*np.searchsorted(pairs[:, 0], [fetched[0], fetched[-1] + 1]))]
+            rows = np.stack([np.searchsorted(fetched, chosen[:, 0]), chosen[:, 1] - start + len(fetched)], axis=1)
+            parts.append(self._measure(rows, concatenated([self._texts.fingerprints(fetched), block])))
+        return self._similar(pairs, np.concatenate(parts))
+
+    def _similar(self, pairs: NDArray[np.int64], similarity: NDArray[np.float64]) -> Edges:
         edges = Edges(pairs[:, 0], pairs[:, 1], similarity)
         return edges.where(~(similarity < self._threshold))  # NaN, not measured, counts as similar
 
@@ -222,7 +238,7 @@ class _Matches:
     """Where the shingles of `queries` stand in the runs of `index`; `count` matches in all."""
 
     def __init__(self, index: _PrefixIndex, queries: _Entries) -> None:
-        self.index, self.queries = index, queries
+        self.queries = queries
         self._places = []
         for run in index.runs():
             first = np.searchsorted(run.shingles, queries.shingles, side="left")
@@ -232,6 +248,12 @@ class _Matches:
             last = np.searchsorted(run.shingles, queries.shingles[asked], side="right")
             self._places.append((run.documents, asked, first[asked], last - first[asked]))
         self.count = sum(int(count.sum()) for *_, count in self._places)
+        self._known, self._asking = index.documents(), _distinct_of(queries.documents)
+        self.all_pairs = len(self._known) * len(self._asking)
+
+    def everyone(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Each known document with each asking one, lexicographic."""
+        return np.repeat(self._known, len(self._asking)), np.tile(self._asking, len(self._known))
 
     def packed_pairs(self) -> Iterator[NDArray[np.uint64]]:
         """Pairs (known, asking), packed, of at most LARGEST_JOIN matches at a time."""

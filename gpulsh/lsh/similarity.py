@@ -68,7 +68,10 @@ def estimates(signatures: Array, rows: Array) -> Array:
 
 def checked_pairs(pairs: Any, count: int) -> NDArray[np.int64]:
     """Pairs of rows of `count` documents as int64 [m, 2], or a ParameterError."""
-    array = pairs if hasattr(pairs, "dtype") else np.asarray(pairs)
+    try:
+        array = pairs if hasattr(pairs, "dtype") else np.asarray(pairs)
+    except ValueError as error:  # rows of unequal length
+        raise ParameterError(f"pairs is no array: {error}; give integers of shape [m, 2]") from None
     if array.size == 0:
         return np.empty((0, 2), np.int64)
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":

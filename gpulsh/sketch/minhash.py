@@ -9,9 +9,9 @@ import numpy as np
 from gpulsh.arrays import Fingerprints, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.texts import open_texts
-from gpulsh.params import Family, FamilyName, Folding, Shingling, check_type
+from gpulsh.params import Family, FamilyName, Folding, Shingling, check_type, checked_text_parameters
 from gpulsh.permutations import Coefficients, coefficients
-from gpulsh.text.shingling import checked, device_batches
+from gpulsh.text.shingling import device_batches
 
 BATCH_BYTES = 8 << 20  # text handed to the backend at once
 
@@ -54,7 +54,7 @@ class MinHash:
         threads: int | None = None,
     ) -> Signatures:
         """`self(shingle(texts))` without ever holding the fingerprints of more than a batch of the texts."""
-        shingling, folding = checked(shingling, folding)
+        shingling, folding = checked_text_parameters(shingling, folding)
         ops = select_backend(backend, threads=threads)
         drawn = self._coefficients()
         source = open_texts(texts)

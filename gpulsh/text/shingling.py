@@ -11,7 +11,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.normalize import normalized
 from gpulsh.io.texts import MemoryTexts, open_texts
-from gpulsh.params import Folding, Shingling, check_type
+from gpulsh.params import Folding, Shingling, checked_text_parameters
 
 BATCH_BYTES = 32 << 20
 
@@ -37,20 +37,11 @@ def shingle(
     >>> fingerprints.offset
     array([0, 2, 3])
     """
-    shingling, folding = checked(shingling, folding)
+    shingling, folding = checked_text_parameters(shingling, folding)
     ops = select_backend(backend, threads=threads)
     batches = device_batches(open_texts(texts), folding, ops, BATCH_BYTES)
     parts = [ops.shingle(batch, shingling) for batch in batches]
     return concatenated(parts) if parts else ops.shingle(_no_text(), shingling)
-
-
-def checked(shingling: Shingling | None, folding: Folding | None) -> tuple[Shingling, Folding]:
-    """Both, the defaults where they are None, or a ParameterError where one is something else."""
-    shingling = Shingling() if shingling is None else shingling
-    folding = Folding() if folding is None else folding
-    check_type("shingling", shingling, Shingling)
-    check_type("folding", folding, Folding)
-    return shingling, folding
 
 
 def device_batches(source: MemoryTexts, folding: Folding, ops: Backend, max_bytes: int) -> Iterator[TextBatch]:

@@ -1,4 +1,4 @@
-"""What the stages ask of documents, wherever they lie: one pass in order, then a chosen few again."""
+"""What is asked of documents, wherever they lie: one pass in order, then a chosen few again."""
 
 from __future__ import annotations
 
