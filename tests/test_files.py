@@ -142,6 +142,16 @@ def test_byte_order_mark_and_long_lines(tmp_path: Path) -> None:
     assert (tmp_path / "out/data/a.jsonl").read_bytes() == b"\xef\xbb\xbf" + b"\n".join(lines([FOX, long])) + b"\n"
 
 
+@pytest.mark.parametrize("first", [b"", b" \r"])
+def test_a_byte_order_mark_on_a_line_of_its_own_is_no_row(tmp_path: Path, first: bytes) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + first + b"\n" + b"\n".join(lines([FOX, FOX, BACK])))
+    result = run(tmp_path / "a.jsonl", tmp_path / "out")
+    assert result.report["files"][0]["rows"] == 3
+    assert [row["row"] for row in evidence(tmp_path / "out")] == [1]
+    given = lines([FOX, FOX, BACK])
+    assert (tmp_path / "out/data/a.jsonl").read_bytes() == given[0] + b"\n" + given[2]
+
+
 def test_text_files_are_one_document_each(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
@@ -305,6 +315,13 @@ def test_keep_by_numbers_of_json_lines(tmp_path: Path) -> None:
     assert {row["duplicate_of_row"] for row in evidence(tmp_path / "out")} == {4}
 
 
+def test_keep_by_integers_beyond_64_bits_of_json_lines(tmp_path: Path) -> None:
+    scores = [10**29, 0, 0, None, 10**29 + 2, 0, 10**29 + 1]
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines(score=scores)))
+    run(tmp_path / "a.jsonl", tmp_path / "out", keep="score")
+    assert {row["duplicate_of_row"] for row in evidence(tmp_path / "out")} == {4}
+
+
 def test_keep_longest_counts_bytes(tmp_path: Path) -> None:
     texts = [FOX, FOX + "!!", FOX + " …", FOX + "!!!"]
     pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
@@ -324,6 +341,29 @@ def test_ids_of_json_lines_keep_their_type(tmp_path: Path, ids: list[Any], kind:
     assert found.column("duplicate_of_id").to_pylist() == [ids[0]] * 2
     wanted = ids[4] if kind == pa.int64() else json.dumps(ids[4])
     assert found.column("id").to_pylist()[0] == wanted
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [10**29 + row for row in range(7)],
+        [-(2**63) - row for row in range(7)],
+        [2**64 + row for row in range(7)],
+        [[10**29 + row] for row in range(7)],
+        [{"x": {"y": 10**29 + row}} for row in range(7)],
+        [{}] * 7,
+        [{"x": {}}] * 7,
+        [{"x": 1}, *[{"y": row} for row in range(6)]],  # one Arrow type would give each the fields of both
+        [[{}]] * 7,
+    ],
+    ids=str,
+)
+def test_ids_of_json_lines_without_an_arrow_type_are_their_text(tmp_path: Path, ids: list[Any]) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines(key=ids)))
+    run(tmp_path / "a.jsonl", tmp_path / "out", id_column="key")
+    found = pq.read_table(tmp_path / "out/duplicates.parquet")
+    assert found.column("id").to_pylist() == [json.dumps(ids[4]), json.dumps(ids[6])]
+    assert found.column("duplicate_of_id").to_pylist() == [json.dumps(ids[0])] * 2
 
 
 def test_write_duplicates_leaves_no_data(tmp_path: Path) -> None:

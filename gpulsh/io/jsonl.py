@@ -40,7 +40,7 @@ class JsonLines:
         first: list[str] = []
         row = 0
         with reading(file):
-            for lines in self._groups(file):
+            for lines, _ in self._groups(file):
                 start = row
                 texts: list[bytes | None] = []
                 keys: list[int | float | None] = []
@@ -54,14 +54,14 @@ class JsonLines:
                             first = first or list(record)
                         texts.append(_text(file, number, columns.text, record.get(columns.text)))
                         if columns.key is not None and wanted is None:
-                            keys.append(_key(file, number, columns.key, record.get(columns.key)))
+                            keys.append(_key(file, number, columns.key, _exact(record, columns.key, number, line)))
                     row += 1
                 yield Block(start, piece_rows(texts), _typed(keys) if columns.key is not None else None)
         if row and missing:
             raise missing_column(file, next(name for name in columns.names() if name in missing), first)
 
     def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
-        """The field at `rows` in its JSON type; of several types, each value as JSON text."""
+        """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
         found: list[Any] = []
         wanted = iter(rows.tolist())
         sought = next(wanted, None)
@@ -70,45 +70,43 @@ class JsonLines:
                 if sought is None:
                     break
                 if row == sought:
-                    found.append(_parsed(file, number, line).get(column))
+                    found.append(_exact(_parsed(file, number, line), column, number, line))
                     sought = next(wanted, None)
         if len(found) != len(rows):
             raise wrong_length(file)
-        try:
-            return pa.array(found)
-        except (pa.ArrowException, OverflowError, UnicodeError):
-            return pa.array([_json_text(value) for value in found], pa.string())
+        # One Arrow type for several objects would give each the fields of all.
+        if not any(isinstance(value, (dict, list)) for value in found):
+            try:
+                return pa.array(found)
+            except (pa.ArrowException, OverflowError, UnicodeError):
+                pass
+        return pa.array([_json_text(value) for value in found], pa.string())
 
     def write_kept(self, file: File, keep: Mask, target: str) -> None:
         """Kept lines as they are, in the same compression."""
         row = 0
         with packed_writer(target, self._compression) as out:
-            for lines, end in self._raw(file):
+            for lines, end in self._groups(file):
                 kept = []
-                for line in lines:
-                    if not _blank(line):
-                        if row < len(keep) and keep[row]:
-                            kept.append(line)
-                        row += 1
+                for _, line in lines:
+                    if row < len(keep) and keep[row]:
+                        kept.append(line)
+                    row += 1
                 if kept:
                     out.write(b"\n".join(kept) + end)
         if row != len(keep):
             raise wrong_length(file)
 
-    def _raw(self, file: File) -> Iterator[tuple[list[bytes], bytes]]:
-        with reading(file), file.open() as source:
-            yield from split_lines(blocks(source, self._compression))
-
-    def _groups(self, file: File) -> Iterator[Iterator[tuple[int, bytes]]]:
+    def _groups(self, file: File) -> Iterator[tuple[Iterator[tuple[int, bytes]], bytes]]:
+        # The rows with their lines' numbers, as they stand in the file, and the end of the group's last line.
         number = 1
-        for lines, _ in self._raw(file):
-            if number == 1 and lines[0].startswith(BOM):
-                lines[0] = lines[0][len(BOM) :]
-            yield ((place, line) for place, line in enumerate(lines, number) if not _blank(line))
-            number += len(lines)
+        with reading(file), file.open() as source:
+            for lines, end in split_lines(blocks(source, self._compression)):
+                yield ((place, line) for place, line in enumerate(lines, number) if not _blank(place, line)), end
+                number += len(lines)
 
     def _records(self, file: File) -> Iterator[tuple[int, bytes]]:
-        for lines in self._groups(file):
+        for lines, _ in self._groups(file):
             yield from lines
 
 
@@ -131,23 +129,41 @@ def split_lines(source: Iterable[bytes]) -> Iterator[tuple[list[bytes], bytes]]:
         yield [last], b""
 
 
-def _blank(line: bytes) -> bool:
-    return not line or line.isspace()
+def _content(number: int, line: bytes) -> bytes:
+    return line.removeprefix(BOM) if number == 1 else line
+
+
+def _blank(number: int, line: bytes) -> bool:
+    content = _content(number, line)
+    return not content or content.isspace()
 
 
 def _parsed(file: File, number: int, line: bytes) -> dict[str, Any]:
+    content = _content(number, line)
     try:
-        record = orjson.loads(line)
+        record = orjson.loads(content)
     except orjson.JSONDecodeError:
         # Python's parser also takes what others write: NaN, lone surrogates; bytes that are no UTF-8 become U+FFFD.
         try:
-            record = json.loads(line.decode("utf-8", "replace"))
+            record = _loaded(content)
         except (ValueError, RecursionError) as error:
             told = getattr(error, "msg", str(error))
             raise InputError(f"{file.name}: line {number} is not JSON: {told}; give one JSON object a line") from error
     if not isinstance(record, dict):
         raise InputError(f"{file.name}: line {number} is {_kind(record)}; give one JSON object a line")
     return record
+
+
+def _loaded(content: bytes) -> Any:
+    return json.loads(content.decode("utf-8", "replace"))
+
+
+def _exact(record: dict[str, Any], column: str, number: int, line: bytes) -> Any:
+    # orjson makes floats of integers beyond 64 bits. Python's parser does not, and is asked where that may have been.
+    value = record.get(column)
+    if isinstance(value, (dict, list)) or (isinstance(value, float) and abs(value) >= 2**63):
+        return _loaded(_content(number, line))[column]
+    return value
 
 
 def _text(file: File, number: int, column: str, value: object) -> bytes | None:

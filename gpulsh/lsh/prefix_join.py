@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,22 +95,20 @@ class PrefixJoin:
             self._entries = queries = _Entries.of(
                 self._prefixes_of(fingerprints, counts, self._sizes[start:stop]), start
             )
-            with_all_kept = _Matches(self._kept, queries)
-            if stop - start > 1 and self._work(with_all_kept) > LARGEST_JOIN:
+            outer = self._pairs(self._kept, queries, stop - start)
+            if outer is None:
                 size = (stop - start) // 2
                 continue
-            outer = self._pairs(with_all_kept)
             with_kept = self._verified(outer, start, fingerprints)
             # A document that a kept one rules out is not kept: only the rest can rule out others of the block.
             ruled_out = np.zeros(stop - start, bool)
             ruled_out[with_kept.later - start] = True
             still_open = _PrefixIndex()
             still_open.add(queries.where(~ruled_out[queries.documents - start]))
-            with_open = _Matches(still_open, queries)
-            if stop - start > 1 and self._work(with_open) > LARGEST_JOIN:
+            inner = self._pairs(still_open, queries, stop - start)
+            if inner is None:
                 size = (stop - start) // 2
                 continue
-            inner = self._pairs(with_open)
             inner = inner[inner[:, 0] < inner[:, 1]]
             self.compared += len(outer) + len(inner)
             yield Block(start, stop, with_kept, self._verified(inner, start, fingerprints))
@@ -140,17 +139,18 @@ class PrefixJoin:
         prefixes = self._ops.prefixes(fingerprints, counts, self._ops.asarray(lengths))
         return Fingerprints(self._ops.asnumpy(prefixes.values), self._ops.asnumpy(prefixes.offset))
 
-    def _work(self, matches: _Matches) -> int:
-        """Rows to look at: the matches, or all pairs where those are fewer and a measure tells which of them count."""
-        return min(matches.count, matches.all_pairs) if self._exact else matches.count
+    def _pairs(self, index: _PrefixIndex, queries: _Entries, documents: int) -> NDArray[np.int64] | None:
+        """Pairs (indexed, asking) [m, 2], lexicographic, that share a prefix shingle and pass the filters.
 
-    def _pairs(self, matches: _Matches) -> NDArray[np.int64]:
-        """Pairs (known, asking) [m, 2], lexicographic, that share a prefix shingle and pass the filters.
-
-        Where a few known ones are met by all, all pairs, if the exact measure rules out those that share none.
+        None where `documents`, more than one, ask for too much to be looked at together.
         """
-        if self._exact and matches.all_pairs <= matches.count:
-            return self._allowed(np.stack(matches.everyone(), axis=1))
+        known, asking = index.documents(), _distinct_of(queries.documents)
+        # A few indexed documents are compared with all that ask, if the exact measure then rules out who shares none.
+        if self._exact and len(known) * len(asking) <= len(queries.documents):
+            return self._allowed(np.stack([np.repeat(known, len(asking)), np.tile(asking, len(known))], axis=1))
+        matches = _Matches(index, queries.sorted)
+        if documents > 1 and matches.count > LARGEST_JOIN:
+            return None
         return self._allowed(unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.packed_pairs()]))))
 
     def _allowed(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -181,7 +181,7 @@ class PrefixJoin:
 
 @dataclass(frozen=True)
 class _Entries:
-    """Prefix shingles, ascending, and whose they are: uint64 [e], int64 [e]."""
+    """Prefix shingles and whose they are: uint64 [e], int64 [e]."""
 
     shingles: NDArray[np.uint64]
     documents: NDArray[np.int64]
@@ -190,15 +190,16 @@ class _Entries:
     def of(cls, prefixes: Fingerprints, start: int) -> _Entries:
         """The prefixes of documents from `start` on."""
         documents = np.repeat(np.arange(start, start + len(prefixes)), np.diff(prefixes.offset))
-        return cls(prefixes.values, documents).ordered()
+        return cls(prefixes.values, documents)
 
     @classmethod
     def none(cls) -> _Entries:
         """No entry."""
         return cls(np.empty(0, np.uint64), np.empty(0, np.int64))
 
-    def ordered(self) -> _Entries:
-        """By shingle."""
+    @cached_property
+    def sorted(self) -> _Entries:
+        """By shingle: sorted queries walk an index in its own order."""
         order = np.argsort(self.shingles, kind="stable")
         return _Entries(self.shingles[order], self.documents[order])
 
@@ -222,8 +223,8 @@ class _PrefixIndex:
             older = self._runs.pop()
             entries = _Entries(
                 np.concatenate([older.shingles, entries.shingles]), np.concatenate([older.documents, entries.documents])
-            ).ordered()
-        self._runs.append(entries)
+            )
+        self._runs.append(entries.sorted)
 
     def documents(self) -> NDArray[np.int64]:
         """int64: the documents with a shingle in the index, ascending."""
@@ -248,12 +249,6 @@ class _Matches:
             last = np.searchsorted(run.shingles, queries.shingles[asked], side="right")
             self._places.append((run.documents, asked, first[asked], last - first[asked]))
         self.count = sum(int(count.sum()) for *_, count in self._places)
-        self._known, self._asking = index.documents(), _distinct_of(queries.documents)
-        self.all_pairs = len(self._known) * len(self._asking)
-
-    def everyone(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Each known document with each asking one, lexicographic."""
-        return np.repeat(self._known, len(self._asking)), np.tile(self._asking, len(self._known))
 
     def packed_pairs(self) -> Iterator[NDArray[np.uint64]]:
         """Pairs (known, asking), packed, of at most LARGEST_JOIN matches at a time."""
