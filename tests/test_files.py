@@ -356,7 +356,6 @@ def test_ids_of_json_lines_keep_their_type(tmp_path: Path, ids: list[Any], kind:
         [{"x": 1}, *[{"y": row} for row in range(6)]],  # one Arrow type would give each the fields of both
         [[{}]] * 7,
     ],
-    ids=str,
 )
 def test_ids_of_json_lines_without_an_arrow_type_are_their_text(tmp_path: Path, ids: list[Any]) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines(key=ids)))
