@@ -12,8 +12,8 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def info(as_json: bool) -> None:
     """Show backends and why one is not available, devices, and the versions of the libraries."""
+    from gpulsh.backends.processors import processors
     from gpulsh.backends.select import backend_status
-    from gpulsh.io.compression import processors
     from gpulsh.report.versions import versions
 
     status = backend_status()

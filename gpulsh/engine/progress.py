@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 from gpulsh.dedup.progress import Progress, Silent
+from gpulsh.report.funnel import size
 
 if TYPE_CHECKING:
     import rich.progress
@@ -104,11 +105,4 @@ class _Bars:
 
 
 def _amount(number: int, unit: str) -> str:
-    if unit != "B":
-        return f"{number:,} {unit}"
-    size = float(number)
-    for prefix in ("", "k", "M", "G", "T"):
-        if size < 1000 or prefix == "T":
-            return f"{size:.0f} B" if not prefix else f"{size:.1f} {prefix}B"
-        size /= 1000
-    raise AssertionError
+    return size(number) if unit == "B" else f"{number:,} {unit}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Literal
+
+from gpulsh.backends.processors import processors
 
 Compression = Literal["", "gz", "zst"]
 
@@ -104,8 +105,3 @@ class _GzipMembers:
 def _member(content: bytes) -> bytes:
     packer = zlib.compressobj(6, zlib.DEFLATED, 31)
     return packer.compress(content) + packer.flush()
-
-
-def processors() -> int:
-    """How many processors this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

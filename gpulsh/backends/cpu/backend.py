@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 import numpy as np
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch
 from gpulsh.backends.cpu.band_digests import band_digests
 from gpulsh.backends.cpu.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cpu.candidates import candidates
-from gpulsh.backends.cpu.chunks import Threads, available_threads, by_weight
+from gpulsh.backends.cpu.chunks import Threads, by_weight
 from gpulsh.backends.cpu.collisions import collisions
 from gpulsh.backends.cpu.components import components
 from gpulsh.backends.cpu.intersect import intersect
@@ -16,6 +18,7 @@ from gpulsh.backends.cpu.minhash import minhash, minhash_rows
 from gpulsh.backends.cpu.prefixes import frequencies, prefixes
 from gpulsh.backends.cpu.shingle import CHUNK_BYTES, exact_hashes, shingle, shingle_rows, shingle_sets
 from gpulsh.backends.cpu.unique import unique
+from gpulsh.backends.processors import processors
 from gpulsh.params import BandShape, Shingling
 from gpulsh.permutations import Coefficients
 
@@ -27,9 +30,10 @@ class CpuBackend:
 
     collisions = staticmethod(collisions)
     components = staticmethod(components)
+    frequencies = staticmethod(frequencies)
 
     def __init__(self, threads: int | None = None) -> None:
-        self.threads = Threads(threads or available_threads())
+        self.threads = Threads(threads or processors())
 
     def asarray(self, array: Array) -> Array:
         return np.asarray(array.get() if hasattr(array, "get") else array)
@@ -67,11 +71,19 @@ class CpuBackend:
     def overlap_bounds(self, pairs: Array, bitmaps: Array, sizes: Array) -> Array:
         return overlap_bounds(pairs, bitmaps, sizes, self.threads)
 
-    def frequencies(self, fingerprints: Fingerprints, counts: Array) -> Array:
-        return frequencies(fingerprints, counts, self.threads)
-
     def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
         return prefixes(fingerprints, counts, lengths, self.threads)
+
+    def text_frequencies(self, text: TextBatch, shingling: Shingling, counts: Array) -> Array:
+        counting = Lock()
+
+        def work(start: int, stop: int) -> None:
+            values, ends, _ = shingle_rows(text, start, stop, shingling)
+            with counting:  # one thread counts while the others shingle
+                frequencies(Fingerprints(values, np.concatenate([[0], ends])), counts)
+
+        self.threads.map(work, by_weight(text.offset, CHUNK_BYTES))
+        return counts
 
     def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
         signatures = np.empty((len(text), len(coefficients.multiplier)), np.uint32)

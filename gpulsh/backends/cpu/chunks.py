@@ -21,13 +21,6 @@ from gpulsh.arrays import Fingerprints
 Result = TypeVar("Result")
 
 
-def available_threads() -> int:
-    """Processors this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 class Threads:
     """A fixed number of threads; one means the caller's own."""
 
