@@ -51,7 +51,7 @@ def test_probability_ends_at_0_and_1_and_never_falls(bands: int, rows: int) -> N
     assert np.all((p >= 0) & (p <= 1))
 
 
-def test_probability_of_the_issue() -> None:
+def test_probability_of_42_bands_of_3_rows() -> None:
     curve = SCurve(bands=42, rows=3)
     assert round(float(curve.probability(0.5)), 3) == 0.996
     assert round(float(curve.probability(0.05)), 3) == 0.005
@@ -165,7 +165,7 @@ def brute_force(num_perm: int, capture: tuple[float, float], reject: tuple[float
     return None
 
 
-def test_choice_of_the_issue() -> None:
+def test_choice_for_128_values() -> None:
     assert choose_banding(num_perm=128, capture=(0.5, 0.99), reject=(0.05, 0.01)) == SCurve(bands=42, rows=3)
     assert choose_banding() == SCurve(bands=42, rows=3)
 

@@ -1,6 +1,6 @@
 """Between NumPy and Arrow by their buffers.
 
-pyarrow's own conversions import pandas where it is installed: a third of a second that the work does not need.
+pyarrow's own conversions import pandas where it is installed, which the work does not need.
 """
 
 from __future__ import annotations

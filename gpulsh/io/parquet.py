@@ -94,7 +94,7 @@ class Parquet:
 
 
 def _open(file: File) -> Any:
-    # Absolute, for Arrow would take "s3:..." for a URL; and it knows only paths that are UTF-8.
+    # Absolute, for Arrow would take "s3:..." for a URL. It knows only paths that are UTF-8, as a printable one is.
     local = file.filesystem is None and file.path.isprintable()
     where = os.path.abspath(file.path) if local else file.open()
     return pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False)
