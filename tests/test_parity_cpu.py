@@ -113,6 +113,8 @@ def test_sign(batch: TextBatch, shingling: Shingling, columns: int, threads: int
     same(CpuBackend(threads).sign(batch, shingling, family, shape), wanted)
     signatures = REFERENCE.text_signatures(batch, shingling, family)
     same(CpuBackend(threads).text_signatures(batch, shingling, family), signatures)
+    counts = REFERENCE.text_frequencies(batch, shingling, np.full(64, 250, np.uint8))
+    same(CpuBackend(threads).text_frequencies(batch, shingling, np.full(64, 250, np.uint8)), counts)
 
 
 @pytest.fixture

@@ -170,6 +170,10 @@ def test_sign_is_its_parts(texts: list[str], shingling: Shingling) -> None:
         REFERENCE.text_signatures(batch, shingling, drawn), REFERENCE.minhash(fingerprints, drawn)
     )
     assert rows_of(REFERENCE.shingle_sets(batch, shingling)) == rows_of(REFERENCE.unique(fingerprints))
+    counts = np.arange(8, dtype=np.uint8)
+    np.testing.assert_array_equal(
+        REFERENCE.text_frequencies(batch, shingling, counts), REFERENCE.frequencies(fingerprints, counts)
+    )
 
 
 @given(small, st.data())

@@ -144,6 +144,10 @@ class Backend(Protocol):
         """
         ...
 
+    def text_frequencies(self, text: TextBatch, shingling: Shingling, counts: Array) -> Array:
+        """`frequencies(shingle(text, shingling), counts)` in one pass."""
+        ...
+
     def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
         """`minhash(shingle(text, shingling), coefficients)` in one pass, fingerprints never held as a whole."""
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, TextBatch
+from gpulsh.arrays import Array, Fingerprints, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.plan import Plan
 from gpulsh.io.normalize import normalized
@@ -31,9 +31,9 @@ class ShingledTexts:
         """The unique fingerprints of the documents at `places` [m], in that order."""
         return self._ops.shingle_sets(self._batch(places), self._plan.shingling)
 
-    def repeated_fingerprints(self, places: NDArray[np.int64]) -> Fingerprints:
-        """The same in text order with repeats."""
-        return self._ops.shingle(self._batch(places), self._plan.shingling)
+    def frequencies(self, places: NDArray[np.int64], counts: Array) -> Array:
+        """`counts` plus those of the fingerprints of the documents at `places`."""
+        return self._ops.text_frequencies(self._batch(places), self._plan.shingling, counts)
 
     def _batch(self, places: NDArray[np.int64]) -> TextBatch:
         batch = self._texts.take(self._places[places])

@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.lsh.similarity import estimates
 from gpulsh.permutations import Coefficients
@@ -30,8 +30,8 @@ class Readable(Protocol):
         """The same documents by other numbers: new place i is place `places[i]` here."""
         ...
 
-    def repeated_fingerprints(self, places: NDArray[np.int64]) -> Fingerprints:
-        """The same in text order with repeats, for less work."""
+    def frequencies(self, places: NDArray[np.int64], counts: Array) -> Array:
+        """`counts` plus those of the fingerprints of the documents at `places`, as the backend's `frequencies`."""
         ...
 
 

@@ -28,7 +28,7 @@ from gpulsh.text.shingling import concatenated
 FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends on these bounds
 LARGEST_JOIN = 1 << 22  # (shingle, pair) rows looked at together
 LARGEST_TABLE = 26  # bits: 64 MB of counts
-BLOCK_BYTES = 8 << 20  # text of a block
+BLOCK_BYTES = 16 << 20  # text of a block
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class PrefixJoin:
         bits = int(np.clip(np.ceil(np.log2(max(int(self._ends[-1]), 1) / 3)), 16, LARGEST_TABLE))
         counts = self._ops.asarray(np.zeros(1 << bits, np.uint8))
         for start, stop in runs_within(self._ends, BLOCK_BYTES):
-            counts = self._ops.frequencies(self._texts.repeated_fingerprints(np.arange(start, stop)), counts)
+            counts = self._texts.frequencies(np.arange(start, stop), counts)
         return counts  # type: ignore[no-any-return]
 
     def _prefixes_of(

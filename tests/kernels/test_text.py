@@ -141,6 +141,8 @@ def test_sign_is_its_parts(cuda: CudaBackend, rows: list[bytes], unit: Unit, siz
     given = TextBatch(cuda.asarray(text.values), cuda.asarray(text.offset))
     signatures = cuda.asnumpy(cuda.text_signatures(given, shingling, family))
     np.testing.assert_array_equal(signatures, REFERENCE.minhash(REFERENCE.shingle(text, shingling), family))
+    counts = cuda.asnumpy(cuda.text_frequencies(given, shingling, cuda.asarray(np.zeros(16, np.uint8))))
+    np.testing.assert_array_equal(counts, REFERENCE.text_frequencies(text, shingling, np.zeros(16, np.uint8)))
     wanted = REFERENCE.sign(text, shingling, family, shape)
     found = cuda.sign(given, shingling, family, shape)
     for name in ("digests", "exact", "shingles"):

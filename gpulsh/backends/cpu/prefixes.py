@@ -7,7 +7,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
-from gpulsh.backends.cpu.chunks import Threads, by_count, by_weight, joined
+from gpulsh.backends.cpu.chunks import Threads, by_weight, joined
 
 CHUNK_SHINGLES = 1 << 16
 
@@ -15,11 +15,10 @@ _U = np.uint64
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _count(values, shift, counts, first, last):
-    """The slots [first, last) alone, so that each thread has its own."""
+def _count(values, shift, counts):
     for value in values:
         slot = np.int64(value >> shift)
-        if first <= slot < last and counts[slot] < 255:
+        if counts[slot] < 255:
             counts[slot] += 1
 
 
@@ -60,12 +59,9 @@ def _shift(counts: NDArray[np.uint8]) -> np.uint64:
     return _U(64 - (len(counts).bit_length() - 1))
 
 
-def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8], threads: Threads) -> NDArray[np.uint8]:
-    values = np.ascontiguousarray(fingerprints.values[fingerprints.offset[0] : fingerprints.offset[-1]])
-    threads.map(
-        lambda first, last: _count(values, _shift(counts), counts, first, last),
-        by_count(len(counts), -(-len(counts) // threads.count)),
-    )
+def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    values = fingerprints.values[fingerprints.offset[0] : fingerprints.offset[-1]]
+    _count(np.ascontiguousarray(values), _shift(counts), counts)
     return counts
 
 

@@ -100,6 +100,9 @@ class CudaBackend:
     def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
         return prefixes(self._machine, fingerprints, counts, lengths)
 
+    def text_frequencies(self, text: TextBatch, shingling: Shingling, counts: Array) -> Array:
+        return self.frequencies(self.shingle(text, shingling), counts)
+
     def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
         return self.minhash(self.shingle(text, shingling), coefficients)
 

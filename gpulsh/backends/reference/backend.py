@@ -47,6 +47,9 @@ class ReferenceBackend:
     def shingle_sets(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
         return unique(shingle(text, shingling))
 
+    def text_frequencies(self, text: TextBatch, shingling: Shingling, counts: Array) -> Array:
+        return frequencies(shingle(text, shingling), counts)
+
     def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
         return minhash(shingle(text, shingling), coefficients)
 
