@@ -505,3 +505,26 @@ def test_inputs_must_be_paths(tmp_path: Path) -> None:
         run([], tmp_path / "out")
     with pytest.raises(InputError, match=r"inputs\[0\] is of type int"):
         run([3], tmp_path / "out")
+    with pytest.raises(InputError, match="inputs is None; give a path"):
+        run(None, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"keep": None}, "keep is None; give first, longest, or the name of a column"),
+        ({"keep": 3}, "keep is 3; give first, longest, or the name of a column"),
+        ({"text_column": None}, "text_column is None; give the name of a column"),
+        ({"text_column": 3}, "text_column is 3; give the name of a column"),
+        ({"id_column": 3}, "id_column is 3; give the name of a column"),
+        ({"output": None}, "output is None; give the path of a folder"),
+        ({"output": b"out"}, "output is of type bytes; give the path of a folder"),
+        ({"output": 3}, "output is of type int; give the path of a folder"),
+    ],
+)
+def test_names_and_paths_must_be_strings(tmp_path: Path, options: dict[str, Any], told: str) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines()))
+    with pytest.raises(ParameterError) as raised:
+        run(tmp_path / "a.jsonl", **{"out": options.pop("output", tmp_path / "out"), **options})
+    assert str(raised.value) == told
+    assert everything_below(tmp_path) == {"a.jsonl"}

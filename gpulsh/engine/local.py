@@ -100,11 +100,14 @@ def deduplicate_files(
     """
     began, clock = datetime.now(UTC), time.perf_counter()
     given = _paths(inputs)
+    if not _is_path(output):
+        raise ParameterError(f"output is {_shown(output)}; give the path of a folder")
     given_output = os.fspath(output)
     out = Path(given_output)
     check_choice("write", write, get_args(Write))
-    shingling = Shingling() if shingling is None else shingling
-    folding = Folding() if folding is None else folding
+    _check_name("text_column", text_column)
+    if id_column is not None:
+        _check_name("id_column", id_column)
     plan = make_plan(
         threshold=threshold,
         shingling=shingling,
@@ -161,13 +164,26 @@ def deduplicate_files(
 def _paths(inputs: Input | Sequence[Input]) -> list[str]:
     given = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
     if not isinstance(given, (list, tuple)):
-        raise InputTypeError(f"inputs is of type {type(given).__name__}; give a path or a list of paths")
+        raise InputTypeError(f"inputs is {_shown(given)}; give a path or a list of paths")
     if not given:
         raise ParameterError("inputs is empty; give at least one file, folder, glob or URL")
     for place, path in enumerate(given):
-        if not isinstance(path, (str, os.PathLike)):
-            raise InputTypeError(f"inputs[{place}] is of type {type(path).__name__}; give a path")
+        if not _is_path(path):
+            raise InputTypeError(f"inputs[{place}] is {_shown(path)}; give a path")
     return [os.fspath(path) for path in given]
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, (str, os.PathLike)) and isinstance(os.fspath(value), str)
+
+
+def _check_name(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise ParameterError(f"{name} is {value!r}; give the name of a column")
+
+
+def _shown(value: object) -> str:
+    return "None" if value is None else f"of type {type(value).__name__}"
 
 
 def _order(keep: str, texts: FileTexts) -> NDArray[np.int64] | None:

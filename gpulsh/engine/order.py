@@ -16,11 +16,11 @@ from gpulsh.io.buffers import null_mask, numbers
 RESERVED = ("first", "longest")
 
 
-def key_column(keep: str) -> str | None:
+def key_column(keep: object) -> str | None:
     """The column that `keep` names, None for `first` and `longest`. `column:NAME` names one with a reserved name."""
     if keep in RESERVED:
         return None
-    name = keep.removeprefix("column:")
+    name = keep.removeprefix("column:") if isinstance(keep, str) else ""
     if not name:
         raise ParameterError(f"keep is {keep!r}; give first, longest, or the name of a column")
     return name
