@@ -365,6 +365,74 @@ def test_ids_of_json_lines_without_an_arrow_type_are_their_text(tmp_path: Path, 
     assert found.column("duplicate_of_id").to_pylist() == [json.dumps(ids[0])] * 2
 
 
+def id_types(out: Path) -> list[pa.DataType]:
+    schema = pq.read_schema(out / "duplicates.parquet")
+    return [schema.field("id").type, schema.field("duplicate_of_id").type]
+
+
+def write_ids(path: Path, ids: pa.Array, texts: list[str]) -> Path:
+    given = pa.table({"id": ids, "text": texts})
+    if path.suffix == ".parquet":
+        pq.write_table(given, path)
+    else:
+        with pa.ipc.new_file(path, given.schema) as sink:
+            sink.write_table(given)
+    return path
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (pa.uint16(), pa.uint16()),
+        (pa.string(), pa.string()),
+        (pa.timestamp("us"), pa.timestamp("us")),
+        (pa.dictionary(pa.int32(), pa.string()), pa.string()),
+    ],
+)
+def test_ids_have_their_type_where_nothing_is_dropped(
+    tmp_path: Path, ending: str, kind: pa.DataType, found: pa.DataType
+) -> None:
+    one = write_ids(tmp_path / f"a{ending}", pa.array([None, None], found).cast(kind), [FOX, BACK])
+    run(one, tmp_path / "out", id_column="id")
+    assert evidence(tmp_path / "out") == []
+    assert id_types(tmp_path / "out") == [found] * 2
+
+
+@pytest.mark.parametrize(
+    ("kinds", "found"),
+    [
+        ([pa.uint32(), pa.int64()], pa.int64()),
+        ([pa.uint8(), pa.int8()], pa.int64()),
+        ([pa.int16(), pa.int32()], pa.int64()),
+        ([pa.uint8(), pa.uint64()], pa.uint64()),
+        ([pa.uint64(), pa.int8()], pa.string()),
+        ([pa.string(), pa.large_string()], pa.large_string()),
+        ([pa.null(), pa.int8()], pa.int8()),
+        ([pa.int64(), pa.string()], pa.string()),
+        ([pa.int64(), pa.float64()], pa.string()),
+    ],
+)
+@pytest.mark.parametrize("dropped", [0, 1, 2])  # in how many of the files
+def test_ids_have_the_type_that_holds_those_of_all_files(
+    tmp_path: Path, kinds: list[pa.DataType], found: pa.DataType, dropped: int
+) -> None:
+    texts = [[FOX, FOX if dropped else BACK], [FOX if dropped == 2 else "other words", "tiny text"]]
+    numbers = [pa.array([None, None] if pa.types.is_null(kind) else [1, 2]).cast(kind) for kind in kinds]
+    files = [write_ids(tmp_path / f"{n}.parquet", ids, texts[n]) for n, ids in enumerate(numbers)]
+    run(files, tmp_path / "out", id_column="id")
+    assert id_types(tmp_path / "out") == [found] * 2
+    wanted = [numbers[0][1].as_py(), numbers[1][0].as_py()][:dropped]
+    wanted = [str(value) if pa.types.is_string(found) else value for value in wanted]
+    assert [row["id"] for row in evidence(tmp_path / "out")] == wanted
+
+
+def test_ids_of_a_type_that_parquet_lacks_are_their_text(tmp_path: Path) -> None:
+    ids = pa.array([{}, {}], pa.struct([]))
+    run(write_ids(tmp_path / "a.arrow", ids, [FOX, FOX]), tmp_path / "out", id_column="id")
+    assert [row["id"] for row in evidence(tmp_path / "out")] == ["{}"]
+
+
 def test_write_duplicates_leaves_no_data(tmp_path: Path) -> None:
     pq.write_table(table(), tmp_path / "a.parquet")
     result = run(tmp_path / "a.parquet", tmp_path / "out", write="duplicates")

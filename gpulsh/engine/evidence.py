@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,24 +54,44 @@ def write_evidence(path: Path, texts: FileTexts, decision: Decision) -> None:
 def _ids(texts: FileTexts, positions: NDArray[np.int64]) -> Any:
     if texts.columns.id is None:
         return pa.nulls(len(positions))
-    return one_type(texts.values(texts.columns.id, positions))
+    return one_type(texts.values(texts.columns.id, positions), texts.kinds(texts.columns.id))
 
 
-def one_type(parts: Sequence[Any]) -> Any:
-    """The arrays end to end: in their common type where they have one, otherwise each value as JSON text."""
+def one_type(parts: Sequence[Any], declared: Sequence[Any]) -> Any:
+    """The arrays end to end: in the type common to them and to the files' schemas, otherwise each value as JSON text.
+
+    So the type does not depend on which rows are dropped, where every file has a schema.
+    """
     parts = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in parts]
-    kinds = {part.type for part in parts if not pa.types.is_null(part.type)}
-    if not kinds:
-        return pa.nulls(sum(map(len, parts)))
-    if len(kinds) > 1 and all(map(pa.types.is_integer, kinds)):
-        kinds = {pa.int64()} if all(map(pa.types.is_signed_integer, kinds)) else kinds
-    if len(kinds) > 1 and all(pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in kinds):
-        kinds = {pa.large_string()}
-    if len(kinds) == 1:
-        (kind,) = kinds
-        return pa.concat_arrays([part.cast(kind) for part in parts])
+    kind = _common([*declared, *(part.type for part in parts)])
+    if kind is not None and _in_parquet(kind):
+        return pa.concat_arrays([pa.nulls(0, kind), *(part.cast(kind) for part in parts)])
     values = [value for part in parts for value in part.to_pylist()]
     return pa.array([None if value is None else _as_text(value) for value in values], pa.string())
+
+
+def _common(kinds: Iterable[Any]) -> Any:
+    """The type that holds every value of the types exactly; None where no one type does."""
+    types = pa.types
+    kinds = {kind.value_type if types.is_dictionary(kind) else kind for kind in kinds}
+    kinds -= {pa.null()}
+    if len(kinds) < 2:
+        return kinds.pop() if kinds else pa.null()
+    if all(map(types.is_unsigned_integer, kinds)):
+        return max(kinds, key=lambda kind: kind.bit_width)
+    if all(map(types.is_integer, kinds)) and pa.uint64() not in kinds:
+        return pa.int64()
+    if all(types.is_string(kind) or types.is_large_string(kind) for kind in kinds):
+        return pa.large_string()
+    return None
+
+
+def _in_parquet(kind: Any) -> bool:
+    try:
+        pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([("id", kind)])).close()
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
 
 
 def _as_text(value: object) -> str:

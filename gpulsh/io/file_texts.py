@@ -94,6 +94,11 @@ class FileTexts:
             for number, wanted in self._by_file(positions)
         ]
 
+    def kinds(self, column: str) -> list[Any]:
+        """The column's pyarrow.DataType in each file that declares one."""
+        kinds = (format_of(file).kind(file, column) for file in self.files)
+        return [kind for kind in kinds if kind is not None]
+
     def _by_file(self, positions: NDArray[np.int64]) -> Iterator[tuple[int, Mask]]:
         for number in np.unique(self.locate(positions)[0]).tolist():
             start, stop = int(self.starts[number]), int(self.starts[number + 1])

@@ -76,6 +76,10 @@ class Format(Protocol):
         """The rows in order, or, where `wanted` [rows] is given, at least those."""
         ...
 
+    def kind(self, file: File, column: str) -> Any:
+        """The column's pyarrow.DataType; None where the format declares none and the values alone have it."""
+        ...
+
     def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
         """The column's values at `rows`, ascending, as a pyarrow.Array."""
         ...

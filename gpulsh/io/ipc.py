@@ -38,6 +38,11 @@ class Ipc:
                     yield Block(start, arrow_rows(batch.column(columns.text)), key)
                 start += len(batch)
 
+    def kind(self, file: File, column: str) -> Any:
+        """The type of the column, from the schema."""
+        with reading(file), _opened(file) as (schema, _, _):
+            return schema.field(column).type
+
     def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
         """The column at `rows`, batch by batch."""
         found: list[Any] = []

@@ -60,6 +60,10 @@ class JsonLines:
         if row and missing:
             raise missing_column(file, next(name for name in columns.names() if name in missing), first)
 
+    def kind(self, file: File, column: str) -> Any:
+        """None: each line may be of another type."""
+        return None
+
     def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
         """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
         found: list[Any] = []

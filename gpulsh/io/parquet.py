@@ -49,6 +49,11 @@ class Parquet:
                         at += len(batch)
                 start += count
 
+    def kind(self, file: File, column: str) -> Any:
+        """The type of the column, from the footer."""
+        with reading(file), _opened(file) as source:
+            return source.schema_arrow.field(column).type
+
     def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
         """The column at `rows`, read from the row groups that hold them."""
         found: list[Any] = []

@@ -31,6 +31,10 @@ class PlainText:
             text = source.read()
         yield Block(0, piece_rows([text]))
 
+    def kind(self, file: File, column: str) -> Any:
+        """None: it has no column."""
+        return None
+
     def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
         """Not to be had."""
         raise InputError(f"{file.name}: is plain text and has no column {column!r}")
