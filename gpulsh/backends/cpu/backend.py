@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 import numpy as np
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch
@@ -28,6 +30,7 @@ class CpuBackend:
 
     collisions = staticmethod(collisions)
     components = staticmethod(components)
+    frequencies = staticmethod(frequencies)
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = Threads(threads or processors())
@@ -68,11 +71,19 @@ class CpuBackend:
     def overlap_bounds(self, pairs: Array, bitmaps: Array, sizes: Array) -> Array:
         return overlap_bounds(pairs, bitmaps, sizes, self.threads)
 
-    def frequencies(self, fingerprints: Fingerprints, counts: Array) -> Array:
-        return frequencies(fingerprints, counts, self.threads)
-
     def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
         return prefixes(fingerprints, counts, lengths, self.threads)
+
+    def text_frequencies(self, text: TextBatch, shingling: Shingling, counts: Array) -> Array:
+        counting = Lock()
+
+        def work(start: int, stop: int) -> None:
+            values, ends, _ = shingle_rows(text, start, stop, shingling)
+            with counting:  # one thread counts while the others shingle
+                frequencies(Fingerprints(values, np.concatenate([[0], ends])), counts)
+
+        self.threads.map(work, by_weight(text.offset, CHUNK_BYTES))
+        return counts
 
     def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
         signatures = np.empty((len(text), len(coefficients.multiplier)), np.uint32)
