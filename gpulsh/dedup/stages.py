@@ -31,7 +31,7 @@ from gpulsh.lsh.prefix_join import Edges, PrefixJoin
 from gpulsh.permutations import coefficients
 from gpulsh.text.shingling import to_device
 
-SIGN_BATCH_BYTES = 8 << 20
+SIGN_BATCH_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def decide(
         kept, edges = resolve_kept(len(involved), small, join, crowd)
         funnel.candidates += join.compared if join else 0
         decided = _Decided(involved, kept, edges, texts, measure, plan, ops)
-        return decided.put_back(first, filled, rank, funnel)
+        return decided.put_back(first, filled, funnel)
 
 
 def _rank(order: NDArray[np.int64] | None, count: int) -> NDArray[np.int64]:
@@ -183,21 +183,20 @@ class _Decided:
     plan: Plan
     ops: Backend
 
-    def put_back(
-        self, first: NDArray[np.int64], filled: NDArray[np.int64], rank: NDArray[np.int64], funnel: Funnel
-    ) -> Decision:
+    def put_back(self, first: NDArray[np.int64], filled: NDArray[np.int64], funnel: Funnel) -> Decision:
         """The decision about all documents: those that met nobody stay, each copy follows its first copy."""
         count = funnel.documents
         target, similarity = np.arange(count, dtype=np.int64), np.ones(count)
-        dropped = self._kept_witnesses() if self.plan.resolve == "kept" else self._component_heads()
+        dropped = witnesses(self.kept, self.edges) if self.plan.resolve == "kept" else self._component_heads()
         target[self.involved[dropped.later]] = self.involved[dropped.earlier]
         similarity[self.involved[dropped.later]] = dropped.similarity
         copies = filled[first[filled] != filled]
         target[copies], similarity[copies] = target[first[copies]], similarity[first[copies]]
         keep = target == np.arange(count)
 
-        ends = np.stack([self.involved[self.edges.earlier], self.involved[self.edges.later]], axis=1)
-        pairs = np.sort(np.concatenate([ends, np.stack([first[copies], copies], axis=1)]), axis=1)
+        earlier = np.concatenate([self.involved[self.edges.earlier], first[copies]])
+        later = np.concatenate([self.involved[self.edges.later], copies])
+        pairs = np.stack([np.minimum(earlier, later), np.maximum(earlier, later)], axis=1)
         pair_similarity = np.concatenate([self.edges.similarity, np.ones(len(copies))])
         order = np.lexsort((pairs[:, 1], pairs[:, 0]))
         pairs, pair_similarity = pairs[order], pair_similarity[order]
@@ -207,9 +206,6 @@ class _Decided:
         return Decision(
             keep, target, similarity.astype(np.float32), cluster, pairs, pair_similarity.astype(np.float32), funnel
         )
-
-    def _kept_witnesses(self) -> Edges:
-        return witnesses(self.kept, self.edges)
 
     def _component_heads(self) -> Edges:
         """Every other member of a component with its first document in decision order, and how similar they are."""

@@ -80,15 +80,22 @@ def cut(batch: TextBatch, max_bytes: int) -> Iterator[TextBatch]:
 
 
 def packed(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
-    """Runs of small batches joined (copied) up to the bounds, so that a folder of short files is not a batch a file."""
+    """Runs of small batches joined (copied) up to the bounds, so that a folder of short files is not a batch a file.
+
+    A batch of a quarter of `max_bytes` goes as it is: a copy of it would cost more than a batch of its own.
+    """
     most_rows = max(1024, max_bytes // ROW_COST)
     held: list[TextBatch] = []
     size = count = 0
     for piece in pieces:
         added = int(piece.offset[-1] - piece.offset[0])
-        if held and (size + added > max_bytes or count + len(piece) > most_rows):
+        large = added * 4 >= max_bytes
+        if held and (large or size + added > max_bytes or count + len(piece) > most_rows):
             yield _concatenated(held)
             held, size, count = [], 0, 0
+        if large:
+            yield piece
+            continue
         held.append(piece)
         size, count = size + added, count + len(piece)
     if held:

@@ -13,7 +13,7 @@ from gpulsh.params import Family, FamilyName, Folding, Shingling, check_type, ch
 from gpulsh.permutations import Coefficients, coefficients
 from gpulsh.text.shingling import device_batches
 
-BATCH_BYTES = 8 << 20  # text handed to the backend at once
+BATCH_BYTES = 32 << 20  # text handed to the backend at once
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,8 @@ from gpulsh.backends.processors import processors
 from gpulsh.params import BandShape, Shingling
 from gpulsh.permutations import Coefficients
 
+SIGNED_BYTES = 1 << 19  # text signed at once: twice what is shingled alone, as less is kept of it
+
 
 class CpuBackend:
     """Numba kernels on `threads` threads; None takes every processor this process may run on."""
@@ -92,7 +94,7 @@ class CpuBackend:
             values, ends, _ = shingle_rows(text, start, stop, shingling)
             minhash_rows(values, np.concatenate([[0], ends]), coefficients, signatures[start:stop])
 
-        self.threads.map(work, by_weight(text.offset, CHUNK_BYTES))
+        self.threads.map(work, by_weight(text.offset, SIGNED_BYTES))
         return signatures
 
     def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
@@ -111,5 +113,5 @@ class CpuBackend:
             signed.exact[start:stop] = exact
             signed.shingles[start:stop] = np.diff(offset)
 
-        self.threads.map(work, by_weight(text.offset, CHUNK_BYTES))
+        self.threads.map(work, by_weight(text.offset, SIGNED_BYTES))
         return signed
