@@ -19,7 +19,7 @@ import gpulsh.text
 PACKAGES = [gpulsh.backends.cpu, gpulsh.cluster, gpulsh.dedup, gpulsh.lsh, gpulsh.sketch, gpulsh.text]
 # Not SMALL_BUCKET, which is part of the decision's definition, nor what is compiled into a kernel's layout.
 BOUND = re.compile(
-    r"(?:[A-Z]+_)*(?:BYTES|SHINGLES|PAIRS|DOCUMENTS|NEIGHBOURS|BLOCK|TILE|JOIN|AT_ONCE)|FETCHED|GROUP|ROUNDS|REREAD"
+    r"(?:[A-Z]+_)*(?:BYTES|SHINGLES|PAIRS|DOCUMENTS|NEIGHBOURS|BLOCK|TILE|JOIN|AT_ONCE)|FEW_KEPT|GROUP|ROUNDS|REREAD|SAMPLE"
 )
 COMPILED = {"gpulsh.backends.cpu.shingle.BLOCK", "gpulsh.backends.cpu.minhash.TILE"}
 

@@ -25,7 +25,7 @@ from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.shingled import ShingledTexts
 from gpulsh.io.normalize import normalized
 from gpulsh.io.source import TextSource
-from gpulsh.lsh.collisions import Collisions, collide
+from gpulsh.lsh.collisions import Collisions, collide, packed
 from gpulsh.lsh.comparison import Measure, compare, estimated, exact, unmeasured
 from gpulsh.lsh.prefix_join import Edges, PrefixJoin
 from gpulsh.permutations import coefficients
@@ -198,7 +198,7 @@ class _Decided:
         later = np.concatenate([self.involved[self.edges.later], copies])
         pairs = np.stack([np.minimum(earlier, later), np.maximum(earlier, later)], axis=1)
         pair_similarity = np.concatenate([self.edges.similarity, np.ones(len(copies))])
-        order = np.lexsort((pairs[:, 1], pairs[:, 0]))
+        order = np.argsort(packed(*pairs.T), kind="stable")
         pairs, pair_similarity = pairs[order], pair_similarity[order]
         cluster = self.ops.asnumpy(self.ops.components(count, self.ops.asarray(pairs)))
         funnel.verified, funnel.kept = len(pairs), int(keep.sum())

@@ -91,7 +91,7 @@ def packed(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
         added = int(piece.offset[-1] - piece.offset[0])
         large = added * 4 >= max_bytes
         if held and (large or size + added > max_bytes or count + len(piece) > most_rows):
-            yield _concatenated(held)
+            yield concatenated(held)
             held, size, count = [], 0, 0
         if large:
             yield piece
@@ -99,10 +99,11 @@ def packed(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
         held.append(piece)
         size, count = size + added, count + len(piece)
     if held:
-        yield _concatenated(held)
+        yield concatenated(held)
 
 
-def _concatenated(batches: list[TextBatch]) -> TextBatch:
+def concatenated(batches: list[TextBatch]) -> TextBatch:
+    """Batches as one; a copy unless there is only one."""
     if len(batches) == 1:
         return batches[0]
     values = np.concatenate([batch.values[batch.offset[0] : batch.offset[-1]] for batch in batches])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.errors import InputTypeError
-from gpulsh.io.rows import Bytes, Rows, cut, joined, packed
+from gpulsh.io.rows import Bytes, Rows, concatenated, cut, joined, packed
 from gpulsh.io.source import TextSource
 from gpulsh.io.strings import encoded, fitting
 
@@ -192,11 +192,13 @@ class _RowTexts:
         numbers = np.flatnonzero(np.bincount(owner)).tolist()
         if len(numbers) == 1:
             return self._blocks[numbers[0]].gather(ids - self._starts[numbers[0]])
+        places = [np.flatnonzero(owner == number) for number in numbers]
+        rows = [ids[here] - self._starts[number] for here, number in zip(places, numbers, strict=True)]
+        if numbers and bool((np.diff(owner) >= 0).all()):
+            return concatenated([self._blocks[number].gather(of) for number, of in zip(numbers, rows, strict=True)])
         pieces: list[Bytes] = [b""] * len(ids)
-        for number in numbers:
-            places = np.flatnonzero(owner == number)
-            found = self._blocks[number].pieces(ids[places] - self._starts[number])
-            for place, piece in zip(places.tolist(), found, strict=True):
+        for number, here, of in zip(numbers, places, rows, strict=True):
+            for place, piece in zip(here.tolist(), self._blocks[number].pieces(of), strict=True):
                 pieces[place] = piece
         return joined(pieces)
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from gpulsh.lsh.comparison import Measure, Readable, row_sizes, runs_within, siz
 from gpulsh.text.shingling import concatenated
 
 FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends on these bounds
+FEW_KEPT = 8  # kept documents that a block is compared with before anything else
 LARGEST_JOIN = 1 << 22  # (shingle, pair) rows looked at together
 LARGEST_TABLE = 26  # bits: 64 MB of counts
 BLOCK_BYTES = 16 << 20  # text of a block
@@ -92,9 +92,15 @@ class PrefixJoin:
             stop += start
             fingerprints = self._texts.fingerprints(np.arange(start, stop))
             self._sizes[start:stop] = row_sizes(fingerprints, self._ops)
+            all_dropped = self._all_dropped(start, stop, fingerprints)
+            if all_dropped is not None:
+                self._entries = _Entries.none()
+                yield Block(start, stop, all_dropped, all_dropped.where(np.empty(0, np.int64)))
+                start, size = stop, min(size * 2, LAST_BLOCK)
+                continue
             self._entries = queries = _Entries.of(
                 self._prefixes_of(fingerprints, counts, self._sizes[start:stop]), start
-            )
+            ).sorted()
             outer = self._pairs(self._kept, queries, stop - start)
             if outer is None:
                 size = (stop - start) // 2
@@ -112,8 +118,7 @@ class PrefixJoin:
             inner = inner[inner[:, 0] < inner[:, 1]]
             self.compared += len(outer) + len(inner)
             yield Block(start, stop, with_kept, self._verified(inner, start, fingerprints))
-            size = min(size * 2, LAST_BLOCK)
-            start = stop
+            start, size = stop, min(size * 2, LAST_BLOCK)
 
     def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
         """Documents of the block marked in `kept` [stop - start] stay, and later ones are compared with them."""
@@ -139,6 +144,18 @@ class PrefixJoin:
         prefixes = self._ops.prefixes(fingerprints, counts, self._ops.asarray(lengths))
         return Fingerprints(self._ops.asnumpy(prefixes.values), self._ops.asnumpy(prefixes.offset))
 
+    def _all_dropped(self, start: int, stop: int, block: Fingerprints) -> Edges | None:
+        """The pairs of a block with a few kept documents, where these rule out all of it and no prefix is needed."""
+        known = self._kept.documents()
+        if not self._exact or not 0 < len(known) <= FEW_KEPT:
+            return None
+        pairs = self._allowed(_product(known, np.arange(start, stop)))
+        edges = self._verified(pairs, start, block)
+        if len(_distinct_of(edges.later)) < stop - start:
+            return None
+        self.compared += len(pairs)
+        return edges
+
     def _pairs(self, index: _PrefixIndex, queries: _Entries, documents: int) -> NDArray[np.int64] | None:
         """Pairs (indexed, asking) [m, 2], lexicographic, that share a prefix shingle and pass the filters.
 
@@ -147,8 +164,8 @@ class PrefixJoin:
         known, asking = index.documents(), _distinct_of(queries.documents)
         # A few indexed documents are compared with all that ask, if the exact measure then rules out who shares none.
         if self._exact and len(known) * len(asking) <= len(queries.documents):
-            return self._allowed(np.stack([np.repeat(known, len(asking)), np.tile(asking, len(known))], axis=1))
-        matches = _Matches(index, queries.sorted)
+            return self._allowed(_product(known, asking))
+        matches = _Matches(index, queries)
         if documents > 1 and matches.count > LARGEST_JOIN:
             return None
         return self._allowed(unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.packed_pairs()]))))
@@ -197,9 +214,8 @@ class _Entries:
         """No entry."""
         return cls(np.empty(0, np.uint64), np.empty(0, np.int64))
 
-    @cached_property
     def sorted(self) -> _Entries:
-        """By shingle: sorted queries walk an index in its own order."""
+        """By shingle: sorted queries walk an index in its own order. A stable sort passes quickly over sorted runs."""
         order = np.argsort(self.shingles, kind="stable")
         return _Entries(self.shingles[order], self.documents[order])
 
@@ -224,7 +240,7 @@ class _PrefixIndex:
             entries = _Entries(
                 np.concatenate([older.shingles, entries.shingles]), np.concatenate([older.documents, entries.documents])
             )
-        self._runs.append(entries.sorted)
+        self._runs.append(entries.sorted())
 
     def documents(self) -> NDArray[np.int64]:
         """int64: the documents with a shingle in the index, ascending."""
@@ -257,6 +273,11 @@ class _Matches:
                 known = documents[np.repeat(first[begin:end], count[begin:end]) + _within_runs(count[begin:end])]
                 asking = np.repeat(self.queries.documents[asked[begin:end]], count[begin:end])
                 yield distinct(packed(known, asking))
+
+
+def _product(known: NDArray[np.int64], asking: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each known document with each asking one: int64 [known * asking, 2], lexicographic."""
+    return np.stack([np.repeat(known, len(asking)), np.tile(asking, len(known))], axis=1)
 
 
 def _distinct_of(documents: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from gpulsh.backends.processors import processors
 from gpulsh.params import BandShape, Shingling
 from gpulsh.permutations import Coefficients
 
-SIGNED_BYTES = 1 << 19  # text signed at once: twice what is shingled alone, as less is kept of it
+SIGNATURE_BYTES = 1 << 20  # fewer, longer pieces leave the threads less to wait for one another
 
 
 class CpuBackend:
@@ -94,7 +94,7 @@ class CpuBackend:
             values, ends, _ = shingle_rows(text, start, stop, shingling)
             minhash_rows(values, np.concatenate([[0], ends]), coefficients, signatures[start:stop])
 
-        self.threads.map(work, by_weight(text.offset, SIGNED_BYTES))
+        self.threads.map(work, by_weight(text.offset, SIGNATURE_BYTES))
         return signatures
 
     def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
@@ -105,7 +105,7 @@ class CpuBackend:
 
         def work(start: int, stop: int) -> None:
             # A chunk passes all stages while it is in the cache; only what `signed` holds outlives it.
-            values, ends, exact = shingle_rows(text, start, stop, shingling)
+            values, ends, exact = shingle_rows(text, start, stop, shingling, exact_too=True)
             offset = np.concatenate([[0], ends])
             signatures = np.empty((stop - start, len(coefficients.multiplier)), np.uint32)
             minhash_rows(values, offset, coefficients, signatures)
@@ -113,5 +113,5 @@ class CpuBackend:
             signed.exact[start:stop] = exact
             signed.shingles[start:stop] = np.diff(offset)
 
-        self.threads.map(work, by_weight(text.offset, SIGNED_BYTES))
+        self.threads.map(work, by_weight(text.offset, CHUNK_BYTES))
         return signed

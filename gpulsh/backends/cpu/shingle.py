@@ -256,7 +256,11 @@ def _words(text, stop, room, stage1, stage2, keys, keys_address, sums):
                 inside = _ONE
             if ends == _ZERO:
                 break
-            sums[count] = _ascii_token(text, start, at + _lowest_bit(ends), keys, keys_address)
+            length = at + _lowest_bit(ends) - start
+            if length <= 8:  # nearly every word, so it is spared a call
+                sums[count] = _ascii_terms(text + start, length, keys_address) + _U(length) * _LENGTH
+            else:
+                sums[count] = _ascii_token(text, start, start + length, keys, keys_address)
             count += 1
             ends &= ends - _ONE
             inside = _ZERO
@@ -331,11 +335,11 @@ def _documents(
             count = _words(text, stop, room - begin, stage1, stage2, keys, keys_address, tokens)
         else:
             count = _characters(text, stop, stage1, stage2, keys, tokens)
-        exact[document, 0] = exact[document, 1] = _ZERO
+        for i in range(count):
+            tokens[i] = _mix64(tokens[i])
+        if exact.size > 0:
+            exact[document, 0], exact[document, 1] = _exact_hash(tokens, count) if count > 0 else (_ZERO, _ZERO)
         if count > 0:
-            for i in range(count):
-                tokens[i] = _mix64(tokens[i])
-            exact[document, 0], exact[document, 1] = _exact_hash(tokens, count)
             written += _shingles(tokens, count, size, shingle_keys, values[written:])
         ends[document] = written
 
@@ -354,9 +358,9 @@ def place_keys(stream: int, count: int) -> NDArray[np.uint64]:
 
 
 def shingle_rows(
-    text: TextBatch, start: int, stop: int, shingling: Shingling
+    text: TextBatch, start: int, stop: int, shingling: Shingling, *, exact_too: bool = False
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint64]]:
-    """Documents [start, stop): fingerprints, end positions [documents], exact hashes [documents, 2].
+    """Documents [start, stop): fingerprints, end positions [documents], exact hashes [documents, 2] (or [0, 2]).
 
     The fingerprints lie in the thread's scratch memory, until its next call.
     """
@@ -369,7 +373,7 @@ def shingle_rows(
     tokens = _scratch.take("tokens", int(lengths.max(initial=0)))
     values = _scratch.take("values", int(lengths.sum()))
     ends = np.empty(stop - start, np.int64)
-    exact = np.empty((stop - start, 2), np.uint64)
+    exact = np.empty((stop - start if exact_too else 0, 2), np.uint64)
     _documents(
         text.values.ctypes.data,
         len(text.values),
@@ -411,6 +415,7 @@ def shingle_sets(text: TextBatch, shingling: Shingling, threads: Threads) -> Fin
 
 def exact_hashes(text: TextBatch, shingling: Shingling, threads: Threads) -> NDArray[np.uint64]:
     parts = threads.map(
-        lambda start, stop: shingle_rows(text, start, stop, shingling)[2], by_weight(text.offset, CHUNK_BYTES)
+        lambda start, stop: shingle_rows(text, start, stop, shingling, exact_too=True)[2],
+        by_weight(text.offset, CHUNK_BYTES),
     )
     return np.concatenate([np.empty((0, 2), np.uint64), *parts])
