@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from typing import TypeVar
 
@@ -28,10 +29,33 @@ class Threads:
         self.count = count
 
     def map(self, work: Callable[[int, int], Result], chunks: list[tuple[int, int]]) -> list[Result]:
-        """`work(start, stop)` for each chunk, results in the order of the chunks."""
+        """`work(start, stop)` for each chunk, results in the order of the chunks.
+
+        The caller's thread works along: woken for every result, it would take time from those that work.
+        """
         if self.count == 1 or len(chunks) < 2:
             return [work(start, stop) for start, stop in chunks]
-        return list(_pool(self.count, os.getpid()).map(lambda chunk: work(*chunk), chunks))
+        results: dict[int, Result] = {}
+        waiting = deque(range(len(chunks)))
+
+        def drain() -> None:
+            while True:
+                try:
+                    place = waiting.popleft()
+                except IndexError:
+                    return
+                results[place] = work(*chunks[place])
+
+        pool = _pool(self.count - 1, os.getpid())
+        others = [pool.submit(drain) for _ in range(min(self.count, len(chunks)) - 1)]
+        try:
+            drain()
+        finally:
+            waiting.clear()  # something is left only where this thread failed
+            wait(others)
+        for other in others:
+            other.result()
+        return [results[place] for place in range(len(chunks))]
 
 
 @cache
