@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.cluster.greedy import DROPPED, KEPT, settle
-from gpulsh.lsh.collisions import packed
+from gpulsh.lsh.collisions import first_of_runs, packed
 from gpulsh.lsh.prefix_join import Edges, PrefixJoin
 
 
@@ -41,7 +41,7 @@ def witnesses(kept: NDArray[np.bool_], edges: Edges) -> Edges:
     """For each dropped place its most similar earlier kept one, ties to the earlier; `later` ascends."""
     speaking = edges.where(kept[edges.earlier] & ~kept[edges.later])
     ordered = speaking.where(np.lexsort((speaking.earlier, -speaking.similarity, speaking.later)))
-    return ordered.where(_first_of_runs(ordered.later))
+    return ordered.where(first_of_runs(ordered.later))
 
 
 def heads(component: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -63,8 +63,4 @@ def _distinct(parts: list[Edges]) -> Edges:
     earlier, later = np.concatenate([e.earlier for e in parts]), np.concatenate([e.later for e in parts])
     order = np.lexsort((later, earlier))
     edges = Edges(earlier, later, np.concatenate([e.similarity for e in parts])).where(order)
-    return edges.where(_first_of_runs(packed(edges.earlier, edges.later)))
-
-
-def _first_of_runs(values: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.bool_]:
-    return np.concatenate([np.ones(min(len(values), 1), bool), values[1:] != values[:-1]])
+    return edges.where(first_of_runs(packed(edges.earlier, edges.later)))

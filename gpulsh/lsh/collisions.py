@@ -102,7 +102,11 @@ def unpacked(pairs: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def distinct(pairs: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Packed pairs ascending, each once; a vector sort is several times faster here than numpy.unique's hashing."""
+    """Packed pairs ascending, each once; `numpy.unique` would hash them, where a vector sort serves."""
     pairs = np.sort(pairs)
-    once: NDArray[np.bool_] = np.concatenate([np.ones(min(len(pairs), 1), bool), pairs[1:] != pairs[:-1]])
-    return pairs[once]
+    return pairs[first_of_runs(pairs)]
+
+
+def first_of_runs(values: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """bool [n]: whether a value differs from the one before it."""
+    return np.concatenate([np.ones(min(len(values), 1), bool), values[1:] != values[:-1]])

@@ -15,8 +15,8 @@ from gpulsh.permutations import Coefficients
 
 TILE_BYTES = 2 << 20  # text whose fingerprints are held at once, more where a component is larger
 LARGEST_TILE = 64 << 20  # a component larger than that is cut, and two tiles of it are held
-SAMPLE = 512  # pairs tried before that pass
 REREAD = 1.5  # times the texts would be shingled, over all tiles, before a pass to make bitmaps pays
+SAMPLE = 512  # pairs tried before that pass
 
 
 class Readable(Protocol):

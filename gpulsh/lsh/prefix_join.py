@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.protocol import Backend
-from gpulsh.lsh.collisions import Collisions, distinct, packed, unpacked
+from gpulsh.lsh.collisions import Collisions, distinct, first_of_runs, packed, unpacked
 from gpulsh.lsh.comparison import Measure, Readable, row_sizes, runs_within, sizes_allow
 from gpulsh.text.shingling import concatenated
 
@@ -76,7 +76,7 @@ class PrefixJoin:
         """`texts` and `text_sizes` [c] (bytes) go by the same places; `exact` says that `measure` is the Jaccard."""
         self._rows = np.searchsorted(collisions.crowded, crowd)
         self._collisions = collisions
-        self._texts, self._ends = texts, np.cumsum(text_sizes)
+        self._texts, self._text_sizes, self._ends = texts, text_sizes, np.cumsum(text_sizes)
         self._measure, self._threshold, self._ops, self._exact = measure, threshold, ops, exact
         self._sizes = np.zeros(len(crowd), np.int64)  # unique shingles, known once a document's block was read
         self._kept = _PrefixIndex()
@@ -179,12 +179,11 @@ class PrefixJoin:
     def _verified(self, pairs: NDArray[np.int64], start: int, block: Fingerprints) -> Edges:
         """Of lexicographic `pairs` [m, 2] those at or above the threshold; later ones lie in the block at `start`."""
         outside = pairs[pairs[:, 0] < start, 0]
-        outside = outside[np.concatenate([np.ones(min(len(outside), 1), bool), outside[1:] != outside[:-1]])]
+        outside = outside[first_of_runs(outside)]
         if len(outside) == 0:
             return self._similar(pairs, self._measure(pairs - start, block))
         parts = []
-        text_sizes = self._ends[outside] - np.where(outside > 0, self._ends[outside - 1], 0)
-        for first, last in runs_within(np.cumsum(text_sizes), BLOCK_BYTES):
+        for first, last in runs_within(np.cumsum(self._text_sizes[outside]), BLOCK_BYTES):
             fetched = outside[first:last]
             chosen = pairs[slice(*np.searchsorted(pairs[:, 0], [fetched[0], fetched[-1] + 1]))]
             rows = np.stack([np.searchsorted(fetched, chosen[:, 0]), chosen[:, 1] - start + len(fetched)], axis=1)

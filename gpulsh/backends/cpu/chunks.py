@@ -1,7 +1,7 @@
 """Work split into contiguous chunks of rows of about equal weight, run by a pool of threads.
 
 Numba's own `parallel=True` is not used: its thread layers abort or hang when entered twice or after a fork, and it
-takes several times longer to compile.
+takes longer to compile.
 """
 
 from __future__ import annotations
