@@ -1,7 +1,7 @@
 """The NVIDIA compilers, which need neither a device nor a driver: the NVRTC wheels through ctypes, otherwise nvcc.
 
-NVRTC comes first because it is what compiles the kernels where they run. What both report is ptxas's own account;
-`python -m tests.kernels.device_compiler` prints it as a table for `benchmarks/record/`.
+NVRTC comes first because it is what compiles the kernels where they run. Both hand out the machine code and ptxas's own
+account of what each kernel takes. `disassembly.py` reads the machine code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpulsh.backends.cuda.launcher import OPTIONS
-from gpulsh.backends.cuda.source import expanded_source, kernel_folder
 
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
 
@@ -31,6 +30,14 @@ class Usage(NamedTuple):
     spills: int  # bytes stored and loaded
 
 
+class Compiled(NamedTuple):
+    """One file's machine code for one architecture."""
+
+    usage: dict[str, Usage]  # by kernel
+    cubin: bytes
+    version: str  # of the compiler: another one may choose other registers and instructions
+
+
 class Compiler:
     """One NVRTC library, or nvcc."""
 
@@ -42,10 +49,20 @@ class Compiler:
     def __str__(self) -> str:
         return self.path.name
 
-    def compile(self, source: str, architecture: int) -> dict[str, Usage]:
-        """Each kernel's usage; an AssertionError with the log where it does not compile."""
-        log = (self._nvrtc if self._library else self._nvcc)(source, architecture)
-        return _usage(log)
+    def compile(self, source: str, architecture: int) -> Compiled:
+        """An AssertionError with the log where it does not compile."""
+        log, cubin = (self._nvrtc if self._library else self._nvcc)(source, architecture)
+        # Newer compilers write their full version into the code.
+        named = re.search(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)", cubin)
+        return Compiled(_usage(log), cubin, named[1].decode() if named else self._version())
+
+    def _version(self) -> str:
+        if self._library is None:
+            said = subprocess.run([str(self.path), "--version"], capture_output=True, text=True, check=True).stdout
+            return said.rpartition(", V")[2].split()[0]
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        assert self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)) == 0
+        return f"{major.value}.{minor.value}"
 
     def _nvrtc_architectures(self) -> set[int]:
         count = ctypes.c_int()
@@ -54,7 +71,7 @@ class Compiler:
         assert self._library.nvrtcGetSupportedArchs(found) == 0
         return set(found)
 
-    def _nvrtc(self, source: str, architecture: int) -> str:
+    def _nvrtc(self, source: str, architecture: int) -> tuple[str, bytes]:
         library = self._library
         assert library is not None
         program = ctypes.c_void_p()
@@ -66,12 +83,18 @@ class Compiler:
         library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
         log = ctypes.create_string_buffer(size.value)
         library.nvrtcGetProgramLog(program, log)
-        library.nvrtcDestroyProgram(ctypes.byref(program))
         text = log.value.decode()
+        cubin = b""
+        if status == 0:
+            assert library.nvrtcGetCUBINSize(program, ctypes.byref(size)) == 0
+            code = ctypes.create_string_buffer(size.value)
+            assert library.nvrtcGetCUBIN(program, code) == 0
+            cubin = code.raw
+        library.nvrtcDestroyProgram(ctypes.byref(program))
         assert status == 0, text
-        return text
+        return text, cubin
 
-    def _nvcc(self, source: str, architecture: int) -> str:
+    def _nvcc(self, source: str, architecture: int) -> tuple[str, bytes]:
         with tempfile.TemporaryDirectory() as folder:
             code = Path(folder) / "kernel.cu"
             code.write_text(source)
@@ -79,8 +102,8 @@ class Compiler:
             done = subprocess.run(
                 [*command, "-o", f"{code}bin", str(code)], capture_output=True, text=True, check=False
             )
-        assert done.returncode == 0, done.stderr
-        return done.stderr
+            assert done.returncode == 0, done.stderr
+            return done.stderr, Path(f"{code}bin").read_bytes()
 
 
 @cache
@@ -120,24 +143,3 @@ def _usage(log: str) -> dict[str, Usage]:
         ]
         found[part.split("'")[0]] = Usage(*numbers)
     return found
-
-
-def table() -> str:
-    """Registers, shared bytes and spilled bytes of every kernel on every architecture, in Markdown."""
-    used = {architecture: compiler_for(architecture) for architecture in ARCHITECTURES}
-    rows: dict[str, list[str]] = {}
-    for path in sorted(kernel_folder().glob("*.cu")):
-        for architecture, compiler in used.items():
-            for name, usage in compiler.compile(expanded_source(path.stem), architecture).items() if compiler else ():
-                rows.setdefault(name, []).append(f"{usage.registers} / {usage.shared} / {usage.spills}")
-    names = [f"sm_{architecture}" for architecture, compiler in used.items() if compiler]
-    lines = ["| kernel | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
-    lines += [f"| `{name}` | " + " | ".join(cells) + " |" for name, cells in sorted(rows.items())]
-    by = ", ".join(f"sm_{architecture} by {compiler}" for architecture, compiler in used.items() if compiler)
-    return "\n".join(
-        ["Registers a thread / shared bytes a block / spilled bytes, as ptxas reports them.", "", *lines, "", by]
-    )
-
-
-if __name__ == "__main__":
-    print(table())

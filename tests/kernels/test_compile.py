@@ -21,7 +21,7 @@ def usage(file: str, architecture: int) -> dict[str, Usage]:
     compiler = compiler_for(architecture)
     if compiler is None:
         pytest.skip(f"no compiler here knows sm_{architecture}: {', '.join(map(str, compilers()))}")
-    return compiler.compile(expanded_source(file), architecture)
+    return compiler.compile(expanded_source(file), architecture).usage
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
