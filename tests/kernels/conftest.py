@@ -29,7 +29,7 @@ GEOMETRIES = {
         threads=33, text_items=1, token_items=2, exact_items=1, search_items=1, span=1, minhash_threads=32
     ),
     "medium": Geometry(
-        threads=96, text_items=7, token_items=3, exact_items=5, search_items=3, span=300, minhash_threads=256
+        threads=96, text_items=7, token_items=3, exact_items=5, search_items=3, span=300, minhash_threads=128
     ),
     "default": Geometry(),
 }

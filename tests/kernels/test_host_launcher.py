@@ -124,7 +124,8 @@ def test_the_default_cut_fits_the_shared_arrays() -> None:
     text = "".join(path.read_text() for path in kernel_folder().iterdir() if path.suffix in (".cu", ".cuh"))
     bounds = {name: int(value) for name, value in re.findall(r"constexpr i32 (MAX_\w+) = (\d+);", text)}
     cut = Geometry()
-    assert cut.threads <= bounds["MAX_THREADS"] and cut.minhash_threads <= bounds["MAX_THREADS"]
+    assert cut.threads <= bounds["MAX_THREADS"] and cut.minhash_threads <= 32 * bounds["MAX_WARPS"]
+    assert cut.span <= bounds["MAX_SPAN"]
     assert cut.threads * cut.text_items <= bounds["MAX_TILE"]
     assert cut.threads * cut.token_items <= bounds["MAX_TOKENS"]
     assert cut.minhash_threads % 32 == 0

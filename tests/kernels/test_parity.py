@@ -64,11 +64,16 @@ def check_minhash(cuda: CudaBackend, rows: Fingerprints, columns: int) -> None:
     assert found.dtype == np.uint32
 
 
-@pytest.mark.parametrize("columns", [1, 31, 32, 33, 127, 128, 129, 260])
+@pytest.mark.parametrize("columns", [1, 31, 33, 64, 65, 127, 128, 129, 192, 256, 260])
 def test_minhash_of_awkward_rows(cuda: CudaBackend, columns: int) -> None:
     check_minhash(cuda, random_rows(LENGTHS), columns)
     check_minhash(cuda, random_rows([0, 0, 0]), columns)
     check_minhash(cuda, random_rows([]), columns)
+
+
+def test_minhash_of_one_long_row_and_of_runs_of_empty_ones(cuda: CudaBackend) -> None:
+    check_minhash(cuda, random_rows([2, 2600, 1]), 40)
+    check_minhash(cuda, random_rows([0] * 70 + [3] + [0] * 31 + [4] + [0] * 32 + [5] + [0] * 33 + [6] * 40), 9)
 
 
 @settings(max_examples=25)

@@ -9,7 +9,15 @@ from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.protocol import NO_VALUE
 from gpulsh.permutations import Coefficients
 
-COLUMNS = 128  # a warp
+LANES = 32
+
+
+def columns_a_lane(columns: int) -> int:
+    """How many minima a lane keeps, of the variants that are compiled: what leaves the fewest lanes without work.
+
+    The most among equals, because one read of a fingerprint then serves more of them.
+    """
+    return min((8, 4, 2), key=lambda lane: -(-columns // (LANES * lane)) * lane)
 
 
 def minhash(machine: Machine, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
@@ -17,13 +25,13 @@ def minhash(machine: Machine, fingerprints: Fingerprints, coefficients: Coeffici
     documents, columns = len(fingerprints), len(coefficients.multiplier)
     signatures = xp.full((documents, columns), np.uint32(NO_VALUE), np.uint32)
     total = int(fingerprints.offset[-1]) - int(fingerprints.offset[0])
-    threads = geometry.minhash_threads
+    threads, lane = geometry.minhash_threads, columns_a_lane(columns)
     machine.run(
-        *("minhash", "minhash", total, geometry.span * (threads // 32)),
+        *("minhash", f"minhash_{lane}_columns", total, geometry.span * (threads // LANES)),
         *(fingerprints.values, fingerprints.offset, np.int64(documents)),
         *(xp.asarray(coefficients.multiplier), xp.asarray(coefficients.addend), np.int32(columns)),
-        *(np.int64(geometry.span), signatures),
+        *(np.int32(geometry.span), signatures),
         threads=threads,
-        rows=-(-columns // COLUMNS),
+        rows=-(-columns // (LANES * lane)),
     )
     return signatures
