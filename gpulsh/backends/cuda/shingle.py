@@ -67,16 +67,23 @@ def shingle_tokens(machine: Machine, tokens: TokenSums, size: int) -> Fingerprin
 
 
 def hash_tokens(machine: Machine, tokens: TokenSums) -> Array:
-    geometry = machine.geometry
-    documents, total = len(tokens.starts) - 1, len(tokens.sums)
-    hashes = machine.arrays.zeros((documents, 2), np.uint64)
+    hashes = machine.arrays.zeros((len(tokens.starts) - 1, 2), np.uint64)
+    add_exact_sums(machine, tokens, 0, hashes)
+    mix_exact_sums(machine, hashes)
+    return hashes
+
+
+def add_exact_sums(machine: Machine, tokens: TokenSums, before: int, hashes: Array) -> None:
+    """Adds to uint64 [n, 2] the share of tokens that follow `before` others of their documents."""
+    geometry, total = machine.geometry, len(tokens.sums)
     machine.run(
         *("exact_hashes", "exact_hashes_sum", total, geometry.threads * geometry.exact_items),
-        *(tokens.sums, np.int64(total), tokens.starts, np.int64(documents)),
-        *(np.int32(tokens.skip), np.int32(geometry.exact_items), hashes),
+        *(tokens.sums, np.int64(total), tokens.starts, np.int64(len(tokens.starts) - 1)),
+        *(np.int32(tokens.skip), np.int64(before), np.int32(geometry.exact_items), hashes),
     )
-    machine.run(
-        *("exact_hashes", "exact_hashes_mix", documents, geometry.threads),
-        *(tokens.starts, np.int64(documents), hashes),
-    )
-    return hashes
+
+
+def mix_exact_sums(machine: Machine, hashes: Array) -> None:
+    """The last step, in place, when all tokens are added."""
+    words = 2 * len(hashes)
+    machine.run("exact_hashes", "exact_hashes_mix", words, machine.geometry.threads, hashes, np.int64(words))
