@@ -66,6 +66,20 @@ def test_texts(batch: TextBatch, shingling: Shingling) -> None:
     check_texts(ONE, batch, shingling)
 
 
+@settings(max_examples=50)
+@given(batches(), shinglings, st.sampled_from([1, 2, 3, 7, 2**64]))
+def test_parts(batch: TextBatch, shingling: Shingling, parts: int) -> None:
+    whole = REFERENCE.shingle_sets(batch, shingling)
+    chosen = range(parts) if parts < 8 else [whole.values[0].item() if len(whole.values) else 5, 2**64 - 1]
+    found = [REFERENCE.shingle_part(batch, shingling, part, parts) for part in chosen]
+    for part, wanted in zip(chosen, found, strict=True):
+        same(ONE.shingle_part(batch, shingling, part, parts), wanted)
+    if parts < 8:
+        for row in range(len(batch)):
+            joined = np.concatenate([one.values[one.offset[row] : one.offset[row + 1]] for one in found])
+            same(joined, whole.values[whole.offset[row] : whole.offset[row + 1]])
+
+
 @pytest.mark.parametrize("size", range(1, 65))
 @pytest.mark.parametrize("unit", ["word", "char"])
 def test_every_size(unit: Any, size: int) -> None:

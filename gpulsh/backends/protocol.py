@@ -87,6 +87,14 @@ class Backend(Protocol):
         """`unique(shingle(text, shingling))` in one pass."""
         ...
 
+    def shingle_part(self, text: TextBatch, shingling: Shingling, part: int, parts: int) -> Fingerprints:
+        """Of `shingle_sets` the fingerprints x with (x * parts) >> 64 == part, the product in 128 bits.
+
+        Parts 0 to parts - 1 are nearly equal ranges of fingerprints: what a document or a pair of documents has in
+        common is the sum over parts, each of which fits where the whole does not.
+        """
+        ...
+
     def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
         """uint32 [n, num_perm]: the minimum of multiplier * (x >> 32) + addend mod 2^32 over a row; all ones if empty.
 

@@ -15,6 +15,7 @@ from gpulsh.backends.cpu.collisions import collisions
 from gpulsh.backends.cpu.components import components
 from gpulsh.backends.cpu.intersect import intersect
 from gpulsh.backends.cpu.minhash import minhash, minhash_rows
+from gpulsh.backends.cpu.parts import shingle_part
 from gpulsh.backends.cpu.prefixes import frequencies, prefixes
 from gpulsh.backends.cpu.shingle import CHUNK_BYTES, exact_hashes, shingle, shingle_rows, shingle_sets
 from gpulsh.backends.cpu.unique import unique
@@ -54,6 +55,9 @@ class CpuBackend:
 
     def shingle_sets(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
         return shingle_sets(text, shingling, self.threads)
+
+    def shingle_part(self, text: TextBatch, shingling: Shingling, part: int, parts: int) -> Fingerprints:
+        return shingle_part(text, shingling, part, parts, self.threads)
 
     def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
         return minhash(fingerprints, coefficients, self.threads)

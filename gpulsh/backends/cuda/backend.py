@@ -17,6 +17,7 @@ from gpulsh.backends.cuda.device import import_cupy, why_unavailable
 from gpulsh.backends.cuda.intersect import intersect
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
 from gpulsh.backends.cuda.minhash import minhash
+from gpulsh.backends.cuda.pieces import shingle_part
 from gpulsh.backends.cuda.prefixes import frequencies, prefixes
 from gpulsh.backends.cuda.shingle import Table, hash_tokens, shingle_tokens, token_sums
 from gpulsh.backends.cuda.unique import unique
@@ -69,6 +70,10 @@ class CudaBackend:
 
     def shingle_sets(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
         return self.unique(self.shingle(text, shingling))
+
+    def shingle_part(self, text: TextBatch, shingling: Shingling, part: int, parts: int) -> Fingerprints:
+        size = self._machine.geometry.piece_bytes
+        return shingle_part(self._machine, self._unicode(), text, shingling, part, parts, size)
 
     def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
         return minhash(self._machine, fingerprints, coefficients)

@@ -39,6 +39,7 @@ class Geometry:
     search_items: int = 8
     span: int = 1024  # fingerprints a warp of minhash
     minhash_threads: int = 128  # whole warps
+    piece_bytes: int = 1 << 26  # text of a giant document on the device at a time
 
 
 class DeviceLauncher:

@@ -12,6 +12,7 @@ from gpulsh.backends.reference.collisions import collisions
 from gpulsh.backends.reference.components import components
 from gpulsh.backends.reference.intersect import intersect
 from gpulsh.backends.reference.minhash import minhash
+from gpulsh.backends.reference.parts import shingle_part
 from gpulsh.backends.reference.prefixes import frequencies, prefixes
 from gpulsh.backends.reference.shingle import exact_hashes, shingle
 from gpulsh.backends.reference.unique import unique
@@ -25,6 +26,7 @@ class ReferenceBackend:
     name = "reference"
 
     shingle = staticmethod(shingle)
+    shingle_part = staticmethod(shingle_part)
     exact_hashes = staticmethod(exact_hashes)
     unique = staticmethod(unique)
     minhash = staticmethod(minhash)

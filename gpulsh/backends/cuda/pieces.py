@@ -1,0 +1,178 @@
+"""sign and shingle_part of documents that need not fit on the device: a piece of text after another, the same bits.
+
+A piece of b bytes has at most b + 1 tokens. It takes b bytes of text, 16 a token for the sums and their copy behind
+those carried from the piece before, 8 a fingerprint, and for `shingle_part` 9 a fingerprint to choose and the sort of
+those chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
+from gpulsh.backends.cuda.band_digests import band_digests
+from gpulsh.backends.cuda.cuts import cut_pieces
+from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.cuda.minhash import minhash
+from gpulsh.backends.cuda.shingle import (
+    Table,
+    TokenSums,
+    add_exact_sums,
+    mix_exact_sums,
+    shingle_tokens,
+    token_sums,
+)
+from gpulsh.backends.cuda.unique import kept_rows, unique
+from gpulsh.backends.parts import part_range
+from gpulsh.backends.protocol import NO_VALUE
+from gpulsh.params import BandShape, Shingling
+from gpulsh.permutations import Coefficients
+
+
+class TokenPiece(NamedTuple):
+    """The tokens of one piece of a document; `tokens.skip` passes over a leading space that is not the document's."""
+
+    tokens: TokenSums
+    before: int  # tokens of the pieces before
+    last: bool
+
+    @property
+    def fresh(self) -> int:
+        """Tokens of the document that begin in this piece."""
+        return max(len(self.tokens.sums) - self.tokens.skip, 0)
+
+
+def sign_in_pieces(
+    machine: Machine,
+    table: Table,
+    document: TextBatch,
+    shingling: Shingling,
+    coefficients: Coefficients,
+    shape: BandShape,
+    piece_bytes: int,
+) -> Signed:
+    """`sign` of one document, of which the device holds `piece_bytes` at a time, more only where one token is longer.
+
+    `document` is a batch of one row, on the host or on the device. Minima of pieces merge by minimum, sums by addition.
+    """
+    xp = machine.arrays
+    minima = xp.full((1, len(coefficients.multiplier)), np.uint32(NO_VALUE), np.uint32)
+    exact = xp.zeros((1, 2), np.uint64)
+    carried, shingles = xp.zeros(0, np.uint64), 0
+    for piece in _token_pieces(machine, table, document, shingling, piece_bytes):
+        add_exact_sums(machine, piece.tokens, piece.before, exact)
+        fingerprints, carried = _shingle_piece(machine, carried, piece, shingling.size)
+        minima = xp.minimum(minima, minhash(machine, fingerprints, coefficients))
+        shingles += len(fingerprints.values)
+    mix_exact_sums(machine, exact)
+    return Signed(band_digests(machine, minima, shape), exact, xp.full(1, np.int64(shingles), np.int64))
+
+
+def shingle_part(
+    machine: Machine, table: Table, text: TextBatch, shingling: Shingling, part: int, parts: int, piece_bytes: int
+) -> Fingerprints:
+    """The op. `text` is on the host or on the device.
+
+    Besides `piece_bytes` of text, what follows from them, and the part's result, the device holds a document's part
+    once more while pieces join it.
+    """
+    xp = machine.arrays
+    first, last = map(np.uint64, part_range(part, parts))
+    offset = _on_host(text.offset)
+    found = []
+    row = 0
+    while row < len(text):
+        stop = int(np.searchsorted(offset, offset[row] + piece_bytes, side="right")) - 1
+        if stop > row:  # as many whole documents as a piece holds
+            batch = TextBatch(
+                xp.asarray(text.values[offset[row] : offset[stop]]), xp.asarray(offset[row : stop + 1] - offset[row])
+            )
+            tokens = token_sums(machine, table, batch, shingling)
+            chosen = _choose(machine, shingle_tokens(machine, tokens, shingling.size), first, last)
+            found.append(unique(machine, chosen))
+        else:
+            stop = row + 1
+            document = TextBatch(text.values, offset[row : stop + 1])
+            pieces = _token_pieces(machine, table, document, shingling, piece_bytes)
+            found.append(_set_of_pieces(machine, pieces, shingling.size, first, last))
+        row = stop
+    if len(found) == 1:
+        return found[0]
+    sizes = xp.concatenate([xp.zeros(0, np.int64), *(xp.diff(rows.offset) for rows in found)])
+    values = xp.concatenate([xp.zeros(0, np.uint64), *(rows.values for rows in found)])
+    return Fingerprints(values, machine.exclusive(sizes))
+
+
+def _token_pieces(
+    machine: Machine, table: Table, document: TextBatch, shingling: Shingling, piece_bytes: int
+) -> Iterator[TokenPiece]:
+    xp = machine.arrays
+    start, stop = (int(place) for place in _on_host(document.offset))
+    before = 0
+
+    def read(low: int, high: int) -> NDArray[np.uint8]:
+        return _on_host(document.values[start + low : start + high])
+
+    for piece in cut_pieces(read, stop - start, shingling.unit, piece_bytes):
+        text = xp.asarray(document.values[start + piece.start : start + piece.stop])
+        batch = TextBatch(text, xp.asarray(np.array([0, piece.stop - piece.start], np.int64)))
+        tokens = token_sums(machine, table, batch, shingling)
+        if piece.spaced and before > 0:
+            tokens = tokens._replace(skip=0)
+        found = TokenPiece(tokens, before, piece.stop == stop - start)
+        yield found
+        before += found.fresh
+
+
+def _shingle_piece(machine: Machine, carried: Array, piece: TokenPiece, size: int) -> tuple[Fingerprints, Array]:
+    """The shingles that end in this piece, and the last size - 1 sums, for those that end in the next."""
+    xp = machine.arrays
+    sums = xp.concatenate((carried, piece.tokens.sums[piece.tokens.skip :]))
+    short = piece.last and piece.before + piece.fresh < size  # the document's only shingle
+    tokens = len(sums) if len(sums) >= size or short else 0
+    starts = xp.asarray(np.array([0, tokens], np.int64))
+    fingerprints = shingle_tokens(machine, TokenSums(sums[:tokens], starts, 0), size)
+    return fingerprints, sums[max(len(sums) - size + 1, 0) :].copy()
+
+
+def _set_of_pieces(
+    machine: Machine, pieces: Iterator[TokenPiece], size: int, first: np.uint64, last: np.uint64
+) -> Fingerprints:
+    """The row of a document: what pieces add is set aside until it weighs as much as what is held, then sorted in."""
+    xp = machine.arrays
+    held = carried = xp.zeros(0, np.uint64)
+    aside: list[Array] = []
+    waiting = 0
+    for piece in pieces:
+        fingerprints, carried = _shingle_piece(machine, carried, piece, size)
+        aside.append(_ascending(machine, _choose(machine, fingerprints, first, last).values))
+        waiting += len(aside[-1])
+        if waiting >= len(held) or piece.last:
+            held = _ascending(machine, xp.concatenate([held, *aside]))
+            aside, waiting = [], 0
+    return Fingerprints(held, xp.asarray(np.array([0, len(held)], np.int64)))
+
+
+def _choose(machine: Machine, fingerprints: Fingerprints, first: np.uint64, last: np.uint64) -> Fingerprints:
+    """Those in [first, last]."""
+    values = fingerprints.values
+    return kept_rows(machine, values, fingerprints.offset, (values >= first) & (values <= last))
+
+
+def _ascending(machine: Machine, values: Array) -> Array:
+    """`unique` of one row, for which one sort is enough."""
+    xp = machine.arrays
+    if len(values) == 0:
+        return values
+    values = xp.sort(values)
+    keep = xp.ones(len(values), bool)
+    keep[1:] = values[1:] != values[:-1]
+    return values[keep]
+
+
+def _on_host(array: Array) -> NDArray[Any]:
+    return np.asarray(array.get() if hasattr(array, "get") else array)

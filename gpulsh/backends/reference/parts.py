@@ -1,0 +1,15 @@
+"""shingle_part."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpulsh.arrays import Fingerprints, TextBatch
+from gpulsh.backends.reference.shingle import shingle
+from gpulsh.backends.reference.unique import from_rows, rows_of
+from gpulsh.params import Shingling
+
+
+def shingle_part(text: TextBatch, shingling: Shingling, part: int, parts: int) -> Fingerprints:
+    rows = [sorted(set(row.tolist())) for row in rows_of(shingle(text, shingling))]
+    return from_rows([np.array([x for x in row if (x * parts) >> 64 == part], np.uint64) for row in rows])

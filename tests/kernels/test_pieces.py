@@ -1,0 +1,274 @@
+"""Documents in pieces of a few bytes, sets in parts: the bits of the whole, never more than a piece at a time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpulsh.arrays import Fingerprints, Signed, TextBatch
+from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.cuda.cuts import classes_of, cut_pieces
+from gpulsh.backends.cuda.pieces import sign_in_pieces
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.backends.reference.tokens import classify, tokens
+from gpulsh.params import BandShape, Family, Shingling, Unit
+from gpulsh.permutations import coefficients
+from tests.kernels.device_arrays import DeviceModule
+from tests.kernels.test_text import PIECES, batch, documents, sizes, units
+
+pytestmark = pytest.mark.kernels
+REFERENCE = ReferenceBackend()
+FAMILY, SHAPE = coefficients(Family(num_perm=6)), BandShape(bands=3, rows=2)
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "bits.json").read_text())
+
+# Text that offers few cuts, next to text that offers many: words longer than pieces, runs of separators, sequences of
+# two to four bytes with and without case, letters written without spaces, bytes that are no UTF-8.
+texts = st.lists(
+    st.one_of(
+        st.sampled_from(PIECES),
+        st.sampled_from(["é", "x", "नि", "e\u0301\u0323", "𐐀", "語", " ", "\0", "😀", "-a"]).flatmap(
+            lambda piece: st.integers(1, 70).map(lambda n: (piece * n).encode())
+        ),
+    ),
+    max_size=12,
+).map(b"".join)
+
+
+class Watched(DeviceModule):
+    """Keeps the most bytes of text that one upload brings, and the most values that one sort is given."""
+
+    def __init__(self) -> None:
+        self.most = self.sorted = 0
+
+    def sort(self, array: Any) -> Any:
+        self.sorted = max(self.sorted, len(array))
+        return super().__getattr__("sort")(array)
+
+    def asarray(self, array: Any) -> Any:
+        if getattr(array, "dtype", None) == np.uint8:
+            self.most = max(self.most, len(array))
+        return super().asarray(array)
+
+
+def with_pieces(cuda: CudaBackend, piece_bytes: int, arrays: Any = None) -> CudaBackend:
+    machine = cuda._machine
+    return CudaBackend(arrays or machine.arrays, machine.launch, replace(machine.geometry, piece_bytes=piece_bytes))
+
+
+def sign(cuda: CudaBackend, text: TextBatch, shingling: Shingling, piece_bytes: int) -> Signed:
+    return sign_in_pieces(cuda._machine, cuda._unicode(), text, shingling, FAMILY, SHAPE, piece_bytes)
+
+
+def assert_signed(cuda: CudaBackend, text: TextBatch, shingling: Shingling, piece_bytes: int) -> None:
+    wanted, found = REFERENCE.sign(text, shingling, FAMILY, SHAPE), sign(cuda, text, shingling, piece_bytes)
+    for name in ("digests", "exact", "shingles"):
+        np.testing.assert_array_equal(cuda.asnumpy(getattr(found, name)), getattr(wanted, name), name)
+
+
+def assert_rows(cuda: CudaBackend, found: Fingerprints, wanted: Fingerprints) -> None:
+    np.testing.assert_array_equal(cuda.asnumpy(found.offset), wanted.offset)
+    np.testing.assert_array_equal(cuda.asnumpy(found.values), wanted.values)
+    assert found.values.dtype == np.uint64 and found.offset.dtype == np.int64
+
+
+def pieces_of(document: bytes, unit: Unit, piece_bytes: int) -> list[tuple[bytes, bool]]:
+    values = np.frombuffer(document, np.uint8)
+    cut = list(cut_pieces(lambda low, high: values[low:high], len(document), unit, piece_bytes))
+    assert [piece.start for piece in cut] == [0, *(piece.stop for piece in cut)][: len(cut)]
+    assert (cut[-1].stop if cut else 0) == len(document)
+    return [(document[piece.start : piece.stop], piece.spaced) for piece in cut]
+
+
+def longest(document: bytes, unit: Unit) -> int:
+    """Bytes of the longest stretch that no cut may enter: a token of words, a code point of characters."""
+    most = run = 0
+    for character in document.decode("utf-8", "surrogateescape"):
+        code_point = ord(character)
+        escaped = 0xDC80 <= code_point <= 0xDCFF
+        size = 1 if escaped else len(character.encode())
+        word = not escaped and classify(code_point)[0] == 1 and unit == "word"
+        run = run + size if word else size
+        most = max(most, run)
+        run = run if word else 0
+    return most
+
+
+# --- cuts, which need no kernel
+
+
+@settings(max_examples=300)
+@given(st.one_of(texts, st.binary(max_size=60)), units, st.integers(1, 50))
+def test_tokens_of_pieces_are_those_of_the_document(document: bytes, unit: Unit, piece_bytes: int) -> None:
+    found: list[list[int]] = []
+    for piece, spaced in pieces_of(document, unit, piece_bytes):
+        assert 0 < len(piece) <= max(piece_bytes, longest(document, unit))
+        more = tokens(piece, unit)
+        if unit == "char" and more and found and (spaced or classify(ord(piece.decode("utf-8", "replace")[0]))[0] == 0):
+            found.append([0x20])
+        found += more
+    assert found == tokens(document, unit)
+
+
+@settings(max_examples=200)
+@given(st.one_of(texts, st.binary(max_size=60), st.text(max_size=40).map(lambda text: text.encode("utf-8", "replace"))))
+def test_classes_of_bytes(document: bytes) -> None:
+    classes, inside = classes_of(np.frombuffer(document, np.uint8))
+    wanted: list[int] = []
+    began: list[bool] = []
+    for character in document.decode("utf-8", "surrogateescape"):
+        escaped = 0xDC80 <= ord(character) <= 0xDCFF
+        size = 1 if escaped else len(character.encode())
+        wanted += [0 if escaped else classify(ord(character))[0]] * size
+        began += [False] + [True] * (size - 1)
+    assert (classes.tolist(), inside.tolist()) == (wanted, began)
+
+
+@pytest.mark.parametrize("letter", ["a", "é", "한", "𐐀"])
+def test_cuts_far_from_where_they_are_wanted(letter: str) -> None:
+    count = 400_000 // len(letter.encode())
+    for document in (letter * count, "b " + letter * count + " c", letter * (count // 3) + "語" + letter * count):
+        values = np.frombuffer(document.encode(), np.uint8)
+        cut = list(cut_pieces(lambda low, high, text=values: text[low:high], len(values), "word", 100))
+        pieces = [values[piece.start : piece.stop].tobytes().decode() for piece in cut]
+        assert [token for piece in pieces for token in tokens(piece.encode(), "word")] == tokens(
+            document.encode(), "word"
+        )
+        assert len(pieces) <= 4
+
+
+def test_little_is_read_to_find_a_cut() -> None:
+    asked = []
+
+    def read(low: int, high: int) -> Any:
+        asked.append(high - low)
+        return np.full(high - low, ord(" "), np.uint8)
+
+    assert len(list(cut_pieces(read, 10**12, "word", 2 * 10**10))) == 50
+    assert len(asked) == 49 and max(asked) < 100
+
+
+# --- signing
+
+
+@settings(max_examples=40)
+@given(text=texts, before=st.sampled_from([b"", b"a", b"\xe4\xb8"]), unit=units, size=sizes, piece=st.integers(1, 50))
+def test_sign_in_pieces(cuda: CudaBackend, text: bytes, before: bytes, unit: Unit, size: int, piece: int) -> None:
+    assert_signed(cuda, batch([text], before, b"\x80a"), Shingling(unit=unit, size=size), piece)
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+@pytest.mark.parametrize(
+    "document",
+    [
+        *(b"", b" ", b"a", b" \n" * 40, b"\xff" * 60, b"\0" * 33, b"x" * 700, b" x", b"x ", b"a" + b" " * 60 + b"b"),
+        ("語" * 50).encode(),
+        "e\u0301\u0301\u0301 \u0301 e\u0301".encode(),
+        "नमस्ते दुनिया ".encode() * 4,
+        b"one two " + b"\xf0\x9f\x98" * 9 + "😀é".encode() * 9,
+    ],
+)
+def test_awkward_documents_in_pieces(cuda: CudaBackend, unit: Unit, document: bytes) -> None:
+    for size, piece in ((1, 1), (3, 2), (9, 7), (64, 33)):
+        assert_signed(cuda, batch([document], b"before "), Shingling(unit=unit, size=size), piece)
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 255, 256, 257])
+def test_counts_of_shingles_in_pieces(cuda: CudaBackend, unit: Unit, count: int) -> None:
+    for size in (1, 5, 64):
+        text = " ".join(f"w{i}" for i in range(count + size - 1)) if unit == "word" else "x" * (count + size - 1)
+        assert_signed(cuda, batch([text.encode()]), Shingling(unit=unit, size=size), 100)
+
+
+@pytest.mark.parametrize("shingling", ["word:5", "char:9"])
+def test_golden_documents_in_pieces(cuda: CudaBackend, shingling: str) -> None:
+    pinned = GOLDEN["signed"][shingling]
+    family, shape = coefficients(Family(num_perm=16)), BandShape(bands=8, rows=2)
+    for i, document in enumerate(map(bytes.fromhex, GOLDEN["documents"])):
+        found = sign_in_pieces(
+            *(cuda._machine, cuda._unicode(), batch([document]), Shingling.parse(shingling), family, shape, 23)
+        )
+        assert [f"{x:016x}" for x in cuda.asnumpy(found.exact)[0].tolist()] == pinned["exact"][i]
+        assert [f"{x:016x}" for x in cuda.asnumpy(found.digests)[0].tolist()] == pinned["digests"]["8x2"][i]
+        assert cuda.asnumpy(found.shingles).tolist() == [pinned["offset"][i + 1] - pinned["offset"][i]]
+
+
+def test_a_document_on_the_device(cuda: CudaBackend) -> None:
+    text = batch([b"a giant that already lies on the device, twice over " * 3], b"\xe4\xb8")
+    given = TextBatch(cuda.asarray(text.values), cuda.asarray(text.offset))
+    wanted, found = REFERENCE.sign(text, Shingling(), FAMILY, SHAPE), sign(cuda, given, Shingling(), 20)
+    np.testing.assert_array_equal(cuda.asnumpy(found.digests), wanted.digests)
+    np.testing.assert_array_equal(cuda.asnumpy(found.exact), wanted.exact)
+
+
+# --- parts
+
+
+@settings(max_examples=25)
+@given(
+    rows=st.one_of(documents, st.lists(texts, max_size=4)),
+    before=st.sampled_from([b"", b"a", b"\xe4\xb8"]),
+    unit=units,
+    size=sizes,
+    piece=st.integers(1, 50),
+    parts=st.sampled_from([1, 2, 3, 7, 2**64]),
+    host=st.booleans(),
+)
+def test_shingle_part(
+    cuda: CudaBackend, rows: list[bytes], before: bytes, unit: Unit, size: int, piece: int, parts: int, host: bool
+) -> None:
+    text, shingling = batch(rows, before, b"\x80a"), Shingling(unit=unit, size=size)
+    given = text if host else TextBatch(cuda.asarray(text.values), cuda.asarray(text.offset))
+    part = parts * 5 // 9
+    wanted = REFERENCE.shingle_part(text, shingling, part, parts)
+    assert_rows(cuda, with_pieces(cuda, piece).shingle_part(given, shingling, part, parts), wanted)
+    assert_rows(cuda, cuda.shingle_part(given, shingling, part, parts), wanted)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+def test_intersections_are_sums_over_parts(cuda: CudaBackend, parts: int) -> None:
+    shared = " ".join(f"word{i}" for i in range(60))
+    rows = [f"{shared} and more {shared}", f"less {shared}", shared, "", "none of it"]
+    text, shingling = batch([row.encode() for row in rows]), Shingling(size=2)
+    pairs = np.array([(i, j) for i in range(5) for j in range(i + 1, 5)], np.int64)
+    both, either = REFERENCE.intersect(pairs, REFERENCE.shingle_sets(text, shingling))
+    pieces = with_pieces(cuda, 40)
+    found = [
+        cuda.intersect(cuda.asarray(pairs), pieces.shingle_part(text, shingling, part, parts)) for part in range(parts)
+    ]
+    assert both.max() > 50
+    np.testing.assert_array_equal(sum(cuda.asnumpy(one) for one, _ in found), both)
+    np.testing.assert_array_equal(sum(cuda.asnumpy(one) for _, one in found), either)
+
+
+# --- what is held
+
+
+@pytest.mark.parametrize("cuda", ["host-default"], indirect=True)
+def test_one_piece_is_uploaded_at_a_time(cuda: CudaBackend) -> None:
+    text = batch([("some words of one giant, 語語, é " * 200).encode()] * 2 + [b"small"] * 9)
+    giant = TextBatch(text.values, text.offset[:2])
+    for unit in ("word", "char"):
+        shingling = Shingling(unit=unit, size=5)  # type: ignore[arg-type]
+        watched = Watched()
+        few = with_pieces(cuda, 300, watched)
+        assert_signed(few, giant, shingling, 300)
+        assert 290 < watched.most <= 300
+        assert_rows(few, few.shingle_part(text, shingling, 1, 3), REFERENCE.shingle_part(text, shingling, 1, 3))
+        assert 290 < watched.most <= 300
+
+
+@pytest.mark.parametrize("cuda", ["host-default"], indirect=True)
+def test_repeats_over_many_pieces_are_held_once(cuda: CudaBackend) -> None:
+    text, shingling = batch([" ".join(f"w{i}" for i in range(30)).encode() * 60]), Shingling(size=1)
+    watched = Watched()
+    found = with_pieces(cuda, 20, watched).shingle_part(text, shingling, 0, 1)
+    assert len(found.values) == 31  # the last word of a round is one with the first of the next
+    assert 31 < watched.sorted <= 3 * 31
