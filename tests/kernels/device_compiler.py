@@ -1,7 +1,7 @@
 """The NVIDIA compilers, which need neither a device nor a driver: the NVRTC wheels through ctypes, otherwise nvcc.
 
 NVRTC comes first because it is what compiles the kernels where they run. Both hand out the machine code and ptxas's own
-account of what each kernel takes. `disassembly.py` reads the machine code.
+account of what each kernel takes. `disassembly.py` reads the machine code, `figures.py` records both.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ class Loop(NamedTuple):
     innermost: bool
     flow: dict[int, tuple[int, ...]]
 
-    def count(self, wanted: Callable[[Instruction], bool]) -> int:
-        """How many of its instructions are `wanted`."""
+    def count(self, wanted: Callable[[Instruction], int]) -> int:
+        """The sum over its instructions."""
         return sum(map(wanted, self.instructions))
 
     def mix(self) -> Counter[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gpulsh.backends.cuda.source import expanded_source, kernel_folder
-from tests.kernels.device_compiler import ARCHITECTURES, Usage, compiler_for, compilers
+from gpulsh.backends.cuda.source import expanded_source
+from tests.kernels.device_compiler import ARCHITECTURES, Usage, compilers
+from tests.kernels.figures import FILES, compiled
 from tests.kernels.host import signatures
 
 pytestmark = pytest.mark.kernels
-FILES = sorted(path.stem for path in kernel_folder().glob("*.cu"))
 HOT = {"tokens", "shingle", "minhash", "band_digests", "intersect", "bitmaps", "overlap_bounds"}
 REGISTERS_OF_AN_SM = 65536
 THREADS = 256
@@ -18,10 +18,10 @@ THREADS = 256
 def usage(file: str, architecture: int) -> dict[str, Usage]:
     if not compilers():
         pytest.skip("no NVIDIA compiler: neither the nvidia-cuda-nvrtc wheel nor nvcc is there")
-    compiler = compiler_for(architecture)
-    if compiler is None:
-        pytest.skip(f"no compiler here knows sm_{architecture}: {', '.join(map(str, compilers()))}")
-    return compiler.compile(expanded_source(file), architecture).usage
+    try:
+        return compiled(file, architecture).usage
+    except LookupError as error:
+        pytest.skip(str(error))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -1,0 +1,297 @@
+"""What each kernel takes on each architecture, proven without a device and committed in figures.json.
+
+    python -m tests.kernels.figures             what is worse than committed; exit status 1 where something is
+    python -m tests.kernels.figures --write     accept: write figures.json (`ci/figures` also writes the page)
+    python -m tests.kernels.figures --page      figures.json as a page for benchmarks/record/nvrtc/<date>/
+
+Of every kernel: registers, static shared memory, stack and spills, as ptxas tells them. Of the hot ones also their
+loop: the instructions of one iteration and the units of work that it does, both counted in the machine code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gpulsh.backends.cuda.source import expanded_source, kernel_folder
+from tests.kernels.device_compiler import ARCHITECTURES, Compiled, compiler_for, compilers
+from tests.kernels.disassembly import Instruction, Loop, disassemble, loops
+
+FILE = Path(__file__).with_name("figures.json")
+FILES = sorted(path.stem for path in kernel_folder().glob("*.cu"))
+ACCEPT = "to accept it: ci/figures, or python -m tests.kernels.figures --write"
+ALLOWED_REGISTERS = 2  # that a change may add unnoticed, where as many warps stay resident
+WARPS = {70: 64, 75: 32, 80: 64, 86: 48, 89: 48, 90: 64, 100: 64, 120: 48}  # resident on a multiprocessor, at most
+REGISTERS_OF_A_SCHEDULER, SCHEDULERS = 16384, 4
+
+Figures = dict[str, Any]  # of one kernel on one architecture, as in figures.json
+
+
+def minima(one: Instruction) -> int:
+    """How many values an instruction folds into a minimum."""
+    return {"IMNMX": 1, "VIMNMX": 1, "VIMNMX3": 2}.get(one.name, 0)
+
+
+def products(one: Instruction) -> int:
+    """A product of two 64-bit numbers modulo 2^64 takes one full 32-bit product; addresses multiply by constants."""
+    return int(one.opcode == "IMAD.WIDE.U32" and "0x" not in one.operands)
+
+
+def mixes(one: Instruction) -> int:
+    """mix64 has one full product with the low half of MIX_2."""
+    return int(one.opcode in ("IMAD.WIDE.U32", "UIMAD.WIDE.U32") and "0x4ac4ae35" in one.operands)
+
+
+def loads(*kinds: str) -> Callable[[Instruction], int]:
+    """One for each load of these opcodes, however it is cached."""
+    return lambda one: int(one.opcode.replace(".CONSTANT", "").replace(".SYS", "").replace(".U.", ".") in kinds)
+
+
+class Hot(NamedTuple):
+    """Where a kernel spends its time: the deepest loop in which work is done."""
+
+    unit: str
+    units: Callable[[Instruction], int]  # of work that an instruction does
+    through: Callable[[Instruction], int] | None = None  # what the way round must meet, where units stand on every way
+    beside: Callable[[Instruction], int] = lambda _: 1  # what else stands in that loop
+
+
+# By name, or by the beginning of a name that goes on with an underscore: variants do the same work.
+HOT = {
+    "minhash": Hot("fingerprint and column", minima),
+    "shingle": Hot("token of a shingle", products, beside=loads("LDS.64", "LDS.128")),
+    "band_digests": Hot("minimum of a signature", products, beside=loads("LDG.E")),
+    "tokens_count": Hot("code point", loads("LDG.E.U16")),
+    "tokens_sum": Hot("code point of a word", loads("LDG.E.U16"), through=mixes),
+    "exact_hashes_sum": Hot("mix64", mixes, beside=loads("LDG.E.64")),
+    "intersect": Hot("step of a search", loads("LDG.E.64")),
+}
+
+
+def hot(kernel: str) -> Hot | None:
+    """What its hot loop is, if it is a hot one."""
+    return next((one for name, one in HOT.items() if f"{kernel}_".startswith(f"{name}_")), None)
+
+
+@cache
+def compiled(file: str, architecture: int) -> Compiled:
+    """By the newest compiler that knows the architecture; a LookupError where none does."""
+    compiler = compiler_for(architecture)
+    if compiler is None:
+        raise LookupError(f"no compiler here knows sm_{architecture}: {', '.join(map(str, compilers()))}")
+    return compiler.compile(expanded_source(file), architecture)
+
+
+def hot_loop(wanted: Hot, code: list[Instruction]) -> dict[str, int] | None:
+    """The cheapest way round the hot loop: of the loops that do most units the dearest, so that no copy hides."""
+    found: list[tuple[int, int, list[Instruction]]] = []
+    through = wanted.through or wanted.units
+    every = [one for one in loops(code) if all(map(one.count, (through, wanted.units, wanted.beside)))]
+    for loop in every:
+        if not any(_inside(other, loop) for other in every):
+            path = loop.path(lambda one: through(one) > 0)
+            found.append((sum(map(wanted.units, path)), len(path), path))
+    if not found:
+        return None
+    units, instructions, path = max(found, key=lambda one: one[:2])
+    return {
+        "instructions": instructions,
+        "units": units,
+        "IMAD": sum(one.name == "IMAD" for one in path),
+        "minima": sum(minima(one) > 0 for one in path),
+        "loads": sum(one.name in ("LDS", "LDG") for one in path),
+    }
+
+
+def _inside(inner: Loop, outer: Loop) -> bool:
+    addresses = {one.address for one in outer.instructions}
+    return inner.header != outer.header and inner.header in addresses
+
+
+def measure(file: str, architecture: int) -> dict[str, Figures]:
+    """Of each of a file's kernels. Without a disassembler that knows the architecture there are no loops."""
+    code = compiled(file, architecture)
+    found = {kernel: dict(usage._asdict()) for kernel, usage in code.usage.items()}
+    wanted = {kernel: one for kernel in found if (one := hot(kernel))}
+    if wanted:
+        try:
+            machine = disassemble(code.cubin)
+        except LookupError:
+            return found
+        for kernel, one in wanted.items():
+            found[kernel]["loop"] = hot_loop(one, machine[kernel])
+    return found
+
+
+def warps(registers: int, architecture: int) -> int:
+    """Warps whose registers fit a multiprocessor: allocated in eights a thread, a quarter of them a scheduler."""
+    each = -(-registers // 8) * 8 * 32
+    return min(WARPS[architecture], REGISTERS_OF_A_SCHEDULER // each * SCHEDULERS)
+
+
+def worse(before: Figures, after: Figures, architecture: int) -> list[str]:
+    """In which figures, each with its value before and after."""
+    found = []
+    old, new = before["registers"], after["registers"]
+    if warps(new, architecture) < warps(old, architecture):
+        found.append(
+            f"registers {old} -> {new}: {warps(old, architecture)} -> {warps(new, architecture)} resident warps"
+        )
+    elif new > old + ALLOWED_REGISTERS:
+        found.append(f"registers {old} -> {new}")
+    found += [f"{name} {before[name]} -> {after[name]}" for name in ("shared", "stack") if after[name] > before[name]]
+    if after["spills"] > 0:
+        found.append(f"spills {before['spills']} -> {after['spills']}")
+    was, loop = before.get("loop"), after.get("loop", ...)
+    if was and loop is None:
+        found.append("its hot loop is not found: does HOT in figures.py still describe it?")
+    elif was and loop is not ... and loop["instructions"] * was["units"] > was["instructions"] * loop["units"]:
+        each = [one["instructions"] / one["units"] for one in (was, loop)]
+        found.append(f"instructions a unit {each[0]:.3f} -> {each[1]:.3f} ({was} -> {loop})")
+    return found
+
+
+def committed() -> dict[str, Any]:
+    """figures.json."""
+    found: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
+    return found
+
+
+def changes(file: str, architecture: int) -> list[str]:
+    """What is worse than committed in one file, a line each; a LookupError says why nothing can be compared."""
+    known = committed()
+    version, at = compiled(file, architecture).version, f"sm_{architecture}"
+    if known["compilers"][at] != version:
+        raise LookupError(f"the figures of {at} are of compiler {known['compilers'][at]}, here is {version}")
+    found = []
+    for kernel, after in measure(file, architecture).items():
+        before = known["kernels"].get(kernel, {}).get(at)
+        if before is None:
+            found.append(f"{kernel} on {at} has no figures; {ACCEPT}")
+        else:
+            found += [f"{kernel} on {at}: {one}; {ACCEPT}" for one in worse(before, after, architecture)]
+    return found
+
+
+def write() -> None:
+    """Everything, a line a kernel and architecture."""
+    kernels: dict[str, dict[str, Figures]] = {}
+    for file in FILES:
+        for architecture in ARCHITECTURES:
+            for kernel, figures in measure(file, architecture).items():
+                kernels.setdefault(kernel, {})[f"sm_{architecture}"] = figures
+    lost = sorted(name for name, by in kernels.items() if hot(name) and not any(one.get("loop") for one in by.values()))
+    if lost:
+        raise LookupError(f"no hot loop found in {', '.join(lost)}: is a disassembler there, does HOT describe them?")
+    versions = {f"sm_{architecture}": compiled(FILES[0], architecture).version for architecture in ARCHITECTURES}
+    rows = ",\n".join(
+        f'  "{kernel}": {{\n' + ",\n".join(f'   "{at}": {json.dumps(one)}' for at, one in by.items()) + "\n  }"
+        for kernel, by in sorted(kernels.items())
+    )
+    FILE.write_text(f'{{\n "compilers": {json.dumps(versions)},\n "kernels": {{\n{rows}\n }}\n}}\n', "utf-8")
+
+
+def page() -> str:
+    """figures.json in Markdown."""
+    known = committed()
+    kernels = known["kernels"]
+    names = list(known["compilers"])
+    head = ["| kernel | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
+    usage = [
+        f"| `{kernel}` | "
+        + " | ".join(
+            f"{one['registers']} / {warps(one['registers'], int(at[3:]))} / {one['shared']} / {one['spills']}"
+            for at, one in by.items()
+        )
+        + " |"
+        for kernel, by in kernels.items()
+    ]
+    around = [
+        f"| `{kernel}`, a {one.unit} | "
+        + " | ".join(_ratio(figures["loop"]) if figures.get("loop") else "" for figures in kernels[kernel].values())
+        + " |"
+        for kernel in kernels
+        if (one := hot(kernel))
+    ]
+    bound = [
+        f"| `{kernel}` | "
+        + " | ".join(_evaluations(one["loop"]) if one.get("loop") else "" for one in kernels[kernel].values())
+        + " |"
+        for kernel in kernels
+        if (found := hot(kernel)) and found.units is minima
+    ]
+    return "\n".join(
+        [
+            "# What the kernels take",
+            "",
+            "Compiled without a device; `python -m tests.kernels.figures --page` prints this page from"
+            " `tests/kernels/figures.json`, which `tests/kernels/test_figures.py` compares with the code.",
+            "",
+            "Compilers: " + ", ".join(f"{at} {version}" for at, version in known["compilers"].items()) + ".",
+            "",
+            "## Every kernel",
+            "",
+            "Registers a thread / warps that these leave resident on a multiprocessor / static shared bytes a block /"
+            " spilled bytes.",
+            "",
+            *head,
+            *usage,
+            "",
+            "## Hot loops",
+            "",
+            "Instructions of one iteration / units of work in it = instructions a unit, of them multiply-adds (IMAD in"
+            " all forms), minima and loads. Where a loop branches, the cheapest way round that does the work. No"
+            " disassembler for sm_70.",
+            "",
+            *head,
+            *around,
+            "",
+            "## The bound of minhash",
+            "",
+            "An evaluation, one fingerprint in one column, takes one multiply-add and one minimum, or half a three-way"
+            " minimum where the architecture has one. A multiprocessor does 64 integer multiply-adds a clock (CUDA C++"
+            " Programming Guide, throughput of native arithmetic instructions), hence at most 64 evaluations; it issues"
+            " an instruction for 4 x 32 lanes a clock, hence at most 128 / instructions an evaluation. The lower of the"
+            " two, evaluations a clock and multiprocessor:",
+            "",
+            *head,
+            *bound,
+        ]
+    )
+
+
+def _evaluations(loop: dict[str, int]) -> str:
+    return f"{min(64.0, 64 * loop['units'] / loop['IMAD'], 128 * loop['units'] / loop['instructions']):.1f}"
+
+
+def _ratio(loop: dict[str, int]) -> str:
+    each = loop["instructions"] / loop["units"]
+    return (
+        f"{loop['instructions']} / {loop['units']} = {each:.2f}: {loop['IMAD']} IMAD, {loop['minima']} minima,"
+        f" {loop['loads']} loads"
+    )
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.kernels.figures")
+    parser.add_argument("--write", action="store_true", help="accept what is, in figures.json")
+    parser.add_argument("--page", action="store_true", help="print figures.json as Markdown")
+    given = parser.parse_args()
+    if given.write:
+        write()
+    elif given.page:
+        print(page())
+    else:
+        found = [line for file in FILES for architecture in ARCHITECTURES for line in changes(file, architecture)]
+        print(*found or ["no figure is worse than committed"], sep="\n")
+        sys.exit(bool(found))
+
+
+if __name__ == "__main__":
+    main()

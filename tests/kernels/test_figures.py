@@ -1,0 +1,131 @@
+"""No kernel takes more than the figures committed for it: registers, shared memory, stack, spills, instructions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpulsh.backends.cuda.source import expanded_source
+from tests.kernels.device_compiler import ARCHITECTURES, compiler_for, compilers
+from tests.kernels.disassembly import disassemble, parse
+from tests.kernels.figures import ACCEPT, FILES, HOT, changes, committed, hot, hot_loop, page, warps, worse
+from tests.kernels.host import signatures
+
+pytestmark = pytest.mark.kernels
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("file", FILES)
+def test_no_figure_is_worse_than_committed(file: str, architecture: int) -> None:
+    try:
+        found = changes(file, architecture)
+    except LookupError as error:
+        pytest.skip(str(error))
+    assert not found, "\n".join(found)
+
+
+def test_every_kernel_has_its_figures() -> None:
+    kernels = {kernel for file in FILES for kernel in signatures(expanded_source(file))}
+    known = committed()
+    assert set(known["kernels"]) == kernels, ACCEPT
+    names = [f"sm_{architecture}" for architecture in ARCHITECTURES]
+    assert list(known["compilers"]) == names
+    for kernel, figures in known["kernels"].items():
+        assert list(figures) == names, kernel
+        if hot(kernel):
+            # The disassemblers that read the newest architectures no longer read sm_70.
+            assert [at for at in names if not figures[at].get("loop")] in ([], ["sm_70"]), kernel
+    found = {id(hot(kernel)) for kernel in kernels}
+    assert not [name for name, one in HOT.items() if id(one) not in found], "HOT in figures.py names what no file has"
+    for kernel in kernels:
+        assert f"`{kernel}`" in page()
+
+
+@pytest.mark.parametrize(
+    ("registers", "architecture", "resident"),
+    [(32, 90, 64), (33, 90, 48), (40, 90, 48), (41, 90, 40), (64, 90, 32), (168, 90, 12), (255, 90, 8), (16, 75, 32)],
+)
+def test_resident_warps(registers: int, architecture: int, resident: int) -> None:
+    assert warps(registers, architecture) == resident
+
+
+def figures(**changed: Any) -> dict[str, Any]:
+    loop = {"instructions": 18, "units": 8, "IMAD": 8, "minima": 4, "loads": 2}
+    return {"registers": 37, "shared": 4096, "stack": 0, "spills": 0, "loop": loop} | changed
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, []),
+        ({"registers": 39}, []),
+        ({"registers": 40}, ["registers 37 -> 40"]),
+        ({"registers": 41}, ["registers 37 -> 41: 48 -> 40 resident warps"]),
+        ({"registers": 20, "shared": 0, "loop": {"instructions": 17, "units": 8}}, []),
+        ({"shared": 4097}, ["shared 4096 -> 4097"]),
+        ({"stack": 8}, ["stack 0 -> 8"]),
+        ({"spills": 4}, ["spills 0 -> 4"]),
+        ({"loop": {"instructions": 36, "units": 16}}, []),
+        ({"loop": {"instructions": 37, "units": 16}}, ["instructions a unit 2.250 -> 2.312"]),
+        ({"loop": {"instructions": 18, "units": 4}}, ["instructions a unit 2.250 -> 4.500"]),
+        ({"loop": None}, ["its hot loop is not found"]),
+    ],
+)
+def test_what_is_worse(changed: dict[str, Any], said: list[str]) -> None:
+    found = worse(figures(), figures(**changed), 90)
+    assert len(found) == len(said)
+    assert all(one.startswith(start) for one, start in zip(found, said, strict=True))
+
+
+def test_a_step_of_occupancy_counts_however_few_the_registers() -> None:
+    assert worse(figures(registers=40), figures(registers=41), 90) == [
+        "registers 40 -> 41: 48 -> 40 resident warps",
+    ]
+
+
+def test_without_a_disassembler_the_rest_is_compared() -> None:
+    after = figures(registers=48)
+    del after["loop"]
+    assert worse(figures(), after, 90) == ["registers 37 -> 48: 48 -> 40 resident warps"]
+
+
+KERNEL = """
+extern "C" __global__ void least(const unsigned* in, unsigned* out, unsigned a, int n) {
+    unsigned found = ~0u;
+    for (int i = 0; i < n; ++i) {
+        const unsigned value = in[i] * a + 7;
+        found = min(found, value ^ (EXTRA));
+    }
+    *out = found;
+}"""
+
+
+def loop_of(extra: str, architecture: int) -> dict[str, int]:
+    compiler = compiler_for(architecture)
+    if compiler is None:
+        pytest.skip(f"no compiler here knows sm_{architecture}: {compilers()}")
+    try:
+        code = disassemble(compiler.compile(KERNEL.replace("EXTRA", extra), architecture).cubin)
+    except LookupError as error:
+        pytest.skip(str(error))
+    found = hot_loop(HOT["minhash"], code["least"])
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("architecture", [75, 90, 120])
+def test_an_instruction_more_in_the_hot_loop_is_seen(architecture: int) -> None:
+    plain, more = loop_of("0", architecture), loop_of("value >> 3", architecture)
+    assert plain["units"] > 1, "the compiler unrolls, and the unrolled copy is the hot one"
+    assert plain["IMAD"] >= plain["units"] and plain["loads"] >= plain["units"] // 4
+    assert worse(figures(loop=plain), figures(loop=more), architecture)
+    assert not worse(figures(loop=more), figures(loop=plain), architecture)
+
+
+def test_a_loop_without_units_is_not_hot() -> None:
+    code = parse(
+        '\t.section\t.text.made,"ax"\n.L_x_0:\n        /*0000*/ IMAD R1, R1, R2, R3 ;\n'
+        "        /*0010*/ @P0 BRA `(.L_x_0) ;\n        /*0020*/ EXIT ;\n"
+    )
+    assert hot_loop(HOT["minhash"], code["made"]) is None
