@@ -64,6 +64,7 @@ class Hot(NamedTuple):
 # By name, or by the beginning of a name that goes on with an underscore: variants do the same work.
 HOT = {
     "minhash": Hot("fingerprint and column", minima),
+    **{f"sketch_{n}_columns": Hot("fingerprint and column", minima) for n in (2, 4, 8)},
     "shingle": Hot("token of a shingle", products, beside=loads("LDS.64", "LDS.128")),
     "band_digests": Hot("minimum of a signature", products, beside=loads("LDG.E")),
     "tokens_count": Hot("code point", loads("LDG.E.U16")),

@@ -11,6 +11,7 @@ import pytest
 from gpulsh.backends import protocol
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.launcher import Geometry, Machine
+from gpulsh.backends.cuda.sketch import MAX_COLUMNS
 from gpulsh.backends.cuda.source import expanded_source, kernel_folder
 from gpulsh.errors import BackendError
 from tests.kernels.device_arrays import DeviceArray, DeviceModule
@@ -129,6 +130,7 @@ def test_the_default_cut_fits_the_shared_arrays() -> None:
     assert cut.threads * cut.text_items <= bounds["MAX_TILE"]
     assert cut.threads * cut.token_items <= bounds["MAX_TOKENS"]
     assert cut.minhash_threads % 32 == 0
+    assert bounds["MAX_COLUMNS"] == MAX_COLUMNS
 
 
 def test_headers_are_expanded_once(tmp_path: Path) -> None:

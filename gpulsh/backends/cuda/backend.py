@@ -20,6 +20,7 @@ from gpulsh.backends.cuda.minhash import minhash
 from gpulsh.backends.cuda.pieces import shingle_part
 from gpulsh.backends.cuda.prefixes import frequencies, prefixes
 from gpulsh.backends.cuda.shingle import Table, hash_tokens, shingle_tokens, token_sums
+from gpulsh.backends.cuda.sketch import sketch_digests
 from gpulsh.backends.cuda.unique import unique
 from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.errors import BackendError
@@ -113,9 +114,8 @@ class CudaBackend:
 
     def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
         tokens = token_sums(self._machine, self._unicode(), text, shingling)
-        fingerprints = shingle_tokens(self._machine, tokens, shingling.size)
-        digests = self.band_digests(self.minhash(fingerprints, coefficients), shape)
-        return Signed(digests, hash_tokens(self._machine, tokens), self._machine.arrays.diff(fingerprints.offset))
+        digests, shingles = sketch_digests(self._machine, tokens, shingling.size, coefficients, shape)
+        return Signed(digests, hash_tokens(self._machine, tokens), shingles)
 
     def _unicode(self) -> Table:
         if self._table is None:
