@@ -1,39 +1,70 @@
-// Code points of UTF-8 text, read in parallel. All rules are local: a code point starts at a byte exactly where a
-// well-formed sequence (Unicode, table 3-7) starts there and ends within the document; every byte in no such sequence
-// is a separator. A lead byte is never a continuation byte, so no sequence hides another, and the code point before a
-// byte is found by looking back at most four bytes.
+// UTF-8 text in pieces of 28 bytes, a thread a piece, as bit masks. All rules are local: a code point starts at a byte
+// exactly where a well-formed sequence (Unicode, table 3-7) starts there and ends within the document; every byte in no
+// such sequence is a separator. A lead byte is never a continuation byte, so no sequence hides another, and the code
+// point before a byte begins at most four bytes back: a thread looks at its piece and the 4 bytes before, 32 bits in
+// all. ASCII, 7 bits a byte, is classified four bytes at a time; the Unicode table is asked about lead bytes only.
 #pragma once
 #include "search.cuh"
 
 constexpr i32 SEPARATOR = 0, WORD = 1, SINGLE = 2;
-constexpr u32 SPACE = 0x20;
-constexpr i32 BLOCK_BITS = 7;   // of the two-level table: stage2[stage1[cp >> 7] << 7 | cp & 127]
-constexpr i32 MAX_TILE = 5120;  // bytes a block reads
-constexpr i32 BEFORE = 4;       // bytes of context in front of a tile: a code point that ends at its first byte
-constexpr i32 AFTER = 3;        // and behind: the rest of one that starts at its last byte
+constexpr i32 BLOCK_BITS = 7;  // of the two-level table: stage2[stage1[cp >> 7] << 7 | cp & 127]
+constexpr i32 PIECE = 28;      // bytes; 7 words, an odd number, so that the lanes of a warp read different banks
+constexpr i32 BEFORE = 4;      // bytes of context in front of a piece: a code point that ends where it begins
+constexpr i32 AFTER = 7;       // and behind: the rest of one that starts at its last byte, to the end of a word
+constexpr u32 HIGH_BITS = 0x80808080u;
 
-struct CodePoint {
-    u32 value;
-    i32 length;  // in bytes
+// Sixteen bytes, moved at once.
+struct alignas(16) Vector {
+    u32 words[4];
 };
 
-// The code point that starts at bytes[at] and ends at or before `end`; where none does, one byte of U+0000: a
-// separator.
-__device__ __forceinline__ CodePoint decode(const u8* bytes, i32 at, i64 end) {
-    const u32 lead = bytes[at];
-    if (lead < 0x80) return {lead, 1};
-    if (lead < 0xC2 || lead > 0xF4) return {0, 1};
-    const i32 length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    if (at + length > end) return {0, 1};
-    u32 value = lead & (0x7F >> length);
-    for (i32 i = 1; i < length; ++i) {
-        const u32 byte = bytes[at + i];
-        if ((byte & 0xC0) != 0x80) return {0, 1};
-        value = value << 6 | (byte & 0x3F);
+// What a tile takes at any alignment of the text.
+constexpr i32 TILE_VECTORS = (15 + BEFORE + MAX_THREADS * PIECE + AFTER + 15) / 16;
+
+// Copies text[begin - BEFORE, begin + blockDim.x * PIECE + AFTER) to `tile`, with zeros for what lies outside [first,
+// last), of which nothing is read. Returns where in the tile byte begin - BEFORE is: the vectors are aligned in both.
+// Ends with a barrier.
+__device__ __forceinline__ i32 load_tile(const u8* __restrict__ text, i64 first, i64 last, i64 begin, Vector* tile) {
+    const i32 shift = (i32)((u64)(text + begin - BEFORE) & 15);
+    const i64 start = begin - BEFORE - shift;
+    const i32 vectors = (shift + BEFORE + (i32)blockDim.x * PIECE + AFTER + 15) / 16;
+    for (i32 i = threadIdx.x; i < vectors; i += blockDim.x) {
+        const i64 at = start + 16 * i;
+        if (at >= first && at + 16 <= last) {
+            tile[i] = *(const Vector*)(text + at);
+        } else {
+            u8* bytes = (u8*)(tile + i);
+#pragma unroll 1
+            for (i32 j = 0; j < 16; ++j) bytes[j] = at + j >= first && at + j < last ? text[at + j] : 0;
+        }
     }
-    if (length == 3 && (value < 0x800 || (value >= 0xD800 && value < 0xE000))) return {0, 1};
-    if (length == 4 && (value < 0x10000 || value > 0x10FFFF)) return {0, 1};
-    return {value, length};
+    __syncthreads();
+    return shift;
+}
+
+// Four bytes from byte `at` on, the first lowest.
+__device__ __forceinline__ u32 four_bytes(const u32* words, i32 at) {
+    const u32 low = words[at >> 2], high = words[(at >> 2) + 1];
+    return (u32)(((u64)high << 32 | low) >> ((at & 3) * 8));
+}
+
+// A sequence of two to four bytes that begins with `lead`.
+__device__ __forceinline__ i32 sequence_length(u32 lead) {
+    return lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+}
+
+// The code point of a well-formed sequence, the first byte lowest.
+__device__ __forceinline__ u32 code_point(u32 bytes, i32 length) {
+    const u32 joined = (bytes & (0x7Fu >> length)) << 18 | (bytes & 0x3F00u) << 4 | (bytes & 0x3F0000u) >> 10 |
+                       (bytes >> 24 & 0x3Fu);
+    return joined >> (6 * (4 - length));
+}
+
+__device__ __forceinline__ bool well_formed(u32 bytes, i32 length, u32 code_point) {
+    const u32 lead = bytes & 0xFF, marks = 0xC0C0C000u & (0xFFFFFFFFu >> (8 * (4 - length)));
+    if (lead < 0xC2 || lead > 0xF4 || (bytes & marks) != (HIGH_BITS & marks)) return false;
+    if (length == 3) return code_point >= 0x800 && (code_point < 0xD800 || code_point >= 0xE000);
+    return length == 2 || (code_point >= 0x10000 && code_point <= 0x10FFFF);
 }
 
 // (folded - code point) << 2 | class.
@@ -43,52 +74,65 @@ __device__ __forceinline__ i32 classify(u32 code_point, const u16* __restrict__ 
     return stage2[block << BLOCK_BITS | (code_point & ((1u << BLOCK_BITS) - 1))];
 }
 
-// Copies text[begin - BEFORE, begin + length + AFTER) to `tile`, with zeros for what lies outside [first, last).
-// No barrier: `block_range` follows.
-__device__ __forceinline__ void load_tile(const u8* __restrict__ text, i64 first, i64 last, i64 begin, i32 length,
-                                          u8* tile) {
-    for (i32 i = threadIdx.x; i < BEFORE + length + AFTER; i += blockDim.x) {
-        const i64 position = begin - BEFORE + i;
-        tile[i] = position >= first && position < last ? text[position] : 0;
-    }
+// The high bit of each byte that is an ASCII letter or digit: what the table calls WORD below U+0080.
+__device__ __forceinline__ u32 ascii_words(u32 bytes) {
+    const u32 low = bytes & 0x7F7F7F7Fu, letter = low | 0x20202020u;
+    const u32 letters = (letter + 0x1F1F1F1Fu) & ~(letter + 0x05050505u);  // from 'a', not beyond 'z'
+    const u32 digits = (low + 0x50505050u) & ~(low + 0x46464646u);         // from '0', not beyond '9'
+    return (letters | digits) & ~bytes & HIGH_BITS;
 }
 
-// One thread's bytes [from, to) of a tile whose byte 0 is the text's byte `begin`: calls visitor.document(d) at the
-// first byte of each document d that has any, and visitor.code_point(folded, class, class before it in its document)
-// at each code point of class word or single. `next` is the first document that starts at or after begin + from; one
-// that starts after it must exist (offset's last element is the text's end), at most `limit`. `bytes[i]` is byte i,
-// from -BEFORE on.
-template <class Visitor>
-__device__ __forceinline__ void walk(const u8* bytes, i64 begin, i32 from, i32 to, const i64* __restrict__ offset,
-                                     i64 next, i64 limit, const u16* __restrict__ stage1,
-                                     const i32* __restrict__ stage2, Visitor& visitor) {
-    i32 at = from;
-    i32 previous = SEPARATOR;
-    i64 end = offset[next] - begin;
-    if (end > from) {  // inside a document: what precedes, and is a code point still running?
-        const i64 start = offset[next - 1] - begin;
-        for (i32 back = 1; back <= BEFORE && from - back >= start; ++back) {
-            if ((bytes[from - back] & 0xC0) == 0x80) continue;
-            const CodePoint before = decode(bytes, from - back, end);
-            if (before.length >= back) {
-                previous = classify(before.value, stage1, stage2) & 3;
-                at += before.length - back;
-            }
-            break;
+// Four bytes, those of class word in ASCII, folded.
+__device__ __forceinline__ u32 fold_ascii(u32 bytes) {
+    return bytes | (bytes & 0x40404040u) >> 1;
+}
+
+// The high bits of four bytes, side by side: the products do not overlap.
+__device__ __forceinline__ u32 gather(u32 high_bits) {
+    return high_bits * 0x00204081u >> 28;
+}
+
+// A piece's bytes, one a bit, the first lowest.
+struct Marks {
+    u32 code_points;  // of class word or single begin here
+    u32 starts;       // those of them that no code point they could continue stands before
+    bool beyond_ascii;  // some code point is, or the one before; it may end here
+};
+
+// The marks of the piece whose context begins at byte `at` of the tile. A code point continues one of class word, with
+// `characters` one of either class. `documents` points to the piece's mask of first bytes of documents, between those
+// of its neighbours.
+__device__ __forceinline__ Marks mark(const u32* tile, i32 at, const u32* __restrict__ documents,
+                                      const u16* __restrict__ stage1, const i32* __restrict__ stage2, i32 characters) {
+    u32 found = 0, beyond = 0, leads = 0, high = 0;
+#pragma unroll
+    for (i32 i = PIECE + BEFORE - 4; i >= 0; i -= 4) {
+        const u32 bytes = four_bytes(tile, at + i);
+        found = found << 4 | gather(ascii_words(bytes));
+        leads = leads << 4 | gather(bytes & bytes << 1 & HIGH_BITS);
+        high |= bytes;
+    }
+    u32 words = found, alone = 0;  // all bytes of code points that can be continued; those that continue nothing
+    const u64 begins = (u64)documents[1] << 32 | documents[0] << BEFORE | documents[-1] >> (PIECE - BEFORE);
+    while (leads != 0) {
+        const u32 bit = leads & (0 - leads);
+        const i32 i = __ffs(bit) - 1;
+        leads ^= bit;
+        const u32 bytes = four_bytes(tile, at + i);
+        const i32 length = sequence_length(bytes & 0xFF);
+        const u32 value = code_point(bytes, length);
+        const u32 cut = (u32)(begins >> (i + 1)) & ((1u << (length - 1)) - 1);
+        if (cut != 0 || !well_formed(bytes, length, value)) continue;
+        const i32 klass = classify(value, stage1, stage2) & 3;
+        if (klass == SEPARATOR) continue;
+        beyond |= bit;
+        if (klass == WORD || characters) {
+            words |= bit * ((1u << length) - 1);
+        } else {
+            alone |= bit;
         }
     }
-    while (at < to) {
-        if (end == at) {
-            next = upper_bound_near(offset, next + 1, limit, begin + at);
-            visitor.document(next - 1);
-            previous = SEPARATOR;
-            end = offset[next] - begin;
-        }
-        const CodePoint found = decode(bytes, at, end);
-        const i32 entry = classify(found.value, stage1, stage2);
-        const i32 klass = entry & 3;
-        if (klass != SEPARATOR) visitor.code_point(found.value + (entry >> 2), klass, previous);
-        previous = klass;
-        at += found.length;
-    }
+    found |= beyond;
+    const u32 starts = found & (alone | ~(words << 1) | (u32)begins);
+    return {found >> BEFORE, starts >> BEFORE, beyond != 0};
 }

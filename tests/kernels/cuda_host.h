@@ -324,6 +324,22 @@ inline int __popc(unsigned x) {
     return __builtin_popcount(x);
 }
 
+inline int __clz(int x) {
+    return x ? __builtin_clz(x) : 32;
+}
+
+inline int __ffs(int x) {
+    return __builtin_ffs(x);
+}
+
+// Each nibble of `selector` takes one byte of `high`:`low`.
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
+    const uint64_t both = (uint64_t)high << 32 | low;
+    unsigned result = 0;
+    for (int i = 0; i < 4; ++i) result |= (unsigned)(both >> (selector >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
+    return result;
+}
+
 template <class T>
 inline T atomicAdd(T* address, T value) {
     host::interleave();

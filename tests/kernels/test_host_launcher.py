@@ -127,7 +127,7 @@ def test_the_default_cut_fits_the_shared_arrays() -> None:
     cut = Geometry()
     assert cut.threads <= bounds["MAX_THREADS"] and cut.minhash_threads <= 32 * bounds["MAX_WARPS"]
     assert cut.span <= bounds["MAX_SPAN"]
-    assert cut.threads * cut.text_items <= bounds["MAX_TILE"]
+    assert cut.text_threads <= bounds["MAX_THREADS"]
     assert cut.threads * cut.token_items <= bounds["MAX_TOKENS"]
     assert cut.minhash_threads % 32 == 0
     assert bounds["MAX_COLUMNS"] == MAX_COLUMNS

@@ -114,6 +114,20 @@ def test_tokens_longer_than_tiles(cuda: CudaBackend, unit: Unit) -> None:
     assert_same(cuda, batch(rows), unit, 3)
 
 
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_every_alignment_of_beginning_and_end(cuda: CudaBackend, unit: Unit) -> None:
+    rows = [b"Alignment 0123456789 of 16 bytes, @[`{/:", b"", "é語x".encode() * 5, b"z"]
+    for shift in range(16):
+        assert_same(cuda, batch(rows, b"x" * shift, b"y" * (-3 * shift % 16)), unit, 1)
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_documents_of_one_byte_and_bytes_of_ascii(cuda: CudaBackend, unit: Unit) -> None:
+    every = bytes(range(128))
+    rows = [bytes([byte]) for byte in range(256)] + [b""] * 100 + [every, b"a" + b"a".join(bytes([b]) for b in every)]
+    assert_same(cuda, batch(rows), unit, 1)
+
+
 @pytest.mark.parametrize("rows", [[], [b""], [b"", b"", b""], [b"."], [b"\xff", b""]])
 def test_nothing_to_hash(cuda: CudaBackend, rows: list[bytes]) -> None:
     for unit in ("word", "char"):

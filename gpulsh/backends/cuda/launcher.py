@@ -29,11 +29,11 @@ class Launcher(Protocol):
 class Geometry:
     """How work is cut. No result depends on it; tests cut small to have many blocks.
 
-    The products are bounded by the kernels' shared arrays: MAX_THREADS, MAX_TILE and MAX_TOKENS there.
+    The products are bounded by the kernels' shared arrays: MAX_THREADS and MAX_TOKENS there.
     """
 
     threads: int = 256
-    text_items: int = 20  # bytes a thread; 5 words, so that the lanes of a warp read different banks
+    text_threads: int = 256
     token_items: int = 4  # tokens a thread of shingle
     exact_items: int = 8
     search_items: int = 8

@@ -10,6 +10,8 @@ from gpulsh.arrays import Array, Fingerprints, TextBatch
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.params import Shingling
 
+PIECE = 28  # bytes a thread of `tokens` takes, as kernels/text.cuh has it
+
 
 class Table(NamedTuple):
     """The Unicode table on the device."""
@@ -28,28 +30,38 @@ class TokenSums(NamedTuple):
 
 def token_sums(machine: Machine, table: Table, text: TextBatch, shingling: Shingling) -> TokenSums:
     xp, geometry = machine.arrays, machine.geometry
-    documents = len(text)
+    documents, threads = len(text), geometry.text_threads
     characters = shingling.unit == "char"
     length = int(text.offset[-1]) - int(text.offset[0])
     if length == 0:
         return TokenSums(xp.zeros(0, np.uint64), xp.zeros(documents + 1, np.int64), int(characters))
-    tile = geometry.threads * geometry.text_items
+    tile = threads * PIECE
     blocks = -(-length // tile)
-    state = xp.empty(blocks * geometry.threads, np.uint32)
+    begins = xp.zeros(blocks * threads + 2, np.uint32)
+    code_points, token_starts, state = (xp.empty(blocks * threads, np.uint32) for _ in range(3))
     block_tokens, block_open = xp.empty(blocks, np.int64), xp.empty(blocks, np.int64)
-    common = (
-        *(text.values, text.offset, np.int64(documents), *table),
-        *(np.int32(characters), np.int32(geometry.text_items), state),
+    offset = (text.offset, np.int64(documents))
+    masks = (np.int32(characters), code_points, token_starts, state)
+    machine.run("tokens", "tokens_documents", documents, geometry.threads, *offset, begins)
+    machine.run(
+        *("tokens", "tokens_count", length, tile),
+        *(text.values, *offset, begins, *table, *masks, block_tokens, block_open),
+        threads=threads,
     )
-    machine.run("tokens", "tokens_count", length, tile, *common, block_tokens, block_open)
     tokens_end, open_end = xp.cumsum(block_tokens), xp.cumsum(block_open)
-    total = int(tokens_end[-1])
-    sums = xp.zeros(total, np.uint64)
+    sums = xp.zeros(1 + int(tokens_end[-1]), np.uint64)
+    machine.run(
+        *("tokens", "tokens_sum", length, tile),
+        *(text.values, *offset, *table, *masks, tokens_end, open_end, sums),
+        threads=threads,
+    )
     starts = xp.empty(documents + 1, np.int64)
-    starts[documents:] = total
-    machine.run("tokens", "tokens_sum", length, tile, *common, tokens_end, open_end, sums, starts)
-    machine.run("tokens", "tokens_starts", documents, geometry.threads, text.offset, np.int64(documents), starts)
-    return TokenSums(sums, starts, int(characters))
+    machine.run(
+        *("tokens", "tokens_starts", documents + 1, geometry.threads),
+        *(*offset, np.int32(characters), np.int32(threads), np.int64(blocks)),
+        *(*masks[1:], tokens_end, starts),
+    )
+    return TokenSums(sums[1:], starts, int(characters))
 
 
 def shingle_tokens(machine: Machine, tokens: TokenSums, size: int) -> Fingerprints:
