@@ -1,15 +1,15 @@
-// UTF-8 text in pieces of 28 bytes, a thread a piece, as bit masks. All rules are local: a code point starts at a byte
+// UTF-8 text in strips of 28 bytes, a thread a strip, as bit masks. All rules are local: a code point starts at a byte
 // exactly where a well-formed sequence (Unicode, table 3-7) starts there and ends within the document; every byte in no
 // such sequence is a separator. A lead byte is never a continuation byte, so no sequence hides another, and the code
-// point before a byte begins at most four bytes back: a thread looks at its piece and the 4 bytes before, 32 bits in
+// point before a byte begins at most four bytes back: a thread looks at its strip and the 4 bytes before, 32 bits in
 // all. ASCII, 7 bits a byte, is classified four bytes at a time; the Unicode table is asked about lead bytes only.
 #pragma once
 #include "search.cuh"
 
 constexpr i32 SEPARATOR = 0, WORD = 1, SINGLE = 2;
 constexpr i32 BLOCK_BITS = 7;  // of the two-level table: stage2[stage1[cp >> 7] << 7 | cp & 127]
-constexpr i32 PIECE = 28;      // bytes; 7 words, an odd number, so that the lanes of a warp read different banks
-constexpr i32 BEFORE = 4;      // bytes of context in front of a piece: a code point that ends where it begins
+constexpr i32 STRIP = 28;      // bytes; 7 words, an odd number, so that the lanes of a warp read different banks
+constexpr i32 BEFORE = 4;      // bytes of context in front of a strip: a code point that ends where it begins
 constexpr i32 AFTER = 7;       // and behind: the rest of one that starts at its last byte, to the end of a word
 constexpr u32 HIGH_BITS = 0x80808080u;
 
@@ -19,15 +19,15 @@ struct alignas(16) Vector {
 };
 
 // What a tile takes at any alignment of the text.
-constexpr i32 TILE_VECTORS = (15 + BEFORE + MAX_THREADS * PIECE + AFTER + 15) / 16;
+constexpr i32 TILE_VECTORS = (15 + BEFORE + MAX_THREADS * STRIP + AFTER + 15) / 16;
 
-// Copies text[begin - BEFORE, begin + blockDim.x * PIECE + AFTER) to `tile`, with zeros for what lies outside [first,
+// Copies text[begin - BEFORE, begin + blockDim.x * STRIP + AFTER) to `tile`, with zeros for what lies outside [first,
 // last), of which nothing is read. Returns where in the tile byte begin - BEFORE is: the vectors are aligned in both.
 // Ends with a barrier.
 __device__ __forceinline__ i32 load_tile(const u8* __restrict__ text, i64 first, i64 last, i64 begin, Vector* tile) {
     const i32 shift = (i32)((u64)(text + begin - BEFORE) & 15);
     const i64 start = begin - BEFORE - shift;
-    const i32 vectors = (shift + BEFORE + (i32)blockDim.x * PIECE + AFTER + 15) / 16;
+    const i32 vectors = (shift + BEFORE + (i32)blockDim.x * STRIP + AFTER + 15) / 16;
     for (i32 i = threadIdx.x; i < vectors; i += blockDim.x) {
         const i64 at = start + 16 * i;
         if (at >= first && at + 16 <= last) {
@@ -55,8 +55,8 @@ __device__ __forceinline__ i32 sequence_length(u32 lead) {
 
 // The code point of a well-formed sequence, the first byte lowest.
 __device__ __forceinline__ u32 code_point(u32 bytes, i32 length) {
-    const u32 joined = (bytes & (0x7Fu >> length)) << 18 | (bytes & 0x3F00u) << 4 | (bytes & 0x3F0000u) >> 10 |
-                       (bytes >> 24 & 0x3Fu);
+    const u32 joined =
+        (bytes & (0x7Fu >> length)) << 18 | (bytes & 0x3F00u) << 4 | (bytes & 0x3F0000u) >> 10 | (bytes >> 24 & 0x3Fu);
     return joined >> (6 * (4 - length));
 }
 
@@ -92,28 +92,28 @@ __device__ __forceinline__ u32 gather(u32 high_bits) {
     return high_bits * 0x00204081u >> 28;
 }
 
-// A piece's bytes, one a bit, the first lowest.
+// A strip's bytes, one a bit, the first lowest.
 struct Marks {
-    u32 code_points;  // of class word or single begin here
-    u32 starts;       // those of them that no code point they could continue stands before
+    u32 code_points;    // of class word or single begin here
+    u32 starts;         // those of them that no code point they could continue stands before
     bool beyond_ascii;  // some code point is, or the one before; it may end here
 };
 
-// The marks of the piece whose context begins at byte `at` of the tile. A code point continues one of class word, with
-// `characters` one of either class. `documents` points to the piece's mask of first bytes of documents, between those
+// The marks of the strip whose context begins at byte `at` of the tile. A code point continues one of class word, with
+// `characters` one of either class. `documents` points to the strip's mask of first bytes of documents, between those
 // of its neighbours.
 __device__ __forceinline__ Marks mark(const u32* tile, i32 at, const u32* __restrict__ documents,
                                       const u16* __restrict__ stage1, const i32* __restrict__ stage2, i32 characters) {
     u32 found = 0, beyond = 0, leads = 0, high = 0;
 #pragma unroll
-    for (i32 i = PIECE + BEFORE - 4; i >= 0; i -= 4) {
+    for (i32 i = STRIP + BEFORE - 4; i >= 0; i -= 4) {
         const u32 bytes = four_bytes(tile, at + i);
         found = found << 4 | gather(ascii_words(bytes));
         leads = leads << 4 | gather(bytes & bytes << 1 & HIGH_BITS);
         high |= bytes;
     }
     u32 words = found, alone = 0;  // all bytes of code points that can be continued; those that continue nothing
-    const u64 begins = (u64)documents[1] << 32 | documents[0] << BEFORE | documents[-1] >> (PIECE - BEFORE);
+    const u64 begins = (u64)documents[1] << 32 | documents[0] << BEFORE | documents[-1] >> (STRIP - BEFORE);
     while (leads != 0) {
         const u32 bit = leads & (0 - leads);
         const i32 i = __ffs(bit) - 1;

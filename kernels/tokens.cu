@@ -6,14 +6,14 @@
 //        LENGTH added once a code point; the first takes what is open before the first token: zeros
 //        starts i64 [documents + 1]: tokens before each document, and the number of all
 //
-// Mapping: a block takes a tile of consecutive bytes, a thread a piece of 28, whatever documents they belong to.
+// Mapping: a block takes a tile of consecutive bytes, a thread a strip of 28, whatever documents they belong to.
 // `tokens_documents` marks where documents begin, a thread a document; `tokens_count` finds the code points and where
-// tokens start, as bit masks, and counts the tokens that start in each piece and the code points since the last start,
+// tokens start, as bit masks, and counts the tokens that start in each strip and the code points since the last start,
 // scanned over the block; the caller adds up the blocks; `tokens_sum` reads text and masks and knows each code point's
 // token and place; `tokens_starts` reads each document's start from the masks. For unit="char" a run of code points
 // begins with a token for the space before it; a document's first token is then such a space, which the consumers skip.
-// Bound: instructions, then bytes: the text twice, 12 a piece written and read, 8 a token.
-// Geometry: a code point's token and place depend on counts over all text before it, never on where pieces begin; sums
+// Bound: instructions, then bytes: the text twice, 12 a strip written and read, 8 a token.
+// Geometry: a code point's token and place depend on counts over all text before it, never on where strips begin; sums
 // are added modulo 2^64, in any order. Oracle: gpulsh/backends/reference/tokens.py.
 #include "text.cuh"
 
@@ -22,21 +22,21 @@ constexpr i32 KEYS = 64;  // places whose keys are shared; a code point further 
 constexpr u32 BEYOND_ASCII = 1u << 31;
 
 // What a run of bytes does to the token that is open before it: tokens that start in it << 16 | code points since the
-// last start, or since its begin where none starts. Both are at most 2 * MAX_THREADS * PIECE.
+// last start, or since its begin where none starts. Both are at most 2 * MAX_THREADS * STRIP.
 __device__ __forceinline__ u32 join(u32 left, u32 right) {
     return right + (right >> 16 ? left & 0xFFFF0000u : left);
 }
 
-// documents u32 [pieces + 2], zeros on entry: of piece i, in [i + 1], the bytes at which a document with bytes begins.
+// documents u32 [strips + 2], zeros on entry: of strip i, in [i + 1], the bytes at which a document with bytes begins.
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     tokens_documents(const i64* __restrict__ offset, i64 count, u32* documents) {
     const i64 document = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     if (document >= count || offset[document] == offset[document + 1]) return;
     const u64 position = offset[document] - offset[0];
-    atomicOr(&documents[position / PIECE + 1], 1u << (u32)(position % PIECE));
+    atomicOr(&documents[position / STRIP + 1], 1u << (u32)(position % STRIP));
 }
 
-// A piece's code_points u32 (with BEYOND_ASCII), token_starts u32, and state u32: `join` of the block's bytes before
+// A strip's code_points u32 (with BEYOND_ASCII), token_starts u32, and state u32: `join` of the block's bytes before
 // it. block_tokens, block_open i64 [blocks]: of each whole tile.
 extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
     tokens_count(const u8* __restrict__ text, const i64* __restrict__ offset, i64 count,
@@ -46,12 +46,12 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
     __shared__ Vector tile[TILE_VECTORS];
     __shared__ u32 warps[MAX_THREADS / 32];
     const i64 first = offset[0], last = offset[count];
-    const i64 begin = first + (i64)blockIdx.x * blockDim.x * PIECE;
-    const i64 piece = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    const i32 at = load_tile(text, first, last, begin, tile) + (i32)threadIdx.x * PIECE;
-    const Marks marks = mark((const u32*)tile, at, documents + piece + 1, stage1, stage2, characters);
-    code_points[piece] = marks.code_points | (marks.beyond_ascii ? BEYOND_ASCII : 0);
-    token_starts[piece] = marks.starts;
+    const i64 begin = first + (i64)blockIdx.x * blockDim.x * STRIP;
+    const i64 strip = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    const i32 at = load_tile(text, first, last, begin, tile) + (i32)threadIdx.x * STRIP;
+    const Marks marks = mark((const u32*)tile, at, documents + strip + 1, stage1, stage2, characters);
+    code_points[strip] = marks.code_points | (marks.beyond_ascii ? BEYOND_ASCII : 0);
+    token_starts[strip] = marks.starts;
     const u32 tokens = __popc(marks.starts) + (characters ? __popc(marks.code_points) : 0);
     // From the last start on; where none starts, all.
     const u32 open = __popc(marks.code_points >> (marks.starts ? 31 - __clz(marks.starts) : 0));
@@ -71,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
     u32 earlier = 0;
 #pragma unroll 1
     for (i32 i = 0; i < warp; ++i) earlier = join(earlier, warps[i]);
-    state[piece] = join(earlier, before);
+    state[strip] = join(earlier, before);
     if (threadIdx.x == blockDim.x - 1) {
         const u32 total = join(earlier, inclusive);
         block_tokens[blockIdx.x] = total >> 16;
@@ -88,12 +88,12 @@ __device__ __forceinline__ u32 folded(const u32* tile, i32 byte, const u16* __re
     return found + (classify(found, stage1, stage2) >> 2);
 }
 
-// Adds a piece's code points to the sums of their tokens, from `sums` on, the token of which `place` code points stand
-// before the piece. A Place of 32 bits says that all places are below KEYS.
+// Adds a strip's code points to the sums of their tokens, from `sums` on, the token of which `place` code points stand
+// before the strip. A Place of 32 bits says that all places are below KEYS.
 template <class Place>
 __device__ __forceinline__ void add(const u32* tile, i32 at, u32 code_points, u32 starts, const u64* keys, Place place,
                                     u64* sums, const u16* __restrict__ stage1, const i32* __restrict__ stage2) {
-    u64 sum = 0 - place * LENGTH;  // of this piece's code points of the open token, without LENGTH
+    u64 sum = 0 - place * LENGTH;  // of this strip's code points of the open token, without LENGTH
     while (code_points != 0) {
         const u32 bit = code_points & (0 - code_points);
         code_points ^= bit;
@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
     __shared__ u64 keys[KEYS];
     __shared__ i64 carried;  // code points of the token that is open where this tile begins
     const i64 first = offset[0];
-    const i64 begin = first + (i64)blockIdx.x * blockDim.x * PIECE;
+    const i64 begin = first + (i64)blockIdx.x * blockDim.x * STRIP;
     const i64 earlier = blockIdx.x > 0 ? tokens_end[blockIdx.x - 1] : 0;
     if (threadIdx.x == 0) {
         carried = 0;
@@ -132,12 +132,12 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
         }
     }
     for (i32 i = threadIdx.x; i < KEYS; i += blockDim.x) keys[i] = key(STREAM_TOKEN, i);
-    const i32 at = load_tile(text, first, offset[count], begin, tile) + BEFORE + (i32)threadIdx.x * PIECE;
+    const i32 at = load_tile(text, first, offset[count], begin, tile) + BEFORE + (i32)threadIdx.x * STRIP;
     const u32* words = (const u32*)tile;
 
-    const i64 piece = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    const u32 found = code_points[piece], starts = token_starts[piece];
-    const u32 tokens = state[piece] >> 16, open = state[piece] & 0xFFFF;
+    const i64 strip = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    const u32 found = code_points[strip], starts = token_starts[strip];
+    const u32 tokens = state[strip] >> 16, open = state[strip] & 0xFFFF;
     u32 rest = found & ~BEYOND_ASCII;
     u64* next = sums + 1 + earlier + tokens;
     if (characters) {
@@ -150,14 +150,14 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
         return;
     }
     const u64 place = open + (tokens > 0 ? 0 : (u64)carried);
-    if (place <= KEYS - PIECE) {
+    if (place <= KEYS - STRIP) {
         add<u32>(words, at, rest, starts, keys, place, next - 1, stage1, stage2);
     } else {
         add<u64>(words, at, rest, starts, keys, place, next - 1, stage1, stage2);
     }
 }
 
-// A thread a document, and one for the end. `threads`: pieces a block of `tokens_count`.
+// A thread a document, and one for the end. `threads`: strips a block of `tokens_count`.
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     tokens_starts(const i64* __restrict__ offset, i64 count, i32 characters, i32 threads, i64 blocks,
                   const u32* __restrict__ code_points, const u32* __restrict__ token_starts,
@@ -169,9 +169,9 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
         return;
     }
     const u64 position = offset[document] - offset[0];
-    const u64 piece = position / PIECE, block = piece / (u32)threads;
-    const u32 before = (1u << (u32)(position % PIECE)) - 1;
-    i64 tokens = (state[piece] >> 16) + __popc(token_starts[piece] & before);
-    if (characters) tokens += __popc(code_points[piece] & before);
+    const u64 strip = position / STRIP, block = strip / (u32)threads;
+    const u32 before = (1u << (u32)(position % STRIP)) - 1;
+    i64 tokens = (state[strip] >> 16) + __popc(token_starts[strip] & before);
+    if (characters) tokens += __popc(code_points[strip] & before);
     starts[document] = tokens + (block > 0 ? tokens_end[block - 1] : 0);
 }

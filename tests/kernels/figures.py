@@ -67,8 +67,8 @@ HOT = {
     **{f"sketch_{n}_columns": Hot("fingerprint and column", minima) for n in (2, 4, 8)},
     "shingle": Hot("token of a shingle", products, beside=loads("LDS.64", "LDS.128")),
     "band_digests": Hot("minimum of a signature", products, beside=loads("LDG.E")),
-    "tokens_count": Hot("code point", loads("LDG.E.U16")),
-    "tokens_sum": Hot("code point of a word", loads("LDG.E.U16"), through=mixes),
+    "tokens_count": Hot("code point beyond ASCII", loads("LDG.E.U16")),
+    "tokens_sum": Hot("code point of a word", loads("LDS.64")),
     "exact_hashes_sum": Hot("mix64", mixes, beside=loads("LDG.E.64")),
     "intersect": Hot("step of a search", loads("LDG.E.64")),
 }

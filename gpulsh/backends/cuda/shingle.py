@@ -10,7 +10,7 @@ from gpulsh.arrays import Array, Fingerprints, TextBatch
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.params import Shingling
 
-PIECE = 28  # bytes a thread of `tokens` takes, as kernels/text.cuh has it
+STRIP = 28  # bytes a thread of `tokens` takes, as kernels/text.cuh has it
 
 
 class Table(NamedTuple):
@@ -35,7 +35,7 @@ def token_sums(machine: Machine, table: Table, text: TextBatch, shingling: Shing
     length = int(text.offset[-1]) - int(text.offset[0])
     if length == 0:
         return TokenSums(xp.zeros(0, np.uint64), xp.zeros(documents + 1, np.int64), int(characters))
-    tile = threads * PIECE
+    tile = threads * STRIP
     blocks = -(-length // tile)
     begins = xp.zeros(blocks * threads + 2, np.uint32)
     code_points, token_starts, state = (xp.empty(blocks * threads, np.uint32) for _ in range(3))
