@@ -8,6 +8,7 @@
     │   └── InputTypeError    (TypeError)     a value of a type that is no text
     ├── OutputError           (OSError)       an output folder that cannot or must not be written
     └── BackendError          (RuntimeError)  a backend that was asked for and does not work
+        └── DeviceMemoryError (MemoryError)   work that does not fit the device, however it is cut
 
 Each message says what was given, what is allowed and what to do.
 """
@@ -37,3 +38,7 @@ class OutputError(GpulshError, OSError):
 
 class BackendError(GpulshError, RuntimeError):
     """A backend that was asked for and does not work here."""
+
+
+class DeviceMemoryError(BackendError, MemoryError):
+    """Device memory that does not suffice; raised to the caller only where the work cannot be cut smaller."""

@@ -15,13 +15,14 @@ import gpulsh.dedup
 import gpulsh.lsh
 import gpulsh.sketch
 import gpulsh.text
+from gpulsh.backends.protocol import Sizes
 
 PACKAGES = [gpulsh.backends.cpu, gpulsh.cluster, gpulsh.dedup, gpulsh.lsh, gpulsh.sketch, gpulsh.text]
 # Not SMALL_BUCKET, which is part of the decision's definition, nor what is compiled into a kernel's layout.
 BOUND = re.compile(
-    r"(?:[A-Z]+_)*(?:BYTES|SHINGLES|PAIRS|DOCUMENTS|NEIGHBOURS|BLOCK|TILE|JOIN|AT_ONCE)|FEW_KEPT|GROUP|ROUNDS|REREAD|SAMPLE"
+    r"(?:[A-Z]+_)*(?:BYTES|SHINGLES|PAIRS|DOCUMENTS|NEIGHBOURS|BLOCK|JOIN|AT_ONCE)|FEW_KEPT|GROUP|ROUNDS|REREAD|SAMPLE"
 )
-COMPILED = {"gpulsh.backends.cpu.shingle.BLOCK", "gpulsh.backends.cpu.minhash.TILE"}
+COMPILED = {"gpulsh.backends.cpu.shingle.BLOCK"}
 
 
 def bounds() -> Iterator[str]:
@@ -38,5 +39,7 @@ def bounds() -> Iterator[str]:
 def set_bounds(patch: pytest.MonkeyPatch, size: int, items: int) -> None:
     """Give every bound on bytes `size`, every other one `items`; with few items, texts are never read twice."""
     for name in bounds():
-        value = size if "BYTES" in name or name.endswith("LARGEST_TILE") else items
+        value = size if "BYTES" in name else items
         patch.setattr(name, 0 if name.endswith("REREAD") and items < 1000 else value)
+    for backend in ("cpu", "reference"):
+        patch.setattr(f"gpulsh.backends.{backend}.backend.SIZES", Sizes(batch=size, tile=size, largest_tile=size))

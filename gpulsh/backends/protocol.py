@@ -37,7 +37,9 @@ Test vectors (`tests/test_bits.py` holds more)::
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch
 from gpulsh.params import BandShape, Shingling
@@ -57,6 +59,14 @@ NO_DIGEST = 0xFFFFFFFFFFFFFFFF
 INSTEAD_OF_NO_DIGEST = 0xFFFFFFFFFFFFFFFE
 
 
+class Sizes(NamedTuple):
+    """Bytes of text that a backend takes at once; no bit depends on them."""
+
+    batch: int  # to sign
+    tile: int  # to hold the unique fingerprints of
+    largest_tile: int  # the same where documents that belong together are more; two of these are held
+
+
 @runtime_checkable
 class Backend(Protocol):
     """Pure functions on arrays of one array module (NumPy, or CuPy for `cuda`), equal bit for bit in all backends."""
@@ -69,6 +79,14 @@ class Backend(Protocol):
 
     def asnumpy(self, array: Array) -> Array:
         """An array of this backend as a NumPy array; no copy where it is one."""
+        ...
+
+    def here(self) -> AbstractContextManager[None]:
+        """Inside, the array module may compute with arrays of this backend: their device is the current one."""
+        ...
+
+    def sizes(self) -> Sizes:
+        """How much text to hand over at once, as its memory is now."""
         ...
 
     def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
@@ -162,4 +180,14 @@ class Backend(Protocol):
 
     def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
         """`shingle`, `minhash`, `band_digests` and `exact_hashes` in one pass that never holds all fingerprints."""
+        ...
+
+    def sign_batches(
+        self, batches: Iterable[TextBatch], shingling: Shingling, coefficients: Coefficients, shape: BandShape
+    ) -> Iterator[Signed]:
+        """`sign` of all documents of all batches, in order.
+
+        Batches may lie in host memory whatever the backend. It may read ahead, on threads of its own, and cut a batch
+        that its memory does not hold; arrays come out on the host where device memory has no room to keep them.
+        """
         ...

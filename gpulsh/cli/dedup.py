@@ -62,6 +62,12 @@ import click
 )
 @click.option("--threads", type=int, metavar="N", help="Threads of the CPU backend; all processors where not given.")
 @click.option(
+    "--devices",
+    metavar="N[,N...]",
+    callback=lambda context, option, given: None if given is None else _device_numbers(given),
+    help="Numbers of the CUDA devices that share the work; all where not given.",
+)
+@click.option(
     "--write",
     type=click.Choice(["data", "duplicates"]),
     default="data",
@@ -93,6 +99,13 @@ def dedup(inputs: tuple[str, ...], output: str, shingle: str, as_json: bool, **o
 
     click.echo(funnel_table(result.report))
     click.echo(f"\nResults are in {click.format_filename(output)}")
+
+
+def _device_numbers(given: str) -> list[int]:
+    parts = given.split(",")
+    if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
+        raise click.BadParameter(f"{given!r} is no list of device numbers; give them as 0,1")
+    return [int(part) for part in parts]
 
 
 @contextmanager

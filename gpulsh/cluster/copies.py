@@ -5,22 +5,24 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
 
 
 def first_copies(
-    exact: NDArray[np.uint64], ids: NDArray[np.int64], rank: NDArray[np.int64], ops: Backend
-) -> NDArray[np.int64]:
-    """int64 [n]: for each document the first copy of it in decision order, itself where it is that or is alone.
+    exact: Array, ids: Array, rank: NDArray[np.int64], ops: Backend
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The later copies, ascending, and for each the first copy of it in decision order: int64 [c], int64 [c].
 
-    `exact` [n, 2] are the hashes, `ids` ascending positions of the documents with tokens, `rank` [n] the place of each
-    in decision order.
+    `exact` [n, 2] are the hashes, `ids` ascending positions of the documents with tokens, both in the backend's memory;
+    `rank` [n] is the place of each in decision order.
     """
-    first = np.arange(len(exact), dtype=np.int64)
-    half_equal = ops.asnumpy(ops.collisions(ops.asarray(exact[ids, 0]), ops.asarray(ids)).ids)
-    if len(half_equal) == 0:
-        return first
-    order = half_equal[np.lexsort((rank[half_equal], exact[half_equal, 1], exact[half_equal, 0]))]
-    begins = np.concatenate([[True], (exact[order][1:] != exact[order][:-1]).any(axis=1)])
-    first[order] = order[begins][np.cumsum(begins) - 1]
-    return first
+    members = ops.collisions(exact[ids, 0], ids).ids  # equal in one half; few, as a rule
+    half_equal, hashes = ops.asnumpy(members), ops.asnumpy(exact[members])
+    order = np.lexsort((rank[half_equal], hashes[:, 1], hashes[:, 0]))
+    half_equal, hashes = half_equal[order], hashes[order]
+    begins = np.ones(len(order), bool)
+    begins[1:] = (hashes[1:] != hashes[:-1]).any(axis=1)
+    copies, first = half_equal[~begins], half_equal[begins][np.cumsum(begins) - 1][~begins]
+    ascending = np.argsort(copies)
+    return copies[ascending], first[ascending]

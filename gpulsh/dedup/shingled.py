@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,12 +33,18 @@ class ShingledTexts:
         """The unique fingerprints of the documents at `places` [m], in that order."""
         return self._ops.shingle_sets(self._batch(places), self._plan.shingling)
 
+    def fingerprints_by_range(self, places: NDArray[np.int64], parts: int) -> Iterator[Fingerprints]:
+        """The same in `parts` equal ranges of values, one after another; the text goes to the device in pieces."""
+        batch = self._on_host(places)
+        return (self._ops.shingle_part(batch, self._plan.shingling, part, parts) for part in range(parts))
+
     def frequencies(self, places: NDArray[np.int64], counts: Array) -> Array:
         """`counts` plus those of the fingerprints of the documents at `places`."""
         return self._ops.text_frequencies(self._batch(places), self._plan.shingling, counts)
 
     def _batch(self, places: NDArray[np.int64]) -> TextBatch:
+        return to_device(self._on_host(places), self._ops)
+
+    def _on_host(self, places: NDArray[np.int64]) -> TextBatch:
         batch = self._texts.take(self._places[places])
-        if self._plan.folding.form:
-            batch = normalized(batch, self._plan.folding.form)
-        return to_device(batch, self._ops)
+        return normalized(batch, self._plan.folding.form) if self._plan.folding.form else batch

@@ -9,12 +9,13 @@ Between the two nothing of a document is held but its digests, its hash and how 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.cluster.copies import first_copies
 from gpulsh.cluster.resolve import heads, resolve_kept, witnesses
@@ -23,63 +24,36 @@ from gpulsh.dedup.funnel import Funnel
 from gpulsh.dedup.plan import Plan
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.shingled import ShingledTexts
+from gpulsh.dedup.signed import ParticipatingDigests, SignedDocuments
 from gpulsh.io.normalize import normalized
 from gpulsh.io.source import TextSource
 from gpulsh.lsh.collisions import Collisions, collide, packed
 from gpulsh.lsh.comparison import Measure, compare, estimated, exact, unmeasured
 from gpulsh.lsh.prefix_join import Edges, PrefixJoin
 from gpulsh.permutations import coefficients
-from gpulsh.text.shingling import to_device
-
-SIGN_BATCH_BYTES = 16 << 20
-
-
-@dataclass(frozen=True)
-class SignedDocuments:
-    """What stays in memory of every document, and the counts so far."""
-
-    digests: NDArray[np.uint64]  # [n, bands]
-    exact: NDArray[np.uint64]  # [n, 2]
-    shingles: NDArray[np.int64]  # [n]
-    funnel: Funnel
 
 
 def sign(source: TextSource, plan: Plan, ops: Backend, progress: Progress, total: int | None = None) -> SignedDocuments:
     """Sign all documents in one pass; `total` is their bytes, where known, for the progress alone."""
-    funnel = Funnel()
-    drawn = coefficients(plan.family)
-    digests = _Growing(np.uint64, plan.banding.bands)
-    exact_hashes = _Growing(np.uint64, 2)
-    shingles = _Growing(np.int64)
-    with funnel.stage(progress, "sign", total, "B"):
-        for batch in source.batches(SIGN_BATCH_BYTES):
+    signed = SignedDocuments.none_yet(plan.banding.bands)
+    funnel = signed.funnel
+
+    def batches() -> Iterator[TextBatch]:
+        for batch in source.batches(ops.sizes().batch):
             size = int(batch.offset[-1] - batch.offset[0])
-            if plan.folding.form:
-                batch = normalized(batch, plan.folding.form)
-            signed = ops.sign(to_device(batch, ops), plan.shingling, drawn, plan.banding)
-            digests.append(ops.asnumpy(signed.digests))
-            exact_hashes.append(ops.asnumpy(signed.exact))
-            shingles.append(ops.asnumpy(signed.shingles))
+            yield normalized(batch, plan.folding.form) if plan.folding.form else batch
             funnel.bytes += size
             progress.advance(size)
-    signed_documents = SignedDocuments(digests.array, exact_hashes.array, shingles.array, funnel)
-    funnel.documents = len(signed_documents.shingles)
-    funnel.nulls = source.nulls()
-    funnel.empty = int((signed_documents.shingles == 0).sum())
-    funnel.shingles = int(signed_documents.shingles.sum())
-    return signed_documents
 
-
-class _Growing:
-    """Rows that follow one another in one block, which the system moves by its page table as it grows."""
-
-    def __init__(self, dtype: type[np.generic], *columns: int) -> None:
-        self.array = np.empty((0, *columns), dtype)
-
-    def append(self, rows: NDArray[Any]) -> None:
-        start = len(self.array)
-        self.array.resize((start + len(rows), *self.array.shape[1:]), refcheck=False)
-        self.array[start:] = rows
+    with ops.here(), funnel.stage(progress, "sign", total, "B"):
+        for part in ops.sign_batches(batches(), plan.shingling, coefficients(plan.family), plan.banding):
+            signed.append(part)
+        shingles = signed.shingles.whole(ops)
+        funnel.documents = len(shingles)
+        funnel.nulls = source.nulls()
+        funnel.empty = int((shingles == 0).sum())
+        funnel.shingles = int(shingles.sum())
+    return signed
 
 
 def decide(
@@ -93,33 +67,33 @@ def decide(
     """Decide about all documents; `order` int64 [n] are their positions in decision order, None for input order."""
     funnel = signed.funnel
     rank = _rank(order, funnel.documents)
-    filled = np.flatnonzero(signed.shingles > 0)
-    with funnel.stage(progress, "collide", plan.banding.bands, "bands"):
-        first = first_copies(signed.exact, filled, rank, ops)
-        distinct = filled[first[filled] == filled]
-        funnel.exact_copies = len(filled) - len(distinct)
-        met = collide(signed.digests, distinct, ops, progress.advance)
+    with ops.here(), funnel.stage(progress, "collide", plan.banding.bands, "bands"):
+        takes_part = signed.shingles.whole(ops) > 0
+        copies, first = first_copies(signed.exact.whole(ops), np.flatnonzero(takes_part), rank, ops)
+        takes_part[ops.asarray(copies)] = False
+        funnel.exact_copies = len(copies)
+        met = collide(ParticipatingDigests(signed.digests, plan.banding.bands, takes_part, ops), ops, progress.advance)
         funnel.crowded = len(met.crowded)
 
-    takes_part = np.zeros(funnel.documents, bool)
-    takes_part[met.pairs] = takes_part[met.crowded] = True
-    ascending = np.flatnonzero(takes_part)
+    meets = np.zeros(funnel.documents, bool)
+    meets[met.pairs] = meets[met.crowded] = True
+    ascending = np.flatnonzero(meets)
     involved = ascending[np.argsort(rank[ascending], kind="stable")]  # from here on, places in decision order
     measure = _measure(plan, ops)
     with funnel.stage(progress, "read", None, "documents"):
         # Without a measure only the prefix filter of large buckets reads a text again.
         chosen = source.choose(ascending if plan.verify != "none" or len(met.crowded) else ascending[:0])
         texts = ShingledTexts(chosen, np.searchsorted(ascending, involved), plan, ops)
-    with funnel.stage(progress, "verify", len(met.pairs), "pairs"):
+    with ops.here(), funnel.stage(progress, "verify", len(met.pairs), "pairs"):
         small = _verified_small(met, involved, texts, measure, plan, ops, progress)
         funnel.candidates = len(met.pairs)
-    with funnel.stage(progress, "resolve", len(met.crowded), "documents"):
+    with ops.here(), funnel.stage(progress, "resolve", len(met.crowded), "documents"):
         crowd = np.flatnonzero(np.isin(involved, met.crowded))
         join = _join(met, crowd, involved, texts, measure, plan, ops) if len(crowd) else None
         kept, edges = resolve_kept(len(involved), small, join, crowd)
         funnel.candidates += join.compared if join else 0
         decided = _Decided(involved, kept, edges, texts, measure, plan, ops)
-        return decided.put_back(first, filled, funnel)
+        return decided.put_back(copies, first, funnel)
 
 
 def _rank(order: NDArray[np.int64] | None, count: int) -> NDArray[np.int64]:
@@ -183,29 +157,30 @@ class _Decided:
     plan: Plan
     ops: Backend
 
-    def put_back(self, first: NDArray[np.int64], filled: NDArray[np.int64], funnel: Funnel) -> Decision:
+    def put_back(self, copies: NDArray[np.int64], first: NDArray[np.int64], funnel: Funnel) -> Decision:
         """The decision about all documents: those that met nobody stay, each copy follows its first copy."""
-        count = funnel.documents
-        target, similarity = np.arange(count, dtype=np.int64), np.ones(count)
+        count, ops = funnel.documents, self.ops
+        like = ops.asarray(copies)
+        place = np.arange(count, dtype=np.int64, like=like)
+        target, similarity = place.copy(), np.ones(count, like=like)
         dropped = witnesses(self.kept, self.edges) if self.plan.resolve == "kept" else self._component_heads()
-        target[self.involved[dropped.later]] = self.involved[dropped.earlier]
-        similarity[self.involved[dropped.later]] = dropped.similarity
-        copies = filled[first[filled] != filled]
-        target[copies], similarity[copies] = target[first[copies]], similarity[first[copies]]
-        keep = target == np.arange(count)
+        later = ops.asarray(self.involved[dropped.later])
+        target[later] = ops.asarray(self.involved[dropped.earlier])
+        similarity[later] = ops.asarray(dropped.similarity)
+        heads = ops.asarray(first)
+        target[like], similarity[like] = target[heads], similarity[heads]
+        keep = target == place
 
-        earlier = np.concatenate([self.involved[self.edges.earlier], first[copies]])
+        earlier = np.concatenate([self.involved[self.edges.earlier], first])
         later = np.concatenate([self.involved[self.edges.later], copies])
         pairs = np.stack([np.minimum(earlier, later), np.maximum(earlier, later)], axis=1)
         pair_similarity = np.concatenate([self.edges.similarity, np.ones(len(copies))])
         order = np.argsort(packed(*pairs.T), kind="stable")
-        pairs, pair_similarity = pairs[order], pair_similarity[order]
-        cluster = self.ops.asnumpy(self.ops.components(count, self.ops.asarray(pairs)))
+        pairs, pair_similarity = ops.asarray(pairs[order]), ops.asarray(pair_similarity[order].astype(np.float32))
         funnel.verified, funnel.kept = len(pairs), int(keep.sum())
         funnel.dropped = count - funnel.kept
-        return Decision(
-            keep, target, similarity.astype(np.float32), cluster, pairs, pair_similarity.astype(np.float32), funnel
-        )
+        cluster = ops.components(count, pairs)
+        return Decision(keep, target, similarity.astype(np.float32), cluster, pairs, pair_similarity, funnel)
 
     def _component_heads(self) -> Edges:
         """Every other member of a component with its first document in decision order, and how similar they are."""

@@ -75,6 +75,7 @@ def deduplicate_files(
     resolve: Resolve = "kept",
     backend: BackendName = "auto",
     threads: int | None = None,
+    devices: Sequence[int] | None = None,
     overwrite: bool = False,
     progress: bool = False,
 ) -> FilesResult:
@@ -122,13 +123,13 @@ def deduplicate_files(
     columns = Columns(text=text_column, key=key_column(keep), id=id_column)
     files = find_files(given)
     refuse_overlap(given_output, given, files)
-    doing = select_backend(backend, threads=threads)
+    doing = select_backend(backend, threads=threads, devices=devices)
     shown = open_progress(progress)
     try:
         with OutputFolder(out, overwrite=overwrite) as folder:
             texts = FileTexts(files, columns, folder.work)
             signed = sign(texts, plan, doing, shown, texts.check())
-            decision = decide(signed, texts, _order(keep, texts), plan, doing, shown)
+            decision = decide(signed, texts, _order(keep, texts), plan, doing, shown).to_numpy()
             if write == "data":
                 _write_kept(texts, decision, folder.work / "data", shown)
             write_evidence(folder.work / "duplicates.parquet", texts, decision)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ def deduplicate(
     priority: Any = None,
     backend: BackendName = "auto",
     threads: int | None = None,
+    devices: Sequence[int] | None = None,
     progress: bool = False,
 ) -> Decision:
     """Find near-duplicate documents and decide which to keep.
@@ -44,7 +46,8 @@ def deduplicate(
     `bands`, `rows`: None takes the most rows with bands = num_perm // rows that find a pair at `threshold` with
     probability at least 0.995. `verify`: "exact", "signature" (the estimate in place of the Jaccard similarity) or
     "none" (every compared pair counts; similarities are NaN). `resolve`: "kept", or "components", which keeps one
-    document of each connected component of the verified pairs.
+    document of each connected component of the verified pairs. `devices`: numbers of the CUDA devices to share the
+    work, None for all that are visible.
 
     Returns a Decision. Raises ParameterError, InputTypeError, or BackendError where CUDA was asked for and does not
     work. Source: MinHash, Broder 1997; banding, Leskovec, Rajaraman, Ullman, section 3.4.
@@ -64,7 +67,7 @@ def deduplicate(
         verify=verify,
         resolve=resolve,
     )
-    ops = select_backend(backend, threads=threads)
+    ops = select_backend(backend, threads=threads, devices=devices)
     source = open_texts(texts)
     order = None if priority is None else _decision_order(priority, len(source))
     shown = open_progress(progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, BandDigests, Buckets
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import DeviceMemoryError
 from gpulsh.params import check_type
 
 SMALL_BUCKET = 256  # documents up to which all pairs of a bucket are compared; part of the decision's definition
+MOST_PARTS = 1 << 12  # ranges of digests that a band is cut into at most
 
 
 def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
@@ -31,9 +34,7 @@ def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", thre
     values = ops.asarray(digests.values)
     ids = ops.asarray(np.arange(len(digests), dtype=np.int64))
     buckets = [ops.collisions(values[:, band], ids) for band in range(digests.shape[1])]
-    members = [ops.asnumpy(bucket.ids) for bucket in buckets]
-    sizes = [np.diff(ops.asnumpy(bucket.offset)) for bucket in buckets]
-    return _pairs(members, sizes, ops)
+    return _pairs([bucket.ids for bucket in buckets], [np.diff(bucket.offset) for bucket in buckets], ops)
 
 
 @dataclass(frozen=True)
@@ -52,41 +53,83 @@ class Collisions:
         return shared
 
 
-def collide(
-    digests: NDArray[np.uint64], ids: NDArray[np.int64], ops: Backend, advance: Callable[[int], None]
-) -> Collisions:
-    """Collisions of the documents `ids` (ascending rows of `digests` [n, bands]), band after band."""
-    small_members, small_sizes = [], []
-    large: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
-    on_device = ops.asarray(ids)
-    for band in range(digests.shape[1]):
-        buckets = ops.collisions(ops.asarray(digests[ids, band]), on_device)
-        members, offset = ops.asnumpy(buckets.ids), ops.asnumpy(buckets.offset)
-        sizes = np.diff(offset)
-        is_large = sizes > SMALL_BUCKET
-        number = np.where(is_large, np.cumsum(is_large) - 1, -1).astype(np.int32)
-        of_member = np.repeat(number, sizes)
-        crowded = of_member >= 0
-        large.append((members[crowded], of_member[crowded]))
-        small_members.append(members[~crowded])
-        small_sizes.append(sizes[~is_large])
+class Digests(Protocol):
+    """Band digests of documents, band by band, in the backend's memory when they are asked for."""
+
+    documents: int
+    bands: int
+
+    def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
+        """The digests uint64 [m] of a band in range `part` of `parts` equal ones, and the ids int64 [m], ascending."""
+        ...
+
+
+def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> Collisions:
+    """Collisions of documents, band after band."""
+    small: list[tuple[Array, Array]] = []
+    large: list[list[tuple[NDArray[np.int64], NDArray[np.int32]]]] = []
+    parts = 1
+    for band in range(digests.bands):
+        found, parts = _buckets(digests, band, parts, ops)
+        large.append([])
+        numbered = 0
+        for buckets in found:
+            sizes = np.diff(buckets.offset)
+            is_large = sizes > SMALL_BUCKET
+            if not bool(is_large.any()):
+                small.append((buckets.ids, sizes))
+                continue
+            of_member = _bucket_of_member(buckets)
+            crowded = is_large[of_member]
+            small.append((buckets.ids[~crowded], sizes[~is_large]))
+            number = np.cumsum(is_large)[of_member[crowded]] + (numbered - 1)
+            large[band].append((ops.asnumpy(buckets.ids[crowded]), ops.asnumpy(number).astype(np.int32)))
+            numbered += int(is_large.sum())
         advance(1)
-    row = np.full(len(digests), -1, np.int64)
-    for members, _ in large:
-        row[members] = 0
+    pairs = ops.asnumpy(_pairs([ids for ids, _ in small], [sizes for _, sizes in small], ops))
+    return _collisions(pairs, large, digests.documents)
+
+
+def _buckets(digests: Digests, band: int, parts: int, ops: Backend) -> tuple[list[Buckets], int]:
+    """The buckets of a band, from as many ranges of digests as device memory asks for, and how many these were."""
+    while True:
+        try:
+            return [ops.collisions(*digests.band(band, part, parts)) for part in range(parts)], parts
+        except DeviceMemoryError:
+            if parts == MOST_PARTS:
+                raise
+            parts *= 2
+
+
+def _bucket_of_member(buckets: Buckets) -> Array:
+    """int64 [members]: the number of each one's bucket; no bucket is empty."""
+    steps = np.zeros(len(buckets.ids), np.int64, like=buckets.ids)
+    steps[buckets.offset[1:-1]] = 1
+    return np.cumsum(steps)
+
+
+def _collisions(
+    pairs: NDArray[np.int64], large: list[list[tuple[NDArray[np.int64], NDArray[np.int32]]]], documents: int
+) -> Collisions:
+    if not any(large):
+        return Collisions(pairs, np.empty(0, np.int64), np.empty((0, len(large)), np.int32))
+    row = np.full(documents, -1, np.int64)
+    for band in large:
+        for members, _ in band:
+            row[members] = 0
     everyone = np.flatnonzero(row == 0)
     row[everyone] = np.arange(len(everyone))
     bucket = np.full((len(everyone), len(large)), -1, np.int32)
-    for band, (members, number) in enumerate(large):
-        bucket[row[members], band] = number
-    return Collisions(ops.asnumpy(_pairs(small_members, small_sizes, ops)), everyone, bucket)
+    for number, band in enumerate(large):
+        for members, buckets in band:
+            bucket[row[members], number] = buckets
+    return Collisions(pairs, everyone, bucket)
 
 
-def _pairs(members: list[NDArray[np.int64]], sizes: list[NDArray[np.int64]], ops: Backend) -> Array:
+def _pairs(members: list[Array], sizes: list[Array], ops: Backend) -> Array:
     """All pairs of the buckets of all bands at once, so that a pair found in many bands is told once."""
-    ids = np.concatenate([np.empty(0, np.int64), *members])
-    offset = np.cumsum(np.concatenate([[0], *sizes]), dtype=np.int64)
-    return ops.candidates(Buckets(ops.asarray(ids), ops.asarray(offset)))
+    none = ops.asarray(np.zeros(1, np.int64))
+    return ops.candidates(Buckets(np.concatenate([none[:0], *members]), np.cumsum(np.concatenate([none, *sizes]))))
 
 
 def packed(i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.uint64]:

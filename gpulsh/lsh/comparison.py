@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.protocol import Backend, Sizes
+from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.similarity import estimates
 from gpulsh.permutations import Coefficients
 
-TILE_BYTES = 2 << 20  # text whose fingerprints are held at once, more where a component is larger
-LARGEST_TILE = 64 << 20  # a component larger than that is cut, and two tiles of it are held
 REREAD = 1.5  # times the texts would be shingled, over all tiles, before a pass to make bitmaps pays
 SAMPLE = 512  # pairs tried before that pass
+MOST_PARTS = 1 << 16  # ranges of fingerprints that two documents are cut into at most
 
 
 class Readable(Protocol):
@@ -24,6 +25,10 @@ class Readable(Protocol):
 
     def fingerprints(self, places: NDArray[np.int64]) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order, on the backend's device."""
+        ...
+
+    def fingerprints_by_range(self, places: NDArray[np.int64], parts: int) -> Iterator[Fingerprints]:
+        """The same in `parts` equal ranges of values, one after another, for documents larger than the device."""
         ...
 
     def renumbered(self, places: NDArray[np.int64]) -> Readable:
@@ -38,16 +43,20 @@ class Readable(Protocol):
 class Measure(Protocol):
     """How similar pairs of rows are: float64 [m], NaN where it is not known."""
 
-    def __call__(self, rows: NDArray[np.int64], fingerprints: Fingerprints) -> NDArray[np.float64]:
-        """`rows` int64 [m, 2] are rows of `fingerprints`."""
+    def __call__(self, rows: NDArray[np.int64], parts: Iterable[Fingerprints]) -> NDArray[np.float64]:
+        """`rows` int64 [m, 2] are rows of the fingerprints, which come whole or in ranges of values."""
         ...
 
 
 def exact(ops: Backend) -> Measure:
     """Exact Jaccard."""
 
-    def measure(rows: NDArray[np.int64], fingerprints: Fingerprints) -> NDArray[np.float64]:
-        both, either = map(ops.asnumpy, ops.intersect(ops.asarray(rows), fingerprints))
+    def measure(rows: NDArray[np.int64], parts: Iterable[Fingerprints]) -> NDArray[np.float64]:
+        both, either = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+        pairs = ops.asarray(rows)
+        for part in parts:
+            shared, together = ops.intersect(pairs, part)
+            both, either = both + ops.asnumpy(shared), either + ops.asnumpy(together)
         share: NDArray[np.float64] = both.astype(np.float64) / np.maximum(either, 1).astype(np.float64)
         return share
 
@@ -57,15 +66,16 @@ def exact(ops: Backend) -> Measure:
 def estimated(ops: Backend, coefficients: Coefficients) -> Measure:
     """The share of equal signature values."""
 
-    def measure(rows: NDArray[np.int64], fingerprints: Fingerprints) -> NDArray[np.float64]:
-        return ops.asnumpy(estimates(ops.minhash(fingerprints, coefficients), ops.asarray(rows)))  # type: ignore[no-any-return]
+    def measure(rows: NDArray[np.int64], parts: Iterable[Fingerprints]) -> NDArray[np.float64]:
+        signatures = reduce(np.minimum, (ops.minhash(part, coefficients) for part in parts))
+        return ops.asnumpy(estimates(signatures, ops.asarray(rows)))  # type: ignore[no-any-return]
 
     return measure
 
 
 def unmeasured() -> Measure:
     """NaN: every compared pair counts, none is measured."""
-    return lambda rows, fingerprints: np.full(len(rows), np.nan)
+    return lambda rows, parts: np.full(len(rows), np.nan)
 
 
 def row_sizes(fingerprints: Fingerprints, ops: Backend) -> NDArray[np.int64]:
@@ -105,13 +115,59 @@ def compare(
         advance(len(pairs) - len(left))
         groups = [left[group] for group in _groups(pairs[left], text_sizes, ops)]
     for group in groups:
-        places, rows = _renumbered(pairs[group], len(text_sizes))
+        for part, measured in _measured(group, pairs[group], len(text_sizes), texts, measure, threshold, ops):
+            similarity[part] = measured
+            advance(len(part))
+    return similarity
+
+
+def _measured(
+    numbers: NDArray[np.int64],
+    pairs: NDArray[np.int64],
+    count: int,
+    texts: Readable,
+    measure: Measure,
+    threshold: float,
+    ops: Backend,
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """The similarity of `pairs`, which go by `numbers`, in as many parts as device memory asks for."""
+    measured = _measured_whole(pairs, count, texts, measure, threshold, ops)
+    if measured is None and len(pairs) == 1:
+        measured = _measured_by_range(pairs, count, texts, measure)
+    if measured is not None:
+        yield numbers, measured
+        return
+    half = len(pairs) // 2
+    for part in (slice(0, half), slice(half, None)):
+        yield from _measured(numbers[part], pairs[part], count, texts, measure, threshold, ops)
+
+
+def _measured_whole(
+    pairs: NDArray[np.int64], count: int, texts: Readable, measure: Measure, threshold: float, ops: Backend
+) -> NDArray[np.float64] | None:
+    """None where device memory does not hold all the fingerprints; then it holds none any more."""
+    places, rows = _renumbered(pairs, count)
+    similarity = np.full(len(pairs), -1.0)
+    try:
         fingerprints = texts.fingerprints(places)
         sizes = row_sizes(fingerprints, ops)
         possible = sizes_allow(sizes[rows[:, 0]], sizes[rows[:, 1]], threshold)
-        similarity[group[possible]] = measure(rows[possible], fingerprints)
-        advance(len(group))
+        similarity[possible] = measure(rows[possible], [fingerprints])
+    except DeviceMemoryError:
+        return None
     return similarity
+
+
+def _measured_by_range(pairs: NDArray[np.int64], count: int, texts: Readable, measure: Measure) -> NDArray[np.float64]:
+    places, rows = _renumbered(pairs, count)
+    parts = 2
+    while True:
+        try:
+            return measure(rows, texts.fingerprints_by_range(places, parts))
+        except DeviceMemoryError:
+            if parts == MOST_PARTS:
+                raise
+            parts *= 2
 
 
 def _bitmaps_pay(
@@ -128,10 +184,15 @@ def _bitmaps_allow(
 ) -> NDArray[np.bool_]:
     """bool [m]: whether the bitmaps of each pair allow its similarity to reach `threshold`; one pass over the texts."""
     bitmaps, sizes = [], []
-    for start, stop in runs_within(np.cumsum(text_sizes), TILE_BYTES):
-        fingerprints = texts.fingerprints(np.arange(start, stop))
-        bitmaps.append(ops.bitmaps(fingerprints))
-        sizes.append(fingerprints.offset[1:] - fingerprints.offset[:-1])
+    tile = ops.sizes().tile
+    for start, stop in runs_within(np.cumsum(text_sizes), tile):
+        places = np.arange(start, stop)
+        # A document beyond a tile comes in ranges of values, each of about a tile's fingerprints.
+        parts = -(-int(text_sizes[start:stop].sum()) // tile)
+        found = [texts.fingerprints(places)] if parts <= 1 else texts.fingerprints_by_range(places, parts)
+        bits, counts = zip(*((ops.bitmaps(part), np.diff(part.offset)) for part in found), strict=True)
+        bitmaps.append(reduce(np.bitwise_or, bits))
+        sizes.append(sum(counts))
     all_sizes = np.concatenate(sizes)
     bound = ops.asnumpy(ops.overlap_bounds(ops.asarray(pairs), np.concatenate(bitmaps), all_sizes)).astype(np.float64)
     host_sizes = ops.asnumpy(all_sizes)
@@ -157,7 +218,8 @@ def _groups(pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], ops: Backen
     """Pair numbers grouped by the tiles of their places."""
     if len(pairs) == 0:
         return []
-    tiles = _tiles(ops.asnumpy(ops.components(len(text_sizes), ops.asarray(pairs))), text_sizes)[pairs]
+    component = ops.asnumpy(ops.components(len(text_sizes), ops.asarray(pairs)))
+    tiles = _tiles(component, text_sizes, ops.sizes())[pairs]
     both = np.minimum(*tiles.T) << 32 | np.maximum(*tiles.T)
     if (both == both[0]).all():
         return [np.arange(len(both))]
@@ -171,7 +233,7 @@ def _bytes_read(pairs: NDArray[np.int64], groups: list[NDArray[np.int64]], text_
     return sum(int(text_sizes[_renumbered(pairs[group], len(text_sizes))[0]].sum()) for group in groups)
 
 
-def _tiles(component: NDArray[np.int64], text_sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _tiles(component: NDArray[np.int64], text_sizes: NDArray[np.int64], sizes: Sizes) -> NDArray[np.int64]:
     """int64 [n]: a tile for each place, components whole where they fit, and in the order of their first place."""
     order = np.argsort(component, kind="stable")
     ends = np.cumsum(text_sizes[order])
@@ -179,8 +241,8 @@ def _tiles(component: NDArray[np.int64], text_sizes: NDArray[np.int64]) -> NDArr
     starts = np.where(first, ends - text_sizes[order], 0)
     component_start = np.maximum.accumulate(starts)
     # A component's documents follow the tile it begins in, and go on into further ones when it is larger than a tile.
-    inside = (ends - text_sizes[order] - component_start) // LARGEST_TILE
-    tile = component_start // TILE_BYTES + inside
+    inside = (ends - text_sizes[order] - component_start) // sizes.largest_tile
+    tile = component_start // sizes.tile + inside
     tile_of = np.empty(len(order), np.int64)
     tile_of[order] = np.maximum.accumulate(tile)
     return tile_of
@@ -188,6 +250,9 @@ def _tiles(component: NDArray[np.int64], text_sizes: NDArray[np.int64]) -> NDArr
 
 def _renumbered(pairs: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The places below `count` that occur in pairs [m, 2], ascending, and the pairs as numbers among them."""
+    if pairs.size < count // 8:  # a tile of many: nothing is done for all places
+        places, rows = np.unique(pairs, return_inverse=True)
+        return places, rows.reshape(pairs.shape)
     occurs = np.zeros(count, bool)
     occurs[pairs] = True
     return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[pairs]

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.protocol import Backend
+from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions, distinct, first_of_runs, packed, unpacked
 from gpulsh.lsh.comparison import Measure, Readable, row_sizes, runs_within, sizes_allow
 from gpulsh.text.shingling import concatenated
@@ -90,7 +91,13 @@ class PrefixJoin:
         while start < len(self._rows):
             _, stop = next(runs_within(self._ends[start:] - self._before(start), BLOCK_BYTES, size))
             stop += start
-            fingerprints = self._texts.fingerprints(np.arange(start, stop))
+            try:
+                fingerprints = self._texts.fingerprints(np.arange(start, stop))
+            except DeviceMemoryError:
+                if stop - start == 1:
+                    raise
+                size = (stop - start) // 2
+                continue
             self._sizes[start:stop] = row_sizes(fingerprints, self._ops)
             all_dropped = self._all_dropped(start, stop, fingerprints)
             if all_dropped is not None:
@@ -181,13 +188,13 @@ class PrefixJoin:
         outside = pairs[pairs[:, 0] < start, 0]
         outside = outside[first_of_runs(outside)]
         if len(outside) == 0:
-            return self._similar(pairs, self._measure(pairs - start, block))
+            return self._similar(pairs, self._measure(pairs - start, [block]))
         parts = []
         for first, last in runs_within(np.cumsum(self._text_sizes[outside]), BLOCK_BYTES):
             fetched = outside[first:last]
             chosen = pairs[slice(*np.searchsorted(pairs[:, 0], [fetched[0], fetched[-1] + 1]))]
             rows = np.stack([np.searchsorted(fetched, chosen[:, 0]), chosen[:, 1] - start + len(fetched)], axis=1)
-            parts.append(self._measure(rows, concatenated([self._texts.fingerprints(fetched), block])))
+            parts.append(self._measure(rows, [concatenated([self._texts.fingerprints(fetched), block])]))
         return self._similar(pairs, np.concatenate(parts))
 
     def _similar(self, pairs: NDArray[np.int64], similarity: NDArray[np.float64]) -> Edges:

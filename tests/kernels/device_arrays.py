@@ -1,21 +1,82 @@
 """An array module with CuPy's manners on NumPy's memory: host code that leans on NumPy alone fails without a GPU, too.
 
 As in CuPy, nothing mixes with a NumPy array or becomes one unasked, and reductions and single elements stay arrays.
-Only what the backend uses is here. New memory is poisoned.
+Arrays belong to the device that was current when they were made, and are used there alone. Only what the backend uses
+is here. New memory is poisoned, and can be made scarce.
 """
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 
+class OutOfMemoryError(MemoryError):
+    """What CuPy raises when neither the device nor the pool has memory."""
+
+
+class _Memory:
+    """What arrays hold of the devices' memory, all devices together."""
+
+    def __init__(self) -> None:
+        self.limit = 1 << 62
+        self.held = self.peak = 0
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> None:
+        with self._lock:
+            if self.held + size > self.limit:
+                raise OutOfMemoryError(f"{size} bytes of {self.limit - self.held}")
+            self.held += size
+            self.peak = max(self.peak, self.held)
+
+    def give(self, size: int) -> None:
+        with self._lock:
+            self.held -= size
+
+
+MEMORY = _Memory()
+
+
+@contextmanager
+def scarce_memory(size: int) -> Iterator[_Memory]:
+    """Inside, `size` bytes more than are held now."""
+    MEMORY.limit, MEMORY.peak = MEMORY.held + size, MEMORY.held
+    try:
+        yield MEMORY
+    finally:
+        MEMORY.limit = 1 << 62
+
+
+_current = threading.local()
+
+
+def current_device() -> int:
+    return getattr(_current, "device", 0)
+
+
 class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
-    __slots__ = ("host",)
+    __slots__ = ("_size", "device", "host")
 
     def __init__(self, host: np.ndarray) -> None:
+        self._size = 0
+        size = host.nbytes if host.base is None else 0
+        MEMORY.take(size)
+        self._size = size
         self.host = host
+        self.device = current_device()
+
+    def __del__(self) -> None:
+        MEMORY.give(self._size)
+
+    def set(self, host: np.ndarray, stream: Any = None) -> None:
+        assert host.flags.c_contiguous and host.dtype == self.dtype and host.shape == self.shape
+        self.host[...] = host
 
     def get(self) -> np.ndarray:
         return self.host.copy()
@@ -25,6 +86,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __array_function__(self, function: Any, types: Any, given: Any, options: Any) -> Any:
         # NumPy's own functions hand over to CuPy, where every array is CuPy's.
+        options.pop("like", None)
         return _wrap(function(*map(_unwrap, given), **{key: _unwrap(value) for key, value in options.items()}))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
@@ -34,10 +96,10 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         return _wrap(ufunc(*map(_unwrap, inputs), **options))
 
     def __getitem__(self, key: Any) -> DeviceArray:
-        return _wrap(self.host[_unwrap(key)])
+        return _wrap(_unwrap(self)[_unwrap(key)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.host[_unwrap(key)] = _unwrap(value)
+        _unwrap(self)[_unwrap(key)] = _unwrap(value)
 
     def __len__(self) -> int:
         return len(self.host)
@@ -52,6 +114,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     ndim = property(lambda self: self.host.ndim)
     shape = property(lambda self: self.host.shape)
     size = property(lambda self: self.host.size)
+    nbytes = property(lambda self: self.host.nbytes)
     flags = property(lambda self: self.host.flags)
 
     def astype(self, dtype: Any) -> DeviceArray:
@@ -73,10 +136,31 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 class DeviceModule:
-    """What the backend takes of `cupy`."""
+    """What the backend takes of `cupy`, with as many devices."""
+
+    def __init__(self, devices: int = 1) -> None:
+        self.cuda = SimpleNamespace(
+            Device=_Device,
+            Stream=_Stream,
+            get_current_stream=_Stream,
+            alloc_pinned_memory=bytearray,
+            memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+            runtime=SimpleNamespace(
+                getDevice=current_device,
+                getDeviceCount=lambda: devices,
+                memGetInfo=lambda: (min(MEMORY.limit - MEMORY.held, 1 << 34), 1 << 34),
+                pointerGetAttributes=lambda pointer: SimpleNamespace(type=0),
+                memoryTypeHost=1,
+            ),
+        )
+
+    def get_default_memory_pool(self) -> Any:
+        return SimpleNamespace(free_bytes=lambda: 0, free_all_blocks=lambda: None)
 
     def asarray(self, array: Any) -> DeviceArray:
-        return array if isinstance(array, DeviceArray) else DeviceArray(np.array(array))
+        if not isinstance(array, DeviceArray):
+            return DeviceArray(np.array(array))
+        return array if array.device == current_device() else DeviceArray(array.host.copy())
 
     def empty(self, shape: Any, dtype: Any) -> DeviceArray:
         host = np.empty(shape, dtype)
@@ -101,6 +185,34 @@ class DeviceModule:
         return call
 
 
+class _Device:
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __enter__(self) -> None:
+        self._before = current_device()
+        _current.device = self._number
+
+    def __exit__(self, *error: Any) -> None:
+        _current.device = self._before
+
+
+class _Stream:
+    """Everything is done when it is asked for."""
+
+    def __init__(self, non_blocking: bool = False) -> None:
+        pass
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        pass
+
+    def synchronize(self) -> None:
+        pass
+
+
 def _wrap(value: Any) -> DeviceArray:
     return DeviceArray(np.asarray(value))
 
@@ -109,6 +221,7 @@ def _unwrap(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return tuple(map(_unwrap, value))
     if isinstance(value, DeviceArray):
+        assert value.device == current_device(), f"of device {value.device}, used on {current_device()}"
         return value.host
     if isinstance(value, np.ndarray) and value.ndim:
         raise TypeError("a NumPy array was given where a device array is needed")

@@ -45,6 +45,7 @@ class Watched(DeviceModule):
     """Keeps the most bytes of text that one upload brings, and the most values that one sort is given."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.most = self.sorted = 0
 
     def sort(self, array: Any) -> Any:

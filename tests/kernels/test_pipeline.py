@@ -56,7 +56,7 @@ def texts(count: int, seed: int = 3) -> list[str | None]:
 def test_deduplicate(selected: CudaBackend, options: dict[str, Any]) -> None:
     documents = texts(40)
     wanted = gpulsh.deduplicate(documents, backend="reference", **options)
-    found = gpulsh.deduplicate(documents, backend="cuda", **options)
+    found = gpulsh.deduplicate(documents, backend="cuda", **options).to_numpy()
     assert not wanted.keep.all()
     for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
@@ -67,7 +67,7 @@ def test_large_buckets(selected: CudaBackend) -> None:
     page = [f"word{i}" for i in range(20)]
     documents = [" ".join([*page, *(f"own{source.randrange(9)}" for _ in range(2))]) for _ in range(270)]
     wanted = gpulsh.deduplicate(documents, backend="reference", num_perm=16, bands=8)
-    found = gpulsh.deduplicate(documents, backend="cuda", num_perm=16, bands=8)
+    found = gpulsh.deduplicate(documents, backend="cuda", num_perm=16, bands=8).to_numpy()
     for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 
 import numpy as np
@@ -20,10 +22,13 @@ from gpulsh.backends.cpu.prefixes import frequencies, prefixes
 from gpulsh.backends.cpu.shingle import CHUNK_BYTES, exact_hashes, shingle, shingle_rows, shingle_sets
 from gpulsh.backends.cpu.unique import unique
 from gpulsh.backends.processors import processors
+from gpulsh.backends.protocol import Sizes
 from gpulsh.params import BandShape, Shingling
 from gpulsh.permutations import Coefficients
 
 SIGNATURE_BYTES = 1 << 20  # fewer, longer pieces leave the threads less to wait for one another
+
+SIZES = Sizes(batch=16 << 20, tile=2 << 20, largest_tile=64 << 20)
 
 
 class CpuBackend:
@@ -37,6 +42,12 @@ class CpuBackend:
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = Threads(threads or processors())
+
+    def here(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def sizes(self) -> Sizes:
+        return SIZES
 
     def asarray(self, array: Array) -> Array:
         return np.asarray(array.get() if hasattr(array, "get") else array)
@@ -119,3 +130,8 @@ class CpuBackend:
 
         self.threads.map(work, by_weight(text.offset, CHUNK_BYTES))
         return signed
+
+    def sign_batches(
+        self, batches: Iterable[TextBatch], shingling: Shingling, coefficients: Coefficients, shape: BandShape
+    ) -> Iterator[Signed]:
+        return (self.sign(batch, shingling, coefficients, shape) for batch in batches)

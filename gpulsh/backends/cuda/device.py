@@ -1,9 +1,12 @@
-"""What of CUDA is there: CuPy, a driver, a device. Nothing here raises."""
+"""What of CUDA is there: CuPy, a driver, devices."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
+
+from gpulsh.errors import BackendError
 
 MIN_CAPABILITY = (7, 0)
 
@@ -43,6 +46,18 @@ def devices() -> list[str]:
         return [_describe(runtime.getDeviceProperties(i)) for i in range(runtime.getDeviceCount())]
     except Exception:  # of CuPy's own types, which are not importable here
         return []
+
+
+def visible_devices(arrays: Any, devices: Sequence[int] | None) -> list[int]:
+    """`devices`, or all with the current one first; BackendError where one of them is not there."""
+    runtime = arrays.cuda.runtime
+    count, current = runtime.getDeviceCount(), runtime.getDevice()
+    if devices is None:
+        return [current, *(number for number in range(count) if number != current)]
+    for number in devices:
+        if not 0 <= number < count:
+            raise BackendError(f"devices names {number}; this machine has {count}, numbered from 0")
+    return list(devices)
 
 
 def import_cupy() -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from gpulsh.arrays import Array
 from gpulsh.backends.cuda.source import expanded_source
-from gpulsh.errors import BackendError
+from gpulsh.errors import BackendError, DeviceMemoryError
 
 OPTIONS = ("-std=c++17",)
 MAX_BLOCKS = (2**31 - 1, 65535)
@@ -40,6 +42,7 @@ class Geometry:
     span: int = 1024  # fingerprints a warp of minhash
     minhash_threads: int = 128  # whole warps
     piece_bytes: int = 1 << 26  # text of a giant document on the device at a time
+    shared_digests: int = 1 << 22  # digests of a band from which on several devices share them
 
 
 class DeviceLauncher:
@@ -69,11 +72,24 @@ class DeviceLauncher:
 
 @dataclass(frozen=True)
 class Machine:
-    """What every operation here is given: the array module, the launcher, the cut."""
+    """What every operation here is given: one device, the array module, the launcher, the cut."""
 
-    arrays: Any  # cupy, or numpy
+    arrays: Any  # cupy, or what stands for it in tests
     launch: Launcher
     geometry: Geometry
+    device: int = 0
+
+    @contextmanager
+    def here(self) -> Iterator[None]:
+        """Work on this device; DeviceMemoryError where its memory does not suffice."""
+        with self.arrays.cuda.Device(self.device):
+            try:
+                yield
+            except self.arrays.cuda.memory.OutOfMemoryError as error:
+                raise DeviceMemoryError(
+                    f"the memory of CUDA device {self.device} does not suffice ({error}); free some of it, or ask for"
+                    " backend='cpu'"
+                ) from error
 
     def run(
         self, file: str, kernel: str, work: int, each: int, *arguments: Argument, threads: int = 0, rows: int = 1

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
+from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.reference.band_digests import band_digests
 from gpulsh.backends.reference.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.reference.candidates import candidates
@@ -18,6 +22,8 @@ from gpulsh.backends.reference.shingle import exact_hashes, shingle
 from gpulsh.backends.reference.unique import unique
 from gpulsh.params import BandShape, Shingling
 from gpulsh.permutations import Coefficients
+
+SIZES = Sizes(batch=1 << 20, tile=1 << 20, largest_tile=1 << 20)
 
 
 class ReferenceBackend:
@@ -40,6 +46,12 @@ class ReferenceBackend:
     frequencies = staticmethod(frequencies)
     prefixes = staticmethod(prefixes)
 
+    def here(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def sizes(self) -> Sizes:
+        return SIZES
+
     def asarray(self, array: Array) -> Array:
         return np.asarray(array.get() if hasattr(array, "get") else array)
 
@@ -59,3 +71,8 @@ class ReferenceBackend:
         fingerprints = shingle(text, shingling)
         digests = band_digests(minhash(fingerprints, coefficients), shape)
         return Signed(digests, exact_hashes(text, shingling), np.diff(fingerprints.offset))
+
+    def sign_batches(
+        self, batches: Iterable[TextBatch], shingling: Shingling, coefficients: Coefficients, shape: BandShape
+    ) -> Iterator[Signed]:
+        return (self.sign(batch, shingling, coefficients, shape) for batch in batches)

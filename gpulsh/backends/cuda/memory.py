@@ -1,0 +1,36 @@
+"""Device memory: how much text is taken at once, and what is raised when it does not suffice.
+
+The figures are bytes of device memory a byte of text in the worst case, one-byte tokens: in `sign` the text, 8 of token
+sums and 8 of fingerprints where these are not fused; in `shingle_sets` the same and what two stable sorts need beside
+their input. Ordinary text needs about a fifth. No bit depends on them, and a batch that does not fit is halved.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpulsh.backends.protocol import Sizes
+
+SIGN_FACTOR = 20
+TILE_FACTOR = 240  # two tiles are held where a component is larger than one
+USED = 0.8  # of what is free: allocators round up, and others use the device, too
+LARGEST = 256 << 20  # beyond this a batch hides no more latency
+SMALLEST = 1 << 20
+RESIDENT = 0.4  # of what is free at the start may hold the digests of documents signed so far
+
+
+def free_bytes(arrays: Any) -> int:
+    """Bytes of the current device that the array module can hand out: free ones and those its pool keeps."""
+    free, _ = arrays.cuda.runtime.memGetInfo()
+    return int(free) + int(arrays.get_default_memory_pool().free_bytes())
+
+
+def text_sizes(free: int, lanes: int) -> Sizes:
+    """How much text is taken at once where `free` bytes are, and `lanes` batches are signed side by side."""
+    usable = int(free * USED)
+    tile = _clipped(usable // TILE_FACTOR)
+    return Sizes(batch=_clipped(usable // (SIGN_FACTOR * lanes)), tile=tile, largest_tile=tile)
+
+
+def _clipped(size: int) -> int:
+    return min(max(size, SMALLEST), LARGEST)

@@ -1,0 +1,91 @@
+"""What stays in memory of every document between signing and deciding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpulsh.arrays import Array, Signed
+from gpulsh.backends.protocol import Backend
+from gpulsh.dedup.funnel import Funnel
+
+
+@dataclass(frozen=True)
+class SignedDocuments:
+    """Digests, exact hashes and shingle counts of n documents, and the counts so far."""
+
+    digests: ArrivingRows  # uint64 [n, bands]
+    exact: ArrivingRows  # uint64 [n, 2]
+    shingles: ArrivingRows  # int64 [n]
+    funnel: Funnel
+
+    @classmethod
+    def none_yet(cls, bands: int) -> SignedDocuments:
+        """No document."""
+        return cls(ArrivingRows(np.uint64, bands), ArrivingRows(np.uint64, 2), ArrivingRows(np.int64), Funnel())
+
+    def append(self, signed: Signed) -> None:
+        """The documents of a batch, behind those that are there."""
+        self.digests.append(signed.digests)
+        self.exact.append(signed.exact)
+        self.shingles.append(signed.shingles)
+
+
+class ArrivingRows:
+    """Rows that arrive in batches and stay where the backend left them: on the host in one block, else as they came."""
+
+    def __init__(self, dtype: type[np.generic], *columns: int) -> None:
+        self._empty = np.empty((0, *columns), dtype)
+        self._chunks: list[Array] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._chunks))
+
+    def append(self, rows: Array) -> None:
+        """Rows [m, columns], of NumPy or of the backend's array module."""
+        if not isinstance(rows, np.ndarray):
+            self._chunks.append(rows)
+            return
+        if not self._chunks or not isinstance(self._chunks[-1], np.ndarray):
+            self._chunks.append(self._empty.copy())
+        # The block grows in place, by the system's page table, so that it is never held twice.
+        block = self._chunks[-1]
+        start = len(block)
+        block.resize((start + len(rows), *block.shape[1:]), refcheck=False)
+        block[start:] = rows
+
+    def whole(self, ops: Backend) -> Array:
+        """All rows in the backend's memory; no copy where they lie in it as one."""
+        moved = [ops.asarray(chunk) for chunk in self._chunks]
+        return moved[0] if len(moved) == 1 else np.concatenate(moved or [ops.asarray(self._empty)])
+
+    def chunks(self) -> Iterator[tuple[int, Array]]:
+        """The rows in order, as they lie, each piece with the number of its first."""
+        start = 0
+        for chunk in self._chunks:
+            yield start, chunk
+            start += len(chunk)
+
+
+class ParticipatingDigests:
+    """`lsh.collisions.Digests` of the documents that `takes_part`, bool [n] in the backend's memory, marks."""
+
+    def __init__(self, digests: ArrivingRows, bands: int, takes_part: Array, ops: Backend) -> None:
+        self._digests, self._takes_part, self._ops = digests, takes_part, ops
+        self.documents, self.bands = len(takes_part), bands
+
+    def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
+        """The digests of a band that lie in one of `parts` ranges, and the documents' numbers, ascending."""
+        low, high = (-(-(number << 64) // parts) for number in (part, part + 1))
+        digests, ids = [self._ops.asarray(np.empty(0, np.uint64))], [self._ops.asarray(np.empty(0, np.int64))]
+        for start, chunk in self._digests.chunks():
+            column = self._ops.asarray(chunk[:, band])
+            chosen = self._takes_part[start : start + len(chunk)]
+            if parts > 1:
+                chosen = chosen & (column >= np.uint64(low)) & (column <= np.uint64(high - 1))
+            rows = np.flatnonzero(chosen)
+            digests.append(column[rows])
+            ids.append(rows + np.int64(start))
+        return (digests[1], ids[1]) if len(ids) == 2 else (np.concatenate(digests), np.concatenate(ids))

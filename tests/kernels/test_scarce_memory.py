@@ -1,0 +1,85 @@
+"""Device memory that does not suffice: batches are halved, documents and pairs cut, and the bits stay."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import random
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.cuda.launcher import Geometry
+from gpulsh.backends.cuda.memory import SMALLEST, text_sizes
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.backends.unicode_table import unicode_table
+from gpulsh.errors import DeviceMemoryError
+from gpulsh.params import Shingling
+from tests.kernels.device_arrays import DeviceModule, scarce_memory
+from tests.kernels.host import HostLauncher
+from tests.kernels.test_pipeline import texts
+from tests.kernels.test_several_devices import decision, replace_sizes
+
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built")]
+NAMES = ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity")
+
+
+TABLE = sum(array.nbytes for array in unicode_table())  # a lane has its own
+
+
+class SmallPieces(CudaBackend):
+    """Large batches, as if there were memory for them; documents beyond it go through in pieces of a few bytes."""
+
+    def sizes(self) -> Any:
+        return replace_sizes(super().sizes(), batch=1 << 20, tile=1 << 20, largest_tile=1 << 20)
+
+
+@pytest.fixture
+def ops() -> CudaBackend:
+    made = SmallPieces(DeviceModule(), HostLauncher(), replace(Geometry(), piece_bytes=2000))
+    made.shingle(TextBatch(made.asarray(np.zeros(1, np.uint8)), made.asarray(np.array([0, 1]))), Shingling())  # tables
+    gc.collect()
+    return made
+
+
+@pytest.mark.parametrize("room", [150_000, 80_000])
+def test_batches_are_halved_and_said_to_be(ops: CudaBackend, room: int, caplog: pytest.LogCaptureFixture) -> None:
+    documents = texts(200)
+    wanted = decision(ReferenceBackend(), documents)
+    with caplog.at_level(logging.WARNING, "gpulsh"), scarce_memory(TABLE + room):
+        found = decision(ops, documents)
+    for name in NAMES:
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+    assert "it is halved" in caplog.text
+
+
+def test_documents_and_pairs_beyond_the_device(ops: CudaBackend, caplog: pytest.LogCaptureFixture) -> None:
+    source = random.Random(5)
+    words = [f"word{source.randrange(1 << 40)}" for _ in range(3000)]
+    long, near = " ".join(words), " ".join([*words[:1500], "another", *words[1501:]])
+    documents = [long, "short text", near, long.upper(), "another short text"]
+    wanted = decision(ReferenceBackend(), documents)
+    assert wanted.duplicate_of.tolist() == [0, 1, 0, 0, 4]
+    with caplog.at_level(logging.WARNING, "gpulsh"), scarce_memory(TABLE + 60_000):
+        found = decision(ops, documents)
+    for name in NAMES:
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+    assert "signed in pieces" in caplog.text
+
+
+def test_what_cannot_be_cut_smaller_is_an_error() -> None:
+    ops = CudaBackend(DeviceModule(), HostLauncher())
+    gc.collect()
+    with scarce_memory(100), pytest.raises(DeviceMemoryError, match="CUDA device 0 does not suffice"):
+        decision(ops, ["some text that is long enough to need more than a hundred bytes"] * 4)
+
+
+@pytest.mark.parametrize("free", [1 << 20, 1 << 30, 8 << 30, 139 << 30])
+def test_sizes_follow_free_memory(free: int) -> None:
+    sizes = text_sizes(free, 3)
+    assert SMALLEST <= sizes.tile <= sizes.batch <= 256 << 20
+    assert 3 * 20 * sizes.batch <= free or sizes.batch == SMALLEST

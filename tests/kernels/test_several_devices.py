@@ -1,0 +1,69 @@
+"""One job on two devices: they share the batches and the ranges of digests, and the bits are those of one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.cuda.launcher import Geometry
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.dedup.plan import make_plan
+from gpulsh.dedup.progress import Silent
+from gpulsh.dedup.stages import decide, sign
+from gpulsh.errors import BackendError
+from gpulsh.io.texts import open_texts
+from tests.kernels.device_arrays import DeviceModule, current_device
+from tests.kernels.host import HostLauncher
+from tests.kernels.test_pipeline import texts
+
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built")]
+
+
+class CountingLauncher(HostLauncher):
+    """Counts the launches of each device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_device: Counter[int] = Counter()
+
+    def __call__(self, *given: Any) -> None:
+        self.by_device[current_device()] += 1
+        super().__call__(*given)
+
+
+class SmallBatches(CudaBackend):
+    """Many batches of little text."""
+
+    def sizes(self) -> Any:
+        return replace_sizes(super().sizes(), batch=700)
+
+
+def replace_sizes(sizes: Any, **changed: int) -> Any:
+    return sizes._replace(**changed)
+
+
+def decision(ops: Any, documents: list[str | None], **options: Any) -> Any:
+    source, plan = open_texts(documents), make_plan(**options)
+    return decide(sign(source, plan, ops, Silent()), source, None, plan, ops, Silent()).to_numpy()
+
+
+@pytest.mark.parametrize("devices", [None, [0, 1], [1, 0], [1]])
+def test_bits_are_those_of_one_device(devices: list[int] | None) -> None:
+    documents = texts(60)
+    launcher = CountingLauncher()
+    geometry = replace(Geometry(), shared_digests=1)
+    ops = SmallBatches(DeviceModule(devices=2), launcher, geometry, devices=devices)
+    found, wanted = decision(ops, documents), decision(ReferenceBackend(), documents)
+    for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+    assert set(launcher.by_device) == set(devices or [0, 1])
+
+
+def test_a_device_that_is_not_there_is_named() -> None:
+    with pytest.raises(BackendError, match="devices names 2; this machine has 2"):
+        CudaBackend(DeviceModule(devices=2), HostLauncher(), devices=[0, 2])
