@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -74,25 +74,7 @@ class Loop(NamedTuple):
         In a loop without branches that is the loop. Where there are, it is the cheapest way round: what the common
         case costs when `through` names what only the common case does.
         """
-        by_address = {instruction.address: instruction for instruction in self.instructions}
-        # Breadth first over two copies of the loop: before and after a wanted instruction was met.
-        start = (self.header, through(by_address[self.header]))
-        before: dict[tuple[int, bool], tuple[int, bool] | None] = {start: None}
-        for state in (queue := [start]):
-            address, met = state
-            if met and address in self.latches:
-                back, found = state, [by_address[address]]
-                while (earlier := before[back]) is not None:
-                    back = earlier
-                    found.append(by_address[back[0]])
-                return found[::-1]
-            for successor in self.flow[address]:
-                if successor in by_address and successor != self.header:
-                    after = (successor, met or through(by_address[successor]))
-                    if after not in before:
-                        before[after] = state
-                        queue.append(after)
-        return []
+        return _cheapest(self.header, self.instructions, self.flow, self.latches.__contains__, through)
 
 
 @cache
@@ -222,6 +204,41 @@ def loops(code: list[Instruction]) -> list[Loop]:
         )
         for header, body in sorted(bodies.items())
     ]
+
+
+def way(code: list[Instruction], through: Callable[[Instruction], bool] = lambda _: True) -> list[Instruction]:
+    """The fewest instructions of a thread that meets one that is wanted: a kernel's `Loop.path`."""
+    ends = {one.address for one in code if one.name == "EXIT"}
+    return _cheapest(code[0].address, code, flow(code), ends.__contains__, through)
+
+
+def _cheapest(
+    first: int,
+    code: Sequence[Instruction],
+    after: dict[int, tuple[int, ...]],
+    ends: Callable[[int], bool],
+    through: Callable[[Instruction], bool],
+) -> list[Instruction]:
+    """From an instruction to an end, staying in the code, without going back to where it begins."""
+    by_address = {one.address: one for one in code}
+    # Breadth first over two copies of the code: before and after a wanted instruction was met.
+    start = (first, through(by_address[first]))
+    before: dict[tuple[int, bool], tuple[int, bool] | None] = {start: None}
+    for state in (queue := [start]):
+        address, met = state
+        if met and ends(address):
+            back, found = state, [by_address[address]]
+            while (earlier := before[back]) is not None:
+                back = earlier
+                found.append(by_address[back[0]])
+            return found[::-1]
+        for successor in after[address]:
+            if successor in by_address and successor != start[0]:
+                reached = (successor, met or through(by_address[successor]))
+                if reached not in before:
+                    before[reached] = state
+                    queue.append(reached)
+    return []
 
 
 def _dominators(after: dict[int, tuple[int, ...]], entry: int) -> dict[int, set[int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kernels.device_compiler import compiler_for
-from tests.kernels.disassembly import disassemble, loops, parse
+from tests.kernels.disassembly import disassemble, loops, parse, way
 
 pytestmark = pytest.mark.kernels
 
@@ -108,6 +108,40 @@ def test_two_ways_back_are_one_loop() -> None:
     )
     assert loop.latches == {0x00, 0x20} and loop.innermost
     assert len(loop.path()) == 1 and len(loop.path(lambda one: one.name == "NOP")) == 3
+
+
+def test_a_loop_may_be_entered_below_its_first_address() -> None:
+    (loop,) = loops(
+        parse(
+            listing(
+                "BRA `(.L_x_1)",
+                ".L_x_0:",  # 0x10
+                "NOP",
+                ".L_x_1:",  # 0x20
+                "VIADD R1, R1, 0x1",
+                "@!P0 BRA `(.L_x_0)",
+                "EXIT",
+            )
+        )["made"]
+    )
+    assert loop.header == 0x20 and [one.address for one in loop.path()] == [0x20, 0x30, 0x10]
+
+
+def test_the_way_through_a_kernel() -> None:
+    code = parse(
+        listing(
+            "@P0 EXIT",
+            "@P1 BRA `(.L_x_0)",
+            "NOP",
+            "NOP",
+            ".L_x_0:",  # 0x40
+            "STG.E [R2], R3",
+            "EXIT",
+        )
+    )["made"]
+    assert [one.address for one in way(code)] == [0x00]
+    assert [one.address for one in way(code, lambda one: one.name == "STG")] == [0x00, 0x10, 0x40, 0x50]
+    assert [one.address for one in way(code, lambda one: one.name == "NOP")] == [0x00, 0x10, 0x20, 0x30, 0x40, 0x50]
 
 
 def test_loops_of_compiled_code() -> None:
