@@ -37,9 +37,9 @@ Test vectors (`tests/test_bits.py` holds more)::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch
 from gpulsh.params import BandShape, Shingling
@@ -59,6 +59,10 @@ NO_DIGEST = 0xFFFFFFFFFFFFFFFF
 INSTEAD_OF_NO_DIGEST = 0xFFFFFFFFFFFFFFFE
 
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
 class Sizes(NamedTuple):
     """Bytes of text that a backend takes at once; no bit depends on them."""
 
@@ -69,7 +73,10 @@ class Sizes(NamedTuple):
 
 @runtime_checkable
 class Backend(Protocol):
-    """Pure functions on arrays of one array module (NumPy, or CuPy for `cuda`), equal bit for bit in all backends."""
+    """Pure functions on arrays of one array module (NumPy, or CuPy for `cuda`), equal bit for bit in all backends.
+
+    A TextBatch may lie in host memory whatever the backend.
+    """
 
     name: str
 
@@ -182,12 +189,14 @@ class Backend(Protocol):
         """`shingle`, `minhash`, `band_digests` and `exact_hashes` in one pass that never holds all fingerprints."""
         ...
 
-    def sign_batches(
-        self, batches: Iterable[TextBatch], shingling: Shingling, coefficients: Coefficients, shape: BandShape
-    ) -> Iterator[Signed]:
-        """`sign` of all documents of all batches, in order.
+    def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
+        """`work(backend, item)` of every item, in order.
 
-        Batches may lie in host memory whatever the backend. It may read ahead, on threads of its own, and cut a batch
-        that its memory does not hold; arrays come out on the host where device memory has no room to keep them.
+        A backend may work at several items at once, on threads, streams and devices of its own, and take items ahead;
+        `work` is given the backend to use.
         """
+        ...
+
+    def keep(self, array: Array) -> Array:
+        """An array that `each` gave, where it can stay: in this backend's memory, or NumPy's where that has no room."""
         ...

@@ -12,7 +12,6 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.plan import Plan
 from gpulsh.io.normalize import normalized
 from gpulsh.io.source import ChosenTexts
-from gpulsh.text.shingling import to_device
 
 
 class ShingledTexts:
@@ -20,6 +19,10 @@ class ShingledTexts:
 
     def __init__(self, texts: ChosenTexts, places: NDArray[np.int64], plan: Plan, ops: Backend) -> None:
         self._texts, self._places, self._plan, self._ops = texts, places, plan, ops
+
+    def on(self, ops: Backend) -> ShingledTexts:
+        """The same documents, shingled by another backend."""
+        return ShingledTexts(self._texts, self._places, self._plan, ops)
 
     def renumbered(self, places: NDArray[np.int64]) -> ShingledTexts:
         """The same documents by other numbers: new place i is place `places[i]` here."""
@@ -35,7 +38,7 @@ class ShingledTexts:
 
     def fingerprints_by_range(self, places: NDArray[np.int64], parts: int) -> Iterator[Fingerprints]:
         """The same in `parts` equal ranges of values, one after another; the text goes to the device in pieces."""
-        batch = self._on_host(places)
+        batch = self._batch(places)
         return (self._ops.shingle_part(batch, self._plan.shingling, part, parts) for part in range(parts))
 
     def frequencies(self, places: NDArray[np.int64], counts: Array) -> Array:
@@ -43,8 +46,5 @@ class ShingledTexts:
         return self._ops.text_frequencies(self._batch(places), self._plan.shingling, counts)
 
     def _batch(self, places: NDArray[np.int64]) -> TextBatch:
-        return to_device(self._on_host(places), self._ops)
-
-    def _on_host(self, places: NDArray[np.int64]) -> TextBatch:
         batch = self._texts.take(self._places[places])
         return normalized(batch, self._plan.folding.form) if self._plan.folding.form else batch

@@ -26,11 +26,11 @@ class SignedDocuments:
         """No document."""
         return cls(ArrivingRows(np.uint64, bands), ArrivingRows(np.uint64, 2), ArrivingRows(np.int64), Funnel())
 
-    def append(self, signed: Signed) -> None:
+    def append(self, signed: Signed, ops: Backend) -> None:
         """The documents of a batch, behind those that are there."""
-        self.digests.append(signed.digests)
-        self.exact.append(signed.exact)
-        self.shingles.append(signed.shingles)
+        self.digests.append(ops.keep(signed.digests))
+        self.exact.append(ops.keep(signed.exact))
+        self.shingles.append(ops.keep(signed.shingles))
 
 
 class ArrivingRows:

@@ -45,9 +45,10 @@ def sign(source: TextSource, plan: Plan, ops: Backend, progress: Progress, total
             funnel.bytes += size
             progress.advance(size)
 
+    drawn = coefficients(plan.family)
     with ops.here(), funnel.stage(progress, "sign", total, "B"):
-        for part in ops.sign_batches(batches(), plan.shingling, coefficients(plan.family), plan.banding):
-            signed.append(part)
+        for part in ops.each(batches(), lambda lane, batch: lane.sign(batch, plan.shingling, drawn, plan.banding)):
+            signed.append(part, ops)
         shingles = signed.shingles.whole(ops)
         funnel.documents = len(shingles)
         funnel.nulls = source.nulls()
@@ -79,7 +80,7 @@ def decide(
     meets[met.pairs] = meets[met.crowded] = True
     ascending = np.flatnonzero(meets)
     involved = ascending[np.argsort(rank[ascending], kind="stable")]  # from here on, places in decision order
-    measure = _measure(plan, ops)
+    measure = _measure(plan)
     with funnel.stage(progress, "read", None, "documents"):
         # Without a measure only the prefix filter of large buckets reads a text again.
         chosen = source.choose(ascending if plan.verify != "none" or len(met.crowded) else ascending[:0])
@@ -103,10 +104,10 @@ def _rank(order: NDArray[np.int64] | None, count: int) -> NDArray[np.int64]:
     return rank
 
 
-def _measure(plan: Plan, ops: Backend) -> Measure:
+def _measure(plan: Plan) -> Measure:
     if plan.verify == "exact":
-        return exact(ops)
-    return estimated(ops, coefficients(plan.family)) if plan.verify == "signature" else unmeasured()
+        return exact
+    return estimated(coefficients(plan.family)) if plan.verify == "signature" else unmeasured
 
 
 def _verified_small(

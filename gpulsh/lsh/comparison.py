@@ -31,6 +31,10 @@ class Readable(Protocol):
         """The same in `parts` equal ranges of values, one after another, for documents larger than the device."""
         ...
 
+    def on(self, ops: Backend) -> Readable:
+        """The same documents, shingled by another backend."""
+        ...
+
     def renumbered(self, places: NDArray[np.int64]) -> Readable:
         """The same documents by other numbers: new place i is place `places[i]` here."""
         ...
@@ -43,39 +47,35 @@ class Readable(Protocol):
 class Measure(Protocol):
     """How similar pairs of rows are: float64 [m], NaN where it is not known."""
 
-    def __call__(self, rows: NDArray[np.int64], parts: Iterable[Fingerprints]) -> NDArray[np.float64]:
+    def __call__(self, rows: NDArray[np.int64], parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
         """`rows` int64 [m, 2] are rows of the fingerprints, which come whole or in ranges of values."""
         ...
 
 
-def exact(ops: Backend) -> Measure:
+def exact(rows: NDArray[np.int64], parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
     """Exact Jaccard."""
-
-    def measure(rows: NDArray[np.int64], parts: Iterable[Fingerprints]) -> NDArray[np.float64]:
-        both, either = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
-        pairs = ops.asarray(rows)
-        for part in parts:
-            shared, together = ops.intersect(pairs, part)
-            both, either = both + ops.asnumpy(shared), either + ops.asnumpy(together)
-        share: NDArray[np.float64] = both.astype(np.float64) / np.maximum(either, 1).astype(np.float64)
-        return share
-
-    return measure
+    both, either = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    pairs = ops.asarray(rows)
+    for part in parts:
+        shared, together = ops.intersect(pairs, part)
+        both, either = both + ops.asnumpy(shared), either + ops.asnumpy(together)
+    share: NDArray[np.float64] = both.astype(np.float64) / np.maximum(either, 1).astype(np.float64)
+    return share
 
 
-def estimated(ops: Backend, coefficients: Coefficients) -> Measure:
+def estimated(coefficients: Coefficients) -> Measure:
     """The share of equal signature values."""
 
-    def measure(rows: NDArray[np.int64], parts: Iterable[Fingerprints]) -> NDArray[np.float64]:
+    def measure(rows: NDArray[np.int64], parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
         signatures = reduce(np.minimum, (ops.minhash(part, coefficients) for part in parts))
         return ops.asnumpy(estimates(signatures, ops.asarray(rows)))  # type: ignore[no-any-return]
 
     return measure
 
 
-def unmeasured() -> Measure:
+def unmeasured(rows: NDArray[np.int64], parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
     """NaN: every compared pair counts, none is measured."""
-    return lambda rows, parts: np.full(len(rows), np.nan)
+    return np.full(len(rows), np.nan)
 
 
 def row_sizes(fingerprints: Fingerprints, ops: Backend) -> NDArray[np.int64]:
@@ -114,9 +114,13 @@ def compare(
         left = np.flatnonzero(_bitmaps_allow(pairs, text_sizes, texts, threshold, ops))
         advance(len(pairs) - len(left))
         groups = [left[group] for group in _groups(pairs[left], text_sizes, ops)]
-    for group in groups:
-        for part, measured in _measured(group, pairs[group], len(text_sizes), texts, measure, threshold, ops):
-            similarity[part] = measured
+
+    def measured(lane: Backend, group: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+        return list(_measured(group, pairs[group], len(text_sizes), texts.on(lane), measure, threshold, lane))
+
+    for parts in ops.each(groups, measured):
+        for part, values in parts:
+            similarity[part] = values
             advance(len(part))
     return similarity
 
@@ -133,7 +137,7 @@ def _measured(
     """The similarity of `pairs`, which go by `numbers`, in as many parts as device memory asks for."""
     measured = _measured_whole(pairs, count, texts, measure, threshold, ops)
     if measured is None and len(pairs) == 1:
-        measured = _measured_by_range(pairs, count, texts, measure)
+        measured = _measured_by_range(pairs, count, texts, measure, ops)
     if measured is not None:
         yield numbers, measured
         return
@@ -152,18 +156,20 @@ def _measured_whole(
         fingerprints = texts.fingerprints(places)
         sizes = row_sizes(fingerprints, ops)
         possible = sizes_allow(sizes[rows[:, 0]], sizes[rows[:, 1]], threshold)
-        similarity[possible] = measure(rows[possible], [fingerprints])
+        similarity[possible] = measure(rows[possible], [fingerprints], ops)
     except DeviceMemoryError:
         return None
     return similarity
 
 
-def _measured_by_range(pairs: NDArray[np.int64], count: int, texts: Readable, measure: Measure) -> NDArray[np.float64]:
+def _measured_by_range(
+    pairs: NDArray[np.int64], count: int, texts: Readable, measure: Measure, ops: Backend
+) -> NDArray[np.float64]:
     places, rows = _renumbered(pairs, count)
     parts = 2
     while True:
         try:
-            return measure(rows, texts.fingerprints_by_range(places, parts))
+            return measure(rows, texts.fingerprints_by_range(places, parts), ops)
         except DeviceMemoryError:
             if parts == MOST_PARTS:
                 raise

@@ -188,13 +188,13 @@ class PrefixJoin:
         outside = pairs[pairs[:, 0] < start, 0]
         outside = outside[first_of_runs(outside)]
         if len(outside) == 0:
-            return self._similar(pairs, self._measure(pairs - start, [block]))
+            return self._similar(pairs, self._measure(pairs - start, [block], self._ops))
         parts = []
         for first, last in runs_within(np.cumsum(self._text_sizes[outside]), BLOCK_BYTES):
             fetched = outside[first:last]
             chosen = pairs[slice(*np.searchsorted(pairs[:, 0], [fetched[0], fetched[-1] + 1]))]
             rows = np.stack([np.searchsorted(fetched, chosen[:, 0]), chosen[:, 1] - start + len(fetched)], axis=1)
-            parts.append(self._measure(rows, [concatenated([self._texts.fingerprints(fetched), block])]))
+            parts.append(self._measure(rows, [concatenated([self._texts.fingerprints(fetched), block])], self._ops))
         return self._similar(pairs, np.concatenate(parts))
 
     def _similar(self, pairs: NDArray[np.int64], similarity: NDArray[np.float64]) -> Edges:

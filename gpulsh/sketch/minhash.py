@@ -11,7 +11,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.texts import open_texts
 from gpulsh.params import Family, FamilyName, Folding, Shingling, check_type, checked_text_parameters
 from gpulsh.permutations import Coefficients, coefficients
-from gpulsh.text.shingling import device_batches
+from gpulsh.text.shingling import folded_batches
 
 BATCH_BYTES = 32 << 20  # text handed to the backend at once
 
@@ -60,7 +60,7 @@ class MinHash:
         source = open_texts(texts)
         signatures = ops.asarray(np.empty((len(source), self.num_perm), np.uint32))
         start = 0
-        for batch in device_batches(source, folding, ops, BATCH_BYTES):
+        for batch in folded_batches(source, folding, BATCH_BYTES):
             signatures[start : start + len(batch)] = ops.text_signatures(batch, shingling, drawn)
             start += len(batch)
         return Signatures(signatures)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.normalize import normalized
 from gpulsh.io.texts import MemoryTexts, open_texts
@@ -39,23 +38,15 @@ def shingle(
     """
     shingling, folding = checked_text_parameters(shingling, folding)
     ops = select_backend(backend, threads=threads)
-    batches = device_batches(open_texts(texts), folding, ops, BATCH_BYTES)
+    batches = folded_batches(open_texts(texts), folding, BATCH_BYTES)
     parts = [ops.shingle(batch, shingling) for batch in batches]
     return concatenated(parts) if parts else ops.shingle(_no_text(), shingling)
 
 
-def device_batches(source: MemoryTexts, folding: Folding, ops: Backend, max_bytes: int) -> Iterator[TextBatch]:
-    """Documents as batches on the backend's device, normalized where `folding` says so."""
+def folded_batches(source: MemoryTexts, folding: Folding, max_bytes: int) -> Iterator[TextBatch]:
+    """Documents as batches, normalized where `folding` says so."""
     for batch in source.batches(max_bytes):
-        yield to_device(normalized(batch, folding.form) if folding.form else batch, ops)
-
-
-def to_device(batch: TextBatch, ops: Backend) -> TextBatch:
-    """The documents of a batch in the backend's memory."""
-    if ops.name != "cuda":
-        return batch
-    first, last = int(batch.offset[0]), int(batch.offset[-1])  # a view's batch does not drag its whole column along
-    return TextBatch(ops.asarray(batch.values[first:last]), ops.asarray(batch.offset - first))
+        yield normalized(batch, folding.form) if folding.form else batch
 
 
 def concatenated(parts: list[Fingerprints]) -> Fingerprints:

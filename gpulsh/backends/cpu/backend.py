@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 
@@ -22,7 +22,7 @@ from gpulsh.backends.cpu.prefixes import frequencies, prefixes
 from gpulsh.backends.cpu.shingle import CHUNK_BYTES, exact_hashes, shingle, shingle_rows, shingle_sets
 from gpulsh.backends.cpu.unique import unique
 from gpulsh.backends.processors import processors
-from gpulsh.backends.protocol import Sizes
+from gpulsh.backends.protocol import Backend, Item, Result, Sizes
 from gpulsh.params import BandShape, Shingling
 from gpulsh.permutations import Coefficients
 
@@ -131,7 +131,8 @@ class CpuBackend:
         self.threads.map(work, by_weight(text.offset, CHUNK_BYTES))
         return signed
 
-    def sign_batches(
-        self, batches: Iterable[TextBatch], shingling: Shingling, coefficients: Coefficients, shape: BandShape
-    ) -> Iterator[Signed]:
-        return (self.sign(batch, shingling, coefficients, shape) for batch in batches)
+    def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
+        return (work(self, item) for item in items)
+
+    def keep(self, array: Array) -> Array:
+        return array

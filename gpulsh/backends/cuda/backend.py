@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from functools import cache, partial, wraps
+from functools import cache, wraps
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -17,20 +16,20 @@ from gpulsh.backends.cuda.candidates import candidates
 from gpulsh.backends.cuda.collisions import collisions
 from gpulsh.backends.cuda.components import components
 from gpulsh.backends.cuda.device import import_cupy, visible_devices, why_unavailable
-from gpulsh.backends.cuda.in_order import in_order
 from gpulsh.backends.cuda.intersect import intersect
-from gpulsh.backends.cuda.lanes import LANES, Lane, Sign
+from gpulsh.backends.cuda.lanes import LANES, Lane
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
 from gpulsh.backends.cuda.memory import RESIDENT, free_bytes, text_sizes
 from gpulsh.backends.cuda.minhash import minhash
-from gpulsh.backends.cuda.pieces import shingle_part, sign_in_pieces
+from gpulsh.backends.cuda.pieces import shingle_part
 from gpulsh.backends.cuda.prefixes import frequencies, prefixes
 from gpulsh.backends.cuda.ranges import collisions_by_range
-from gpulsh.backends.cuda.shingle import Table, hash_tokens, shingle_tokens, token_sums
-from gpulsh.backends.cuda.sketch import sketch_digests
+from gpulsh.backends.cuda.shingle import Table, TokenSums, hash_tokens, shingle_tokens, token_sums
+from gpulsh.backends.cuda.sign import Signer
+from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.cuda.unique import unique
-from gpulsh.backends.processors import processors
-from gpulsh.backends.protocol import Sizes
+from gpulsh.backends.in_order import in_order
+from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.errors import BackendError
 from gpulsh.params import BandShape, Shingling
@@ -44,6 +43,8 @@ def _device() -> tuple[Any, DeviceLauncher]:
     return cupy, DeviceLauncher(cupy)
 
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Operation = TypeVar("Operation", bound=Callable[..., Any])
 
 
@@ -61,7 +62,7 @@ def _on_device(operation: Operation) -> Operation:
 class CudaBackend:
     """Kernels on CUDA devices. Arrays in and out are CuPy's, on the first device and the caller's current stream.
 
-    `devices` are their numbers; None takes all that are visible, the current one first. They share the batches to sign
+    `devices` are their numbers; None takes all that are visible, the current one first. They share the items of `each`
     and the ranges of digests to sort; every other operation runs on the first. `arrays` and `launcher` replace CuPy and
     the devices together, `geometry` how work is cut: for tests.
 
@@ -86,7 +87,10 @@ class CudaBackend:
         numbers = visible_devices(arrays, devices)
         self._machines = [Machine(arrays, launcher, geometry or Geometry(), number) for number in numbers]
         self._machine = self._machines[0]
+        self._staging = Staging(arrays)
         self._table: Table | None = None
+        self._lanes: list[Lane[CudaBackend]] = []
+        self._room: int | None = None  # bytes that `keep` may still leave on the device
 
     def here(self) -> AbstractContextManager[None]:
         return self._machine.here()
@@ -104,12 +108,11 @@ class CudaBackend:
 
     @_on_device
     def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
-        tokens = token_sums(self._machine, self._unicode(), text, shingling)
-        return shingle_tokens(self._machine, tokens, shingling.size)
+        return shingle_tokens(self._machine, self._tokens(text, shingling), shingling.size)
 
     @_on_device
     def exact_hashes(self, text: TextBatch, shingling: Shingling) -> Array:
-        return hash_tokens(self._machine, token_sums(self._machine, self._unicode(), text, shingling))
+        return hash_tokens(self._machine, self._tokens(text, shingling))
 
     @_on_device
     def unique(self, fingerprints: Fingerprints) -> Fingerprints:
@@ -175,67 +178,51 @@ class CudaBackend:
 
     @_on_device
     def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
-        return _sign(self._machine, self._unicode(), text, shingling, coefficients, shape)
+        parts = (self._machine, self._unicode(), self._staging, self._piece())
+        return Signer(*parts, shingling, coefficients, shape).sign(text)
 
-    def sign_batches(
-        self, batches: Iterable[TextBatch], shingling: Shingling, coefficients: Coefficients, shape: BandShape
-    ) -> Iterator[Signed]:
-        parameters = (shingling, coefficients, shape)
+    def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
+        if not self._lanes:
+            machines = [machine for machine in self._machines for _ in range(LANES)]
+            self._lanes = [Lane(machine, _one_device(machine)) for machine in machines]
+        return in_order(self._ready(items), [lane.does(work) for lane in self._lanes])
+
+    def keep(self, array: Array) -> Array:
         with self._machine.here():
-            self._machine.arrays.cuda.get_current_stream().synchronize()  # what the caller still computes is read here
-            room = int(RESIDENT * free_bytes(self._machine.arrays))
-        piece = self._piece()
-        with ThreadPoolExecutor(processors()) as copiers:
-            lanes = [
-                Lane(machine, partial(_signers, machine, parameters, piece), copiers)
-                for machine in self._machines
-                for _ in range(LANES)
-            ]
-            for parts in in_order(batches, lanes):
-                for signed in parts:
-                    arrays = (signed.digests, signed.exact, signed.shingles)
-                    room -= sum(array.nbytes for array in arrays)
-                    yield Signed(*map(self._brought if room >= 0 else self.asnumpy, arrays))
+            if self._room is None:
+                self._room = int(RESIDENT * free_bytes(self._machine.arrays))
+            self._room -= array.nbytes
+            if self._room < 0:
+                return self.asnumpy(array)
+            moved = self._machine.arrays.asarray(array)
+            self._machine.arrays.cuda.get_current_stream().synchronize()  # before a lane may reuse the original
+            return moved
+
+    def _ready(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The items, each when what it holds of device memory is computed, for streams that know nothing of it."""
+        iterator = iter(items)
+        while True:
+            with self._machine.here():
+                try:
+                    item = next(iterator)
+                except StopIteration:
+                    return
+                self._machine.arrays.cuda.get_current_stream().synchronize()
+            yield item
 
     def _piece(self) -> int:
         """Bytes of text of a document that is too large for the device to have there at a time."""
         return min(self._machine.geometry.piece_bytes, self.sizes().tile)
 
-    def _brought(self, array: Array) -> Array:
-        """An array of any device on the first one."""
-        with self._machine.here():
-            moved = self._machine.arrays.asarray(array)
-            self._machine.arrays.cuda.get_current_stream().synchronize()  # before a lane may reuse the original
-            return moved
+    def _tokens(self, text: TextBatch, shingling: Shingling) -> TokenSums:
+        return token_sums(self._machine, self._unicode(), self._staging.on_device(text), shingling)
 
     def _unicode(self) -> Table:
         if self._table is None:
-            self._table = _table(self._machine)
+            self._table = Table(*map(self._machine.arrays.asarray, unicode_table()))
             self._machine.arrays.cuda.get_current_stream().synchronize()  # later calls may use other streams
         return self._table
 
 
-def _table(machine: Machine) -> Table:
-    return Table(*map(machine.arrays.asarray, unicode_table()))
-
-
-def _sign(
-    machine: Machine,
-    table: Table,
-    text: TextBatch,
-    shingling: Shingling,
-    coefficients: Coefficients,
-    shape: BandShape,
-) -> Signed:
-    tokens = token_sums(machine, table, text, shingling)
-    digests, shingles = sketch_digests(machine, tokens, shingling.size, coefficients, shape)
-    return Signed(digests, hash_tokens(machine, tokens), shingles)
-
-
-def _signers(machine: Machine, parameters: tuple[Shingling, Coefficients, BandShape], piece: int) -> tuple[Sign, Sign]:
-    """What a lane signs with: a batch in device memory, and one document on the host in pieces of `piece` bytes."""
-    table = _table(machine)
-    return (
-        lambda batch: _sign(machine, table, batch, *parameters),
-        lambda document: sign_in_pieces(machine, table, document, *parameters, piece),
-    )
+def _one_device(machine: Machine) -> CudaBackend:
+    return CudaBackend(machine.arrays, machine.launch, machine.geometry, devices=[machine.device])

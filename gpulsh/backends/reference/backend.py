@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
-from gpulsh.backends.protocol import Sizes
+from gpulsh.backends.protocol import Backend, Item, Result, Sizes
 from gpulsh.backends.reference.band_digests import band_digests
 from gpulsh.backends.reference.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.reference.candidates import candidates
@@ -72,7 +72,8 @@ class ReferenceBackend:
         digests = band_digests(minhash(fingerprints, coefficients), shape)
         return Signed(digests, exact_hashes(text, shingling), np.diff(fingerprints.offset))
 
-    def sign_batches(
-        self, batches: Iterable[TextBatch], shingling: Shingling, coefficients: Coefficients, shape: BandShape
-    ) -> Iterator[Signed]:
-        return (self.sign(batch, shingling, coefficients, shape) for batch in batches)
+    def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
+        return (work(self, item) for item in items)
+
+    def keep(self, array: Array) -> Array:
+        return array

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpulsh.backends.cuda.in_order import in_order
+from gpulsh.backends.in_order import in_order
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])

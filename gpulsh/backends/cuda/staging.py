@@ -1,0 +1,61 @@
+"""Text from host to device memory through a pinned buffer, which alone the bus empties at its full rate."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from gpulsh.arrays import Array, TextBatch
+from gpulsh.backends.processors import processors
+
+COPIED_AT_ONCE = 4 << 20  # bytes a thread moves into the buffer; one thread alone is slower than the bus
+
+
+class Staging:
+    """One pinned buffer, made when the first text comes and replaced by a larger one as texts ask for it."""
+
+    def __init__(self, arrays: Any) -> None:
+        self._arrays = arrays
+        self._pinned = np.empty(0, np.uint8)
+        self._reader: Any = None  # the stream that copies from the buffer
+
+    def on_device(self, batch: TextBatch) -> TextBatch:
+        """The batch in memory of the current device, copied on the current stream; as it is where it lies there."""
+        if not isinstance(batch.values, np.ndarray):
+            return TextBatch(self._arrays.asarray(batch.values), self._arrays.asarray(batch.offset))
+        first, last = int(batch.offset[0]), int(batch.offset[-1])
+        source, bounds = batch.values[first:last], batch.offset - first
+        if not self._is_pinned(source):
+            source = self._filled(source)
+        text, offset = self._arrays.empty(last - first, np.uint8), self._arrays.asarray(bounds)
+        self._reader = self._arrays.cuda.get_current_stream()
+        text.set(source, stream=self._reader)
+        return TextBatch(text, offset)
+
+    def _filled(self, source: Array) -> Array:
+        """The buffer with the text in it, once the text before has been copied from it."""
+        if self._reader is not None:
+            self._reader.synchronize()
+        if len(source) > len(self._pinned):
+            self._pinned = np.empty(0, np.uint8)  # given back first: two at once may be too much
+            self._pinned = np.frombuffer(self._arrays.cuda.alloc_pinned_memory(len(source)), np.uint8, len(source))
+
+        def copy(start: int) -> None:
+            part = source[start : start + COPIED_AT_ONCE]
+            self._pinned[start : start + len(part)] = part
+
+        list(_copiers().map(copy, range(0, len(source), COPIED_AT_ONCE)))
+        return self._pinned[: len(source)]
+
+    def _is_pinned(self, array: Array) -> bool:
+        """Whether the driver can copy from the array as it lies."""
+        runtime = self._arrays.cuda.runtime
+        return len(array) > 0 and runtime.pointerGetAttributes(array.ctypes.data).type == runtime.memoryTypeHost
+
+
+@cache
+def _copiers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(processors(), thread_name_prefix="gpulsh-copy")
