@@ -144,6 +144,15 @@ def test_cuts_far_from_where_they_are_wanted(letter: str) -> None:
         assert len(pieces) <= 4
 
 
+@pytest.mark.parametrize("distance", [*range(1, 140), *range(1080, 1100)])
+def test_the_nearest_cut_in_any_window(distance: int) -> None:
+    """Windows of 64 and 1024 bytes adjoin: no place between them is missed."""
+    behind = pieces_of(b"a" * 50 + b" " + b"b" * 2000, "word", 50 + distance)
+    assert [len(piece) for piece, _ in behind] == [51, 2000]
+    ahead = pieces_of(b"a" * (30 + distance) + b" " * 9, "word", 30)
+    assert [len(piece) for piece, _ in ahead] == [30 + distance, 9]
+
+
 def test_little_is_read_to_find_a_cut() -> None:
     asked = []
 

@@ -1,8 +1,8 @@
 """sign and shingle_part of documents that need not fit on the device: a piece of text after another, the same bits.
 
-A piece of b bytes has at most b + 1 tokens. It takes b bytes of text, 16 a token for the sums and their copy behind
-those carried from the piece before, 8 a fingerprint, and for `shingle_part` 9 a fingerprint to choose and the sort of
-those chosen.
+A piece of b bytes has at most b + 1 tokens and size - 1 that are carried to it. Counted from the arrays below, it takes
+a byte of text a byte, 16 a token for the sums and their copy behind those carried, 8 a fingerprint, and for
+`shingle_part` one more to choose and the sort of those chosen.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ def shingle_part(
 ) -> Fingerprints:
     """The op. `text` is on the host or on the device.
 
-    Besides `piece_bytes` of text, what follows from them, and the part's result, the device holds a document's part
-    once more while pieces join it.
+    Besides `piece_bytes` of text and what follows from them, the device holds the result; while pieces join a long
+    document's part, that part up to six times: as much as is held may be set aside, and a sort takes two copies.
     """
     xp = machine.arrays
     first, last = map(np.uint64, part_range(part, parts))
@@ -92,8 +92,9 @@ def shingle_part(
                 xp.asarray(text.values[offset[row] : offset[stop]]), xp.asarray(offset[row : stop + 1] - offset[row])
             )
             tokens = token_sums(machine, table, batch, shingling)
-            chosen = _choose(machine, shingle_tokens(machine, tokens, shingling.size), first, last)
-            found.append(unique(machine, chosen))
+            fingerprints = shingle_tokens(machine, tokens, shingling.size)
+            inside = _inside(fingerprints.values, first, last)
+            found.append(unique(machine, kept_rows(machine, fingerprints.values, fingerprints.offset, inside)))
         else:
             stop = row + 1
             document = TextBatch(text.values, offset[row : stop + 1])
@@ -144,28 +145,26 @@ def _set_of_pieces(
 ) -> Fingerprints:
     """The row of a document: what pieces add is set aside until it weighs as much as what is held, then sorted in."""
     xp = machine.arrays
-    held = carried = xp.zeros(0, np.uint64)
-    aside: list[Array] = []
-    waiting = 0
+    carried = xp.zeros(0, np.uint64)
+    runs: list[Array] = [carried]  # what is held, then what is set aside
     for piece in pieces:
         fingerprints, carried = _shingle_piece(machine, carried, piece, size)
-        aside.append(_ascending(machine, _choose(machine, fingerprints, first, last).values))
-        waiting += len(aside[-1])
-        if waiting >= len(held) or piece.last:
-            held = _ascending(machine, xp.concatenate([held, *aside]))
-            aside, waiting = [], 0
-    return Fingerprints(held, xp.asarray(np.array([0, len(held)], np.int64)))
+        inside = _inside(fingerprints.values, first, last)
+        runs.append(_merge(machine, [fingerprints.values[inside]]))
+        if piece.last or sum(map(len, runs[1:])) >= len(runs[0]):
+            runs = [_merge(machine, runs)]
+    return Fingerprints(runs[0], xp.asarray(np.array([0, len(runs[0])], np.int64)))
 
 
-def _choose(machine: Machine, fingerprints: Fingerprints, first: np.uint64, last: np.uint64) -> Fingerprints:
-    """Those in [first, last]."""
-    values = fingerprints.values
-    return kept_rows(machine, values, fingerprints.offset, (values >= first) & (values <= last))
+def _inside(values: Array, first: np.uint64, last: np.uint64) -> Array:
+    return (values >= first) & (values <= last)
 
 
-def _ascending(machine: Machine, values: Array) -> Array:
-    """`unique` of one row, for which one sort is enough."""
+def _merge(machine: Machine, runs: list[Array]) -> Array:
+    """`unique` of all values as one row, for which one sort is enough; `runs` are let go before it."""
     xp = machine.arrays
+    values = xp.concatenate(runs)
+    runs.clear()
     if len(values) == 0:
         return values
     values = xp.sort(values)
