@@ -195,6 +195,8 @@ def test_counts_of_shingles_in_pieces(cuda: CudaBackend, unit: Unit, count: int)
     for size in (1, 5, 64):
         text = " ".join(f"w{i}" for i in range(count + size - 1)) if unit == "word" else "x" * (count + size - 1)
         assert_signed(cuda, batch([text.encode()]), Shingling(unit=unit, size=size), 100)
+        # Exactly one full shingle, then a last piece without a token: no short one follows.
+        assert_signed(cuda, batch([text.encode() + b"." * 150]), Shingling(unit=unit, size=size), 100)
 
 
 @pytest.mark.parametrize("shingling", ["word:5", "char:9"])
