@@ -76,7 +76,7 @@ struct Minima {
             take(*next++);
             --left;
         }
-        if (from + 1 & 2 && left >= 2) {
+        if (from + 1 & 2 && left >= 2) {  // `next` is now even, and the second pair of four
             take_two(next);
             next += 2;
             left -= 2;

@@ -22,6 +22,7 @@ constexpr i32 MAX_SIZE = 64;
 constexpr i32 CHUNK = 128;        // tokens whose shingles a warp computes at a time
 constexpr i32 MAX_COLUMNS = 512;  // of a signature
 constexpr i32 SCRATCH = 256;      // words of 64 bits a warp: hashes of a chunk and what follows it, then a signature
+static_assert(SCRATCH >= CHUNK + MAX_SIZE - 1 && 2 * SCRATCH >= MAX_COLUMNS);
 
 struct Sketch {
     const u64* sums;

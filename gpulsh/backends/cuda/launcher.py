@@ -39,7 +39,7 @@ class Geometry:
     token_items: int = 4  # tokens a thread of shingle
     exact_items: int = 8
     search_items: int = 8
-    span: int = 1024  # fingerprints a warp of minhash
+    span: int = 1024  # fingerprints a warp of minhash, tokens a warp of sketch
     minhash_threads: int = 128  # whole warps
     piece_bytes: int = 1 << 26  # text of a giant document on the device at a time
     shared_digests: int = 1 << 22  # digests of a band from which on several devices share them
