@@ -9,7 +9,21 @@ import pytest
 from gpulsh.backends.cuda.source import expanded_source
 from tests.kernels.device_compiler import ARCHITECTURES, compiler_for, compilers
 from tests.kernels.disassembly import disassemble, parse
-from tests.kernels.figures import ACCEPT, EVALUATION, FILES, HOT, changes, committed, hot, hot_path, page, warps, worse
+from tests.kernels.figures import (
+    ACCEPT,
+    EVALUATION,
+    FILES,
+    HOT,
+    changes,
+    committed,
+    compiled,
+    hot,
+    hot_path,
+    measure,
+    page,
+    warps,
+    worse,
+)
 from tests.kernels.host import signatures
 
 pytestmark = pytest.mark.kernels
@@ -23,6 +37,35 @@ def test_no_figure_is_worse_than_committed(file: str, architecture: int) -> None
     except LookupError as error:
         pytest.skip(str(error))
     assert not found, "\n".join([*found, ACCEPT])
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_paths_are_compared(architecture: int) -> None:
+    """Where no disassembler reads the code, the summary says so and why; registers are compared all the same."""
+    try:
+        disassemble(compiled("minhash", architecture).cubin)
+    except LookupError as error:
+        pytest.skip(f"no paths are compared on sm_{architecture}: {error}")
+
+
+def test_without_a_disassembler_registers_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: bytes) -> None:
+        raise LookupError("no disassembler")
+
+    monkeypatch.setattr("tests.kernels.figures.disassemble", refuse)
+    try:
+        found = measure("minhash", 90)
+    except LookupError as error:
+        pytest.skip(str(error))
+    assert found and all("registers" in one and "paths" not in one for one in found.values())
+
+
+def test_figures_of_another_compiler_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = committed()
+    known["compilers"]["sm_90"] = "1.0"
+    monkeypatch.setattr("tests.kernels.figures.committed", lambda: known)
+    with pytest.raises(LookupError, match=r"compiler 1\.0, here is|no compiler here"):
+        changes("minhash", 90)
 
 
 def test_every_kernel_has_its_figures() -> None:
