@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gpulsh.arrays import BandDigests as BandDigests
     from gpulsh.arrays import Fingerprints as Fingerprints
     from gpulsh.arrays import Signatures as Signatures
+    from gpulsh.arrays import TextBatch as TextBatch
     from gpulsh.dedup.decision import Decision as Decision
     from gpulsh.engine.local import deduplicate_files as deduplicate_files
     from gpulsh.engine.memory import deduplicate as deduplicate
@@ -50,6 +51,7 @@ _HOMES = {
     "SCurve": "theory",
     "Shingling": "params",
     "Signatures": "arrays",
+    "TextBatch": "arrays",
     "candidate_pairs": "lsh.collisions",
     "choose_banding": "theory",
     "containment": "lsh.similarity",

@@ -1,5 +1,7 @@
 """The arrays that pass between stages: frozen, checked on construction, held by NumPy or CuPy alike.
 
+A user may make them of any library's arrays that speak DLPack or the CUDA array interface (torch, Numba, JAX).
+
 Rows of unequal length are compressed rows (CSR): `values` holds them end to end and row `i` is
 `values[offset[i] : offset[i + 1]]`. Offsets are int64 and need not begin at 0, so that a slice of a batch is a view.
 Pairs have no class of their own: an int64 array [m, 2] with i < j, lexicographic and unique.
@@ -7,7 +9,7 @@ Pairs have no class of their own: an int64 array [m, 2] with i < j, lexicographi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -17,9 +19,57 @@ from gpulsh.errors import ParameterError
 
 Array = Any  # numpy.ndarray or cupy.ndarray; cupy is not importable everywhere, so it has no static type here
 
+HOST_MEMORY = (1, 3)  # DLPack's device types of a host's memory, the second pinned
+DEVICE_MEMORY = (2, 13)  # of a CUDA device's, the second managed
+
+
+def dlpack_device(array: object) -> int | None:
+    """The DLPack device type of an array; None where it does not say."""
+    return int(array.__dlpack_device__()[0]) if hasattr(array, "__dlpack_device__") else None
+
+
+def held(array: Array) -> Array:
+    """An array of any library as these classes hold it: host memory as NumPy's, not copied; all else as it is."""
+    if isinstance(array, np.ndarray) or dlpack_device(array) not in HOST_MEMORY:
+        return array
+    try:
+        return np.from_dlpack(array)
+    except (BufferError, RuntimeError, TypeError, ValueError):  # of a type that NumPy does not know
+        return array
+
+
+def on_host(array: Array) -> Array:
+    """An array of any library as NumPy's: a copy where it lies on a device, a view where it lies on the host."""
+    array = held(array)
+    if isinstance(array, np.ndarray):
+        return array
+    for name in ("to_numpy", "copy_to_host", "get", "cpu"):  # pandas and cuDF, Numba, CuPy, torch
+        if hasattr(array, name):
+            return np.asarray(held(getattr(array, name)()))
+    try:
+        return np.asarray(array)
+    except (TypeError, RuntimeError) as error:
+        raise ParameterError(
+            f"an array of {type(array).__name__} cannot be copied from its device ({error});"
+            " give it as a CuPy or NumPy array, or ask for backend='cuda'"
+        ) from error
+
+
+def dtype_of(array: Array) -> np.dtype[Any] | None:
+    """The NumPy dtype of an array of any library; None where it has none."""
+    given = getattr(array, "dtype", None)
+    for name in (given, str(given).rpartition(".")[2]):  # torch.uint8 is named as NumPy's
+        try:
+            return None if given is None else np.dtype(name)
+        except TypeError:
+            pass
+    return None
+
 
 def _check(owner: object, name: str, array: Array, dtype: type[np.generic], ndim: int) -> None:
-    if getattr(array, "dtype", None) != np.dtype(dtype) or array.ndim != ndim:
+    array = held(array)
+    object.__setattr__(owner, name, array)
+    if dtype_of(array) != np.dtype(dtype) or array.ndim != ndim:
         given = f"{getattr(array, 'dtype', type(array).__name__)} with {getattr(array, 'ndim', 'no')} dimensions"
         wanted = f"{np.dtype(dtype).name} with {ndim}"
         raise ParameterError(f"{type(owner).__name__}.{name} is {given}; give an array of {wanted}")
@@ -29,9 +79,13 @@ def _check_offset(owner: object, offset: Array, values: Array) -> None:
     _check(owner, "offset", offset, np.int64, 1)
     if len(offset) == 0:
         raise ParameterError(f"{type(owner).__name__}.offset is empty; give n + 1 offsets for n rows")
-    if isinstance(offset, np.ndarray) and (
-        offset[0] < 0 or offset[-1] > len(values) or bool((offset[1:] < offset[:-1]).any())
-    ):
+    offset = held(offset)
+    if isinstance(offset, np.ndarray):  # of a device's, `Rows.moved` asks
+        _check_ascends(owner, offset, values)
+
+
+def _check_ascends(owner: object, offset: Array, values: Array) -> None:
+    if int(offset[0]) < 0 or int(offset[-1]) > len(values) or bool((offset[1:] < offset[:-1]).any()):
         raise ParameterError(
             f"{type(owner).__name__}.offset does not ascend within [0, {len(values)}]; give the start of each row"
             " and the end of the last"
@@ -51,6 +105,13 @@ class Rows:
     def slice(self, start: int, stop: int) -> Self:
         """Rows [start, stop) as a view: `values` is shared, only the offsets are cut."""
         return type(self)(self.values, self.offset[start : stop + 1])
+
+    def moved(self, asarray: Callable[[Array], Array]) -> Self:
+        """The rows as `asarray` gives their two arrays, where the offsets of a device's are checked, too."""
+        there = type(self)(asarray(self.values), asarray(self.offset))
+        if not isinstance(there.offset, np.ndarray):
+            _check_ascends(self, there.offset, there.values)
+        return there
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +146,8 @@ class _Matrix:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        dtype: np.dtype[Any] = np.dtype(self.values.dtype)
+        dtype = dtype_of(self.values)
+        assert dtype is not None
         return dtype
 
     def __getitem__(self, key: Any) -> Array:
@@ -95,8 +157,7 @@ class _Matrix:
         return iter(self.values)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        host = self.values.get() if hasattr(self.values, "get") else self.values
-        return np.asarray(host, dtype=dtype, copy=copy)
+        return np.asarray(on_host(self.values), dtype=dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.values.__dlpack__(**options)

@@ -81,7 +81,10 @@ class Backend(Protocol):
     name: str
 
     def asarray(self, array: Array) -> Array:
-        """`array`, of any array module, as an array of this backend's; no copy where it is one."""
+        """`array`, of any array library, as an array of this backend's; no copy where it lies in its memory.
+
+        DLPack and the CUDA array interface are understood. A CPU backend copies what lies on a device.
+        """
         ...
 
     def asnumpy(self, array: Array) -> Array:
@@ -94,6 +97,10 @@ class Backend(Protocol):
 
     def sizes(self) -> Sizes:
         """How much text to hand over at once, as its memory is now."""
+        ...
+
+    def gather(self, values: Array, begin: Array, end: Array) -> TextBatch:
+        """The texts uint8 `values[begin[i] : end[i]]`, int64 [m] each, copied end to end; `offset` begins at 0."""
         ...
 
     def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:

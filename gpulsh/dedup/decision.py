@@ -45,16 +45,29 @@ class Decision:
         here = self.to_numpy()
         return pa.table({name: getattr(here, name) for name in ("keep", "duplicate_of", "similarity", "cluster")})
 
+    def to_cudf(self) -> Any:
+        """A cudf.DataFrame of n rows: keep, duplicate_of, similarity, cluster; device arrays are used where they lie.
+
+        Raises BackendError where cuDF does not work.
+        """
+        from gpulsh.io.cudf import data_frame
+
+        return data_frame({name: getattr(self, name) for name in ("keep", "duplicate_of", "similarity", "cluster")})
+
     def filter(self, table: Any) -> Any:
-        """The kept rows of a pyarrow, pandas or polars object, or a NumPy array, of n rows.
+        """The kept rows of a pyarrow, pandas, polars or cuDF object, a list, a NumPy or CuPy array, of n rows.
 
         Raises ParameterError where the length differs or the object has no rows to choose.
         """
         rows = len(table) if hasattr(table, "__len__") else None
         if rows != len(self):
             raise ParameterError(f"table has {rows} rows and the decision {len(self)}; give the rows that were decided")
-        keep = self.to_numpy().keep
         home = type(table).__module__.partition(".")[0]
+        if home in ("cudf", "cupy"):
+            from gpulsh.io.cudf import kept_rows
+
+            return kept_rows(table, self.keep)
+        keep = self.to_numpy().keep
         if home == "pyarrow":
             import pyarrow as pa
 
@@ -68,5 +81,6 @@ class Decision:
         if isinstance(table, (list, tuple)):
             return [row for row, stays in zip(table, keep.tolist(), strict=True) if stays]
         raise ParameterError(
-            f"table is of type {type(table).__name__}; give a pyarrow, pandas or polars object, an array or a list"
+            f"table is of type {type(table).__name__}; give a pyarrow, pandas, polars or cuDF object,"
+            " an array or a list"
         )

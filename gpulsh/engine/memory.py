@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.arrays import on_host
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.dedup.decision import Decision
 from gpulsh.dedup.plan import Resolve, Verify, make_plan
@@ -38,10 +39,11 @@ def deduplicate(
 ) -> Decision:
     """Find near-duplicate documents and decide which to keep.
 
-    `texts`: list of str, NumPy str or object array, pyarrow Array or ChunkedArray, pandas, polars or cuDF Series, or
-    any object with the Arrow C interface; None (null) is allowed and kept. A document is dropped exactly when an
-    earlier kept document shares a band with it and has exact Jaccard similarity >= `threshold` of their shingles.
-    Documents come in order of `priority` (float or integer array [n], highest first), ties and None by position.
+    `texts`: list of str, NumPy str or object array, pyarrow Array or ChunkedArray, pandas, polars or cuDF Series, a
+    TextBatch, or any object with the Arrow C interface, of device memory too; None (null) is allowed and kept. A
+    document is dropped exactly when an earlier kept document shares a band with it and has exact Jaccard similarity >=
+    `threshold` of their shingles. Documents come in order of `priority` (float or integer array [n], highest first),
+    ties and None by position.
 
     `bands`, `rows`: None takes the most rows with bands = num_perm // rows that find a pair at `threshold` with
     probability at least 0.995. `verify`: "exact", "signature" (the estimate in place of the Jaccard similarity) or
@@ -68,7 +70,7 @@ def deduplicate(
         resolve=resolve,
     )
     ops = select_backend(backend, threads=threads, devices=devices)
-    source = open_texts(texts)
+    source = open_texts(texts, ops)
     order = None if priority is None else _decision_order(priority, len(source))
     shown = open_progress(progress)
     return decide(sign(source, plan, ops, shown), source, order, plan, ops, shown)
@@ -93,7 +95,7 @@ def _decision_order(priority: Any, count: int) -> NDArray[np.int64]:
 def _numbers(priority: Any) -> NDArray[Any]:
     """`priority` as an array; of a list's integers that no float holds, which NumPy would round, the ranks."""
     try:
-        values = np.asarray(priority.get() if hasattr(priority, "get") and hasattr(priority, "device") else priority)
+        values = on_host(priority) if hasattr(priority, "dtype") else np.asarray(priority)
     except ValueError as error:  # rows of unequal length
         raise ParameterError(f"priority is no array of numbers: {error}; give one for each document") from None
     if isinstance(priority, (list, tuple)) and values.dtype.kind in "fO":

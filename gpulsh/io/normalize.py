@@ -5,12 +5,14 @@ from __future__ import annotations
 import unicodedata
 from typing import Literal
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import TextBatch, on_host
 from gpulsh.io.rows import Bytes, joined
 
 
 def normalized(batch: TextBatch, form: Literal["NFC", "NFKC"]) -> TextBatch:
     """Each document in that form, invalid bytes read as U+FFFD first. Documents of ASCII alone stay as they are.
+
+    A batch on a device that is not all ASCII comes back on the host.
 
     >>> import numpy as np
     >>> text = "e\u0301".encode()
@@ -22,6 +24,7 @@ def normalized(batch: TextBatch, form: Literal["NFC", "NFKC"]) -> TextBatch:
     first, last = int(batch.offset[0]), int(batch.offset[-1])
     if not (batch.values[first:last] >= 0x80).any():
         return batch
+    batch = batch.moved(on_host)  # the tables are the host's; `to_device` brings the result back
     data = batch.values.data
     pieces: list[Bytes] = []
     for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True):

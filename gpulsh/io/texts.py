@@ -9,7 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import TextBatch, on_host
+from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
 from gpulsh.io.rows import Bytes, Rows, concatenated, cut, joined, packed
 from gpulsh.io.source import TextSource
@@ -17,7 +18,7 @@ from gpulsh.io.strings import encoded, fitting
 
 ALLOWED = (
     "give a list of str, a numpy array of str or object, a pyarrow Array or ChunkedArray of strings,"
-    " or a pandas, polars or cuDF Series"
+    " a pandas, polars or cuDF Series, or a gpulsh.TextBatch"
 )
 GROUP = 4096  # strings encoded at once
 
@@ -28,10 +29,11 @@ class MemoryTexts(TextSource, Protocol):
     def __len__(self) -> int: ...
 
 
-def open_texts(texts: object) -> MemoryTexts:
+def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
     """Documents in memory from any kind that is allowed; nothing is copied before it is read.
 
     A row that is None, NaN, pandas' NA or null in Arrow is a null document. Positions are row numbers, never an index.
+    With a CUDA backend as `ops`, what lies in device memory stays there, and its batches are the device's.
 
     Raises InputTypeError where `texts` is of no such kind, or, while it is read, names the first row that is no text.
 
@@ -41,16 +43,20 @@ def open_texts(texts: object) -> MemoryTexts:
     if isinstance(texts, (str, bytes, bytearray, os.PathLike)):
         raise InputTypeError(f"texts is one {type(texts).__name__}; give a list of them, as [text]")
     home = type(texts).__module__.partition(".")[0]
+    if isinstance(texts, TextBatch):
+        return _open_batch(texts, ops)
     if home == "cudf":
         from gpulsh.io.cudf import open_series
 
-        return open_series(texts)
+        return open_series(texts, ops)
     if isinstance(texts, (list, tuple)):
         return _StringTexts(texts)
     if isinstance(texts, np.ndarray):
         return _open_numpy(texts)
     if home == "pandas":
         return _open_pandas(texts)
+    if hasattr(texts, "__arrow_c_device_array__") and not getattr(texts, "is_cpu", home == "pyarrow"):
+        return _open_arrow_device(texts, ops)
     if hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__"):
         return _open_arrow(texts)
     raise InputTypeError(f"texts is of type {type(texts).__name__}; {ALLOWED}")
@@ -76,6 +82,39 @@ def _open_pandas(series: Any) -> MemoryTexts:
     if hasattr(held, "__arrow_array__") and not in_python:
         return _open_arrow(held)
     return _StringTexts(series.to_numpy(dtype=object))
+
+
+def _open_batch(batch: TextBatch, ops: Backend | None) -> MemoryTexts:
+    import pyarrow as pa
+
+    if ops is not None and ops.name == "cuda" and not isinstance(batch.values, np.ndarray):
+        from gpulsh.io.device import DeviceTexts
+
+        return DeviceTexts(batch.moved(ops.asarray), None, ops)
+    batch = batch.moved(on_host)
+    buffers = [None, *(pa.py_buffer(np.ascontiguousarray(part)) for part in (batch.offset, batch.values))]
+    return arrow_texts(pa.Array.from_buffers(pa.large_binary(), len(batch), buffers), "TextBatch")
+
+
+def _open_arrow_device(texts: Any, ops: Backend | None) -> MemoryTexts:
+    from gpulsh.io.arrow_device import device_column
+
+    column, given = device_column(texts), type(texts).__name__
+    if not column.is_on_host and ops is not None and ops.name == "cuda":
+        return column.texts(ops, given)
+    if not hasattr(texts, "__arrow_c_array__"):
+        raise InputTypeError(
+            f"texts, a {given}, is handed out as device memory alone; copy it to the host, or ask for backend='cuda'"
+            " on the device where it lies"
+        )
+    return _open_arrow(_AsHostArray(texts))
+
+
+class _AsHostArray:
+    """An object less its door to device memory, which pyarrow would take first."""
+
+    def __init__(self, texts: Any) -> None:
+        self.__arrow_c_array__ = texts.__arrow_c_array__
 
 
 def _open_arrow(texts: Any) -> MemoryTexts:

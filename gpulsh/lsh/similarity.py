@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Signatures
+from gpulsh.arrays import Array, Fingerprints, Signatures, held
 from gpulsh.backends.protocol import NO_VALUE, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
@@ -31,7 +30,7 @@ def jaccard(
     """
     check_type("sketches", sketches, Fingerprints, Signatures)
     ops = select_backend(backend, threads=threads)
-    rows = ops.asarray(checked_pairs(pairs, len(sketches)))
+    rows = ops.asarray(checked_pairs(pairs, len(sketches), ops))
     if isinstance(sketches, Signatures):
         return estimates(ops.asarray(sketches.values), rows)
     both, either = ops.intersect(rows, _unique(sketches, ops))
@@ -50,7 +49,7 @@ def containment(
     """
     check_type("fingerprints", fingerprints, Fingerprints)
     ops = select_backend(backend, threads=threads)
-    rows = ops.asarray(checked_pairs(pairs, len(fingerprints)))
+    rows = ops.asarray(checked_pairs(pairs, len(fingerprints), ops))
     unique = _unique(fingerprints, ops)
     both, _ = ops.intersect(rows, unique)
     return _ratio(both, (unique.offset[1:] - unique.offset[:-1])[rows[:, 0]])
@@ -66,10 +65,11 @@ def estimates(signatures: Array, rows: Array) -> Array:
     return np.concatenate(parts)
 
 
-def checked_pairs(pairs: Any, count: int) -> NDArray[np.int64]:
-    """Pairs of rows of `count` documents as int64 [m, 2], or a ParameterError."""
+def checked_pairs(pairs: Any, count: int, ops: Backend) -> Array:
+    """Pairs of rows of `count` documents as int64 [m, 2], on the host or the backend's device, or a ParameterError."""
     try:
-        array = pairs if hasattr(pairs, "dtype") else np.asarray(pairs)
+        array = held(pairs) if hasattr(pairs, "dtype") else np.asarray(pairs)
+        array = array if isinstance(array, np.ndarray) else ops.asarray(array)
     except ValueError as error:  # rows of unequal length
         raise ParameterError(f"pairs is no array: {error}; give integers of shape [m, 2]") from None
     if array.size == 0:
@@ -82,12 +82,11 @@ def checked_pairs(pairs: Any, count: int) -> NDArray[np.int64]:
         raise ParameterError(
             f"pairs holds rows from {int(array.min())} to {int(array.max())}; give rows from 0 to {count - 1}"
         )
-    rows: NDArray[np.int64] = array.astype(np.int64)
-    return rows
+    return array.astype(np.int64)
 
 
 def _unique(fingerprints: Fingerprints, ops: Backend) -> Fingerprints:
-    return ops.unique(Fingerprints(ops.asarray(fingerprints.values), ops.asarray(fingerprints.offset)))
+    return ops.unique(fingerprints.moved(ops.asarray))
 
 
 def _ratio(part: Array, whole: Array) -> Array:

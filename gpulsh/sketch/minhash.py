@@ -41,8 +41,7 @@ class MinHash:
         """Signatures, uint32 [n, num_perm], of Fingerprints of n rows; all ones where the document is empty."""
         check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
-        moved = Fingerprints(ops.asarray(fingerprints.values), ops.asarray(fingerprints.offset))
-        return Signatures(ops.minhash(moved, self._coefficients()))
+        return Signatures(ops.minhash(fingerprints.moved(ops.asarray), self._coefficients()))
 
     def from_texts(
         self,
@@ -57,7 +56,7 @@ class MinHash:
         shingling, folding = checked_text_parameters(shingling, folding)
         ops = select_backend(backend, threads=threads)
         drawn = self._coefficients()
-        source = open_texts(texts)
+        source = open_texts(texts, ops)
         signatures = ops.asarray(np.empty((len(source), self.num_perm), np.uint32))
         start = 0
         for batch in folded_batches(source, folding, BATCH_BYTES):

@@ -38,7 +38,7 @@ def shingle(
     """
     shingling, folding = checked_text_parameters(shingling, folding)
     ops = select_backend(backend, threads=threads)
-    batches = folded_batches(open_texts(texts), folding, BATCH_BYTES)
+    batches = folded_batches(open_texts(texts, ops), folding, BATCH_BYTES)
     parts = [ops.shingle(batch, shingling) for batch in batches]
     return concatenated(parts) if parts else ops.shingle(_no_text(), shingling)
 

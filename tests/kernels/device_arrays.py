@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+CUDA = (2, 0)  # DLPack's name of the first device
+
 
 class OutOfMemoryError(MemoryError):
     """What CuPy raises when neither the device nor the pool has memory."""
@@ -117,6 +119,16 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     nbytes = property(lambda self: self.host.nbytes)
     flags = property(lambda self: self.host.flags)
 
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self.host.__array_interface__, "version": 3}
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CUDA[0], self.device
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.host.__dlpack__()
+
     def astype(self, dtype: Any) -> DeviceArray:
         return _wrap(self.host.astype(dtype))
 
@@ -157,10 +169,18 @@ class DeviceModule:
     def get_default_memory_pool(self) -> Any:
         return SimpleNamespace(free_bytes=lambda: 0, free_all_blocks=lambda: None)
 
+    ndarray = DeviceArray
+
     def asarray(self, array: Any) -> DeviceArray:
-        if not isinstance(array, DeviceArray):
-            return DeviceArray(np.array(array))
-        return array if array.device == current_device() else DeviceArray(array.host.copy())
+        if isinstance(array, DeviceArray):
+            return array if array.device == current_device() else DeviceArray(array.host.copy())
+        if hasattr(array, "__cuda_array_interface__"):
+            return DeviceArray(np.asarray(_Interface(array)))
+        return DeviceArray(np.array(array))
+
+    def from_dlpack(self, array: Any) -> DeviceArray:
+        assert tuple(array.__dlpack_device__()) == CUDA, "CuPy takes device memory alone"
+        return DeviceArray(np.from_dlpack(_Capsule(array)))
 
     def empty(self, shape: Any, dtype: Any) -> DeviceArray:
         host = np.empty(shape, dtype)
@@ -211,6 +231,25 @@ class _Stream:
 
     def synchronize(self) -> None:
         pass
+
+
+class _Interface:
+    """What says that it is device memory, as the host memory it is; keeps it alive."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        self.__array_interface__ = {**array.__cuda_array_interface__, "version": 3}
+
+
+class _Capsule:
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(stream=1)  # what CuPy asks: to be ordered before its current stream
 
 
 def _wrap(value: Any) -> DeviceArray:

@@ -8,13 +8,14 @@ from threading import Lock
 
 import numpy as np
 
-from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch
+from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, on_host
 from gpulsh.backends.cpu.band_digests import band_digests
 from gpulsh.backends.cpu.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cpu.candidates import candidates
 from gpulsh.backends.cpu.chunks import Threads, by_weight
 from gpulsh.backends.cpu.collisions import collisions
 from gpulsh.backends.cpu.components import components
+from gpulsh.backends.cpu.gather import gather
 from gpulsh.backends.cpu.intersect import intersect
 from gpulsh.backends.cpu.minhash import minhash, minhash_rows
 from gpulsh.backends.cpu.parts import shingle_part
@@ -39,6 +40,7 @@ class CpuBackend:
     collisions = staticmethod(collisions)
     components = staticmethod(components)
     frequencies = staticmethod(frequencies)
+    gather = staticmethod(gather)
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = Threads(threads or processors())
@@ -50,7 +52,7 @@ class CpuBackend:
         return SIZES
 
     def asarray(self, array: Array) -> Array:
-        return np.asarray(array.get() if hasattr(array, "get") else array)
+        return on_host(array)
 
     def asnumpy(self, array: Array) -> Array:
         return np.asarray(array)

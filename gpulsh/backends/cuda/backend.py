@@ -16,6 +16,8 @@ from gpulsh.backends.cuda.candidates import candidates
 from gpulsh.backends.cuda.collisions import collisions
 from gpulsh.backends.cuda.components import components
 from gpulsh.backends.cuda.device import import_cupy, visible_devices, why_unavailable
+from gpulsh.backends.cuda.foreign import on_device
+from gpulsh.backends.cuda.gather import gather
 from gpulsh.backends.cuda.intersect import intersect
 from gpulsh.backends.cuda.lanes import LANES, Lane
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
@@ -101,10 +103,14 @@ class CudaBackend:
 
     @_on_device
     def asarray(self, array: Array) -> Array:
-        return self._machine.arrays.asarray(array)
+        return on_device(self._machine.arrays, array)
 
     def asnumpy(self, array: Array) -> Array:
         return np.asarray(array.get() if hasattr(array, "get") else array)
+
+    @_on_device
+    def gather(self, values: Array, begin: Array, end: Array) -> TextBatch:
+        return gather(self._machine, values, begin, end)
 
     @_on_device
     def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:

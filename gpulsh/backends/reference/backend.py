@@ -7,13 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
-from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
+from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch, on_host
 from gpulsh.backends.protocol import Backend, Item, Result, Sizes
 from gpulsh.backends.reference.band_digests import band_digests
 from gpulsh.backends.reference.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.reference.candidates import candidates
 from gpulsh.backends.reference.collisions import collisions
 from gpulsh.backends.reference.components import components
+from gpulsh.backends.reference.gather import gather
 from gpulsh.backends.reference.intersect import intersect
 from gpulsh.backends.reference.minhash import minhash
 from gpulsh.backends.reference.parts import shingle_part
@@ -31,6 +32,7 @@ class ReferenceBackend:
 
     name = "reference"
 
+    gather = staticmethod(gather)
     shingle = staticmethod(shingle)
     shingle_part = staticmethod(shingle_part)
     exact_hashes = staticmethod(exact_hashes)
@@ -53,7 +55,7 @@ class ReferenceBackend:
         return SIZES
 
     def asarray(self, array: Array) -> Array:
-        return np.asarray(array.get() if hasattr(array, "get") else array)
+        return on_host(array)
 
     def asnumpy(self, array: Array) -> Array:
         return np.asarray(array)

@@ -1,0 +1,20 @@
+"""gather."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpulsh.arrays import Array, TextBatch
+from gpulsh.backends.cuda.launcher import Machine
+
+
+def gather(machine: Machine, values: Array, begin: Array, end: Array) -> TextBatch:
+    xp, items = machine.arrays, machine.geometry.search_items
+    offset = machine.exclusive(end - begin)
+    total = int(offset[-1])
+    gathered = xp.empty(total, np.uint8)
+    machine.run(
+        *("gather", "gather", total, machine.geometry.threads * items),
+        *(values, xp.ascontiguousarray(begin), offset, np.int64(len(begin)), np.int32(items), gathered),
+    )
+    return TextBatch(gathered, offset)

@@ -1,0 +1,365 @@
+"""Texts on the device: TextBatch, cuDF's columns, the Arrow device interface. None passes through the host."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from enum import IntEnum
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.errors import BackendError, InputTypeError
+from gpulsh.io.arrow_device import device_column
+from gpulsh.io.texts import MemoryTexts, open_texts
+from tests.kernels.conftest import WHERE
+from tests.kernels.device_arrays import DeviceArray, DeviceModule
+from tests.kernels.test_pipeline import selected, texts
+
+__all__ = ["selected"]
+
+ON_HOST = [where for where in WHERE if where == "host-default"]
+pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", ON_HOST, indirect=True)]
+
+TEXTS = ["a", "é" * 10, None, "x" * 40, "", "w" * 5, "日本語😀\0", None, "exactly 12 b"]
+DECISIONS = ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity")
+
+
+class TypeId(IntEnum):
+    INT32, INT64, STRING = 3, 4, 23
+
+
+class Span:
+    """Device memory as pylibcudf hands it out; here it is the host's."""
+
+    def __init__(self, owner: Any, pointer: int) -> None:
+        self.owner, self.ptr, self.size = owner, pointer, 0  # a slice's size is not to be trusted
+
+
+class Column:
+    """As much of pylibcudf 26.10's Column as the door uses."""
+
+    def __init__(self, kind: TypeId, size: int, data: Any, mask: Any, nulls: int, offset: int, children: Any) -> None:
+        self._is = kind, size, data, mask, nulls, offset, children
+
+    def type(self) -> Any:
+        return SimpleNamespace(id=lambda: self._is[0])
+
+    def size(self) -> int:
+        return self._is[1]
+
+    def data(self) -> Any:
+        return self._is[2]
+
+    def null_mask(self) -> Any:
+        return self._is[3]
+
+    def null_count(self) -> int:
+        return self._is[4]
+
+    def offset(self) -> int:
+        return self._is[5]
+
+    def child(self, index: int) -> Column:
+        return self._is[6][index]
+
+
+def column(array: pa.Array, skip: int = 0) -> Column:
+    """An Arrow column of strings as libcudf would hold it, `skip` more offsets in front of its child's."""
+    wide = pa.types.is_large_string(array.type)
+    mask, offsets, data = (None if buffer is None else Span(buffer, buffer.address) for buffer in array.buffers())
+    if skip and offsets is not None:
+        offsets.ptr -= skip * (8 if wide else 4)
+    child = Column(TypeId.INT64 if wide else TypeId.INT32, 0, offsets, None, 0, skip, [])
+    children = [child] if len(array) else []
+    return Column(TypeId.STRING, len(array), data, mask, array.null_count, array.offset, children)
+
+
+class Series:
+    """A `cudf.Series` of strings; every way to the host fails the test."""
+
+    __module__ = "cudf.core.series"
+
+    def __init__(self, array: pa.Array, dtype: str = "str") -> None:
+        self._array, self.dtype, self.ndim = array, dtype, 1
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def to_pylibcudf(self) -> tuple[Column, dict[str, Any]]:
+        assert self.dtype != "category", "its buffers are codes"
+        return column(self._array), {"name": None}
+
+    def astype(self, dtype: str) -> Series:
+        return Series(self._array, dtype)
+
+    def to_arrow(self) -> Any:
+        raise AssertionError("the text came to the host")
+
+    iloc = property(to_arrow)
+    __array__ = to_arrow
+
+
+class DeviceBytes:
+    """A pyarrow array that says it lies on a CUDA device."""
+
+    def __init__(self, array: pa.Array) -> None:
+        self._array = array
+
+    def __arrow_c_device_array__(self, requested: Any = None, **_: Any) -> Any:
+        capsules = self._array.__arrow_c_device_array__()
+        device_column(SimpleNamespace(__arrow_c_device_array__=lambda: capsules)).array.device_type = 2
+        return capsules
+
+
+def batch_of(array: pa.Array) -> gpulsh.TextBatch:
+    rows = [(text or "").encode() for text in array.to_pylist()]
+    offset = 3 + np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    values = np.frombuffer(b"\xff\xff\xff" + b"".join(rows) + b"\xff", np.uint8)
+    return gpulsh.TextBatch(DeviceArray(values), DeviceArray(offset))
+
+
+KINDS = {
+    "TextBatch": batch_of,
+    "Series": Series,
+    "Series of large strings": lambda array: Series(array.cast(pa.large_string())),
+    "Series of categories": lambda array: Series(array, "category"),
+    "Arrow": DeviceBytes,
+    "Arrow large": lambda array: DeviceBytes(array.cast(pa.large_string())),
+    "Arrow binary": lambda array: DeviceBytes(array.cast(pa.binary())),
+}
+
+
+def documents(batch: gpulsh.TextBatch) -> list[bytes]:
+    assert isinstance(batch.values, DeviceArray) and isinstance(batch.offset, DeviceArray)
+    offset = batch.offset.get().tolist()
+    return [batch.values.get()[start:stop].tobytes() for start, stop in pairwise(offset)]
+
+
+def check(found: MemoryTexts, wanted: list[str | None], max_bytes: int, *, nulls: bool = True) -> None:
+    plain = [(text or "").encode() for text in wanted]
+    assert len(found) == len(plain)
+    batches = [documents(batch) for batch in found.batches(max_bytes)]
+    assert [document for batch in batches for document in batch] == plain
+    assert all(len(batch) == 1 or sum(map(len, batch)) <= max_bytes for batch in batches)
+    assert found.nulls() == (wanted.count(None) if nulls else 0)
+    places = np.array([place for place in (4, 0, 0, 1) if place < (len(plain) + 1) // 2], np.int64)
+    chosen = found.choose(np.arange(len(plain))[::2])
+    assert chosen.sizes().tolist() == [len(document) for document in plain[::2]]
+    assert documents(chosen.take(places)) == [plain[::2][place] for place in places]
+    on_device = found.choose(DeviceArray(np.arange(len(plain))[::2]))
+    assert on_device.sizes().get().tolist() == chosen.sizes().tolist()
+    assert documents(on_device.take(DeviceArray(places))) == documents(chosen.take(places))
+
+
+@pytest.mark.parametrize("max_bytes", [1, 30, 1 << 20])
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_kinds_read_alike(cuda: CudaBackend, kind: str, max_bytes: int) -> None:
+    whole = pa.array(["before" * 3, None, *TEXTS, "after"])
+    for array, wanted in [
+        *((pa.array(TEXTS), TEXTS), (whole[2:-1], TEXTS), (whole[9:9], []), (pa.array([], pa.string()), [])),
+        *((pa.array([""] * 3), [""] * 3), (pa.array([None, None]), [None, None]), (whole[:1], ["before" * 3])),
+    ]:
+        opened = open_texts(KINDS[kind](array.cast(pa.string())), cuda)
+        check(opened, wanted, max_bytes, nulls=kind != "TextBatch")
+
+
+rows = st.lists(st.one_of(st.none(), st.text(max_size=9), st.sampled_from(["x" * 33, "語" * 11, ""])), max_size=40)
+
+
+@settings(max_examples=40)
+@given(
+    rows, st.integers(0, 9), st.integers(0, 3), st.sampled_from([1, 20, 4096]), st.sampled_from([Series, DeviceBytes])
+)
+def test_slices_with_nulls_anywhere(
+    cuda: CudaBackend, given: list[str | None], start: int, less: int, max_bytes: int, kind: Any
+) -> None:
+    part = slice(start, max(len(given) - less, start))
+    check(open_texts(kind(pa.array(given, pa.string())[part]), cuda), given[part], max_bytes)
+
+
+@pytest.mark.parametrize("kind", [Series, DeviceBytes])
+def test_null_rows_that_cover_bytes_are_empty(cuda: CudaBackend, kind: Any) -> None:
+    data, offsets = pa.py_buffer(b"onehiddentwo"), np.array([0, 3, 9, 12], np.int32)
+    array = pa.Array.from_buffers(pa.string(), 3, [pa.py_buffer(b"\x05"), pa.py_buffer(offsets.tobytes()), data])
+    check(open_texts(kind(array), cuda), ["one", None, "two"], 100)
+    check(open_texts(kind(array[1:]), cuda), [None, "two"], 100)
+
+
+def test_offsets_that_begin_within_their_child(cuda: CudaBackend) -> None:
+    series = Series(pa.array(TEXTS)[2:])
+    series.to_pylibcudf = lambda: (column(series._array, skip=1), {})  # type: ignore[method-assign]
+    check(open_texts(series, cuda), TEXTS[2:], 30)
+
+
+@pytest.mark.parametrize("kind", ["Series of large strings", "Arrow large", "TextBatch"])
+def test_batches_are_views(cuda: CudaBackend, kind: str) -> None:
+    array = pa.array(["some", "text", "here"], pa.large_string())
+    given = KINDS[kind](array)
+    found = list(open_texts(given, cuda).batches(8))
+    memory = given.values.host.ctypes.data if kind == "TextBatch" else array.buffers()[2].address
+    assert len(found) == 2
+    assert {batch.values.host.ctypes.data for batch in found} == {memory}
+    if kind != "TextBatch":
+        assert found[0].offset.host.ctypes.data == array.buffers()[1].address
+
+
+@pytest.fixture
+def text_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No byte array may be copied to the host, or from it."""
+    get, asarray = DeviceArray.get, DeviceModule.asarray
+
+    def checked_get(self: DeviceArray) -> np.ndarray:
+        assert self.dtype != np.uint8, "text came to the host"
+        return get(self)
+
+    def checked_asarray(self: DeviceModule, array: Any) -> DeviceArray:
+        assert not isinstance(array, np.ndarray) or array.dtype != np.uint8 or array.size == 0, "text left the host"
+        return asarray(self, array)
+
+    monkeypatch.setattr(DeviceArray, "get", checked_get)
+    monkeypatch.setattr(DeviceModule, "asarray", checked_asarray)
+    yield
+
+
+@pytest.mark.usefixtures("text_stays")
+@pytest.mark.parametrize("kind", ["TextBatch", "Series", "Arrow large"])
+@pytest.mark.parametrize("options", [{}, {"verify": "signature"}])
+def test_deduplicate(selected: CudaBackend, kind: str, options: dict[str, Any]) -> None:
+    given = texts(40)
+    wanted = gpulsh.deduplicate(given, backend="reference", **options)
+    found = gpulsh.deduplicate(KINDS[kind](pa.array(given)), backend="cuda", **options)
+    assert not wanted.keep.all()
+    for name in DECISIONS:
+        np.testing.assert_array_equal(selected.asnumpy(getattr(found, name)), getattr(wanted, name), err_msg=name)
+    assert (found.funnel.bytes, found.funnel.nulls) == (wanted.funnel.bytes, 0 if kind == "TextBatch" else 1)
+
+
+@pytest.mark.usefixtures("text_stays")
+@pytest.mark.parametrize("kind", ["TextBatch", "Series", "Arrow large"])
+def test_the_single_steps(selected: CudaBackend, kind: str) -> None:
+    given = texts(20)
+    found, wanted = gpulsh.shingle(KINDS[kind](pa.array(given)), backend="cuda"), gpulsh.shingle(given, backend="cpu")
+    np.testing.assert_array_equal(found.values.get(), wanted.values)
+    np.testing.assert_array_equal(found.offset.get(), wanted.offset)
+    minhash = gpulsh.MinHash(num_perm=16)
+    signatures = minhash.from_texts(KINDS[kind](pa.array(given)), backend="cuda")
+    np.testing.assert_array_equal(signatures, minhash.from_texts(given, backend="cpu"))
+
+
+@pytest.mark.parametrize("kind", ["TextBatch", "Series"])
+def test_normalization(selected: CudaBackend, kind: str) -> None:
+    given = ["e\u0301 accent", None, "plain", "\ufb01"]
+    folding = gpulsh.Folding(form="NFKC")
+    found = gpulsh.shingle(KINDS[kind](pa.array(given)), folding=folding, backend="cuda")
+    np.testing.assert_array_equal(found.values.get(), gpulsh.shingle(given, folding=folding, backend="cpu").values)
+
+
+def test_other_backends_copy_or_say_why_not(cuda: CudaBackend) -> None:
+    array, ops = pa.array(TEXTS), ReferenceBackend()
+    (batch,) = open_texts(batch_of(array), ops).batches(1 << 20)
+    assert isinstance(batch.values, np.ndarray)
+    assert [batch.values[i:j].tobytes() for i, j in pairwise(batch.offset)] == [(t or "").encode() for t in TEXTS]
+    with pytest.raises(InputTypeError, match="DeviceBytes, is handed out as device memory alone; copy it to the host"):
+        open_texts(DeviceBytes(array), ops)
+    both = DeviceBytes(array)
+    both.__arrow_c_array__ = array.__arrow_c_array__  # type: ignore[attr-defined]
+    assert len(open_texts(both, ops)) == 9
+
+
+def test_arrow_memory_of_the_host_stays_there(cuda: CudaBackend) -> None:
+    array = pa.array(TEXTS)
+    both = SimpleNamespace(
+        __arrow_c_device_array__=array.__arrow_c_device_array__, __arrow_c_array__=array.__arrow_c_array__
+    )
+    (batch,) = open_texts(both, cuda).batches(1 << 20)
+    assert isinstance(batch.values, np.ndarray)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (lambda: DeviceBytes(pa.array([1])), "a DeviceBytes, is of Arrow format 'l'; give strings"),
+        (lambda: DeviceBytes(pa.array(["a"]).dictionary_encode()), "is a dictionary; give strings"),
+        (lambda: Series(pa.array(["a"]), "int64"), "cuDF Series of int64"),
+    ],
+)
+def test_what_is_no_text_is_refused(cuda: CudaBackend, given: Any, told: str) -> None:
+    with pytest.raises(InputTypeError, match=told):
+        open_texts(given(), cuda)
+
+
+def test_a_column_that_is_no_text(cuda: CudaBackend) -> None:
+    series = Series(pa.array(["a"]))
+    series.to_pylibcudf = lambda: (Column(TypeId.INT32, 1, None, None, 0, 0, []), {})  # type: ignore[method-assign]
+    with pytest.raises(InputTypeError, match="cuDF column of INT32"):
+        open_texts(series, cuda)
+
+
+class Frame:
+    """As much of cuDF's objects as results use."""
+
+    __module__ = "cudf.core.dataframe"
+
+    def __init__(self, columns: Any) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    class iloc:
+        def __init__(self, frame: Frame) -> None:
+            self._frame = frame
+
+        def __getitem__(self, mask: DeviceArray) -> Frame:
+            assert isinstance(mask, DeviceArray) and mask.dtype == np.bool_
+            return Frame({name: column[mask] for name, column in self._frame.columns.items()})
+
+
+Frame.iloc = property(Frame.iloc)  # type: ignore[assignment, misc, arg-type]
+
+
+def test_results_as_cudf(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = gpulsh.deduplicate(["a b", "A, b!", "c"], backend="cpu")
+    monkeypatch.setitem(sys.modules, "cudf", None)
+    with pytest.raises(BackendError, match=r"cuDF cannot be imported .*; install gpulsh\[cudf\], or ask for to_arrow"):
+        result.to_cudf()
+    synchronized = []
+    stream = SimpleNamespace(synchronize=lambda: synchronized.append(True))
+    cupy = SimpleNamespace(asarray=DeviceModule().asarray, cuda=SimpleNamespace(get_current_stream=lambda: stream))
+
+    def series(array: DeviceArray, nan_as_null: bool) -> DeviceArray:
+        assert isinstance(array, DeviceArray) and not nan_as_null
+        return array
+
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setitem(sys.modules, "cudf", SimpleNamespace(Series=series, DataFrame=Frame))
+    frame = result.to_cudf()
+    assert {name: column.get().tolist() for name, column in frame.columns.items()} == {
+        "keep": [True, False, True],
+        "duplicate_of": [0, 0, 2],
+        "similarity": [1.0, 1.0, 1.0],
+        "cluster": [0, 0, 2],
+    }
+    assert result.filter(frame).columns["duplicate_of"].get().tolist() == [0, 2]
+    assert synchronized
+
+
+def test_the_arrow_structures_are_read_as_laid_out(cuda: CudaBackend) -> None:
+    array = pa.array(["before", *TEXTS])[1:]
+    read = device_column(array)
+    assert read.is_on_host and read.schema.format == b"u"
+    assert (read.array.array.length, read.array.array.offset, read.array.array.n_buffers) == (9, 1, 3)
+    assert read.array.array.null_count in (-1, 2)
+    assert [read.array.array.buffers[i] for i in range(3)] == [buffer.address for buffer in array.buffers()]
+    assert ctypes.sizeof(type(read.array)) == 80 + 8 + 8 + 8 + 24
