@@ -68,6 +68,13 @@ import click
     help="Numbers of the CUDA devices that share the work; all where not given.",
 )
 @click.option(
+    "--reader",
+    type=click.Choice(["arrow", "cudf"]),
+    default="arrow",
+    show_default=True,
+    help="cudf decodes Parquet files on the device, with --backend cuda.",
+)
+@click.option(
     "--write",
     type=click.Choice(["data", "duplicates"]),
     default="data",

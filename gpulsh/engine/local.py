@@ -26,6 +26,7 @@ from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterErr
 from gpulsh.io.file_texts import FileTexts
 from gpulsh.io.format import Columns
 from gpulsh.io.inputs import find_files, format_of
+from gpulsh.io.readers import Reader, open_files
 from gpulsh.params import Folding, Shingling, check_choice
 from gpulsh.report.document import describe, write_report
 
@@ -76,6 +77,7 @@ def deduplicate_files(
     backend: BackendName = "auto",
     threads: int | None = None,
     devices: Sequence[int] | None = None,
+    reader: Reader = "arrow",
     overwrite: bool = False,
     progress: bool = False,
 ) -> FilesResult:
@@ -85,7 +87,8 @@ def deduplicate_files(
     `output` is made, or empty, or with `overwrite` an earlier run's. It gets `data/` (one file an input file with the
     kept rows and every column; not with `write="duplicates"`), `duplicates.parquet` (a row a dropped document) and
     `report.json`. `keep` says which of two duplicates is kept: the "first", the "longest" text in bytes, or the one
-    with the highest value of a column. All other parameters are those of `deduplicate`.
+    with the highest value of a column. `reader="cudf"` decodes the text of Parquet files on the device of the CUDA
+    backend. All other parameters are those of `deduplicate`.
 
     Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left.
 
@@ -106,6 +109,7 @@ def deduplicate_files(
     given_output = os.fspath(output)
     out = Path(given_output)
     check_choice("write", write, get_args(Write))
+    check_choice("reader", reader, get_args(Reader))
     _check_name("text_column", text_column)
     if id_column is not None:
         _check_name("id_column", id_column)
@@ -127,7 +131,7 @@ def deduplicate_files(
     shown = open_progress(progress)
     try:
         with OutputFolder(out, overwrite=overwrite) as folder:
-            texts = FileTexts(files, columns, folder.work)
+            texts = open_files(reader, files, columns, folder.work, doing)
             signed = sign(texts, plan, doing, shown, texts.check())
             decision = decide(signed, texts, _order(keep, texts), plan, doing, shown).to_numpy()
             if write == "data":
@@ -140,6 +144,7 @@ def deduplicate_files(
                 "write": write,
                 "seed": seed,
                 "threads": threads,
+                "reader": reader,
             }
             report = describe(
                 began=began,

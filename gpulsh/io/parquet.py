@@ -49,6 +49,18 @@ class Parquet:
                         at += len(batch)
                 start += count
 
+    def groups(self, file: File, columns: Columns) -> list[tuple[int, int]]:
+        """Rows and about how many bytes of text each row group has, from the footer."""
+        with reading(file), _opened(file) as source:
+            check_columns(file, source.schema_arrow, columns)
+            groups = map(source.metadata.row_group, range(source.num_row_groups))
+            return [(group.num_rows, _text_bytes(group, columns.text)) for group in groups]
+
+    def column(self, file: File, column: str) -> list[Any]:
+        """A whole column, as the pyarrow.Array of each batch."""
+        with reading(file), _opened(file) as source:
+            return [batch.column(column) for batch in source.iter_batches(MAX_BATCH_ROWS, columns=[column])]
+
     def kind(self, file: File, column: str) -> Any:
         """The type of the column, from the footer."""
         with reading(file), _opened(file) as source:

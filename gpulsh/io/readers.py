@@ -1,0 +1,113 @@
+"""Who decodes the text of files: Arrow on the host, or cuDF on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.protocol import Backend
+from gpulsh.errors import BackendError, GpulshError, InputError
+from gpulsh.io.device import DeviceTexts
+from gpulsh.io.file_texts import FileTexts
+from gpulsh.io.format import Columns, File, wrong_length
+from gpulsh.io.inputs import format_of
+from gpulsh.io.parquet import Parquet
+
+Reader = Literal["arrow", "cudf"]
+
+GROUP_BYTES = 256 << 20  # of text that is decoded at once: row groups are joined up to it, and never cut
+
+
+def open_files(reader: Reader, files: Sequence[File], columns: Columns, work: Path, ops: Backend) -> FileTexts:
+    """The documents of `files` as `reader` reads them.
+
+    Raises BackendError where cuDF or CUDA is missing, InputError where a file is not local Parquet.
+    """
+    if reader == "arrow":
+        return FileTexts(files, columns, work)
+    from gpulsh.io.cudf import why_no_reader
+
+    if ops.name != "cuda":
+        raise BackendError(
+            f"reader 'cudf' works on the backend 'cuda', and this one is {ops.name!r}; give reader='arrow'"
+        )
+    reason = why_no_reader()
+    if reason is not None:
+        raise BackendError(f"reader 'cudf' was asked for and cuDF cannot be imported ({reason}); install gpulsh[cudf]")
+    for file in files:
+        if not isinstance(format_of(file), Parquet) or file.filesystem is not None:
+            what = "no Parquet file" if file.filesystem is None else "not on this machine"
+            raise InputError(f"{file.name}: is {what}, and the reader is 'cudf'; give local Parquet files or 'arrow'")
+    return _DeviceFileTexts(files, columns, work, ops)
+
+
+class _DeviceFileTexts(FileTexts):
+    """Parquet files whose texts are decoded on the device for the pass in order; Arrow reads chosen ones again."""
+
+    def __init__(self, files: Sequence[File], columns: Columns, work: Path, ops: Backend) -> None:
+        super().__init__(files, columns, work)
+        self._ops = ops
+
+    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
+        """All documents once, in order, as batches on the device."""
+        self.keys, self._nulls = [], 0
+        sizes: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
+        counts: list[int] = []
+        for file in self.files:
+            if self.columns.key is not None:
+                self.keys += Parquet().column(file, self.columns.key)
+            count = 0
+            for groups, rows in _runs(Parquet().groups(file, self.columns)):
+                texts = _decoded(file, self.columns.text, groups, rows, self._ops)
+                sizes.append(self._ops.asnumpy(texts.lengths()))
+                self._nulls += texts.nulls()
+                count += rows
+                yield from texts.batches(max_bytes)
+            counts.append(count)
+        self.sizes = np.concatenate(sizes)
+        self.starts = np.cumsum([0, *counts], dtype=np.int64)
+
+
+def _runs(groups: Sequence[tuple[int, int]]) -> Iterator[tuple[list[int], int]]:
+    """Runs of row groups, given as (rows, bytes of text), with their rows: numbers of what is decoded at once."""
+    run: list[int] = []
+    rows = size = 0
+    for number, (count, added) in enumerate(groups):
+        if run and size + added > GROUP_BYTES:
+            yield run, rows
+            run, rows, size = [], 0, 0
+        run.append(number)
+        rows, size = rows + count, size + added
+    if run:
+        yield run, rows
+
+
+def _decoded(file: File, column: str, groups: list[int], rows: int, ops: Backend) -> DeviceTexts:
+    from gpulsh.io.cudf import read_row_groups
+
+    with _decoding(file):
+        texts = read_row_groups(file.path, column, groups, ops)
+    if len(texts) != rows:
+        raise wrong_length(file)
+    return texts
+
+
+@contextmanager
+def _decoding(file: File) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError as error:
+        raise BackendError(
+            f"{file.name}: a row group does not fit into the device's memory; give reader='arrow'"
+        ) from error
+    except GpulshError as error:
+        raise InputError(f"{file.name}: {error}") from error
+    except Exception as error:  # libcudf's own types
+        told = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InputError(f"{file.name}: cannot be read by cuDF: {told}; try reader='arrow'") from error

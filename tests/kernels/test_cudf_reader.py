@@ -1,0 +1,156 @@
+"""`reader="cudf"`: Parquet decoded on the device gives what Arrow's reader gives; what it cannot read is said."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.backends.cuda import CudaBackend
+from gpulsh.engine import local
+from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
+from gpulsh.io import readers
+from tests.kernels.conftest import WHERE
+from tests.kernels.test_device_texts import column
+from tests.kernels.test_pipeline import selected, texts
+
+__all__ = ["selected"]
+
+ON_HOST = [where for where in WHERE if where == "host-default"]
+pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", ON_HOST, indirect=True)]
+
+
+class Options:
+    """pylibcudf's reader options, with the names of 26.10 or, where `old`, of 25.02."""
+
+    def __init__(self, path: str, old: bool) -> None:
+        self.path = path
+        setattr(self, "set_columns" if old else "set_column_names", lambda names: setattr(self, "names", names))
+
+    def build(self) -> Options:
+        return self
+
+    def set_row_groups(self, groups: list[list[int]]) -> None:
+        (self.groups,) = groups
+
+
+def pylibcudf(read: list[Any], old: bool = False, fails: Exception | None = None) -> Any:
+    """A pylibcudf whose reader is Arrow's; `read` gets what is asked of it."""
+
+    def read_parquet(options: Options) -> Any:
+        read.append((options.path, options.names, options.groups))
+        if fails is not None:
+            raise fails
+        with pq.ParquetFile(options.path) as source:
+            table = source.read_row_groups(options.groups, columns=options.names)
+        columns = [part.combine_chunks().cast(pa.large_string()) for part in table.columns]
+        return SimpleNamespace(tbl=SimpleNamespace(columns=lambda: tuple(map(column, columns))))
+
+    parquet = SimpleNamespace(
+        ParquetReaderOptions=SimpleNamespace(builder=lambda source: Options(source, old)), read_parquet=read_parquet
+    )
+    return SimpleNamespace(io=SimpleNamespace(parquet=parquet, SourceInfo=lambda paths: paths[0]))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """Two files, one in many row groups, one a row group long; and one without a row."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    given = texts(60)
+    table = pa.table({"text": given, "id": range(len(given)), "rank": [i % 7 for i in range(len(given))]})
+    pq.write_table(table[:40], folder / "a[1].parquet", row_group_size=6)
+    pq.write_table(table[40:], folder / "b.parquet")
+    pq.write_table(table[:0], folder / "c.parquet")
+    return folder
+
+
+@pytest.fixture
+def on_cuda(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
+    monkeypatch.setattr(local, "select_backend", lambda name, **_: selected)
+    return selected
+
+
+def outcome(folder: Path) -> list[Any]:
+    kept = [pq.read_table(path).to_pylist() for path in sorted((folder / "data").iterdir())]
+    return [kept, pq.read_table(folder / "duplicates.parquet").to_pylist()]
+
+
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("keep", ["first", "longest", "rank"])
+def test_as_arrow(
+    on_cuda: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str, old: bool
+) -> None:
+    monkeypatch.setattr(readers, "GROUP_BYTES", 9000)
+    read: list[Any] = []
+    monkeypatch.setitem(sys.modules, "pylibcudf", pylibcudf(read, old))
+    options: dict[str, Any] = {"keep": keep, "id_column": "id"}
+    found = gpulsh.deduplicate_files(files, tmp_path / "cudf", reader="cudf", **options)
+    monkeypatch.undo()
+    wanted = gpulsh.deduplicate_files(files, tmp_path / "arrow", backend="reference", **options)
+    assert outcome(tmp_path / "cudf") == outcome(tmp_path / "arrow")
+    assert len(outcome(tmp_path / "arrow")[1]) > 5
+    assert found.report["parameters"]["reader"] == "cudf" and wanted.report["parameters"]["reader"] == "arrow"
+    assert {name: found.funnel[name] for name in ("documents", "nulls", "bytes", "shingles", "kept")} == {
+        name: wanted.funnel[name] for name in ("documents", "nulls", "bytes", "shingles", "kept")
+    }
+    first = [groups for path, names, groups in read if path.endswith("a[1].parquet") and names == ["text"]]
+    assert [group for groups in first for group in groups] == list(range(7)) and 1 < len(first) < 7
+
+
+def refused(files: Path, tmp_path: Path, error: type[GpulshError], told: str) -> None:
+    with pytest.raises(error, match=told):
+        gpulsh.deduplicate_files(files, tmp_path / "out", reader="cudf")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_it_cannot_read(
+    on_cuda: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pylibcudf", None)
+    refused(files, tmp_path, BackendError, r"reader 'cudf' was asked for and cuDF cannot be imported .*gpulsh\[cudf\]")
+    for fails, error, told in [
+        (
+            RuntimeError("CUDF failure at: x.cu\nmore"),
+            InputError,
+            r"a\[1\].parquet: cannot be read by cuDF: CUDF failure",
+        ),
+        (MemoryError("std::bad_alloc"), BackendError, r"a\[1\].parquet: a row group does not fit into the device"),
+    ]:
+        monkeypatch.setitem(sys.modules, "pylibcudf", pylibcudf([], fails=fails))
+        refused(files, tmp_path, error, told)
+
+    def short(*given: Any) -> Any:
+        return readers_read(*given[:2], given[2][:1], *given[3:])
+
+    monkeypatch.setitem(sys.modules, "pylibcudf", pylibcudf([]))
+    from gpulsh.io import cudf
+
+    readers_read = cudf.read_row_groups
+    monkeypatch.setattr(cudf, "read_row_groups", short)
+    refused(files, tmp_path, InputError, r"a\[1\].parquet: changed while it was read")
+    (files / "d.jsonl").write_text('{"text": "words"}\n')
+    refused(files, tmp_path, InputError, r"d.jsonl: is no Parquet file, and the reader is 'cudf'")
+
+
+def test_columns_that_cudf_reads_otherwise(
+    on_cuda: CudaBackend, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = pylibcudf([])
+    nothing = SimpleNamespace(tbl=SimpleNamespace(columns=lambda: ()))
+    module.io.parquet.read_parquet = lambda options: nothing
+    monkeypatch.setitem(sys.modules, "pylibcudf", module)
+    refused(files, tmp_path, InputError, r"a\[1\].parquet: cannot be read by cuDF: cuDF reads 0 columns for 'text'")
+
+
+def test_without_cuda(cuda: CudaBackend, files: Path, tmp_path: Path) -> None:
+    with pytest.raises(BackendError, match="reader 'cudf' works on the backend 'cuda', and this one is 'cpu'"):
+        gpulsh.deduplicate_files(files, tmp_path / "out", reader="cudf", backend="cpu")
+    with pytest.raises(ParameterError, match="reader is 'gpu'"):
+        gpulsh.deduplicate_files(files, tmp_path / "out", reader="gpu")  # type: ignore[arg-type]
