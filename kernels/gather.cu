@@ -1,32 +1,53 @@
 // gather: rows of text that lie apart, copied end to end.
 //
 //   in   values u8 [bytes], begin i64 [rows]: where each row begins in them, offset i64 [rows + 1]: where it begins in
-//        the result, from 0, items (bytes a thread)
-//   out  gathered u8 [offset[rows]]
+//        the result, from 0, items (words a thread)
+//   out  gathered u8 [offset[rows]], on a 4-byte boundary
 //
-// Mapping: a block takes a tile of consecutive result bytes, a thread every blockDim-th of them, whatever rows they
-// belong to, so that one row of half a gigabyte and a million short ones are alike. A thread's next row is searched
-// only when its byte lies behind the row of its last one. Bound: bytes, read once and written once.
+// Mapping: a block takes a tile of consecutive result bytes, a thread every blockDim-th word of four, whatever rows
+// they belong to, so that one row of half a gigabyte and a million short ones are alike. A thread's next row is
+// searched only when its byte lies behind the row of its last one. Bound: bytes, read once and written once; a word's
+// four loads are single bytes, for rows begin anywhere, but go out together.
 // Geometry: each result byte is a copy of one byte. Oracle: gpulsh/backends/reference/gather.py.
 #include "search.cuh"
+
+constexpr i32 WORD_BYTES = 4;
+
+// The row that holds a result byte; `next` and `last` bound the search.
+struct Row {
+    i64 next;   // the row behind it
+    i64 end;    // its end in the result
+    i64 shift;  // from a result byte of it to where that lies
+};
+
+__device__ __forceinline__ void find_row(const i64* __restrict__ begin, const i64* __restrict__ offset, i64 last,
+                                         i64 place, Row& row) {
+    row.next = row.next < last ? upper_bound_near(offset, row.next, last, place) : last;
+    row.end = offset[row.next];
+    row.shift = begin[row.next - 1] - offset[row.next - 1];
+}
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     gather(const u8* __restrict__ values, const i64* __restrict__ begin, const i64* __restrict__ offset, i64 rows,
            i32 items, u8* __restrict__ gathered) {
     __shared__ i64 range[2];
-    const i64 first = (i64)blockIdx.x * blockDim.x * items;
-    const i64 stop = min(first + (i64)blockDim.x * items, offset[rows]);
+    const i64 tile = (i64)blockDim.x * items * WORD_BYTES, first = blockIdx.x * tile;
+    const i64 stop = min(first + tile, offset[rows]);
     block_range(offset, rows, first, stop - 1, range);
 
-    i64 next = range[0];  // the row behind that of the byte
-    i64 end = first;      // of the row, in the result; none is known yet
-    i64 shift = 0;        // from a result byte of the row to where it lies
-    for (i64 place = first + threadIdx.x; place < stop; place += blockDim.x) {
-        if (place >= end) {
-            next = next < range[1] ? upper_bound_near(offset, next, range[1], place) : range[1];
-            end = offset[next];
-            shift = begin[next - 1] - offset[next - 1];
+    Row row = {range[0], first, 0};  // none is known yet
+    for (i64 place = first + threadIdx.x * WORD_BYTES; place < stop; place += blockDim.x * WORD_BYTES) {
+        if (place >= row.end) find_row(begin, offset, range[1], place, row);
+        if (place + WORD_BYTES <= row.end) {
+            const u8* from = values + (place + row.shift);
+            const u32 low = from[0] | from[1] << 8, high = from[2] | from[3] << 8;
+            *(u32*)(gathered + place) = low | high << 16;
+            continue;
         }
-        gathered[place] = values[place + shift];
+        const i64 behind = min(place + WORD_BYTES, stop);
+        for (i64 byte = place; byte < behind; ++byte) {
+            if (byte >= row.end) find_row(begin, offset, range[1], byte, row);
+            gathered[byte] = values[byte + row.shift];
+        }
     }
 }

@@ -7,6 +7,8 @@ import numpy as np
 from gpulsh.arrays import Array, TextBatch
 from gpulsh.backends.cuda.launcher import Machine
 
+WORD_BYTES = 4  # as in the kernel
+
 
 def gather(machine: Machine, values: Array, begin: Array, end: Array) -> TextBatch:
     xp, items = machine.arrays, machine.geometry.search_items
@@ -14,7 +16,7 @@ def gather(machine: Machine, values: Array, begin: Array, end: Array) -> TextBat
     total = int(offset[-1])
     gathered = xp.empty(total, np.uint8)
     machine.run(
-        *("gather", "gather", total, machine.geometry.threads * items),
+        *("gather", "gather", total, machine.geometry.threads * items * WORD_BYTES),
         *(values, xp.ascontiguousarray(begin), offset, np.int64(len(begin)), np.int32(items), gathered),
     )
     return TextBatch(gathered, offset)
