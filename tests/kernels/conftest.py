@@ -23,13 +23,40 @@ if "GPULSH_NO_SHRINK" in os.environ:
 # Small cuts make many blocks of little text; 40 and 33 threads leave warps that are not full.
 GEOMETRIES = {
     "small": Geometry(
-        threads=40, text_threads=3, token_items=1, exact_items=2, search_items=2, span=5, minhash_threads=64
+        threads=40,
+        text_threads=3,
+        token_items=1,
+        exact_items=2,
+        search_items=2,
+        span=5,
+        minhash_threads=64,
+        row_threads=64,
+        row_limit=33,
+        sort_span=20,
     ),
     "ones": Geometry(
-        threads=33, text_threads=1, token_items=2, exact_items=1, search_items=1, span=1, minhash_threads=32
+        threads=33,
+        text_threads=1,
+        token_items=2,
+        exact_items=1,
+        search_items=1,
+        span=1,
+        minhash_threads=32,
+        row_threads=32,
+        row_limit=4,
+        sort_span=7,
     ),
     "medium": Geometry(
-        threads=96, text_threads=67, token_items=3, exact_items=5, search_items=3, span=300, minhash_threads=128
+        threads=96,
+        text_threads=67,
+        token_items=3,
+        exact_items=5,
+        search_items=3,
+        span=300,
+        minhash_threads=128,
+        row_threads=256,
+        row_limit=600,
+        sort_span=400,
     ),
     "default": Geometry(),
 }

@@ -129,6 +129,10 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __dlpack__(self, **options: Any) -> Any:
         return self.host.__dlpack__()
 
+    def sort(self) -> None:
+        assert self.host.flags.c_contiguous, "CuPy sorts contiguous arrays alone"
+        self.host.sort(kind="stable")
+
     def astype(self, dtype: Any) -> DeviceArray:
         return _wrap(self.host.astype(dtype))
 

@@ -1,4 +1,9 @@
-"""collisions: the array module's stable radix sorts, then flags from neighbours."""
+"""collisions: a filter leaves the digests that may repeat, a range of digests at a time; a sort of keys groups those.
+
+CuPy sorts integers with Thrust's stable radix sort, a pass for each byte of the key; `argsort` carries a copy of the
+keys and 64-bit positions through every pass, 32 bytes an item with the second halves of its buffers. Here the position
+takes the place of a digest's lower bits, so that one key of 64 bits is sorted, in 16.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +13,96 @@ from gpulsh.arrays import Array, Buckets
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.protocol import NO_DIGEST
 
+SLOTS = 8  # a digest, at least; two bits each
+
 
 def collisions(machine: Machine, digests: Array, ids: Array) -> Buckets:
+    """Memory beside the arguments: 2 to 4 bytes a digest of a range, and about 40 for each that may repeat."""
     xp = machine.arrays
-    present = digests != np.uint64(NO_DIGEST)
-    digests, ids = digests[present], ids[present]
+    digests, ids = xp.ascontiguousarray(digests), xp.ascontiguousarray(ids)
+    ranges = max(-(-len(ids) // machine.geometry.sort_span), 1)
+    found: list[Array] = []
+    starts: list[Array] = []
+    total = 0
+    for number in range(ranges):  # digests are uniform, so even ranges hold like many
+        lowest, highest = number * 2**64 // ranges, (number + 1) * 2**64 // ranges - 1
+        members = may_repeat(machine, digests, ids, lowest, min(highest, NO_DIGEST - 1))
+        part, first = _grouped(machine, *members)
+        found.append(part)
+        starts.append(first + np.int64(total))
+        total += len(part)
+    starts.append(xp.full(1, total, np.int64))
+    return Buckets(xp.concatenate(found), xp.concatenate(starts))
+
+
+def may_repeat(machine: Machine, digests: Array, ids: Array, lowest: int, highest: int) -> tuple[Array, Array]:
+    """Digests in [lowest, highest] that repeat, with few that do not, and their ids: in the given order."""
+    xp, threads = machine.arrays, machine.geometry.threads
+    count = len(ids)
+    share = count * (highest - lowest + 1) >> 64
+    slots = 1 << max(SLOTS * share, 1).bit_length()
+    blocks = -(-count // threads)
+    table = xp.zeros(max(slots // 16, 1), np.uint32)
+    members = xp.zeros(blocks * -(-threads // 32), np.uint32)
+    sizes = xp.zeros(blocks, np.uint32)
+    range_of_digests = (digests, np.int64(count), np.uint64(lowest), np.uint64(highest), np.uint64(slots - 1))
+    machine.run("collisions", "collisions_mark", count, threads, *range_of_digests, table)
+    machine.run("collisions", "collisions_members", count, threads, *range_of_digests, table, members, sizes)
+    before = machine.exclusive(sizes)
+    taken = int(before[-1])
+    taken_digests, taken_ids = xp.empty(taken, np.uint64), xp.empty(taken, np.int64)
+    if taken:
+        machine.run(
+            *("collisions", "collisions_take", count, threads),
+            *(digests, ids, members, before, taken_digests, taken_ids),
+        )
+    return taken_digests, taken_ids
+
+
+def _grouped(machine: Machine, digests: Array, ids: Array) -> tuple[Array, Array]:
+    """The ids of digests that repeat, by (digest, id), and where each digest's begin."""
+    xp = machine.arrays
     if len(ids) == 0:
-        return Buckets(xp.empty(0, np.int64), xp.zeros(1, np.int64))
+        return ids, xp.empty(0, np.int64)
     if not bool((ids[1:] >= ids[:-1]).all()):  # usually ids ascend already, which saves a sort
         order = xp.argsort(ids, kind="stable")
         digests, ids = digests[order], ids[order]
-    order = xp.argsort(digests, kind="stable")
-    digests, ids = digests[order], ids[order]
+    digests, ids = _by_digest(machine, digests, ids)
     same = digests[1:] == digests[:-1]
     none = xp.zeros(1, bool)
     like_previous = xp.concatenate((none, same))
     member = like_previous | xp.concatenate((same, none))
-    ids, first = ids[member], ~like_previous[member]
-    starts = xp.flatnonzero(first)
-    return Buckets(ids, xp.concatenate((starts, xp.full(1, len(ids), starts.dtype))).astype(np.int64))
+    return ids[member], xp.flatnonzero(~like_previous[member])
+
+
+def _by_digest(machine: Machine, digests: Array, ids: Array) -> tuple[Array, Array]:
+    """Both by digest, the order among equal ones kept."""
+    xp = machine.arrays
+    low = np.uint64((1 << (len(ids) - 1).bit_length()) - 1)
+    keys = digests & ~low
+    keys |= xp.arange(len(ids), dtype=np.uint64)
+    keys.sort()
+    keys &= low
+    order = keys.view(np.int64)
+    digests, ids = digests[order], ids[order]
+    # What differs in the lower bits alone still stands in the given order. Such runs are few and are sorted again.
+    differs = digests[1:] ^ digests[:-1]
+    unsorted = digests[1:][(differs != np.uint64(0)) & (differs <= low)]
+    if len(unsorted):
+        places = _runs(machine, digests & ~low, unsorted & ~low)
+        some = digests[places]
+        order = xp.argsort(some, kind="stable")
+        digests[places], ids[places] = some[order], ids[places[order]]
+    return digests, ids
+
+
+def _runs(machine: Machine, ascending: Array, wanted: Array) -> Array:
+    """int64: where `ascending` has one of the values `wanted`, which ascend and may repeat."""
+    xp = machine.arrays
+    first = xp.ones(len(wanted), bool)
+    first[1:] = wanted[1:] != wanted[:-1]
+    wanted = wanted[first]
+    starts = xp.searchsorted(ascending, wanted, side="left")
+    before = machine.exclusive(xp.searchsorted(ascending, wanted, side="right") - starts)
+    total = int(before[-1])
+    return xp.arange(total, dtype=np.int64) + (starts - before[:-1])[machine.row_of(before, 0, total)]

@@ -31,7 +31,7 @@ class Launcher(Protocol):
 class Geometry:
     """How work is cut. No result depends on it; tests cut small to have many blocks.
 
-    The products are bounded by the kernels' shared arrays: MAX_THREADS and MAX_TOKENS there.
+    The products are bounded by the kernels' shared arrays: MAX_THREADS, MAX_TOKENS and MAX_ROW there.
     """
 
     threads: int = 256
@@ -41,6 +41,9 @@ class Geometry:
     search_items: int = 8
     span: int = 1024  # fingerprints a warp of minhash, tokens a warp of sketch
     minhash_threads: int = 128  # whole warps
+    row_threads: int = 128  # whole warps
+    row_limit: int = 2048  # fingerprints of the longest row that one block, or warp, takes alone
+    sort_span: int = 2**26  # items sorted at once: what bounds the memory of the operations that sort
     piece_bytes: int = 1 << 26  # text of a giant document on the device at a time
     shared_digests: int = 1 << 22  # digests of a band from which on several devices share them
 
