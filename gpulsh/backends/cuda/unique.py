@@ -1,4 +1,4 @@
-"""unique: stable radix sorts by value, then by row; flags from neighbours."""
+"""unique: a block sorts a row that fits its shared memory; the others go through the array module's radix sorts."""
 
 from __future__ import annotations
 
@@ -6,21 +6,32 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.cuda.long_rows import long_rows, packed, put
 
 
 def unique(machine: Machine, fingerprints: Fingerprints) -> Fingerprints:
-    xp = machine.arrays
-    start, stop = int(fingerprints.offset[0]), int(fingerprints.offset[-1])
-    if start == stop:  # nothing is asked of sorts of nothing
-        return Fingerprints(xp.empty(0, np.uint64), xp.zeros(len(fingerprints) + 1, np.int64))
-    values = fingerprints.values[start:stop]
-    rows = machine.row_of(fingerprints.offset, start, stop)
-    order = xp.argsort(values, kind="stable")
-    order = order[xp.argsort(rows[order], kind="stable")]
-    values = values[order]  # rows were in order, so `rows` needs none
-    keep = xp.ones(stop - start, bool)
-    keep[1:] = (values[1:] != values[:-1]) | (rows[1:] != rows[:-1])
-    return kept_rows(machine, values, fingerprints.offset, keep)
+    """Memory beside the arguments: 16 bytes a fingerprint, about 60 for each of one span of long rows."""
+    xp, geometry = machine.arrays, machine.geometry
+    offset, rows = fingerprints.offset, len(fingerprints)
+    loose = xp.empty(int(offset[-1]) - int(offset[0]), np.uint64)
+    counts = xp.empty(rows, np.int64)
+    machine.run(
+        *("unique", "unique", rows, 1),
+        *(fingerprints.values, offset, np.int32(geometry.row_limit), loose, counts),
+        threads=geometry.row_threads,
+    )
+    for long in long_rows(machine, fingerprints):
+        if len(long.rows) == 1:
+            long.values.sort()
+            values = long.values
+        else:
+            order = xp.argsort(long.values, kind="stable")
+            order = order[xp.argsort(long.row[order], kind="stable")]  # a pass for each byte of the row's number
+            values = long.values[order]
+        keep = xp.ones(len(values), bool)
+        keep[1:] = (values[1:] != values[:-1]) | (long.row[1:] != long.row[:-1])
+        put(machine, long, keep, values, offset[:1], loose, counts)
+    return packed(machine, loose, offset, counts)
 
 
 def kept_rows(machine: Machine, values: Array, offset: Array, keep: Array) -> Fingerprints:

@@ -1,0 +1,22 @@
+// pack_rows: rows with room behind each, end to end.
+//
+//   in   loose u64 [offset[rows] - offset[0]], offset i64 [rows + 1] (where a row begins and its room ends),
+//        packed_offset i64 [rows + 1] from 0 on, items (values a thread)
+//   out  packed u64 [packed_offset[rows]]
+//
+// Mapping: flat over the packed values, whatever rows they belong to. Bound: bytes: 16 a value.
+// Geometry: a copy. Oracle: gpulsh/backends/reference/unique.py.
+#include "search.cuh"
+
+extern "C" __global__ void __launch_bounds__(MAX_THREADS)
+    pack_rows(const u64* __restrict__ loose, const i64* __restrict__ offset, const i64* __restrict__ packed_offset,
+              i64 rows, i32 items, u64* __restrict__ packed) {
+    __shared__ i64 range[2];
+    const i64 begin = (i64)blockIdx.x * blockDim.x * items;
+    const i64 end = min(begin + (i64)blockDim.x * items, packed_offset[rows]);
+    block_range(packed_offset, rows, begin, end - 1, range);
+    for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
+        const i64 row = upper_bound(packed_offset, range[0], range[1], i) - 1;
+        packed[i] = loose[offset[row] - offset[0] + i - packed_offset[row]];
+    }
+}
