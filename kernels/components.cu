@@ -1,25 +1,30 @@
 // components: the smallest id of each id's connected component.
 //
 //   in   pairs i64 [edges, 2] in [0, count)
-//   out  parent u64 [count], parent[i] = i on entry: a forest, a root the smallest id of its component
-//        labels i64 [count]
+//   out  parent u64 [count], parent[i] = i on entry: a forest, a root the smallest id of its component; after
+//        `components_label` each id's root
 //
 // Mapping: `components_hook`, a thread an edge, joins two trees by hanging the larger root under the smaller with one
-// compare-and-swap, without locks; `components_label`, a thread an id, climbs to the root.
-// Bound: latency of dependent reads; bytes: 16 an edge.
+// compare-and-swap, without locks; `components_label`, a thread an id, climbs to the root, in place.
+// Bound: latency of dependent reads; bytes: 16 an edge and a sector of 32 for each end. Nothing is written for an edge
+// whose ends hang under one root already, as most of a large component's do; swaps that fail meet only where one root
+// is hung, and find a smaller one.
 // Geometry: a parent is never larger than its child, so however the hooks interleave (the forest may differ) the root
 // of each finished tree is its smallest id, the label. Oracle: gpulsh/backends/reference/components.py.
 #include "bits.cuh"
 
-// The root above `id`. What is read may be old, but it was an ancestor and still is; the path is halved on the way by
-// writing an ancestor over a parent, which no order of such writes can undo.
+// The root above `id`. What is read may be old, but it was an ancestor and still is. The path is halved on the way: a
+// parent gives way to the grandparent, and only ever decreases, so that nobody's older knowledge undoes it. All chains
+// shorten each other: no order of threads climbs a long one again and again.
 __device__ __forceinline__ u64 climb(volatile u64* parent, u64 id) {
-    for (u64 up = parent[id]; up != id; up = parent[id]) {
+    while (true) {
+        const u64 up = parent[id];
+        if (up == id) return id;
         const u64 above = parent[up];
-        parent[id] = above;
+        if (above == up) return up;
+        atomicMin((u64*)&parent[id], above);
         id = above;
     }
-    return id;
 }
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)
@@ -38,11 +43,9 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     }
 }
 
-extern "C" __global__ void __launch_bounds__(MAX_THREADS)
-    components_label(const u64* __restrict__ parent, i64 count, i64* __restrict__ labels) {
+extern "C" __global__ void __launch_bounds__(MAX_THREADS) components_label(i64 count, volatile u64* parent) {
     const i64 id = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     if (id >= count) return;
-    u64 root = id;
-    while (parent[root] != root) root = parent[root];
-    labels[id] = (i64)root;
+    const u64 root = climb(parent, id);
+    if (parent[id] != root) atomicMin((u64*)&parent[id], root);
 }

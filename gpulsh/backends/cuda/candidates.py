@@ -1,4 +1,4 @@
-"""candidates."""
+"""candidates: pairs as 64-bit keys, sorted and reduced a span at a time, so that repeats never pile up."""
 
 from __future__ import annotations
 
@@ -6,30 +6,64 @@ import numpy as np
 
 from gpulsh.arrays import Array, Buckets
 from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.errors import BackendError
+
+MAX_MEMBERS = 2**32  # distinct ids in buckets; a key holds two of their numbers
 
 
 def candidates(machine: Machine, buckets: Buckets) -> Array:
-    xp, threads = machine.arrays, machine.geometry.threads
-    if len(buckets) == 0:
-        return xp.empty((0, 2), np.int64)
+    """Memory beside the buckets: 16 bytes a distinct pair twice, and about 24 a pair of one span."""
+    xp, geometry = machine.arrays, machine.geometry
     sizes = xp.diff(buckets.offset)
     ends = xp.cumsum(sizes * (sizes - 1) // 2)
-    pairs = int(ends[-1])
-    if pairs == 0:
-        return xp.empty((0, 2), np.int64)
-    common = (buckets.ids, buckets.offset, np.int64(len(buckets)), ends, np.int64(pairs))
-    if int(buckets.ids.max()) < 2**32:
-        keys = xp.empty(pairs, np.uint64)
-        machine.run("candidates", "candidates_keys", pairs, threads, *common, keys)
-        keys = xp.sort(keys)
-        low, high = (keys >> np.uint64(32)).astype(np.int64), (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    else:
-        low, high = xp.empty(pairs, np.int64), xp.empty(pairs, np.int64)
-        machine.run("candidates", "candidates_pairs", pairs, threads, *common, low, high)
-        order = xp.argsort(high, kind="stable")
-        order = order[xp.argsort(low[order], kind="stable")]
-        low, high = low[order], high[order]
-    fresh = xp.ones(pairs, bool)
-    fresh[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
-    fresh &= low != high  # an id that stands twice in a bucket
-    return xp.stack((low[fresh], high[fresh]), axis=1)
+    total = int(ends[-1]) if len(buckets) else 0
+    members, names = _numbered(machine, buckets.ids)
+    runs: list[Array] = [xp.empty(0, np.uint64)]
+    for first in range(0, total, geometry.sort_span):
+        stop = min(first + geometry.sort_span, total)
+        span = xp.empty(stop - first, np.uint64)
+        machine.run(
+            *("candidates", "candidates", stop - first, geometry.threads),
+            *(members, buckets.offset, np.int64(len(buckets)), ends, np.int64(first), np.int64(stop), span),
+        )
+        runs.append(_distinct(machine, span))
+        while len(runs) > 1 and 2 * len(runs[-1]) > len(runs[-2]):  # so that a key is merged a few times only
+            last = runs.pop()
+            runs[-1] = _merged(machine, runs[-1], last)
+    keys = runs[0]
+    for run in runs[1:]:
+        keys = _merged(machine, keys, run)
+    pairs = xp.empty((len(keys), 2), np.int64)
+    pairs[:, 0] = keys >> np.uint64(32)
+    keys &= np.uint64(0xFFFFFFFF)
+    pairs[:, 1] = keys
+    return pairs if names is None else names[pairs]
+
+
+def _numbered(machine: Machine, ids: Array) -> tuple[Array, Array | None]:
+    """uint32 numbers in the order of the ids, and the int64 ids they stand for; None where they are the ids."""
+    xp = machine.arrays
+    if len(ids) == 0 or int(ids.max()) < 2**32:
+        return ids.astype(np.uint32), None
+    names = xp.sort(ids)
+    first = xp.ones(len(names), bool)
+    first[1:] = names[1:] != names[:-1]
+    names = names[first]
+    if len(names) > MAX_MEMBERS:
+        raise BackendError(f"{len(names)} documents are in buckets, {MAX_MEMBERS} fit on a device; give fewer at once")
+    return xp.searchsorted(names, ids).astype(np.uint32), names
+
+
+def _distinct(machine: Machine, keys: Array) -> Array:
+    """The keys ascending, each once, without those of an id with itself; sorts in place."""
+    keys.sort()
+    fresh = machine.arrays.ones(len(keys), bool)
+    fresh[1:] = keys[1:] != keys[:-1]
+    fresh &= (keys >> np.uint64(32)) != (keys & np.uint64(0xFFFFFFFF))  # an id may stand twice in a bucket
+    return keys[fresh]
+
+
+def _merged(machine: Machine, some: Array, others: Array) -> Array:
+    if len(some) == 0:
+        return others
+    return _distinct(machine, machine.arrays.concatenate((some, others)))
