@@ -38,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
              i64* __restrict__ counts) {
     __shared__ u8 row[MAX_ROW];
     __shared__ u32 bins[FREQUENCIES];
-    __shared__ i32 rarer[MAX_WARPS], equal[MAX_WARPS];
+    __shared__ i32 rarer[ROW_WARPS], equal[ROW_WARPS];
     __shared__ i32 cut, quota;
     const i64 begin = offset[blockIdx.x];
     if (offset[blockIdx.x + 1] - begin > longest) return;

@@ -3,7 +3,7 @@
 #include "bits.cuh"
 
 constexpr i32 MAX_ROW = 2048;  // the longest such row
-constexpr i32 MAX_WARPS = MAX_THREADS / 32;
+constexpr i32 ROW_WARPS = MAX_THREADS / 32;
 
 // The part of [0, size) that a warp walks over in order, 32 places at a time: warps follow one another.
 struct Part {
@@ -17,7 +17,7 @@ __device__ __forceinline__ Part part_of_warp(i32 size) {
 }
 
 // The sum of `counts` of the warps before this one, written before the last barrier.
-__device__ __forceinline__ i32 before_warp(const i32 (&counts)[MAX_WARPS]) {
+__device__ __forceinline__ i32 before_warp(const i32 (&counts)[ROW_WARPS]) {
     i32 sum = 0;
     for (i32 warp = 0; warp < (i32)(threadIdx.x >> 5); ++warp) sum += counts[warp];
     return sum;

@@ -13,6 +13,7 @@
 
 // Sorts row[0, width), width a power of two. Every thread of the block calls it, after a barrier and before another.
 __device__ __forceinline__ void sort_row(u64* row, i32 width) {
+    if (width <= 64 && threadIdx.x >= 32) return;  // one warp has all comparators, and meets no barrier
     for (i32 length = 2; length <= width; length *= 2) {
         for (i32 step = length / 2; step > 0; step /= 2) {
             const i32 partner = 2 * step == length ? length - 1 : step;  // first mirrored, then shifted
@@ -24,7 +25,8 @@ __device__ __forceinline__ void sort_row(u64* row, i32 width) {
                     row[high] = a;
                 }
             }
-            const i32 next = step > 1 ? step : 2 * length;  // places that comparators of the next step span
+            // Places that comparators of the next step span.
+            const i32 next = step > 1 ? step : length < width ? 2 * length : 0;
             if (max(2 * step, next) > 64) {
                 __syncthreads();
             } else {
@@ -38,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     unique(const u64* __restrict__ values, const i64* __restrict__ offset, i32 longest, u64* __restrict__ distinct,
            i64* __restrict__ counts) {
     __shared__ u64 row[MAX_ROW];
-    __shared__ i32 kept[MAX_WARPS];
+    __shared__ i32 kept[ROW_WARPS];
     const i64 begin = offset[blockIdx.x];
     if (offset[blockIdx.x + 1] - begin > longest) return;
     const i32 size = (i32)(offset[blockIdx.x + 1] - begin);

@@ -82,7 +82,9 @@ HOT = {
     "tokens_sum": (Hot("code point of a word", loads("LDS.64")),),
     "exact_hashes_sum": (Hot("mix64", mixes, beside=loads("LDG.E.64")),),
     "overlap_bounds": (Hot("pair", stores, whole=True),),
-    "intersect": (Hot("step of a search", loads("LDG.E.64")),),
+    "intersect_rows": (Hot("step of a search", loads("LDS.64")),),
+    "intersect_spread": (Hot("step of a search", loads("LDG.E.64")),),
+    "unique": (Hot("fingerprint compared", loads("LDS.64")),),
 }
 
 

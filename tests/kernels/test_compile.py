@@ -10,7 +10,10 @@ from tests.kernels.figures import FILES, compiled
 from tests.kernels.host import signatures
 
 pytestmark = pytest.mark.kernels
-HOT = {"tokens", "shingle", "minhash", "sketch", "band_digests", "intersect", "bitmaps", "overlap_bounds"}
+HOT = {
+    *("tokens", "shingle", "minhash", "sketch", "band_digests", "intersect", "bitmaps", "overlap_bounds"),
+    *("collisions", "unique"),
+}
 REGISTERS_OF_AN_SM = 65536
 THREADS = 256
 
