@@ -64,11 +64,12 @@ Result = TypeVar("Result")
 
 
 class Sizes(NamedTuple):
-    """Bytes of text that a backend takes at once; no bit depends on them."""
+    """Bytes of text that a backend takes at once, and who brings them; no bit depends on it."""
 
     batch: int  # to sign
     tile: int  # to hold the unique fingerprints of
     largest_tile: int  # the same where documents that belong together are more; two of these are held
+    readers: int = 1  # threads that decode input files while it works
 
 
 @runtime_checkable

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
-from gpulsh.io.format import Columns, File, Mask, wrong_length
+from gpulsh.backends.in_order import in_order
+from gpulsh.io.format import BLOCK_BYTES, Block, Columns, Divisible, File, Mask, Part, wrong_length
 from gpulsh.io.inputs import format_of
 from gpulsh.io.rows import Bytes, joined, packed
 
 
 class FileTexts:
-    """Documents of `files`, one after another. Of each it holds the size of its text and, where asked, its key."""
+    """Documents of `files`, one after another. Of each it holds the size of its text and, where asked, its key.
 
-    def __init__(self, files: Sequence[File], columns: Columns, work: Path) -> None:
+    With more than one of `readers`, so many threads decode the parts of files that have parts, two parts ahead each.
+    """
+
+    def __init__(self, files: Sequence[File], columns: Columns, work: Path, readers: int = 1) -> None:
         self.files = files
         self.columns = columns
         self.keys: list[Any] = []  # blocks of the key column, in order
         self.sizes: NDArray[np.int64] = np.zeros(0, np.int64)  # [n] UTF-8 bytes, 0 where null
         self.starts: NDArray[np.int64] = np.zeros(1, np.int64)  # [files + 1] position of each file's first row
-        self._work = work
+        self._work, self._readers = work, readers
         self._nulls = 0
         self._choices = 0
 
@@ -43,22 +48,49 @@ class FileTexts:
         """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
         self.keys, self._nulls = [], 0
         sizes: list[NDArray[np.int64]] = []
-        counts: list[int] = []
+        counts = np.zeros(len(self.files), np.int64)
         yield from packed(self._slices(max_bytes, sizes, counts), max_bytes)
         self.sizes = np.concatenate([np.zeros(0, np.int64), *sizes])
-        self.starts = np.cumsum([0, *counts], dtype=np.int64)
+        self.starts = np.concatenate([[0], np.cumsum(counts)])
 
-    def _slices(self, max_bytes: int, sizes: list[NDArray[np.int64]], counts: list[int]) -> Iterator[TextBatch]:
-        for file in self.files:
-            count = 0
-            for block in format_of(file).read(file, self.columns):
-                sizes.append(block.texts.lengths())
-                self._nulls += block.texts.nulls()
-                if self.columns.key is not None:
-                    self.keys.append(block.key)
-                count += len(block.texts)
-                yield from block.texts.slices(max_bytes)
-            counts.append(count)
+    def _slices(
+        self, max_bytes: int, sizes: list[NDArray[np.int64]], counts: NDArray[np.int64]
+    ) -> Iterator[TextBatch]:
+        for number, block in self._blocks(max_bytes):
+            sizes.append(block.texts.lengths())
+            self._nulls += block.texts.nulls()
+            if self.columns.key is not None:
+                self.keys.append(block.key)
+            counts[number] += len(block.texts)
+            yield from block.texts.slices(max_bytes)
+
+    def _blocks(self, max_bytes: int) -> Iterator[tuple[int, Block]]:
+        """All blocks in order, each with the number of its file."""
+        formats = [format_of(file) for file in self.files]
+
+        def divided(number: int) -> bool:
+            return self._readers > 1 and isinstance(formats[number], Divisible)
+
+        # A block of half a batch is a batch of its own, which nobody has to copy.
+        def read(job: tuple[int, Divisible, Part]) -> list[tuple[int, Block]]:
+            number, kind, part = job
+            blocks = kind.read_part(self.files[number], self.columns, part, max(BLOCK_BYTES, max_bytes // 2))
+            return [(number, block) for block in blocks]
+
+        for together, numbers in groupby(range(len(self.files)), divided):
+            if together:
+                jobs = self._parts([(number, formats[number]) for number in numbers])
+                for blocks in in_order(jobs, [read] * self._readers):
+                    yield from blocks
+                continue
+            for number in numbers:
+                for block in formats[number].read(self.files[number], self.columns):
+                    yield number, block
+
+    def _parts(self, files: list[tuple[int, Any]]) -> Iterator[tuple[int, Divisible, Part]]:
+        for number, kind in files:
+            for part in kind.parts(self.files[number], self.columns):
+                yield number, kind, part
 
     def nulls(self) -> int:
         """How many documents were null; complete after `batches` is exhausted."""

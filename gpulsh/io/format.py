@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +60,27 @@ class Block:
     start: int
     texts: Rows
     key: Any = None  # pyarrow.Array, or a list of Python numbers where a block has no single type
+
+
+class Part(NamedTuple):
+    """Rows of a file that can be read without those before them."""
+
+    number: int
+    start: int
+    rows: int
+
+
+@runtime_checkable
+class Divisible(Protocol):
+    """A format whose files have parts, for several threads to read."""
+
+    def parts(self, file: File, columns: Columns) -> list[Part]:
+        """All parts, in order."""
+        ...
+
+    def read_part(self, file: File, columns: Columns, part: Part, block_bytes: int) -> list[Block]:
+        """The rows of a part, in blocks of about `block_bytes` of text."""
+        ...
 
 
 class Format(Protocol):

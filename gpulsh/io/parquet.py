@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpulsh.io.arrow import arrow_rows
 from gpulsh.io.columns import check_columns
-from gpulsh.io.format import BLOCK_BYTES, Block, Columns, File, Mask, reading, wrong_length
+from gpulsh.io.format import BLOCK_BYTES, Block, Columns, File, Mask, Part, reading, wrong_length
 from gpulsh.io.selection import chosen, kept
 
 MAX_BATCH_ROWS = 1 << 16
@@ -33,21 +33,22 @@ class Parquet:
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:
         """Batches of about BLOCK_BYTES; row groups without a wanted row are skipped."""
-        names = [columns.text] if columns.key in (None, columns.text) else [columns.text, columns.key]
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema_arrow, columns)
-            start = 0
-            for group in range(source.num_row_groups):
-                count = source.metadata.row_group(group).num_rows
-                if wanted is None or wanted[start : start + count].any():
-                    chunk = source.metadata.row_group(group)
-                    rows = _fitting_rows(chunk, _text_bytes(chunk, columns.text))
-                    at = start
-                    for batch in source.iter_batches(rows, row_groups=[group], columns=names):
-                        key = None if columns.key is None else batch.column(columns.key)
-                        yield Block(at, arrow_rows(batch.column(columns.text)), key)
-                        at += len(batch)
-                start += count
+            for part in _parts(source):
+                if wanted is None or wanted[part.start : part.start + part.rows].any():
+                    yield from _blocks(source, part, columns, BLOCK_BYTES)
+
+    def parts(self, file: File, columns: Columns) -> list[Part]:
+        """The row groups."""
+        with reading(file), _opened(file) as source:
+            check_columns(file, source.schema_arrow, columns)
+            return list(_parts(source))
+
+    def read_part(self, file: File, columns: Columns, part: Part, block_bytes: int) -> list[Block]:
+        """A row group in batches of about `block_bytes`."""
+        with reading(file), _opened(file) as source:
+            return list(_blocks(source, part, columns, block_bytes))
 
     def groups(self, file: File, columns: Columns) -> list[tuple[int, int]]:
         """Rows and about how many bytes of text each row group has, from the footer."""
@@ -126,6 +127,25 @@ def _opened(file: File) -> Iterator[Any]:
         source.close(force=True)
 
 
+def _parts(source: Any) -> Iterator[Part]:
+    start = 0
+    for number in range(source.num_row_groups):
+        rows = source.metadata.row_group(number).num_rows
+        yield Part(number, start, rows)
+        start += rows
+
+
+def _blocks(source: Any, part: Part, columns: Columns, block_bytes: int) -> Iterator[Block]:
+    names = [columns.text] if columns.key in (None, columns.text) else [columns.text, columns.key]
+    group = source.metadata.row_group(part.number)
+    rows = _fitting_rows(group, _text_bytes(group, columns.text), block_bytes)
+    at = part.start
+    for batch in source.iter_batches(rows, row_groups=[part.number], columns=names):
+        key = None if columns.key is None else batch.column(columns.key)
+        yield Block(at, arrow_rows(batch.column(columns.text)), key)
+        at += len(batch)
+
+
 def _kept_rows(source: Any, group: int, keep: Mask) -> Any:
     """The kept rows of a row group, chosen batch by batch, so that what is dropped is never held."""
     parts = []
@@ -144,6 +164,6 @@ def _text_bytes(group: Any, column: str) -> int:
     return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
 
 
-def _fitting_rows(group: Any, size: int) -> int:
-    fitting: int = group.num_rows * BLOCK_BYTES // max(size, 1)
+def _fitting_rows(group: Any, size: int, block_bytes: int = BLOCK_BYTES) -> int:
+    fitting: int = group.num_rows * block_bytes // max(size, 1)
     return max(1, min(MAX_BATCH_ROWS, fitting))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpulsh.backends.processors import processors
 from gpulsh.backends.protocol import Sizes
 
 SIGN_FACTOR = 20
@@ -26,10 +27,11 @@ def free_bytes(arrays: Any) -> int:
 
 
 def text_sizes(free: int, lanes: int) -> Sizes:
-    """How much text is taken at once where `free` bytes are, and `lanes` batches are signed side by side."""
+    """How much text is taken at once where `free` bytes are, and `lanes` batches or tiles are worked on side by side."""
     usable = int(free * USED)
-    tile = _clipped(usable // TILE_FACTOR)
-    return Sizes(batch=_clipped(usable // (SIGN_FACTOR * lanes)), tile=tile, largest_tile=tile)
+    tile = _clipped(usable // (TILE_FACTOR * lanes))
+    batch = _clipped(usable // (SIGN_FACTOR * lanes))
+    return Sizes(batch=batch, tile=tile, largest_tile=tile, readers=processors())
 
 
 def _clipped(size: int) -> int:
