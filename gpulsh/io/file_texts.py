@@ -53,9 +53,7 @@ class FileTexts:
         self.sizes = np.concatenate([np.zeros(0, np.int64), *sizes])
         self.starts = np.concatenate([[0], np.cumsum(counts)])
 
-    def _slices(
-        self, max_bytes: int, sizes: list[NDArray[np.int64]], counts: NDArray[np.int64]
-    ) -> Iterator[TextBatch]:
+    def _slices(self, max_bytes: int, sizes: list[NDArray[np.int64]], counts: NDArray[np.int64]) -> Iterator[TextBatch]:
         for number, block in self._blocks(max_bytes):
             sizes.append(block.texts.lengths())
             self._nulls += block.texts.nulls()

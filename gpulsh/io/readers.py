@@ -30,7 +30,7 @@ def open_files(reader: Reader, files: Sequence[File], columns: Columns, work: Pa
     Raises BackendError where cuDF or CUDA is missing, InputError where a file is not local Parquet.
     """
     if reader == "arrow":
-        return FileTexts(files, columns, work)
+        return FileTexts(files, columns, work, ops.sizes().readers)
     from gpulsh.io.cudf import why_no_reader
 
     if ops.name != "cuda":

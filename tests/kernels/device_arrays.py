@@ -63,7 +63,7 @@ def current_device() -> int:
 
 
 class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
-    __slots__ = ("_size", "device", "host")
+    __slots__ = ("_size", "host", "number")
 
     def __init__(self, host: np.ndarray) -> None:
         self._size = 0
@@ -71,7 +71,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         MEMORY.take(size)
         self._size = size
         self.host = host
-        self.device = current_device()
+        self.number = current_device()
 
     def __del__(self) -> None:
         MEMORY.give(self._size)
@@ -116,6 +116,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     ndim = property(lambda self: self.host.ndim)
     shape = property(lambda self: self.host.shape)
     size = property(lambda self: self.host.size)
+    device = property(lambda self: _Device(self.number))
     nbytes = property(lambda self: self.host.nbytes)
     flags = property(lambda self: self.host.flags)
 
@@ -124,7 +125,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         return {**self.host.__array_interface__, "version": 3}
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return CUDA[0], self.device
+        return CUDA[0], self.number
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.host.__dlpack__()
@@ -177,7 +178,7 @@ class DeviceModule:
 
     def asarray(self, array: Any) -> DeviceArray:
         if isinstance(array, DeviceArray):
-            return array if array.device == current_device() else DeviceArray(array.host.copy())
+            return array if array.number == current_device() else DeviceArray(array.host.copy())
         if hasattr(array, "__cuda_array_interface__"):
             return DeviceArray(np.asarray(_Interface(array)))
         return DeviceArray(np.array(array))
@@ -264,7 +265,7 @@ def _unwrap(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return tuple(map(_unwrap, value))
     if isinstance(value, DeviceArray):
-        assert value.device == current_device(), f"of device {value.device}, used on {current_device()}"
+        assert value.number == current_device(), f"of device {value.number}, used on {current_device()}"
         return value.host
     if isinstance(value, np.ndarray) and value.ndim:
         raise TypeError("a NumPy array was given where a device array is needed")

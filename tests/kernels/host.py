@@ -156,7 +156,7 @@ class HostLauncher:
         for parameter, value in zip(parameters, arguments, strict=True):
             assert isinstance(value, DeviceArray) == parameter.pointer, f"{kernel}: {parameter.name}"
             assert parameter.pointer or isinstance(value, np.generic), f"{kernel}: {parameter.name} has no width"
-            assert not parameter.pointer or value.device == current_device(), f"{kernel}: {parameter.name}"
+            assert not parameter.pointer or value.number == current_device(), f"{kernel}: {parameter.name}"
             assert value.dtype == parameter.dtype, f"{kernel}: {parameter.name} is {value.dtype}"
             assert not parameter.pointer or value.flags.c_contiguous, f"{kernel}: {parameter.name} is not contiguous"
         function = getattr(library, f"run_{kernel}")

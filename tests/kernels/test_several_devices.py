@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpulsh.arrays import TextBatch
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.launcher import Geometry
 from gpulsh.backends.reference import ReferenceBackend
@@ -47,8 +48,8 @@ def replace_sizes(sizes: Any, **changed: int) -> Any:
     return sizes._replace(**changed)
 
 
-def decision(ops: Any, documents: list[str | None], **options: Any) -> Any:
-    source, plan = open_texts(documents), make_plan(**options)
+def decision(ops: Any, documents: list[str | None] | TextBatch, **options: Any) -> Any:
+    source, plan = open_texts(documents, ops), make_plan(**options)
     return decide(sign(source, plan, ops, Silent()), source, None, plan, ops, Silent()).to_numpy()
 
 
@@ -62,6 +63,18 @@ def test_bits_are_those_of_one_device(devices: list[int] | None) -> None:
     for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
     assert set(launcher.by_device) == set(devices or [0, 1])
+
+
+def test_texts_of_one_device_are_signed_and_compared_on_both() -> None:
+    documents = texts(60)
+    host = next(open_texts(documents).batches(1 << 30))
+    launcher = CountingLauncher()
+    ops = SmallBatches(DeviceModule(devices=2), launcher)
+    found = decision(ops, TextBatch(ops.asarray(host.values), ops.asarray(host.offset)))
+    wanted = decision(ReferenceBackend(), documents)
+    np.testing.assert_array_equal(found.duplicate_of, wanted.duplicate_of)
+    np.testing.assert_array_equal(found.similarity, wanted.similarity)
+    assert set(launcher.by_device) == {0, 1}
 
 
 def test_a_device_that_is_not_there_is_named() -> None:

@@ -27,7 +27,7 @@ def free_bytes(arrays: Any) -> int:
 
 
 def text_sizes(free: int, lanes: int) -> Sizes:
-    """How much text is taken at once where `free` bytes are, and `lanes` batches or tiles are worked on side by side."""
+    """How much text is taken at once where `free` bytes are and `lanes` batches or tiles are in work side by side."""
     usable = int(free * USED)
     tile = _clipped(usable // (TILE_FACTOR * lanes))
     batch = _clipped(usable // (SIGN_FACTOR * lanes))

@@ -25,6 +25,8 @@ class Staging:
     def on_device(self, batch: TextBatch) -> TextBatch:
         """The batch in memory of the current device, copied on the current stream; as it is where it lies there."""
         if not isinstance(batch.values, np.ndarray):
+            with batch.values.device:  # which may be another one, whose streams this one does not know
+                self._arrays.cuda.get_current_stream().synchronize()
             return TextBatch(self._arrays.asarray(batch.values), self._arrays.asarray(batch.offset))
         first, last = int(batch.offset[0]), int(batch.offset[-1])
         source, bounds = batch.values[first:last], batch.offset - first

@@ -1,0 +1,59 @@
+"""Files read by several threads: the same documents in the same order as by one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gpulsh.errors import InputError
+from gpulsh.io.file_texts import FileTexts
+from gpulsh.io.format import Columns
+from gpulsh.io.inputs import find_files
+
+
+def write_files(folder: Path) -> list[str]:
+    """Parquet files of many small row groups, with one of another format between them."""
+    rows = [None if i % 11 == 0 else f"document {i} " * (i % 7) for i in range(300)]
+    names = ["a.parquet", "b.parquet", "c.jsonl", "d.parquet"]
+    for name, start in zip(names, (0, 100, 200, 210), strict=True):
+        part = rows[start : {0: 100, 100: 200, 200: 210, 210: 300}[start]]
+        table = pa.table({"text": pa.array(part, pa.string()), "score": np.arange(len(part))})
+        if name.endswith("parquet"):
+            pq.write_table(table, folder / name, row_group_size=7)
+        else:
+            lines = (json.dumps(row) + "\n" for row in table.to_pylist())
+            (folder / name).write_text("".join(lines))
+    return [str(folder / name) for name in names]
+
+
+def read(names: list[str], work: Path, readers: int) -> tuple[bytes, FileTexts]:
+    texts = FileTexts(find_files(names), Columns(text="text", key="score"), work, readers)
+    return b"".join(bytes(b.values[b.offset[0] : b.offset[-1]]) for b in texts.batches(200)), texts
+
+
+def test_several_readers_read_what_one_reads(tmp_path: Path) -> None:
+    names = write_files(tmp_path)
+    wanted, one = read(names, tmp_path, 1)
+    for readers in (2, 5):
+        found, several = read(names, tmp_path, readers)
+        assert found == wanted
+        assert several.starts.tolist() == one.starts.tolist() == [0, 100, 200, 210, 300]
+        assert several.sizes.tolist() == one.sizes.tolist()
+        assert several.nulls() == one.nulls() == 28
+        assert [value for block in several.keys for value in pa.array(block).to_pylist()] == [
+            value for block in one.keys for value in pa.array(block).to_pylist()
+        ]
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    names = write_files(tmp_path)
+    data = bytearray(Path(names[1]).read_bytes())
+    data[100:2000] = b"\xff" * 1900  # pages, not the footer
+    Path(names[1]).write_bytes(data)
+    with pytest.raises(InputError, match=r"b\.parquet: cannot be read"):
+        read(names, tmp_path, 3)
