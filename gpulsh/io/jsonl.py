@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -15,6 +14,11 @@ from gpulsh.errors import InputError, InputTypeError
 from gpulsh.io.compression import Compression, blocks, packed_writer
 from gpulsh.io.format import Block, Columns, File, Mask, missing_column, reading, wrong_length
 from gpulsh.io.rows import piece_rows
+
+try:
+    import orjson
+except ImportError:  # the source tree without its dependencies, as on a machine that only lends its device
+    orjson = None  # type: ignore[assignment]
 
 BOM = b"\xef\xbb\xbf"
 JSON_NAMES = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
@@ -145,8 +149,8 @@ def _blank(number: int, line: bytes) -> bool:
 def _parsed(file: File, number: int, line: bytes) -> dict[str, Any]:
     content = _content(number, line)
     try:
-        record = orjson.loads(content)
-    except orjson.JSONDecodeError:
+        record = (_loaded if orjson is None else orjson.loads)(content)
+    except (ValueError, RecursionError):
         # Python's parser also takes what others write: NaN, lone surrogates; bytes that are no UTF-8 become U+FFFD.
         try:
             record = _loaded(content)
