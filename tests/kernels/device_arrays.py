@@ -80,8 +80,11 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         assert host.flags.c_contiguous and host.dtype == self.dtype and host.shape == self.shape
         self.host[...] = host
 
-    def get(self) -> np.ndarray:
-        return self.host.copy()
+    def get(self, stream: Any = None, out: np.ndarray | None = None) -> np.ndarray:
+        if out is None:
+            return self.host.copy()
+        out[...] = self.host
+        return out
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         raise TypeError("implicit conversion to a NumPy array is not allowed; call get()")

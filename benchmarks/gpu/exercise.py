@@ -1,0 +1,56 @@
+"""python -m benchmarks.gpu.exercise: every operation on a device, small, compared with the reference; for sanitizers.
+
+Memory comes from the driver, not from CuPy's pool: a pool hands out parts of larger blocks, and a sanitizer sees no
+access that leaves one part and meets the next.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from benchmarks.gpu import corpora, operations
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.cuda import CudaBackend, why_unavailable
+from gpulsh.backends.cuda.device import import_cupy
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.params import Shingling
+
+SHINGLINGS = (Shingling(unit="word", size=5), Shingling(unit="char", size=9), Shingling(unit="word", size=1))
+# Of no token, of a few, at the edges of words and blocks, one far longer than a block's part.
+LENGTHS = (0, 1, 2, 3, 5, 5, 8, 8, 13, 1, 0, 21, 34, 55, 55, 60, 60, 60, 300, 0)
+AWKWARD = (b"", b" ", b"\0", b"one", "一二三四五六七".encode(), "👍🏽 ok".encode(), b"\xff\xc3(\xe2\x82", b"a" * 5000)
+
+
+def text() -> TextBatch:
+    """Documents of several lengths and scripts, among them awkward ones, with copies and near-duplicates."""
+    batches = [corpora.make_text(np.array(LENGTHS, np.int64), script=script) for script in ("latin", "mixed")]
+    rows = [
+        batch.values[start:stop].tobytes()
+        for batch in batches
+        for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True)
+    ]
+    rows = [*AWKWARD, *rows, *AWKWARD]
+    return TextBatch(np.frombuffer(b"".join(rows), np.uint8), np.cumsum([0, *map(len, rows)], dtype=np.int64))
+
+
+def main() -> int:
+    reason = why_unavailable()
+    if reason is not None:
+        print(f"exercise: {reason}", file=sys.stderr)
+        return 1
+    cupy = import_cupy()
+    cupy.cuda.set_allocator(None)
+    backend, given = CudaBackend(), text()
+    for shingling in SHINGLINGS:
+        names = operations.check(backend, given, ReferenceBackend(), shingling)
+        print(f"{shingling.unit}:{shingling.size}: {len(given)} documents, {len(names)} operations equal the reference")
+    missing = operations.operations_of() - set(names)
+    if missing:
+        print(f"not exercised: {', '.join(sorted(missing))}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

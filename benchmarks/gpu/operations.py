@@ -1,0 +1,87 @@
+"""Every operation once on one text, each on what the one before it gave; and the same by the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch
+from gpulsh.backends.protocol import Backend
+from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.permutations import coefficients
+
+SHINGLING = Shingling(unit="word", size=5)
+FAMILY = Family(num_perm=128)
+SHAPE = BandShape(bands=14, rows=9)
+SLOTS = 1 << 16
+# Of the protocol what computes nothing: where arrays go, and who works when.
+NOT_OPERATIONS = {"name", "asarray", "asnumpy", "here", "keep", "sizes", "each"}
+
+
+def operations_of(protocol: type = Backend) -> set[str]:
+    """The names of all operations that the protocol asks for."""
+    return {name for name in vars(protocol) if not name.startswith("_")} - NOT_OPERATIONS
+
+
+def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict[str, Any]:
+    """What each operation gives, by its name."""
+    hashing = coefficients(FAMILY)
+    found: dict[str, Any] = {}
+    found["shingle"] = backend.shingle(text, shingling)
+    found["exact_hashes"] = backend.exact_hashes(text, shingling)
+    found["shingle_sets"] = backend.shingle_sets(text, shingling)
+    begin, end = text.offset[:-1].copy(), text.offset[1:].copy()
+    found["gather"] = backend.gather(text.values, begin[::-1].copy(), end[::-1].copy())
+    for part in range(2):
+        found[f"shingle_part {part}"] = backend.shingle_part(text, shingling, part, 2)
+    found["unique"] = unique = backend.unique(found["shingle"])
+    found["minhash"] = backend.minhash(found["shingle"], hashing)
+    found["text_signatures"] = backend.text_signatures(text, shingling, hashing)
+    found["band_digests"] = digests = backend.band_digests(found["minhash"], SHAPE)
+    found["sign"] = backend.sign(text, shingling, hashing, SHAPE)
+    ids = backend.asarray(np.arange(len(text), dtype=np.int64))
+    found["collisions"] = buckets = backend.collisions(digests[:, 0].copy(), ids)
+    found["candidates"] = pairs = backend.candidates(buckets)
+    found["intersect"] = backend.intersect(pairs, unique)
+    found["bitmaps"] = backend.bitmaps(unique)
+    sizes = np.diff(backend.asnumpy(unique.offset))
+    found["overlap_bounds"] = backend.overlap_bounds(pairs, found["bitmaps"], backend.asarray(sizes))
+    found["components"] = backend.components(len(text), pairs)
+    none = np.zeros(SLOTS, np.uint8)
+    found["frequencies"] = counts = backend.frequencies(unique, backend.asarray(none))
+    found["text_frequencies"] = backend.text_frequencies(text, shingling, backend.asarray(none.copy()))
+    found["prefixes"] = backend.prefixes(unique, counts, backend.asarray((sizes + 1) // 2))
+    return found
+
+
+def check(backend: Any, text: TextBatch, wanted: Any, shingling: Shingling = SHINGLING) -> list[str]:
+    """Compare with the backend `wanted`; an AssertionError names the operation. Returns what was compared.
+
+    `text` is in host memory.
+    """
+    expected = run(wanted, text, shingling)
+    found = run(backend, TextBatch(backend.asarray(text.values), backend.asarray(text.offset)), shingling)
+    for name, value in found.items():
+        for one, other in zip(parts(value), parts(expected[name]), strict=True):
+            np.testing.assert_array_equal(backend.asnumpy(one), wanted.asnumpy(other), err_msg=name)
+    return sorted({name.split()[0] for name in found})
+
+
+def parts(value: Any) -> list[Any]:
+    """The arrays of what an operation takes or gives."""
+    if isinstance(value, (Fingerprints, TextBatch)):
+        return [value.values, value.offset]
+    if isinstance(value, Buckets):
+        return [value.ids, value.offset]
+    if isinstance(value, Signed):
+        return [value.digests, value.exact, value.shingles]
+    if isinstance(value, tuple):
+        return [part for item in value for part in parts(item)]
+    return [value]
+
+
+def size_of(*values: Any) -> int:
+    """Bytes of all arrays among `values`, each once: what an operation would move if it read nothing twice."""
+    arrays = [array for value in values for array in parts(value) if hasattr(array, "dtype") and hasattr(array, "size")]
+    return sum(int(array.size) * array.dtype.itemsize for array in arrays)

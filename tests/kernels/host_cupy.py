@@ -1,0 +1,98 @@
+"""A module `cupy` on the host: arrays that refuse to become NumPy's, kernels that fibres run, events by its clock.
+
+What the library and the benchmarks ask of CuPy beyond arrays is here and nothing else, so whatever runs on it asks a
+device for nothing that is missing here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tests.kernels.device_arrays import DeviceModule, _Device, current_device
+from tests.kernels.host import HostLauncher, build, signatures
+
+
+class CUDARuntimeError(RuntimeError):
+    pass
+
+
+class CompileException(RuntimeError):
+    pass
+
+
+class Event:
+    def __init__(self) -> None:
+        self.at: float | None = None
+
+    def record(self, stream: Any = None) -> None:
+        self.at = time.perf_counter()
+
+    def synchronize(self) -> None:
+        assert self.at is not None, "an event is waited for that was never recorded"
+
+
+class Device(_Device):
+    def __init__(self, number: int | None = None) -> None:
+        super().__init__(current_device() if number is None else number)
+
+    def synchronize(self) -> None:
+        pass
+
+
+class GivenSource(HostLauncher):
+    """A launcher of one source text, as RawModule holds one."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__()
+        self._files["given"] = ctypes.CDLL(str(build(code))), signatures(code)
+
+    def get_function(self, name: str) -> Any:
+        def run(blocks: tuple[int, int, int], threads: tuple[int, int, int], arguments: tuple[Any, ...]) -> None:
+            assert blocks[2] == threads[1] == threads[2] == 1
+            self("given", name, blocks[:2], threads[0], *arguments)
+
+        return run
+
+
+class HostCupy(ModuleType):
+    """Put it at sys.modules["cupy"]."""
+
+    __version__ = "0 (on the host)"
+    uint8 = np.uint8
+
+    def __init__(self) -> None:
+        super().__init__("cupy")
+        self.unpooled = False
+        self._arrays = DeviceModule()
+        properties = {"name": b"Host fibres", "major": 9, "minor": 0, "totalGlobalMem": 2**30, "multiProcessorCount": 1}
+        given = self._arrays.cuda
+        runtime = SimpleNamespace(
+            **vars(given.runtime),
+            CUDARuntimeError=CUDARuntimeError,
+            getDeviceProperties=lambda _: properties,
+            driverGetVersion=lambda: 13000,
+            runtimeGetVersion=lambda: 13000,
+        )
+        self.cuda = SimpleNamespace(
+            **{name: value for name, value in vars(given).items() if name not in ("runtime", "Device")},
+            Device=Device,
+            Event=Event,
+            get_elapsed_time=lambda before, behind: max((behind.at - before.at) * 1e3, 1e-3),
+            set_allocator=lambda allocator: setattr(self, "unpooled", allocator is None),
+            compiler=SimpleNamespace(CompileException=CompileException),
+            runtime=runtime,
+        )
+
+    def RawModule(self, *, code: str, options: tuple[str, ...], backend: str) -> GivenSource:
+        assert backend == "nvrtc" and "#include" not in code
+        return GivenSource(code)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._arrays, name)

@@ -1,0 +1,301 @@
+"""The benchmarks and tests for a device, run on the host at tiny sizes: no line of them meets a device first."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.gpu import corpora, exercise, operations, page, parity
+from benchmarks.gpu.__main__ import main
+from benchmarks.gpu.bench import Bench
+from benchmarks.gpu.cases import CASES, kernels, rivals, roofline
+from gpulsh.backends.cuda import backend, device
+from gpulsh.backends.protocol import Backend
+from tests.kernels import host
+from tests.kernels.host_cupy import HostCupy
+
+pytestmark = pytest.mark.kernels
+TINY = 2e-5
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def cupy(kernels_built: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[HostCupy]:
+    """The host in the place of a device, for everything that imports cupy."""
+    made = HostCupy()
+    monkeypatch.setitem(sys.modules, "cupy", made)
+    monkeypatch.setattr(host, "ORDERS", {"ascending": 0})  # other tests run the kernels in every order
+    caches = (device.why_unavailable, backend._device)
+    for cache in caches:
+        cache.cache_clear()
+    yield made
+    for cache in caches:
+        cache.cache_clear()
+
+
+@pytest.fixture
+def bench(cupy: HostCupy, tmp_path: Path) -> Bench:
+    return Bench(cupy, tmp_path, scale=TINY, rounds=3, say=lambda _: None)
+
+
+def test_every_case_measures_and_writes(cupy: HostCupy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow")
+    status = main([f"--scale={TINY}", "--rounds=3", "--seconds=3600", f"--output={tmp_path}"])
+    said = capsys.readouterr()
+    assert status == 0, said.out + said.err
+    records = page.read(tmp_path)
+    assert list(records) == list(CASES)
+    for record in records.values():
+        assert record["device"] == "Host fibres" and record["command"].startswith("ci/bench-gpu --cases")
+        assert record["rows"], record
+    # A roofline row for each limit, and what is not installed is told.
+    figures = records["roofline"]["figures"]
+    limits = ("multiply_add", "multiply_add_minimum", "copy", "host to device", "device to host", "pyarrow")
+    assert set(figures) == set(limits)
+    measured = {row["operation"] for row in records["kernels"]["rows"]}
+    assert measured == operations.operations_of(Backend), "each operation has a row"
+    assert records["kernels"]["not_measured"] == []
+    assert all(row["% of copy"] > 0 for row in records["kernels"]["rows"])
+    assert {row["from"] for row in records["endtoend"]["rows"]} == {"device memory", "host memory", "Parquet files"}
+    assert any("equal to backend='cpu'" in check for check in records["endtoend"]["checks"])
+    assert {"cost of a giant, sign", "cost of a giant, shingle_sets"} == set(records["shapes"]["figures"])
+    assert len(records["growth"]["rows"]) == 5
+    text = (tmp_path / page.PAGE).read_text()
+    assert all(record["title"] in text for record in records.values())
+
+
+def test_a_case_that_fails_leaves_the_others_and_the_status(
+    cupy: HostCupy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def wrong(*_: Any) -> Any:
+        return np.zeros(512, np.uint32)
+
+    monkeypatch.setattr(roofline, "expected", wrong)
+    assert main([f"--scale={TINY}", "--rounds=3", "--cases=roofline,rivals", f"--output={tmp_path}"]) == 1
+    assert "failed: roofline" in capsys.readouterr().err
+    records = page.read(tmp_path)
+    assert "AssertionError" in records["roofline"]["error"] and records["rivals"]["rows"]
+    assert "**Failed:** AssertionError" in (tmp_path / page.PAGE).read_text()
+
+
+def test_without_time_what_is_left_out_is_told(bench: Bench) -> None:
+    bench.until = 0.0
+    assert any("no time left" in told for told in kernels.run(bench).not_measured)
+    assert any("no time left" in told for told in rivals.run(bench).not_measured)
+
+
+def test_without_a_device_nothing_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    device.why_unavailable.cache_clear()
+    assert main([f"--output={tmp_path / 'none'}"]) == 1 and parity.main([f"--output={tmp_path / 'none'}"]) == 1
+    device.why_unavailable.cache_clear()
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_wrong_operation_is_found(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpulsh.backends.reference import ReferenceBackend
+
+    text = corpora.make_text(np.full(12, 5, np.int64))
+    wrong = type(bench.backend).intersect
+
+    def off_by_one(self: Any, *given: Any) -> Any:
+        both, either = wrong(self, *given)
+        return both + np.int64(1), either
+
+    monkeypatch.setattr(type(bench.backend), "intersect", off_by_one)
+    with pytest.raises(AssertionError, match="intersect"):
+        operations.check(bench.backend, text, ReferenceBackend())
+
+
+def test_the_exercise_runs_every_operation_outside_the_pool(cupy: HostCupy, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exercise.main() == 0 and cupy.unpooled
+    said = capsys.readouterr().out
+    assert said.count("equal the reference") == 3 and "not exercised" not in said
+
+
+def test_texts_are_the_same_with_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpora, "BLOCK", 64)
+    lengths = np.arange(60)
+    made = []
+    for threads in (1, 3):
+        monkeypatch.setattr(corpora, "cores", lambda threads=threads: threads)
+        made.append(corpora.make_text(lengths))
+    np.testing.assert_array_equal(made[0].values, made[1].values)
+    texts = [made[0].values[a:b].tobytes() for a, b in zip(made[0].offset[:-1], made[0].offset[1:], strict=True)]
+    copies = [i for i in range(9, 60, 10) if texts[i] == texts[i - 1]]
+    assert copies == list(range(9, 60, 10))
+    near = [i for i in range(14, 60, 10) if texts[i] != texts[i - 1] and texts[i][: -corpora.PHRASE] in texts[i - 1]]
+    assert len(near) >= 4  # unless the same phrase was drawn again
+    "".join(text.decode() for text in texts)
+    for script in ("cjk", "mixed"):
+        assert corpora.phrases(script).shape == (corpora.PHRASES, corpora.PHRASE)  # type: ignore[arg-type]
+        corpora.phrases(script).tobytes().decode()  # type: ignore[arg-type]
+
+
+def made_up(folder: Path) -> dict[str, dict[str, Any]]:
+    """Records as a device would leave them, of a few rows each."""
+    header = {
+        "device": "A made-up device",
+        "date": "2026-01-02",
+        "multiprocessors": 2,
+        "memory_GiB": 8.0,
+        "cpu": "a cpu",
+        "smi": {"driver_version": "1.2"},
+        "cuda_driver": 13000,
+        "cuda_runtime": 13000,
+        "cupy": "14",
+        "gpulsh": "0",
+        "commit": None,
+        "command": "ci/bench-gpu",
+        "seconds": 1.0,
+        "checks": ["one | two"],
+        "not_measured": ["x"],
+    }
+    times = {"median ms": 1.23456, "min ms": 1.0, "max ms": 2.0, "rounds": 3}
+    operation = {"operation": "minhash", "input": "rows of 50", **times, "GB/s": 10.0, "kernels": {"minhash": {}}}
+    rows = {
+        "roofline": [{"what": "device copy", "rate": 1.0, "unit": "GB/s", **times}],
+        "kernels": [
+            {**operation, "% of copy": 3.0, "% of multiply-adds": 61.5},
+            {**operation, "operation": "shingle", "% of copy": 44.0, "% of multiply-adds": None},
+        ],
+        "endtoend": [
+            {"from": "host memory", **times, "stages": {"sign": 1.0, "collide": 0.4, "verify": 0.7}},
+            {"from": "Parquet files", **times, "stages": {"sign": 1.5, "collide": 0.4, "verify": 0.9, "write": 0.1}},
+        ],
+    }
+    figures = {"copy": 3e11, "multiply_add": 2e12}
+    for name, found in rows.items():
+        record = {"case": name, "title": f"About {name}", **header, "rows": found, "figures": figures}
+        (folder / f"{name}.json").write_text(json.dumps(record))
+    return page.read(folder)
+
+
+def test_the_page(tmp_path: Path) -> None:
+    made_up(tmp_path)
+    text = page.write(tmp_path).read_text()
+    assert "# A made-up device, 2026-01-02" in text and "driver 1.2" in text
+    assert "| minhash | rows of 50 | 1.235 |" in text
+    assert "- not measured: x" in text and "kernels |" not in text
+    with pytest.raises(FileNotFoundError, match=r"holds none of roofline\.json"):
+        page.write(tmp_path / "missing")
+
+
+def test_without_matplotlib_the_page_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "benchmarks.gpu.picture", raising=False)
+    made_up(tmp_path)
+    assert "No picture: import of matplotlib halted" in page.write(tmp_path).read_text()
+
+
+def test_the_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is in the extra `report`")
+    made_up(tmp_path)
+    page.write(tmp_path)
+    first = (tmp_path / page.PICTURE).read_bytes()
+    page.write(tmp_path)
+    assert b"</svg>" in first and (tmp_path / page.PICTURE).read_bytes() == first
+    from benchmarks.gpu.picture import draw
+
+    assert str(draw({"rivals": {}}, tmp_path / "none.svg")).startswith("No picture")
+
+
+REPORT = """<testsuites><testsuite>
+<testcase name="test_a[device-ones-3]"/><testcase name="test_b[host-ones]"/>{more}
+</testsuite></testsuites>"""
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "skips_allowed", "passed", "words"),
+    [
+        ("", 0, False, True, "2 tests, 1 on the device, 0 skipped"),
+        ('<testcase name="test_c[device-small]"><skipped message="why"/></testcase>', 0, False, False, "small]: why"),
+        ('<testcase name="test_c[host-small]"><skipped message="why"/></testcase>', 0, True, True, "1 skipped"),
+        ('<testcase name="test_c[device-small]"><failure/></testcase>', 1, False, False, "test_c"),
+        ("", 1, False, False, "status 1"),
+    ],
+    ids=["passed", "skipped", "skipped on the host", "failed", "broken off"],
+)
+def test_judging_a_run_of_tests(
+    more: str, status: int, skips_allowed: bool, passed: bool, words: str, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(REPORT.replace("{more}", more))
+    verdict = parity.judge(parity.read_report(report), status, skips_allowed=skips_allowed)
+    assert verdict["passed"] is passed and words in verdict["verdict"]
+
+
+def test_a_run_on_no_device_does_not_pass() -> None:
+    found = {"tests": 3, "on_device": 0, "failed": [], "skipped": []}
+    assert not parity.judge(found, 0, skips_allowed=False)["passed"]
+
+
+def sanitizer_that(says: str, status: int) -> Any:
+    def run(command: list[str], **_: Any) -> Any:
+        assert command[1] == "--tool" and command[-1] == "benchmarks.gpu.exercise"
+        return SimpleNamespace(returncode=status, stdout="word:5: 9 operations equal the reference\n", stderr=says)
+
+    return run
+
+
+def test_the_sanitizers_word_counts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(parity, "sanitizer", lambda: None)
+    assert parity.run_sanitizer("memcheck", 1)["verdict"].startswith("not run")
+    monkeypatch.setattr(parity, "sanitizer", lambda: "compute-sanitizer")
+    clean = "========= ERROR SUMMARY: 0 errors"
+    monkeypatch.setattr(subprocess, "run", sanitizer_that(clean, 0))
+    found = parity.run_sanitizer("memcheck", 1)
+    assert found["passed"] and found["summary"] == [clean] and len(found["exercised"]) == 1
+    monkeypatch.setattr(subprocess, "run", sanitizer_that("========= ERROR SUMMARY: 2 errors", 99))
+    assert not parity.run_sanitizer("memcheck", 1)["passed"]
+    monkeypatch.setattr(subprocess, "run", sanitizer_that("no such tool", 0))
+    assert not parity.run_sanitizer("racecheck", 1)["passed"]
+
+
+def test_parity_writes_its_record(
+    cupy: HostCupy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_tests(chosen: str, *_: Any, skips_allowed: bool) -> dict[str, Any]:
+        return {"passed": chosen.startswith("device"), "verdict": chosen}
+
+    monkeypatch.setattr(parity, "run_tests", run_tests)
+    monkeypatch.setattr(parity, "sanitizer", lambda: None)
+    assert parity.main([f"--output={tmp_path}", "--parts=device,memcheck"]) == 0
+    record = json.loads((tmp_path / parity.RECORD).read_text())
+    assert record["device"] == "Host fibres" and set(record["parts"]) == {"device", "memcheck"}
+    assert parity.main([f"--output={tmp_path}", "--parts=device,host"]) == 1
+    assert parity.main(["--parts=all"]) == 2
+
+
+def test_pytest_is_run_and_its_report_read() -> None:
+    pytest_itself = parity.run_tests("test_a_run_on_no_device", ["--no-header"], 120, skips_allowed=True)
+    assert pytest_itself["passed"] and pytest_itself["tests"] == 1, pytest_itself
+    none_there = parity.run_tests("no such test", [], 120, skips_allowed=True)
+    assert not none_there["passed"]
+
+
+UNINSTALLED = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"orjson", "zstandard", "fsspec", "matplotlib", "polars"}:
+            raise ModuleNotFoundError(f"no module {name}", name=name)
+
+sys.meta_path.insert(0, Missing())
+import pytest
+sys.exit(pytest.main(["tests/kernels", "--collect-only", "-q", "-p", "no:cacheprovider", "-m", "kernels"]))
+"""
+
+
+def test_the_kernels_tests_need_nothing_but_numpy_pytest_and_hypothesis() -> None:
+    done = subprocess.run([sys.executable, "-c", UNINSTALLED], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
