@@ -25,7 +25,6 @@ GEOMETRIES = {
     "small": Geometry(
         threads=40,
         text_threads=3,
-        token_items=1,
         exact_items=2,
         search_items=2,
         span=5,
@@ -37,7 +36,6 @@ GEOMETRIES = {
     "ones": Geometry(
         threads=33,
         text_threads=1,
-        token_items=2,
         exact_items=1,
         search_items=1,
         span=1,
@@ -49,7 +47,6 @@ GEOMETRIES = {
     "medium": Geometry(
         threads=96,
         text_threads=67,
-        token_items=3,
         exact_items=5,
         search_items=3,
         span=300,

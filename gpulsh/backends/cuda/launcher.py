@@ -31,12 +31,11 @@ class Launcher(Protocol):
 class Geometry:
     """How work is cut. No result depends on it; tests cut small to have many blocks.
 
-    The products are bounded by the kernels' shared arrays: MAX_THREADS, MAX_TOKENS and MAX_ROW there.
+    The products are bounded by the kernels' shared arrays: MAX_THREADS and MAX_ROW there.
     """
 
     threads: int = 256
     text_threads: int = 256
-    token_items: int = 4  # tokens a thread of shingle
     exact_items: int = 8
     search_items: int = 8
     span: int = 1024  # fingerprints a warp of minhash, tokens a warp of sketch

@@ -11,6 +11,7 @@ from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.params import Shingling
 
 STRIP = 28  # bytes a thread of `tokens` takes, as kernels/text.cuh has it
+SHINGLE_TOKENS = 5  # tokens a thread of `shingle` takes, as kernels/shingle.cu has it
 
 
 class Table(NamedTuple):
@@ -71,9 +72,9 @@ def shingle_tokens(machine: Machine, tokens: TokenSums, size: int) -> Fingerprin
     values = xp.empty(int(rows[-1]), np.uint64)
     total = len(tokens.sums)
     machine.run(
-        *("shingle", "shingle", total, geometry.threads * geometry.token_items),
+        *("shingle", "shingle", total, geometry.threads * SHINGLE_TOKENS),
         *(tokens.sums, np.int64(total), tokens.starts, np.int64(len(counts))),
-        *(np.int32(tokens.skip), np.int32(size), np.int32(geometry.token_items), rows, values),
+        *(np.int32(tokens.skip), np.int32(size), rows, values),
     )
     return Fingerprints(values, rows)
 
