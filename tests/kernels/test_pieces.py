@@ -238,7 +238,9 @@ def test_shingle_part(
 ) -> None:
     text, shingling = batch(rows, before, b"\x80a"), Shingling(unit=unit, size=size)
     given = text if host else TextBatch(cuda.asarray(text.values), cuda.asarray(text.offset))
-    part = parts * 5 // 9
+    whole = REFERENCE.shingle_sets(text, shingling).values
+    # As many parts as fingerprints: one of them is all of its part, its first and its last.
+    part = int(whole[len(whole) // 2]) if parts == 2**64 and len(whole) else parts * 5 // 9
     wanted = REFERENCE.shingle_part(text, shingling, part, parts)
     assert_rows(cuda, with_pieces(cuda, piece).shingle_part(given, shingling, part, parts), wanted)
     assert_rows(cuda, cuda.shingle_part(given, shingling, part, parts), wanted)
