@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import Phase, settings
 
 from gpulsh.backends.cuda import CudaBackend, why_unavailable
+from gpulsh.backends.cuda.device import import_cupy
 from gpulsh.backends.cuda.launcher import Geometry
 from gpulsh.backends.cuda.source import expanded_source, kernel_folder
-from tests.kernels.device_arrays import DeviceModule
+from tests.kernels.device_arrays import DeviceArray, DeviceModule
 from tests.kernels.host import HostLauncher, build, compiler
 
 # A failure is enough for `ci/mutate-kernels`; it has no use for the smallest one.
@@ -67,6 +71,28 @@ def kernels_built() -> None:
     sources = [expanded_source(path.stem) for path in kernel_folder().glob("*.cu")]
     with ThreadPoolExecutor() as pool:
         list(pool.map(build, sources))
+
+
+def far_array(cuda: CudaBackend, first: int, values: np.ndarray) -> Any:
+    """An array of the backend's with `values` from element `first` on, and 16 zeros in front of everything.
+
+    Sparse memory on the host; a device holds all of it.
+    """
+    length = first + len(values) + 1024
+    if isinstance(cuda.asarray(values[:0]), DeviceArray):
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE, which Python names from 3.13 on
+        host = np.frombuffer(mmap.mmap(-1, length * values.itemsize, flags), values.dtype)
+        host[first : first + len(values)] = values
+        return DeviceArray(host)
+    cupy = import_cupy()
+    cupy.get_default_memory_pool().free_all_blocks()
+    needed = 2 * length * values.itemsize  # what is made of it takes less
+    if needed > cupy.cuda.runtime.memGetInfo()[0]:
+        pytest.skip(f"too little device memory: {needed / 2**30:.1f} GiB are needed")
+    array = cupy.empty(length, values.dtype)
+    array[:16] = 0
+    array[first : first + len(values)] = cupy.asarray(values)
+    return array
 
 
 WHERE = [f"host-{name}" for name in GEOMETRIES]
