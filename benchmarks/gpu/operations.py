@@ -48,9 +48,9 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     sizes = np.diff(backend.asnumpy(unique.offset))
     found["overlap_bounds"] = backend.overlap_bounds(pairs, found["bitmaps"], backend.asarray(sizes))
     found["components"] = backend.components(len(text), pairs)
-    none = np.zeros(SLOTS, np.uint8)
-    found["frequencies"] = counts = backend.frequencies(unique, backend.asarray(none))
-    found["text_frequencies"] = backend.text_frequencies(text, shingling, backend.asarray(none.copy()))
+    found["frequencies"] = counts = backend.frequencies(unique, backend.asarray(np.zeros(SLOTS, np.uint8)))
+    none = backend.asarray(np.zeros(SLOTS, np.uint8))  # another: an operation may write where it counts from
+    found["text_frequencies"] = backend.text_frequencies(text, shingling, none)
     found["prefixes"] = backend.prefixes(unique, counts, backend.asarray((sizes + 1) // 2))
     return found
 

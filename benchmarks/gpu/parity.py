@@ -1,6 +1,7 @@
 """python -m benchmarks.gpu.parity: the kernels' tests on this device, then the sanitizers; writes a record.
 
-Fails where a test fails, where one that the device takes part in is skipped, or where a sanitizer finds anything.
+Fails where a test fails, where one that the device takes part in is skipped (but for want of memory or of another
+library), or where a sanitizer finds anything.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from benchmarks.gpu.device import describe, folder_of
 from gpulsh.backends.cuda import devices, why_unavailable
 from gpulsh.backends.cuda.device import import_cupy
 
-PARTS = ("device", "host", "memcheck", "racecheck")
+PARTS = ("device", "memcheck", "racecheck", "host")
 RECORD = "parity.json"
 SANITIZER_PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer")
 FOUND_SOMETHING = 99
+EXCUSED = re.compile(r": ((torch|cudf) is not installed$|too little device memory)")  # what is not promised to be there
 
 
 def _arguments(given: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
@@ -33,7 +35,7 @@ def _arguments(given: Sequence[str] | None) -> tuple[argparse.Namespace, list[st
     ask.add_argument("--parts", default=",".join(PARTS), help=f"of {','.join(PARTS)}")
     ask.add_argument("--quick", action="store_true", help="only the default cut of the work, and memcheck")
     ask.add_argument("--output", type=Path, help="a folder, instead of benchmarks/record/<device>/<date>")
-    ask.add_argument("--limit", default=420, type=int, help="seconds for one part")
+    ask.add_argument("--limit", default=300, type=int, help="seconds for one part")
     return ask.parse_known_args(given)
 
 
@@ -52,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     record = {"what": "parity", **describe(import_cupy(), " ".join(["ci/test-gpu", *sys.argv[1:]])), "parts": {}}
     wanted = [part for part in parts if not given.quick or part in ("device", "memcheck")]
     chosen = {"device": "device-default" if given.quick else "device", "host": "not device"}
+    folder = given.output or folder_of(record)
+    folder.mkdir(parents=True, exist_ok=True)
     for part in wanted:
         began = time.monotonic()
         print(f"test-gpu: {part}", flush=True)
@@ -62,9 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found["seconds"] = round(time.monotonic() - began, 1)
         record["parts"][part] = found
         print(f"test-gpu: {part}: {found['verdict']}", flush=True)
-    folder = given.output or folder_of(record)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n")
+        (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n")  # a run that is broken off leaves its parts
     print(folder / RECORD)
     return 0 if all(part["passed"] for part in record["parts"].values()) else 1
 
@@ -99,8 +101,9 @@ def judge(found: dict[str, Any], status: int, *, skips_allowed: bool) -> dict[st
     """Whether a run of tests shows what it is to show, in words."""
     if status != 0 or found["tests"] == 0 or found["failed"]:
         return {"passed": False, "verdict": f"failed: pytest's status {status}, {found.get('failed')}"}
-    if not skips_allowed and found["skipped"]:
-        return {"passed": False, "verdict": f"skipped, where nothing may be: {'; '.join(found['skipped'])}"}
+    unexcused = [told for told in found["skipped"] if not EXCUSED.search(told)]
+    if not skips_allowed and unexcused:
+        return {"passed": False, "verdict": f"skipped, where nothing may be: {'; '.join(unexcused)}"}
     if not skips_allowed and not found["on_device"]:
         return {"passed": False, "verdict": "no test ran on the device"}
     counted = f"{found['tests']} tests, {found['on_device']} on the device, {len(found['skipped'])} skipped"
@@ -122,7 +125,7 @@ def run_sanitizer(tool: str, limit: int) -> dict[str, Any]:
         return {"passed": False, "verdict": f"not done after {limit} s"}
     lines = (done.stdout + done.stderr).splitlines()
     summary = [line for line in lines if "SUMMARY" in line]
-    if done.returncode != 0 or not summary:
+    if done.returncode != 0 or not summary or not all(re.search(r"SUMMARY: 0 ", line) for line in summary):
         print("\n".join(lines[-60:]), flush=True)
         return {"passed": False, "verdict": f"status {done.returncode}", "summary": summary, "output": lines[-60:]}
     exercised = [line for line in lines if "equal the reference" in line or "not exercised" in line]

@@ -50,7 +50,7 @@ def digests(bench: Bench, count: int, share: float) -> tuple[Any, int]:
     half = count // 2
     places = np.arange(pairs, dtype=np.int64) * (half // max(pairs, 1))
     drawn[half + places] = drawn[places]
-    # Of 10^8 random 64-bit numbers any two are equal with a chance below 3 in 10,000; the seed has none.
+    # Of 10^8 random 64-bit numbers any two are equal with a chance below 3 in 10,000; the caller would notice.
     return bench.cupy.asarray(drawn), pairs
 
 

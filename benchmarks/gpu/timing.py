@@ -76,14 +76,17 @@ def by_clock(call: Callable[[], Any], rounds: int, limit: float, *, warm: bool =
 
 
 class TimingLauncher:
-    """Another launcher, with an event before and behind each launch: which kernels an operation spends its time in."""
+    """Another launcher; while `watching`, with events around each launch, which say where an operation's time goes."""
 
     def __init__(self, cuda: Any, launch: Launcher) -> None:
         self._cuda, self._launch = cuda, launch
         self._events: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
         self.bytes: dict[str, int] = {}
+        self.watching = False
 
     def __call__(self, file: str, kernel: str, blocks: tuple[int, int], threads: int, *arguments: Any) -> None:
+        if not self.watching:
+            return self._launch(file, kernel, blocks, threads, *arguments)
         before, behind = self._cuda.Event(), self._cuda.Event()
         before.record()
         self._launch(file, kernel, blocks, threads, *arguments)

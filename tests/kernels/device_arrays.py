@@ -215,11 +215,11 @@ class DeviceModule:
 
 class _Device:
     def __init__(self, number: int) -> None:
-        self.id = number
+        self._number = number
 
     def __enter__(self) -> None:
         self._before = current_device()
-        _current.device = self.id
+        _current.device = self._number
 
     def __exit__(self, *error: Any) -> None:
         _current.device = self._before

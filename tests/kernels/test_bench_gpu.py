@@ -65,6 +65,8 @@ def test_every_case_measures_and_writes(cupy: HostCupy, tmp_path: Path, capsys: 
     assert records["kernels"]["not_measured"] == []
     assert all(row["% of copy"] > 0 for row in records["kernels"]["rows"])
     assert {row["from"] for row in records["endtoend"]["rows"]} == {"device memory", "host memory", "Parquet files"}
+    assert any("cudf" in told and "not available" in told for told in records["endtoend"]["not_measured"])
+    assert any(row["kernels"] for row in records["kernels"]["rows"])
     assert any("equal to backend='cpu'" in check for check in records["endtoend"]["checks"])
     assert {"cost of a giant, sign", "cost of a giant, shingle_sets"} == set(records["shapes"]["figures"])
     assert len(records["growth"]["rows"]) == 5
@@ -219,10 +221,17 @@ REPORT = """<testsuites><testsuite>
         ("", 0, False, True, "2 tests, 1 on the device, 0 skipped"),
         ('<testcase name="test_c[device-small]"><skipped message="why"/></testcase>', 0, False, False, "small]: why"),
         ('<testcase name="test_c[host-small]"><skipped message="why"/></testcase>', 0, True, True, "1 skipped"),
+        (
+            '<testcase name="c[device-a]"><skipped message="torch is not installed"/></testcase>',
+            0,
+            False,
+            True,
+            "1 ski",
+        ),
         ('<testcase name="test_c[device-small]"><failure/></testcase>', 1, False, False, "test_c"),
         ("", 1, False, False, "status 1"),
     ],
-    ids=["passed", "skipped", "skipped on the host", "failed", "broken off"],
+    ids=["passed", "skipped", "skipped on the host", "skipped without torch", "failed", "broken off"],
 )
 def test_judging_a_run_of_tests(
     more: str, status: int, skips_allowed: bool, passed: bool, words: str, tmp_path: Path
@@ -256,6 +265,9 @@ def test_the_sanitizers_word_counts(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert found["passed"] and found["summary"] == [clean] and len(found["exercised"]) == 1
     monkeypatch.setattr(subprocess, "run", sanitizer_that("========= ERROR SUMMARY: 2 errors", 99))
     assert not parity.run_sanitizer("memcheck", 1)["passed"]
+    warned = "========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)"
+    monkeypatch.setattr(subprocess, "run", sanitizer_that(warned, 0))
+    assert not parity.run_sanitizer("racecheck", 1)["passed"]
     monkeypatch.setattr(subprocess, "run", sanitizer_that("no such tool", 0))
     assert not parity.run_sanitizer("racecheck", 1)["passed"]
 

@@ -39,16 +39,19 @@ def run(bench: Bench) -> Found:
         batch = bench.text(text)
         return lambda: gpulsh.deduplicate(batch, backend="cuda")
 
-    def from_files() -> Callable[[], Any]:
-        folder, number = parquet_files(bench)[0].parent, itertools.count()
+    number = itertools.count()
+
+    def from_files(**options: Any) -> Callable[[], Any]:
+        folder = parquet_files(bench)[0].parent
         return lambda: gpulsh.deduplicate_files(
-            folder, bench.work / f"out-{next(number)}", backend="cuda", write="duplicates"
+            folder, bench.work / f"out-{next(number)}", backend="cuda", write="duplicates", **options
         )
 
     sources: dict[str, Callable[[], Callable[[], Any]]] = {
         "device memory": from_device,
         "host memory": lambda: lambda: gpulsh.deduplicate(held, backend="cuda"),
         "Parquet files": from_files,
+        "Parquet files, reader='cudf'": lambda: from_files(reader="cudf"),
     }
     share = bench.left / len(sources)
     kept: dict[str, int] = {}
@@ -56,7 +59,7 @@ def run(bench: Bench) -> Found:
         try:
             call = make()
             call()
-        except (GpulshError, ImportError) as error:
+        except (GpulshError, ImportError, TypeError) as error:
             found.not_measured.append(f"from {name}: not available ({error})")
             continue
         # Each result weighs hundreds of MB, so only its counts and times are held.
@@ -77,7 +80,7 @@ def run(bench: Bench) -> Found:
             }
         )
         found.figures[f"from {name}"] = size / times.median
-        bench.say(f"  from {name:15}{times.median:8.3f} s {size / times.median / 1e9:8.2f} GB/s of text  {stages}")
+        bench.say(f"  from {name:30}{times.median:8.3f} s {size / times.median / 1e9:8.2f} GB/s of text  {stages}")
         bench.free()
     assert len(set(kept.values())) <= 1, f"sources disagree: kept {kept}"
     bus, pyarrow_rate = bench.figure("host to device"), bench.figure("pyarrow")
