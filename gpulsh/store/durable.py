@@ -1,0 +1,85 @@
+"""Files that are there whole or not at all, whenever the power goes: write, fsync, rename, fsync of the folder."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+READ_AT_ONCE = 8 << 20
+
+
+@dataclass(frozen=True)
+class FileFact:
+    """What tells a file from a damaged one."""
+
+    size: int  # bytes
+    crc32: int
+
+
+class ChecksummedFile:
+    """A file being written, with the checksum of what was."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._size = self._crc32 = 0
+
+    def write(self, data: bytes | memoryview) -> int:
+        """As a file's."""
+        self._crc32 = zlib.crc32(data, self._crc32)
+        self._size += memoryview(data).nbytes
+        return self._file.write(data)
+
+    def tell(self) -> int:
+        """Bytes written."""
+        return self._size
+
+    def flush(self) -> None:
+        """Nothing is handed on before the end, where it is made durable."""
+
+    def fact(self) -> FileFact:
+        """Of all that was written."""
+        return FileFact(self._size, self._crc32)
+
+
+@contextmanager
+def durable_file(path: Path) -> Iterator[ChecksummedFile]:
+    """A new file at `path`, which appears when the context is left without an exception, and then survives a crash."""
+    part = path.with_name(path.name + ".part")
+    try:
+        with open(part, "wb") as file:
+            yield ChecksummedFile(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def fact_of(path: Path) -> FileFact | None:
+    """The fact of a file as it is on disk; None where it is not there."""
+    size = crc32 = 0
+    try:
+        with open(path, "rb") as file:
+            while data := file.read(READ_AT_ONCE):
+                size, crc32 = size + len(data), zlib.crc32(data, crc32)
+    except FileNotFoundError:
+        return None
+    return FileFact(size, crc32)

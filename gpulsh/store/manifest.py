@@ -1,0 +1,105 @@
+"""The manifest of a job: which steps are done, with the files they made. Appended to, a checksummed line a step.
+
+A line counts once it is whole; a torn one at the end, of a crash, is as if it had not been written. A step's files are
+durable before its line is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from gpulsh.store.durable import FileFact, durable_file, fact_of
+
+NAME = "manifest.jsonl"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One finished step: its files, relative to the manifest's folder, and what else is worth knowing."""
+
+    files: Mapping[str, FileFact]
+    facts: Mapping[str, Any]
+
+
+class Manifest:
+    """The steps of the job that `job` describes, in a folder of its own."""
+
+    def __init__(self, folder: Path, job: Mapping[str, Any], steps: dict[str, Step], length: int) -> None:
+        self._path, self._folder = folder / NAME, folder
+        self.job, self._steps, self._length = job, steps, length
+
+    @classmethod
+    def begin(cls, folder: Path, job: Mapping[str, Any]) -> Self:
+        """A new one, without steps."""
+        line = _line({"job": job})
+        with durable_file(folder / NAME) as file:
+            file.write(line)
+        return cls(folder, job, {}, len(line))
+
+    @classmethod
+    def open(cls, folder: Path) -> Self | None:
+        """What is there; None where no manifest is, or not even the job's line is whole."""
+        try:
+            data = (folder / NAME).read_bytes()
+        except FileNotFoundError:
+            return None
+        entries, length = _entries(data)
+        if not entries:
+            return None
+        steps = {}
+        for entry in entries[1:]:
+            files = {name: FileFact(**fact) for name, fact in entry["files"].items()}
+            steps[entry["step"]] = Step(files, entry["facts"])
+        return cls(folder, entries[0]["job"], steps, length)
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def find(self, step: str) -> Step | None:
+        """The step if it is done and its files are as it left them."""
+        found = self._steps.get(step)
+        return found if found is not None and self.damaged(step) is None else None
+
+    def damaged(self, step: str) -> str | None:
+        """The first file of a finished step that is missing or not as it was; None where there is none."""
+        found = self._steps.get(step)
+        for name, fact in found.files.items() if found else ():
+            if fact_of(self._folder / name) != fact:
+                return name
+        return None
+
+    def add(self, step: str, files: Mapping[str, FileFact], facts: Mapping[str, Any]) -> None:
+        """The step is done; its files, durable already, lie in the folder."""
+        content = {name: asdict(fact) for name, fact in files.items()}
+        line = _line({"step": step, "files": content, "facts": facts})
+        with open(self._path, "r+b") as file:
+            file.truncate(self._length)  # what a crash left of another line
+            file.seek(self._length)
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+        self._length += len(line)
+        self._steps[step] = Step(dict(files), dict(facts))
+
+
+def _line(entry: Mapping[str, Any]) -> bytes:
+    content = json.dumps(entry, sort_keys=True).encode()
+    return b"%08x %s\n" % (zlib.crc32(content), content)
+
+
+def _entries(data: bytes) -> tuple[list[dict[str, Any]], int]:
+    """The whole lines at the beginning, and their bytes."""
+    entries, length = [], 0
+    for line in data.splitlines(keepends=True):
+        checksum, _, content = line.removesuffix(b"\n").partition(b" ")
+        if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(content):
+            break
+        entries.append(json.loads(content))
+        length += len(line)
+    return entries, length
