@@ -195,6 +195,9 @@ class DeviceModule:
         host.reshape(-1).view(np.uint8)[:] = 0xA5
         return DeviceArray(host)
 
+    def ascontiguousarray(self, array: DeviceArray) -> DeviceArray:
+        return array if array.flags.c_contiguous else _wrap(np.ascontiguousarray(_unwrap(array)))
+
     def argsort(self, array: DeviceArray, *, kind: str) -> DeviceArray:
         assert kind == "stable"
         return _wrap(np.argsort(_unwrap(array), kind="stable"))
@@ -202,7 +205,7 @@ class DeviceModule:
     def __getattr__(self, name: str) -> Any:
         if name not in {
             *("zeros", "ones", "full", "arange", "concatenate", "cumsum", "searchsorted", "sort", "diff", "maximum"),
-            *("minimum", "where", "flatnonzero", "stack", "ascontiguousarray"),
+            *("minimum", "where", "flatnonzero", "stack"),
         }:
             raise AttributeError(f"{name} is not among the functions known to be CuPy's")
         function = getattr(np, name)

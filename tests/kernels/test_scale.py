@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets, Fingerprints
 from gpulsh.backends.cuda import CudaBackend, candidates
-from gpulsh.backends.cuda.collisions import may_repeat
+from gpulsh.backends.cuda.collisions import collisions, may_repeat
 from gpulsh.backends.cuda.launcher import Geometry, Machine
 from gpulsh.backends.protocol import NO_DIGEST
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import BackendError
-from tests.kernels.device_arrays import DeviceArray, DeviceModule
+from tests.kernels.device_arrays import DeviceArray, DeviceModule, scarce_memory
 from tests.kernels.host import HostLauncher
 
 pytestmark = pytest.mark.kernels
@@ -110,6 +110,8 @@ def test_collisions_of_many(cuda: CudaBackend) -> None:
     check_collisions(cuda, np.full(count, NO_DIGEST, np.uint64), ascending)
     check_collisions(cuda, np.full(count, 5, np.uint64), generator.permutation(ascending))
     check_collisions(cuda, np.repeat(digests, 3)[:count], ascending)
+    check_collisions(cuda, digests >> np.uint64(10), ascending)  # in a few ranges of the whole
+    check_collisions(cuda, digests[digests != NO_DIGEST], ascending[digests != NO_DIGEST])
 
 
 @settings(max_examples=40)
@@ -137,12 +139,29 @@ def test_few_digests_that_do_not_repeat_are_sorted(host: Machine) -> None:
     digests[-2:] = digests[:2]
     digests[4000] = NO_DIGEST
     ids = np.arange(len(digests), dtype=np.int64)
-    taken, whose = may_repeat(host, DeviceArray(digests), DeviceArray(ids), 0, NO_DIGEST - 1)
+    taken, whose = may_repeat(host, DeviceArray(digests), DeviceArray(ids), 0, NO_DIGEST - 1, 8000)
     assert {0, 1, 7998, 7999} <= set(whose.get().tolist()) and 4000 not in whose.get()
     assert len(taken) < 0.14 * len(digests)  # 1 - exp(-1 / 8) and some deviations
     np.testing.assert_array_equal(taken.get(), digests[whose.get()])
-    half = may_repeat(host, DeviceArray(digests), DeviceArray(ids), 2**63, NO_DIGEST - 1)
+    half = may_repeat(host, DeviceArray(digests), DeviceArray(ids), 2**63, NO_DIGEST - 1, 4000)
     assert half[0].get().min() >= 2**63 and 0 < len(half[0]) < 0.07 * len(digests)
+
+
+def test_memory_of_collisions(host: Machine) -> None:
+    count = 20_000
+    digests = DeviceArray(np.random.default_rng(6).permutation(count).astype(np.uint64) * np.uint64(2**64 // count))
+    spread = digests * np.uint64(0x9E3779B97F4A7C15)  # distinct in all bits
+    ids = DeviceArray(np.arange(count, dtype=np.int64))
+    with scarce_memory(1 << 40) as memory:
+        before = memory.peak
+        assert len(collisions(host, spread, ids)) == 0
+        unique = memory.peak - before
+    with scarce_memory(1 << 40) as memory:
+        before = memory.peak
+        repeated = DeviceArray(np.repeat(spread.host[: count // 2], 2))
+        assert len(collisions(host, repeated, ids)) == count // 2
+        members = memory.peak - before - repeated.nbytes
+    assert unique < (5 + 40 * 0.14) * count and members < 45 * count  # an in-place sort's own 8 are not seen here
 
 
 def check_candidates(cuda: CudaBackend, buckets: Buckets) -> None:

@@ -17,17 +17,20 @@ SLOTS = 8  # a digest, at least; two bits each
 
 
 def collisions(machine: Machine, digests: Array, ids: Array) -> Buckets:
-    """Memory beside the arguments: 2 to 4 bytes a digest of a range, and about 40 for each that may repeat."""
+    """Memory beside the arguments: 2 to 4 bytes a digest of a range, and about 45 for each that may repeat."""
     xp = machine.arrays
     digests, ids = xp.ascontiguousarray(digests), xp.ascontiguousarray(ids)
-    ranges = max(-(-len(ids) // machine.geometry.sort_span), 1)
-    found: list[Array] = []
+    ranges = -(-len(ids) // machine.geometry.sort_span)
+    # Digests are uniform between the least and the greatest, so that even ranges hold like many.
+    least, beyond = (int(digests.min()), int(digests.max()) + 1) if ranges > 1 else (0, 2**64)
+    found: list[Array] = [xp.empty(0, np.int64)]
     starts: list[Array] = []
     total = 0
-    for number in range(ranges):  # digests are uniform, so even ranges hold like many
-        lowest, highest = number * 2**64 // ranges, (number + 1) * 2**64 // ranges - 1
-        members = may_repeat(machine, digests, ids, lowest, min(highest, NO_DIGEST - 1))
-        part, first = _grouped(machine, *members)
+    for number in range(ranges):
+        lowest = least + (beyond - least) * number // ranges
+        highest = least + (beyond - least) * (number + 1) // ranges - 1
+        expected = -(-len(ids) // ranges)
+        part, first = _grouped(machine, digests, ids, lowest, min(highest, NO_DIGEST - 1), expected)
         found.append(part)
         starts.append(first + np.int64(total))
         total += len(part)
@@ -35,12 +38,16 @@ def collisions(machine: Machine, digests: Array, ids: Array) -> Buckets:
     return Buckets(xp.concatenate(found), xp.concatenate(starts))
 
 
-def may_repeat(machine: Machine, digests: Array, ids: Array, lowest: int, highest: int) -> tuple[Array, Array]:
-    """Digests in [lowest, highest] that repeat, with few that do not, and their ids: in the given order."""
+def may_repeat(
+    machine: Machine, digests: Array, ids: Array, lowest: int, highest: int, expected: int
+) -> tuple[Array, Array]:
+    """Digests in [lowest, highest] that repeat, with few that do not, and their ids: in the given order.
+
+    `expected` is about how many lie in that range.
+    """
     xp, threads = machine.arrays, machine.geometry.threads
     count = len(ids)
-    share = count * (highest - lowest + 1) >> 64
-    slots = 1 << max(SLOTS * share, 1).bit_length()
+    slots = 1 << (SLOTS * expected).bit_length()
     blocks = -(-count // threads)
     table = xp.zeros(max(slots // 16, 1), np.uint32)
     members = xp.zeros(blocks * -(-threads // 32), np.uint32)
@@ -59,15 +66,20 @@ def may_repeat(machine: Machine, digests: Array, ids: Array, lowest: int, highes
     return taken_digests, taken_ids
 
 
-def _grouped(machine: Machine, digests: Array, ids: Array) -> tuple[Array, Array]:
-    """The ids of digests that repeat, by (digest, id), and where each digest's begin."""
+def _grouped(
+    machine: Machine, digests: Array, ids: Array, lowest: int, highest: int, expected: int
+) -> tuple[Array, Array]:
+    """The ids of digests in [lowest, highest] that repeat, by (digest, id), and where each digest's begin."""
     xp = machine.arrays
+    digests, ids = may_repeat(machine, digests, ids, lowest, highest, expected)
     if len(ids) == 0:
         return ids, xp.empty(0, np.int64)
     if not bool((ids[1:] >= ids[:-1]).all()):  # usually ids ascend already, which saves a sort
         order = xp.argsort(ids, kind="stable")
         digests, ids = digests[order], ids[order]
-    digests, ids = _by_digest(machine, digests, ids)
+    order, digests = _sorted(machine, digests)
+    ids = ids[order]
+    del order
     same = digests[1:] == digests[:-1]
     none = xp.zeros(1, bool)
     like_previous = xp.concatenate((none, same))
@@ -75,25 +87,24 @@ def _grouped(machine: Machine, digests: Array, ids: Array) -> tuple[Array, Array
     return ids[member], xp.flatnonzero(~like_previous[member])
 
 
-def _by_digest(machine: Machine, digests: Array, ids: Array) -> tuple[Array, Array]:
-    """Both by digest, the order among equal ones kept."""
+def _sorted(machine: Machine, digests: Array) -> tuple[Array, Array]:
+    """The int64 places of the digests in a stable order, and the digests in it."""
     xp = machine.arrays
-    low = np.uint64((1 << (len(ids) - 1).bit_length()) - 1)
+    low = np.uint64((1 << (len(digests) - 1).bit_length()) - 1)
     keys = digests & ~low
-    keys |= xp.arange(len(ids), dtype=np.uint64)
+    keys |= xp.arange(len(digests), dtype=np.uint64)
     keys.sort()
     keys &= low
     order = keys.view(np.int64)
-    digests, ids = digests[order], ids[order]
+    digests = digests[order]
     # What differs in the lower bits alone still stands in the given order. Such runs are few and are sorted again.
     differs = digests[1:] ^ digests[:-1]
     unsorted = digests[1:][(differs != np.uint64(0)) & (differs <= low)]
     if len(unsorted):
         places = _runs(machine, digests & ~low, unsorted & ~low)
-        some = digests[places]
-        order = xp.argsort(some, kind="stable")
-        digests[places], ids[places] = some[order], ids[places[order]]
-    return digests, ids
+        again = places[xp.argsort(digests[places], kind="stable")]
+        order[places], digests[places] = order[again], digests[again]
+    return order, digests
 
 
 def _runs(machine: Machine, ascending: Array, wanted: Array) -> Array:
