@@ -51,7 +51,7 @@ def random_rows(lengths: list[int], universe: int, before: int = 0) -> Fingerpri
 
 @pytest.mark.parametrize("universe", [2, 100, 2**20])
 def test_unique_of_awkward_rows(cuda: CudaBackend, universe: int) -> None:
-    for lengths in (LENGTHS, LENGTHS[::-1], [40], [3000], [], [0, 0], [2] * 70):
+    for lengths in (LENGTHS, LENGTHS[::-1], [40], [3000], [], [0, 0], [2] * 70, [0] * 300 + [290]):
         rows = random_rows(lengths, universe, before=5)
         assert_rows(cuda, cuda.unique(on_device(cuda, rows)), REFERENCE.unique(rows))
 
