@@ -22,7 +22,7 @@ struct Row {
 
 __device__ __forceinline__ void find_row(const i64* __restrict__ begin, const i64* __restrict__ offset, i64 last,
                                          i64 place, Row& row) {
-    row.next = row.next < last ? upper_bound_near(offset, row.next, last, place) : last;
+    row.next = upper_bound_near(offset, row.next, last, place);
     row.end = offset[row.next];
     row.shift = begin[row.next - 1] - offset[row.next - 1];
 }

@@ -90,7 +90,8 @@ def _open_batch(batch: TextBatch, ops: Backend | None) -> MemoryTexts:
     if ops is not None and ops.name == "cuda" and not isinstance(batch.values, np.ndarray):
         from gpulsh.io.device import DeviceTexts
 
-        return DeviceTexts(batch.moved(ops.asarray), None, ops)
+        with ops.here():
+            return DeviceTexts(batch.moved(ops.asarray), None, ops)
     batch = batch.moved(on_host)
     buffers = [None, *(pa.py_buffer(np.ascontiguousarray(part)) for part in (batch.offset, batch.values))]
     return arrow_texts(pa.Array.from_buffers(pa.large_binary(), len(batch), buffers), "TextBatch")

@@ -218,11 +218,11 @@ class DeviceModule:
 
 class _Device:
     def __init__(self, number: int) -> None:
-        self._number = number
+        self.id = number
 
     def __enter__(self) -> None:
         self._before = current_device()
-        _current.device = self._number
+        _current.device = self.id
 
     def __exit__(self, *error: Any) -> None:
         _current.device = self._before

@@ -17,8 +17,9 @@ from gpulsh.dedup.plan import make_plan
 from gpulsh.dedup.progress import Silent
 from gpulsh.dedup.stages import decide, sign
 from gpulsh.errors import BackendError
+from gpulsh.io.device import DeviceTexts
 from gpulsh.io.texts import open_texts
-from tests.kernels.device_arrays import DeviceModule, current_device
+from tests.kernels.device_arrays import DeviceArray, DeviceModule, current_device
 from tests.kernels.host import HostLauncher
 from tests.kernels.test_pipeline import texts
 
@@ -48,7 +49,7 @@ def replace_sizes(sizes: Any, **changed: int) -> Any:
     return sizes._replace(**changed)
 
 
-def decision(ops: Any, documents: list[str | None] | TextBatch, **options: Any) -> Any:
+def decision(ops: Any, documents: Any, **options: Any) -> Any:
     source, plan = open_texts(documents, ops), make_plan(**options)
     return decide(sign(source, plan, ops, Silent()), source, None, plan, ops, Silent()).to_numpy()
 
@@ -75,6 +76,34 @@ def test_texts_of_one_device_are_signed_and_compared_on_both() -> None:
     np.testing.assert_array_equal(found.duplicate_of, wanted.duplicate_of)
     np.testing.assert_array_equal(found.similarity, wanted.similarity)
     assert set(launcher.by_device) == {0, 1}
+
+
+@pytest.mark.parametrize("devices", [[0, 1], [1, 0], [1]])
+@pytest.mark.parametrize("nulls", [False, True])
+def test_text_of_one_device_is_shared(devices: list[int], nulls: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher = CountingLauncher()
+    ops = SmallBatches(DeviceModule(devices=2), launcher, devices=devices)
+    documents = texts(60)
+    rows = [(text or "hidden").encode() for text in documents]
+    text = TextBatch(ops.asarray(np.frombuffer(b"".join(rows), np.uint8)), ops.asarray(np.cumsum([0, *map(len, rows)])))
+    with ops.here():
+        null = ops.asarray(np.array([text is None for text in documents]))
+    copied: list[int] = []
+    asarray = DeviceModule.asarray
+
+    def counting(self: DeviceModule, array: Any) -> Any:
+        if isinstance(array, DeviceArray) and array.dtype == np.uint8 and array.number != current_device():
+            copied.append(array.size)
+        return asarray(self, array)
+
+    monkeypatch.setattr(DeviceModule, "asarray", counting)
+    source, plan = DeviceTexts(text, null if nulls else None, ops), make_plan()
+    found = decide(sign(source, plan, ops, Silent()), source, None, plan, ops, Silent()).to_numpy()
+    wanted = decision(ReferenceBackend(), documents if nulls else [text or "hidden" for text in documents])
+    for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+    assert set(launcher.by_device) == set(devices)
+    assert max(copied, default=0) < len(text.values) // 2, "a batch dragged its column along"
 
 
 def test_a_device_that_is_not_there_is_named() -> None:

@@ -25,9 +25,7 @@ class Staging:
     def on_device(self, batch: TextBatch) -> TextBatch:
         """The batch in memory of the current device, copied on the current stream; as it is where it lies there."""
         if not isinstance(batch.values, np.ndarray):
-            with batch.values.device:  # which may be another one, whose streams this one does not know
-                self._arrays.cuda.get_current_stream().synchronize()
-            return TextBatch(self._arrays.asarray(batch.values), self._arrays.asarray(batch.offset))
+            return self._from_device(batch)
         first, last = int(batch.offset[0]), int(batch.offset[-1])
         source, bounds = batch.values[first:last], batch.offset - first
         if not self._is_pinned(source):
@@ -36,6 +34,16 @@ class Staging:
         self._reader = self._arrays.cuda.get_current_stream()
         text.set(source, stream=self._reader)
         return TextBatch(text, offset)
+
+    def _from_device(self, batch: TextBatch) -> TextBatch:
+        device = batch.values.device
+        if device.id == self._arrays.cuda.runtime.getDevice():
+            return batch
+        with device:
+            first, last = int(batch.offset[0]), int(batch.offset[-1])  # a view does not drag its whole column along
+            text, offset = batch.values[first:last], batch.offset - np.int64(first)
+            self._arrays.cuda.get_current_stream().synchronize()  # of which other devices know nothing
+        return TextBatch(self._arrays.asarray(text), self._arrays.asarray(offset))
 
     def _filled(self, source: Array) -> Array:
         """The buffer with the text in it, once the text before has been copied from it."""
