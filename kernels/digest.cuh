@@ -4,7 +4,7 @@
 
 constexpr i32 KEYS = 64;  // multipliers of the first places, computed once a block; the others where they are needed
 
-__device__ __forceinline__ void band_keys(i32 rows, u64* keys) {
+__device__ __forceinline__ void band_keys(i32 rows, u64 (&keys)[KEYS]) {
 #pragma unroll 1
     for (i32 i = threadIdx.x; i < min(rows, KEYS); i += blockDim.x) keys[i] = key(STREAM_BAND, i);
 }

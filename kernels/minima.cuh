@@ -121,6 +121,18 @@ struct Minima {
     }
 };
 
+// `upper_bound` by all lanes of a warp at once, which read 32 elements a step: a million take four steps, not twenty.
+__device__ __forceinline__ i64 warp_upper_bound(const i64* __restrict__ array, i64 low, i64 high, i64 value) {
+    const i32 lane = threadIdx.x & 31;
+    while (low < high) {
+        const i64 step = (high - low + 31) / 32, probe = low + step * (lane + 1) - 1;
+        const i32 passed = __popc(__ballot_sync(~0u, probe < high && array[probe] <= value));  // the first so many
+        high = min(high, low + step * (passed + 1) - 1);
+        low += step * passed;
+    }
+    return low;
+}
+
 // The rows that a warp meets, each lane with the end of one of 32 that follow one another.
 struct Rows {
     const i64* offset;
@@ -132,7 +144,7 @@ struct Rows {
 
     __device__ __forceinline__ Rows(const i64* __restrict__ offset, i64 rows, i64 begin)
         : offset(offset), rows(rows), begin(begin) {
-        seek(upper_bound(offset, 0, rows, begin) - 1);
+        seek(warp_upper_bound(offset, 0, rows, begin) - 1);
     }
 
     __device__ __forceinline__ void seek(i64 from) {
@@ -145,7 +157,7 @@ struct Rows {
     __device__ __forceinline__ void find(i32 at) {
         u32 beyond = __ballot_sync(~0u, end > at);
         if (beyond == 0) {  // 32 rows may have been empty, or a million
-            seek(upper_bound_near(offset, first + 33, rows, begin + at) - 1);
+            seek(warp_upper_bound(offset, first + 33, rows, begin + at) - 1);
             beyond = ~0u;
         }
         const i32 lane = __popc(~beyond & (beyond - 1));  // the first

@@ -22,7 +22,7 @@ constexpr i32 MAX_SIZE = 64;
 constexpr i32 CHUNK = 128;        // tokens whose shingles a warp computes at a time
 constexpr i32 MAX_COLUMNS = 512;  // of a signature
 constexpr i32 SCRATCH = 256;      // words of 64 bits a warp: hashes of a chunk and what follows it, then a signature
-static_assert(SCRATCH >= CHUNK + MAX_SIZE - 1 && 2 * SCRATCH >= MAX_COLUMNS);
+static_assert(SCRATCH >= CHUNK + MAX_SIZE - 1 && 2 * SCRATCH >= MAX_COLUMNS && MAX_COLUMNS % 256 == 0);
 
 struct Sketch {
     const u64* sums;
@@ -121,7 +121,7 @@ struct Sketch {
                 least.take(stage, from, to);
                 real |= least.any();
                 if (whole) {
-                    least.store(signature + column, columns - column);
+                    least.store(signature + column, 32 * COLUMNS);  // there is room for whole groups
                 } else {
                     const i64 home = first >= 0 ? number : (starts[document] + skip) / span;
                     least.merge(minima + home * columns + column, columns - column);
@@ -141,7 +141,7 @@ struct Sketch {
     }
 };
 
-__device__ __forceinline__ void shingle_keys(i32 size, u64* keys) {
+__device__ __forceinline__ void shingle_keys(i32 size, u64 (&keys)[MAX_SIZE]) {
 #pragma unroll 1
     for (i32 i = threadIdx.x; i < size; i += blockDim.x) keys[i] = key(STREAM_SHINGLE, i);
 }

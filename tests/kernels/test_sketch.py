@@ -94,6 +94,7 @@ def test_the_longest_signature_and_one_longer(cuda: CudaBackend, columns: int) -
     family = coefficients(Family(num_perm=columns))
     check(cuda, tokens_of([0, 40, 300, 2]), 4, family, BandShape(bands=columns // 3, rows=3))
     check(cuda, tokens_of([7, 3]), 4, family, BandShape(bands=2, rows=columns // 2))
+    check(cuda, tokens_of([3] * 40), 4, family, BandShape(bands=4, rows=128))  # each inside a span, warps side by side
 
 
 @pytest.mark.parametrize("size", [1, 2, 63, 64])
