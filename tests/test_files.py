@@ -555,14 +555,14 @@ def test_a_file_that_changes_between_two_readings(tmp_path: Path, monkeypatch: p
     path.write_bytes(b"\n".join(lines()))
     from gpulsh.engine import local
 
-    sign = local.sign
+    sign = local.sign_partitions
 
     def then_change(*arguments: Any) -> Any:
         signed = sign(*arguments)
         path.write_bytes(b"\n".join(lines([text and text + " more" for text in TEXTS])))
         return signed
 
-    monkeypatch.setattr(local, "sign", then_change)
+    monkeypatch.setattr(local, "sign_partitions", then_change)
     with pytest.raises(InputError, match="changed while it was read"):
         run(path, tmp_path / "out")
     assert everything_below(tmp_path) == {"a.jsonl"}

@@ -81,6 +81,7 @@ import click
     show_default=True,
     help="Kept rows and the evidence, or the evidence alone.",
 )
+@click.option("--resume", is_flag=True, help="Go on with an unfinished run of the same job in OUT.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier run's results in OUT, and nothing else.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON instead of the table.")
 def dedup(inputs: tuple[str, ...], output: str, shingle: str, as_json: bool, **options: Any) -> None:

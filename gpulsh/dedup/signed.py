@@ -4,33 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from gpulsh.arrays import Array, Signed
+from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.funnel import Funnel
+
+
+class SignedRows(Protocol):
+    """Rows of all documents, of one column or several, in memory or on disk."""
+
+    def column(self, number: int) -> Iterator[Array]:
+        """A column in consecutive pieces, which need not outlive the next one."""
+        ...
+
+    def whole(self, ops: Backend) -> Array:
+        """All rows in the backend's memory."""
+        ...
 
 
 @dataclass(frozen=True)
 class SignedDocuments:
     """Digests, exact hashes and shingle counts of n documents, and the counts so far."""
 
-    digests: ArrivingRows  # uint64 [n, bands]
-    exact: ArrivingRows  # uint64 [n, 2]
-    shingles: ArrivingRows  # int64 [n]
+    digests: SignedRows  # uint64 [n, bands]
+    exact: SignedRows  # uint64 [n, 2]
+    shingles: SignedRows  # int64 [n]
     funnel: Funnel
-
-    @classmethod
-    def none_yet(cls, bands: int) -> SignedDocuments:
-        """No document."""
-        return cls(ArrivingRows(np.uint64, bands), ArrivingRows(np.uint64, 2), ArrivingRows(np.int64), Funnel())
-
-    def append(self, signed: Signed, ops: Backend) -> None:
-        """The documents of a batch, behind those that are there."""
-        self.digests.append(ops.keep(signed.digests))
-        self.exact.append(ops.keep(signed.exact))
-        self.shingles.append(ops.keep(signed.shingles))
 
 
 class ArrivingRows:
@@ -61,18 +63,15 @@ class ArrivingRows:
         moved = [ops.asarray(chunk) for chunk in self._chunks]
         return moved[0] if len(moved) == 1 else np.concatenate(moved or [ops.asarray(self._empty)])
 
-    def chunks(self) -> Iterator[tuple[int, Array]]:
-        """The rows in order, as they lie, each piece with the number of its first."""
-        start = 0
-        for chunk in self._chunks:
-            yield start, chunk
-            start += len(chunk)
+    def column(self, number: int) -> Iterator[Array]:
+        """A column in pieces, as they lie."""
+        return (chunk[:, number] for chunk in self._chunks)
 
 
 class ParticipatingDigests:
     """`lsh.collisions.Digests` of the documents that `takes_part`, bool [n] in the backend's memory, marks."""
 
-    def __init__(self, digests: ArrivingRows, bands: int, takes_part: Array, ops: Backend) -> None:
+    def __init__(self, digests: SignedRows, bands: int, takes_part: Array, ops: Backend) -> None:
         self._digests, self._takes_part, self._ops = digests, takes_part, ops
         self.documents, self.bands = len(takes_part), bands
 
@@ -80,12 +79,14 @@ class ParticipatingDigests:
         """The digests of a band that lie in one of `parts` ranges, and the documents' numbers, ascending."""
         low, high = (-(-(number << 64) // parts) for number in (part, part + 1))
         digests, ids = [self._ops.asarray(np.empty(0, np.uint64))], [self._ops.asarray(np.empty(0, np.int64))]
-        for start, chunk in self._digests.chunks():
-            column = self._ops.asarray(chunk[:, band])
-            chosen = self._takes_part[start : start + len(chunk)]
+        start = 0
+        for piece in self._digests.column(band):
+            column = self._ops.asarray(piece)
+            chosen = self._takes_part[start : start + len(column)]
             if parts > 1:
                 chosen = chosen & (column >= np.uint64(low)) & (column <= np.uint64(high - 1))
             rows = np.flatnonzero(chosen)
             digests.append(column[rows])
             ids.append(rows + np.int64(start))
+            start += len(column)
         return (digests[1], ids[1]) if len(ids) == 2 else (np.concatenate(digests), np.concatenate(ids))

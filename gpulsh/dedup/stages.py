@@ -9,13 +9,13 @@ Between the two nothing of a document is held but its digests, its hash and how 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import Signed, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.cluster.copies import first_copies
 from gpulsh.cluster.resolve import heads, resolve_kept, witnesses
@@ -24,7 +24,7 @@ from gpulsh.dedup.funnel import Funnel
 from gpulsh.dedup.plan import Plan
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.shingled import ShingledTexts
-from gpulsh.dedup.signed import ParticipatingDigests, SignedDocuments
+from gpulsh.dedup.signed import ArrivingRows, ParticipatingDigests, SignedDocuments
 from gpulsh.io.normalize import normalized
 from gpulsh.io.source import TextSource
 from gpulsh.lsh.collisions import Collisions, collide, packed
@@ -35,26 +35,44 @@ from gpulsh.permutations import coefficients
 
 def sign(source: TextSource, plan: Plan, ops: Backend, progress: Progress, total: int | None = None) -> SignedDocuments:
     """Sign all documents in one pass; `total` is their bytes, where known, for the progress alone."""
-    signed = SignedDocuments.none_yet(plan.banding.bands)
-    funnel = signed.funnel
+    digests, exact = ArrivingRows(np.uint64, plan.banding.bands), ArrivingRows(np.uint64, 2)
+    shingles = ArrivingRows(np.int64)
+    funnel = Funnel()
+    with funnel.stage(progress, "sign", total, "B"):
+        for part in sign_batches(source.batches(ops.sizes().batch), plan, ops, funnel, progress):
+            digests.append(ops.keep(part.digests))
+            exact.append(ops.keep(part.exact))
+            shingles.append(ops.keep(part.shingles))
+    signed = SignedDocuments(digests, exact, shingles, funnel)
+    count_signed(signed, source.nulls(), ops)
+    return signed
 
-    def batches() -> Iterator[TextBatch]:
-        for batch in source.batches(ops.sizes().batch):
+
+def sign_batches(
+    batches: Iterable[TextBatch], plan: Plan, ops: Backend, funnel: Funnel, progress: Progress
+) -> Iterator[Signed]:
+    """The documents of `batches`, signed; counts their bytes."""
+    drawn = coefficients(plan.family)
+
+    def prepared() -> Iterator[TextBatch]:
+        for batch in batches:
             size = int(batch.offset[-1] - batch.offset[0])
             yield normalized(batch, plan.folding.form) if plan.folding.form else batch
             funnel.bytes += size
             progress.advance(size)
 
-    drawn = coefficients(plan.family)
-    with ops.here(), funnel.stage(progress, "sign", total, "B"):
-        for part in ops.each(batches(), lambda lane, batch: lane.sign(batch, plan.shingling, drawn, plan.banding)):
-            signed.append(part, ops)
+    with ops.here():
+        yield from ops.each(prepared(), lambda lane, batch: lane.sign(batch, plan.shingling, drawn, plan.banding))
+
+
+def count_signed(signed: SignedDocuments, nulls: int, ops: Backend) -> None:
+    """Count what all documents were signed as."""
+    with ops.here():
         shingles = signed.shingles.whole(ops)
-        funnel.documents = len(shingles)
-        funnel.nulls = source.nulls()
+        funnel = signed.funnel
+        funnel.documents, funnel.nulls = len(shingles), nulls
         funnel.empty = int((shingles == 0).sum())
         funnel.shingles = int(shingles.sum())
-    return signed
 
 
 def decide(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -15,20 +17,22 @@ from numpy.typing import NDArray
 
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.dedup.decision import Decision
-from gpulsh.dedup.plan import Resolve, Verify, make_plan
+from gpulsh.dedup.plan import Plan, Resolve, Verify, make_plan
 from gpulsh.dedup.progress import Progress
-from gpulsh.dedup.stages import decide, sign
+from gpulsh.dedup.stages import decide
+from gpulsh.engine.checkpoints import decide_once, sign_partitions, write_once
 from gpulsh.engine.evidence import write_evidence
 from gpulsh.engine.order import highest_first, key_column, longest_first
-from gpulsh.engine.output import REPORT, OutputFolder, refuse_overlap
+from gpulsh.engine.output import REPORT, OutputFolder, finished, refuse_overlap
 from gpulsh.engine.progress import open_progress
 from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
 from gpulsh.io.file_texts import FileTexts
-from gpulsh.io.format import Columns
+from gpulsh.io.format import Columns, File
 from gpulsh.io.inputs import find_files, format_of
 from gpulsh.io.readers import Reader, open_files
-from gpulsh.params import Folding, Shingling, check_choice
+from gpulsh.params import SCHEME, Folding, Shingling, check_choice
 from gpulsh.report.document import describe, write_report
+from gpulsh.store.manifest import Manifest
 
 Write = Literal["data", "duplicates"]
 Input = str | os.PathLike[str]
@@ -79,18 +83,21 @@ def deduplicate_files(
     devices: Sequence[int] | None = None,
     reader: Reader = "arrow",
     overwrite: bool = False,
+    resume: bool = False,
     progress: bool = False,
 ) -> FilesResult:
     """Finds the near-duplicates among the documents of files and writes what is kept, and the evidence, to a folder.
 
     `inputs` are files, folders, globs or URLs of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst) or plain text.
-    `output` is made, or empty, or with `overwrite` an earlier run's. It gets `data/` (one file an input file with the
+    `output` is made, or empty, or with `overwrite` an earlier run's, or with `resume` that of the same job, which goes
+    on where it was, or is left as it is where it was finished. It gets `data/` (one file an input file with the
     kept rows and every column; not with `write="duplicates"`), `duplicates.parquet` (a row a dropped document) and
     `report.json`. `keep` says which of two duplicates is kept: the "first", the "longest" text in bytes, or the one
     with the highest value of a column. `reader="cudf"` decodes the text of Parquet files on the device of the CUDA
     backend. All other parameters are those of `deduplicate`.
 
-    Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left.
+    Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left, or,
+    where steps were finished, what `resume` goes on from.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -130,12 +137,20 @@ def deduplicate_files(
     doing = select_backend(backend, threads=threads, devices=devices)
     shown = open_progress(progress)
     try:
-        with OutputFolder(out, overwrite=overwrite) as folder:
+        job = _job(plan, columns, keep, write, files)
+        done = finished(out, job) if resume else None
+        if done is not None:
+            return FilesResult(out, done)
+        with OutputFolder(out, overwrite=overwrite, resume=resume) as folder:
             texts = open_files(reader, files, columns, folder.work, doing)
-            signed = sign(texts, plan, doing, shown, texts.check())
-            decision = decide(signed, texts, _order(keep, texts), plan, doing, shown).to_numpy()
+            total = texts.check()
+            manifest = folder.manifest(job)
+            signed = sign_partitions(texts, plan, doing, shown, manifest, folder.work, total)
+            decision = decide_once(
+                lambda: decide(signed, texts, _order(keep, texts), plan, doing, shown), manifest, folder.work
+            )
             if write == "data":
-                _write_kept(texts, decision, folder.work / "data", shown)
+                _write_kept(texts, decision, folder.work, manifest, shown)
             write_evidence(folder.work / "duplicates.parquet", texts, decision)
             parameters = {
                 "text_column": text_column,
@@ -157,6 +172,7 @@ def deduplicate_files(
                 funnel=decision.funnel.to_dict(),
                 outputs=_written(folder.work),
             )
+            report["job"] = job
             write_report(folder.work / REPORT, report)
             folder.commit()
     except GpulshError:
@@ -205,18 +221,35 @@ def _order(keep: str, texts: FileTexts) -> NDArray[np.int64] | None:
     return highest_first(texts.keys, texts.columns.key, where)
 
 
-def _write_kept(texts: FileTexts, decision: Decision, data: Path, progress: Progress) -> None:
-    data.mkdir()
+def _write_kept(texts: FileTexts, decision: Decision, work: Path, manifest: Manifest, progress: Progress) -> None:
+    (work / "data").mkdir(exist_ok=True)
+    starts = texts.starts
     with decision.funnel.stage(progress, "write", len(decision), "documents"):
         for number, file in enumerate(texts.files):
-            part = decision.keep[texts.starts[number] : texts.starts[number + 1]]
-            target = data / file.relative
-            target.parent.mkdir(parents=True, exist_ok=True)
-            format_of(file).write_kept(file, part, str(target))
+            part = decision.keep[starts[number] : starts[number + 1]]
+            target = work / "data" / file.relative
+            write = partial(format_of(file).write_kept, file, part)
+            write_once(f"write-{number:06d}", target, write, manifest, work)
             progress.advance(len(part))
+
+
+def _job(plan: Plan, columns: Columns, keep: str, write: Write, files: Sequence[File]) -> dict[str, Any]:
+    """All that decides the bytes of the results, as JSON has it: a run goes on only with the same."""
+    return {
+        "scheme": SCHEME,
+        "parameters": {
+            **json.loads(plan.to_json()),
+            "text_column": columns.text,
+            "id_column": columns.id,
+            "keep": keep,
+            "write": write,
+        },
+        "inputs": {file.name: file.stamp() for file in files},
+    }
 
 
 def _written(work: Path) -> list[str]:
     """What the results are, relative to OUT: a later `--overwrite` removes these and nothing else."""
-    found = [path for path in work.rglob("*") if path.is_file() and path.name != "lock"]
-    return [*sorted(path.relative_to(work).as_posix() for path in found), REPORT]
+    data = [path for path in (work / "data").rglob("*") if path.is_file()]
+    found = [path.relative_to(work).as_posix() for path in (*data, work / "duplicates.parquet")]
+    return [*sorted(found), REPORT]

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from gpulsh.engine.checkpoints import worth_resuming
 from gpulsh.errors import OutputError
 from gpulsh.io.format import File
+from gpulsh.store.manifest import Manifest
 
 WORK = "_work"
 REPORT = "report.json"
 MARK = "gpulsh"  # the key of report.json that says who wrote the folder
+MOST_TOLD = 3  # differences of two jobs
 RESULTS = ("data", "duplicates.parquet", REPORT)
+
+_log = logging.getLogger("gpulsh")
 
 
 def refuse_overlap(out: str, inputs: Sequence[str], files: Sequence[File]) -> None:
@@ -43,15 +49,17 @@ def _inside(path: str, folder: str) -> bool:
 
 
 class OutputFolder:
-    """A context: entered, OUT and its work folder exist; left by an exception, everything gpulsh made is gone.
+    """A context: entered, OUT and its work folder exist; left by an exception, everything gpulsh made is gone, unless
+    there is much to go on from.
 
     Raises OutputError where OUT is in use, or cannot be made, before anything in it is touched.
     """
 
-    def __init__(self, path: Path, *, overwrite: bool) -> None:
+    def __init__(self, path: Path, *, overwrite: bool, resume: bool = False) -> None:
         self.path = path
         self.work = path / WORK
-        self._overwrite = overwrite
+        self._overwrite, self._resume = overwrite, resume
+        self._manifest: Manifest | None = None
         self._made: list[Path] = []  # folders gpulsh made, outermost first
         self._lock: int | None = None
         self._old: list[str] = []  # what an earlier run left, to be replaced
@@ -72,6 +80,17 @@ class OutputFolder:
     ) -> None:
         if kind is not None:
             self._undo()
+
+    def manifest(self, job: Mapping[str, Any]) -> Manifest:
+        """The manifest of this job: that of the run to go on with, otherwise a new one.
+
+        Raises OutputError where what is there was another job's; what differs is named.
+        """
+        found = Manifest.open(self.work) if self._resume else None
+        if found is not None:
+            refuse_difference(self.path, found.job, job)
+        self._manifest = found or Manifest.begin(self.work, job)
+        return self._manifest
 
     def commit(self) -> None:
         """Renames the results from the work folder into OUT, in place of an earlier run's; removes the work folder."""
@@ -101,7 +120,11 @@ class OutputFolder:
         there = sorted(entry.name for entry in out.iterdir())
         if not there:
             return
+        if self._resume and there == [WORK] and _is_work(out / WORK):
+            return
         if not self._overwrite:
+            if _is_work(out / WORK) and Manifest.open(out / WORK) is not None:
+                raise OutputError(f"{out}: holds an unfinished run; give --resume to go on with it, or --overwrite")
             whose = "an earlier run's results" if _marked(out / REPORT) else "files"
             raise OutputError(f"{out}: is not empty, it holds {whose}; give another folder, or --overwrite for its own")
         listed = _listed(out / REPORT) | _listed(out / WORK / REPORT)
@@ -119,8 +142,10 @@ class OutputFolder:
         for path in reversed(missing):
             path.mkdir()
             self._made.append(path)
-        if self.work.is_dir() and self._overwrite and _is_work(self.work):
+        if self.work.is_dir() and (self._overwrite or self._resume) and _is_work(self.work):
             self._take_lock()
+            if self._resume and Manifest.open(self.work) is not None:
+                return
             for entry in self.work.iterdir():
                 if entry.name != "lock":
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
@@ -146,6 +171,10 @@ class OutputFolder:
             self._lock = None
 
     def _undo(self) -> None:
+        if self._manifest is not None and worth_resuming(self._manifest):
+            self._release()
+            _log.warning("%s: keeps the finished part of this run; --resume goes on with it", self.path)
+            return
         if self._lock is not None:  # without it the work folder is another's
             shutil.rmtree(self.work, ignore_errors=True)
             self._release()
@@ -154,6 +183,41 @@ class OutputFolder:
                 path.rmdir()
             except OSError:  # someone else put something there meanwhile
                 break
+
+
+def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The report in OUT where it is that of this very job, finished; None where nothing is finished there.
+
+    Raises OutputError where it is another job's; what differs is named.
+    """
+    report = _read(out / REPORT)
+    if MARK not in report or (out / WORK).exists():
+        return None
+    refuse_difference(out, report.get("job", {}), job)
+    return report
+
+
+def refuse_difference(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """OutputError that names what differs between two jobs."""
+    told = list(_differences(before, now))
+    if told:
+        more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+        raise OutputError(
+            f"{out}: is of another run: {'; '.join(told[:MOST_TOLD])}{more}; give what it was given, or another folder"
+        )
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for name in dict.fromkeys((*before, *now)):
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            yield from _differences(old, new)
+        elif old != new:
+            yield f"{name} was {_told(before, name)} and is {_told(now, name)} now"
+
+
+def _told(values: Mapping[str, Any], name: str) -> str:
+    return repr(values[name]) if name in values else "absent"
 
 
 def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,31 @@ from gpulsh.backends.in_order import in_order
 from gpulsh.io.format import BLOCK_BYTES, Block, Columns, Divisible, File, Mask, Part, wrong_length
 from gpulsh.io.inputs import format_of
 from gpulsh.io.rows import Bytes, joined, packed
+
+
+class Piece(NamedTuple):
+    """A file by its number, or a part of it."""
+
+    file: int
+    part: Part | None
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Documents that are signed together."""
+
+    number: int
+    pieces: tuple[Piece, ...]
+
+
+@dataclass
+class PartitionFacts:
+    """What is known of the documents of a partition once they were read."""
+
+    sizes: list[NDArray[np.int64]] = field(default_factory=list)  # bytes of text, end to end
+    keys: list[Any] = field(default_factory=list)  # blocks of the key column
+    rows: dict[int, int] = field(default_factory=dict)  # by the number of the file
+    nulls: int = 0
 
 
 class FileTexts:
@@ -29,14 +55,26 @@ class FileTexts:
         self.files = files
         self.columns = columns
         self.keys: list[Any] = []  # blocks of the key column, in order
-        self.sizes: NDArray[np.int64] = np.zeros(0, np.int64)  # [n] UTF-8 bytes, 0 where null
-        self.starts: NDArray[np.int64] = np.zeros(1, np.int64)  # [files + 1] position of each file's first row
         self._work, self._readers = work, readers
+        self._sizes: list[NDArray[np.int64]] = []
+        self._rows = np.zeros(len(files), np.int64)
         self._nulls = 0
         self._choices = 0
 
     def __len__(self) -> int:
-        return int(self.starts[-1])
+        return int(self._rows.sum())
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """int64 [n]: UTF-8 bytes of each document, 0 where null."""
+        if len(self._sizes) != 1:
+            self._sizes = [np.concatenate([np.zeros(0, np.int64), *self._sizes])]
+        return self._sizes[0]
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """int64 [files + 1]: position of each file's first row, and how many documents there are."""
+        return np.concatenate([[0], np.cumsum(self._rows)])
 
     def check(self) -> int | None:
         """About how many bytes of text to expect; InputError where the head of a file shows that it cannot be used."""
@@ -44,51 +82,85 @@ class FileTexts:
         known = [size for size in sizes if size is not None]
         return sum(known) if len(known) == len(sizes) else None
 
+    def partitions(self, target_bytes: int) -> list[Partition]:
+        """All documents, in order, in runs of about `target_bytes` of text that can be read by themselves."""
+        found: list[Partition] = []
+        pieces: list[Piece] = []
+        size = 0
+        for piece, added in self._pieces():
+            if pieces and size + added > target_bytes:
+                found.append(Partition(len(found), tuple(pieces)))
+                pieces, size = [], 0
+            pieces.append(piece)
+            size += added
+        return [*found, Partition(len(found), tuple(pieces))]
+
+    def _pieces(self) -> Iterator[tuple[Piece, int]]:
+        for number, file in enumerate(self.files):
+            kind = format_of(file)
+            if isinstance(kind, Divisible):
+                for part in kind.parts(file, self.columns):
+                    yield Piece(number, part), part.size
+            else:
+                yield Piece(number, None), file.size() or 0
+
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
-        self.keys, self._nulls = [], 0
-        sizes: list[NDArray[np.int64]] = []
-        counts = np.zeros(len(self.files), np.int64)
-        yield from packed(self._slices(max_bytes, sizes, counts), max_bytes)
-        self.sizes = np.concatenate([np.zeros(0, np.int64), *sizes])
-        self.starts = np.concatenate([[0], np.cumsum(counts)])
+        self.forget()
+        everything = PartitionFacts()
+        yield from self.read([piece for piece, _ in self._pieces()], max_bytes, everything)
+        self.add(everything)
 
-    def _slices(self, max_bytes: int, sizes: list[NDArray[np.int64]], counts: NDArray[np.int64]) -> Iterator[TextBatch]:
-        for number, block in self._blocks(max_bytes):
-            sizes.append(block.texts.lengths())
-            self._nulls += block.texts.nulls()
+    def read(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
+        """The documents of `pieces`, as `batches` gives them; what `add` asks for goes into `facts`."""
+        return packed(self._slices(pieces, max_bytes, facts), max_bytes)
+
+    def forget(self) -> None:
+        """Know of no document."""
+        self.keys, self._sizes, self._nulls = [], [], 0
+        self._rows[:] = 0
+
+    def add(self, facts: PartitionFacts) -> None:
+        """Know of the documents of the next partition, too."""
+        self._sizes += facts.sizes
+        self.keys += facts.keys
+        self._nulls += facts.nulls
+        for number, rows in facts.rows.items():
+            self._rows[number] += rows
+
+    def _slices(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
+        for number, block in self._blocks(pieces, max_bytes):
+            facts.sizes.append(block.texts.lengths())
+            facts.nulls += block.texts.nulls()
             if self.columns.key is not None:
-                self.keys.append(block.key)
-            counts[number] += len(block.texts)
+                facts.keys.append(block.key)
+            facts.rows[number] = facts.rows.get(number, 0) + len(block.texts)
             yield from block.texts.slices(max_bytes)
 
-    def _blocks(self, max_bytes: int) -> Iterator[tuple[int, Block]]:
+    def _blocks(self, pieces: Sequence[Piece], max_bytes: int) -> Iterator[tuple[int, Block]]:
         """All blocks in order, each with the number of its file."""
-        formats = [format_of(file) for file in self.files]
-
-        def divided(number: int) -> bool:
-            return self._readers > 1 and isinstance(formats[number], Divisible)
-
         # A block of half a batch is a batch of its own, which nobody has to copy.
-        def read(job: tuple[int, Divisible, Part]) -> list[tuple[int, Block]]:
-            number, kind, part = job
-            blocks = kind.read_part(self.files[number], self.columns, part, max(BLOCK_BYTES, max_bytes // 2))
-            return [(number, block) for block in blocks]
+        block_bytes = max(BLOCK_BYTES, max_bytes // 2)
 
-        for together, numbers in groupby(range(len(self.files)), divided):
-            if together:
-                jobs = self._parts([(number, formats[number]) for number in numbers])
-                for blocks in in_order(jobs, [read] * self._readers):
+        def read(piece: Piece) -> Iterator[tuple[int, Block]]:
+            file = self.files[piece.file]
+            kind: Any = format_of(file)
+            if piece.part is None:
+                blocks = kind.read(file, self.columns)
+            else:
+                blocks = kind.read_part(file, self.columns, piece.part, block_bytes)
+            return ((piece.file, block) for block in blocks)
+
+        def read_ahead(piece: Piece) -> list[tuple[int, Block]]:
+            return list(read(piece))
+
+        for divided, run in groupby(pieces, lambda piece: piece.part is not None):
+            if divided and self._readers > 1:
+                for blocks in in_order(run, [read_ahead] * self._readers):
                     yield from blocks
-                continue
-            for number in numbers:
-                for block in formats[number].read(self.files[number], self.columns):
-                    yield number, block
-
-    def _parts(self, files: list[tuple[int, Any]]) -> Iterator[tuple[int, Divisible, Part]]:
-        for number, kind in files:
-            for part in kind.parts(self.files[number], self.columns):
-                yield number, kind, part
+            else:
+                for piece in run:
+                    yield from read(piece)
 
     def nulls(self) -> int:
         """How many documents were null; complete after `batches` is exhausted."""
@@ -96,14 +168,15 @@ class FileTexts:
 
     def locate(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The number of the file and the row in it, int64 [m] each, of the documents at `positions`."""
-        files = np.searchsorted(self.starts, positions, side="right") - 1
-        return files, positions - self.starts[files]
+        starts = self.starts
+        files = np.searchsorted(starts, positions, side="right") - 1
+        return files, positions - starts[files]
 
     def choose(self, ids: NDArray[np.int64]) -> FileChoice:
         """The documents `ids` [chosen], ascending, copied from their files into one that is mapped into memory."""
         self._choices += 1
         path = self._work / f"texts-{self._choices}"
-        sizes = self.sizes[ids]
+        sizes, starts = self.sizes[ids], self.starts
         with open(path, "wb") as out:
             for number, wanted in self._by_file(ids):
                 file = self.files[number]
@@ -112,7 +185,7 @@ class FileTexts:
                     out.writelines(block.texts.pieces(rows))
                     wanted[block.start : block.start + len(block.texts)] = False
                 # Offsets are from the first pass: a file that changed since would shift every text after it.
-                end = int(np.searchsorted(ids, self.starts[number + 1]))
+                end = int(np.searchsorted(ids, starts[number + 1]))
                 if wanted.any() or out.tell() != int(sizes[:end].sum()):
                     raise wrong_length(file)
         return FileChoice(path, sizes)
@@ -130,8 +203,9 @@ class FileTexts:
         return [kind for kind in kinds if kind is not None]
 
     def _by_file(self, positions: NDArray[np.int64]) -> Iterator[tuple[int, Mask]]:
+        starts = self.starts
         for number in np.unique(self.locate(positions)[0]).tolist():
-            start, stop = int(self.starts[number]), int(self.starts[number + 1])
+            start, stop = int(starts[number]), int(starts[number + 1])
             first, last = np.searchsorted(positions, [start, stop])
             wanted = np.zeros(stop - start, np.bool_)
             wanted[positions[first:last] - start] = True

@@ -39,6 +39,22 @@ class File:
         """Bytes of the file, None where a remote store does not tell."""
         return os.path.getsize(self.path) if self.filesystem is None else self.filesystem.size(self.path)
 
+    def stamp(self) -> list[int | str | None]:
+        """Size and time of change: what differs when somebody wrote to the file."""
+        if self.filesystem is None:
+            found = os.stat(self.path)
+            return [found.st_size, found.st_mtime_ns]
+        return [self.filesystem.size(self.path), _changed(self.filesystem, self.path)]
+
+
+def _changed(filesystem: Any, path: str) -> str | None:
+    """What a remote store tells of the last change."""
+    try:
+        return str(filesystem.modified(path))
+    except (NotImplementedError, AttributeError):
+        info = filesystem.info(path)
+        return str(info.get("ETag") or info.get("etag") or info.get("mtime") or "") or None
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -68,6 +84,7 @@ class Part(NamedTuple):
     number: int
     start: int
     rows: int
+    size: int  # about how many bytes of text
 
 
 @runtime_checkable
@@ -78,7 +95,7 @@ class Divisible(Protocol):
         """All parts, in order."""
         ...
 
-    def read_part(self, file: File, columns: Columns, part: Part, block_bytes: int) -> list[Block]:
+    def read_part(self, file: File, columns: Columns, part: Part, block_bytes: int) -> Iterator[Block]:
         """The rows of a part, in blocks of about `block_bytes` of text."""
         ...
 

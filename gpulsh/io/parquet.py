@@ -35,7 +35,7 @@ class Parquet:
         """Batches of about BLOCK_BYTES; row groups without a wanted row are skipped."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema_arrow, columns)
-            for part in _parts(source):
+            for part in _parts(source, columns.text):
                 if wanted is None or wanted[part.start : part.start + part.rows].any():
                     yield from _blocks(source, part, columns, BLOCK_BYTES)
 
@@ -43,12 +43,14 @@ class Parquet:
         """The row groups."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema_arrow, columns)
-            return list(_parts(source))
+            return list(_parts(source, columns.text))
 
-    def read_part(self, file: File, columns: Columns, part: Part, block_bytes: int) -> list[Block]:
+    def read_part(self, file: File, columns: Columns, part: Part, block_bytes: int) -> Iterator[Block]:
         """A row group in batches of about `block_bytes`."""
         with reading(file), _opened(file) as source:
-            return list(_blocks(source, part, columns, block_bytes))
+            if part.number >= source.num_row_groups or source.metadata.row_group(part.number).num_rows != part.rows:
+                raise wrong_length(file)
+            yield from _blocks(source, part, columns, block_bytes)
 
     def groups(self, file: File, columns: Columns) -> list[tuple[int, int]]:
         """Rows and about how many bytes of text each row group has, from the footer."""
@@ -127,12 +129,12 @@ def _opened(file: File) -> Iterator[Any]:
         source.close(force=True)
 
 
-def _parts(source: Any) -> Iterator[Part]:
+def _parts(source: Any, column: str) -> Iterator[Part]:
     start = 0
     for number in range(source.num_row_groups):
-        rows = source.metadata.row_group(number).num_rows
-        yield Part(number, start, rows)
-        start += rows
+        group = source.metadata.row_group(number)
+        yield Part(number, start, group.num_rows, _text_bytes(group, column))
+        start += group.num_rows
 
 
 def _blocks(source: Any, part: Part, columns: Columns, block_bytes: int) -> Iterator[Block]:

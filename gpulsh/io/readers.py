@@ -7,14 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import BackendError, GpulshError, InputError
 from gpulsh.io.device import DeviceTexts
-from gpulsh.io.file_texts import FileTexts
+from gpulsh.io.file_texts import FileTexts, Partition, PartitionFacts, Piece
 from gpulsh.io.format import Columns, File, wrong_length
 from gpulsh.io.inputs import format_of
 from gpulsh.io.parquet import Parquet
@@ -54,24 +51,23 @@ class _DeviceFileTexts(FileTexts):
         super().__init__(files, columns, work)
         self._ops = ops
 
-    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
-        """All documents once, in order, as batches on the device."""
-        self.keys, self._nulls = [], 0
-        sizes: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
-        counts: list[int] = []
-        for file in self.files:
+    def partitions(self, target_bytes: int) -> list[Partition]:
+        """One for each file: cuDF decodes as many row groups together as the device holds."""
+        return [Partition(number, (Piece(number, None),)) for number in range(len(self.files))]
+
+    def read(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
+        """Batches on the device."""
+        for number in dict.fromkeys(piece.file for piece in pieces):
+            file = self.files[number]
+            facts.rows[number] = 0
             if self.columns.key is not None:
-                self.keys += Parquet().column(file, self.columns.key)
-            count = 0
+                facts.keys += Parquet().column(file, self.columns.key)
             for groups, rows in _runs(Parquet().groups(file, self.columns)):
                 texts = _decoded(file, self.columns.text, groups, rows, self._ops)
-                sizes.append(self._ops.asnumpy(texts.lengths()))
-                self._nulls += texts.nulls()
-                count += rows
+                facts.sizes.append(self._ops.asnumpy(texts.lengths()))
+                facts.nulls += texts.nulls()
+                facts.rows[number] += rows
                 yield from texts.batches(max_bytes)
-            counts.append(count)
-        self.sizes = np.concatenate(sizes)
-        self.starts = np.cumsum([0, *counts], dtype=np.int64)
 
 
 def _runs(groups: Sequence[tuple[int, int]]) -> Iterator[tuple[list[int], int]]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Array
+from gpulsh.backends.protocol import Backend
 from gpulsh.store.durable import FileFact, durable_file
 
 
@@ -52,3 +55,21 @@ class MappedColumns:
         self._map.madvise(mmap.MADV_DONTNEED)
 
 
+class StoredRows:
+    """Rows that are the columns `names` of files, one after another."""
+
+    def __init__(self, files: Sequence[MappedColumns], names: Sequence[str], dtype: type[np.generic]) -> None:
+        self._files, self._names, self._dtype = files, names, dtype
+
+    def column(self, number: int) -> Iterator[NDArray[Any]]:
+        """A column, file by file; what was read of a file is let go when the next one is asked for."""
+        for file in self._files:
+            yield file.column(self._names[number])
+            file.let_go()
+
+    def whole(self, ops: Backend) -> Array:
+        """All rows, [n] of one column or [n, columns] of several, in the backend's memory."""
+        columns = [
+            np.concatenate([np.empty(0, self._dtype), *self.column(number)]) for number in range(len(self._names))
+        ]
+        return ops.asarray(columns[0] if len(columns) == 1 else np.stack(columns, axis=1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -58,8 +58,9 @@ class Manifest:
             steps[entry["step"]] = Step(files, entry["facts"])
         return cls(folder, entries[0]["job"], steps, length)
 
-    def __len__(self) -> int:
-        return len(self._steps)
+    def steps(self) -> Iterable[Step]:
+        """All finished ones, in order."""
+        return self._steps.values()
 
     def find(self, step: str) -> Step | None:
         """The step if it is done and its files are as it left them."""

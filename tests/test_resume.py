@@ -1,0 +1,226 @@
+"""A run that ends at any instant and goes on: the same bytes, and nothing of another job is taken for one's own."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.engine import checkpoints
+from gpulsh.errors import OutputError
+from gpulsh.store import durable
+
+OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score"}
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files of three formats with duplicates in and between them, signed in many steps."""
+    monkeypatch.setattr(checkpoints, "PARTITION_BYTES", 2000)
+    monkeypatch.setattr(checkpoints, "PARTITION_BATCHES", 0)
+    return write_inputs(tmp_path / "in")
+
+
+def write_inputs(folder: Path) -> Path:
+    folder.mkdir()
+    source = random.Random(1)
+    words = [f"word{i}" for i in range(500)]
+    pages = [" ".join(source.choices(words, k=30)) for _ in range(40)]
+    rows = [
+        pages[source.randrange(40)] if source.random() < 0.4 else " ".join(source.choices(words, k=25))
+        for _ in range(240)
+    ]
+    score = [source.randrange(100) for _ in rows]
+    table = pa.table({"text": rows, "score": score})
+    pq.write_table(table.slice(0, 90), folder / "a.parquet", row_group_size=20)
+    lines = (f'{{"text": "{row}", "score": {value}}}\n' for row, value in zip(rows[90:150], score[90:150], strict=True))
+    (folder / "b.jsonl").write_text("".join(lines))
+    with pa.OSFile(str(folder / "c.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as out:
+        out.write_table(table.slice(150))
+    return folder
+
+
+def results(out: Path) -> dict[str, bytes]:
+    """All that a run gives but its report, which tells times."""
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.is_file() and not path.name.startswith("report")
+    }
+
+
+def fails_at(monkeypatch: pytest.MonkeyPatch, number: int, error: BaseException) -> list[int]:
+    """From the `number`th call on, every fsync raises."""
+    calls = [0]
+    fsync = os.fsync
+
+    def failing(handle: int) -> None:
+        calls[0] += 1
+        if calls[0] >= number:
+            raise error
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    return calls
+
+
+def test_many_steps_give_what_one_gives(inputs: Path, tmp_path: Path) -> None:
+    gpulsh.deduplicate_files(inputs, tmp_path / "many", **OPTIONS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints, "PARTITION_BYTES", 1 << 30)
+        gpulsh.deduplicate_files(inputs, tmp_path / "one", **OPTIONS)
+    assert results(tmp_path / "many") == results(tmp_path / "one")
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_an_end_at_every_fsync(inputs: Path, tmp_path: Path, error: BaseException) -> None:
+    gpulsh.deduplicate_files(inputs, tmp_path / "whole", **OPTIONS)
+    wanted = results(tmp_path / "whole")
+    out, number, ended = tmp_path / "out", 1, 0
+    while True:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(checkpoints, "worth_resuming", lambda manifest: True)
+            patch.setattr("gpulsh.engine.output.worth_resuming", lambda manifest: True)
+            calls = fails_at(patch, number, error)
+            try:
+                gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
+                break
+            except (OutputError, KeyboardInterrupt):
+                ended += 1
+        number = 1 + (number % 7) if calls[0] >= number else number
+        if ended > 60:  # each further run is let do a little more
+            number = ended
+    assert ended > 10
+    assert results(out) == wanted
+
+
+def test_a_damaged_step_is_told_and_done_again(
+    inputs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpulsh.deduplicate_files(inputs, tmp_path / "whole", **OPTIONS)
+    out = tmp_path / "out"
+    monkeypatch.setattr("gpulsh.engine.output.worth_resuming", lambda manifest: True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.engine.local.write_evidence", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            gpulsh.deduplicate_files(inputs, out, **OPTIONS)
+    work = out / "_work"
+    for name, damage in (("sign-000001.arrow", b""), ("decide.arrow", b"x"), ("data/b.jsonl", b"{}\n")):
+        data = (work / name).read_bytes()
+        (work / name).write_bytes(data[: len(data) // 2] + damage)
+    (work / "sign-000002.arrow").unlink()
+    gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
+    assert results(out) == results(tmp_path / "whole")
+    for name in ("sign-000001.arrow", "sign-000002.arrow", "decide.arrow", "data/b.jsonl"):
+        assert f"{name} is missing or damaged" in caplog.text
+
+
+def interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_torn_line_of_the_manifest_is_as_if_it_were_not_there(tmp_path: Path) -> None:
+    from gpulsh.store.manifest import NAME, Manifest
+
+    manifest = Manifest.begin(tmp_path, {"a": 1})
+    manifest.add("one", {}, {"n": 1})
+    whole = (tmp_path / NAME).read_bytes()
+    manifest.add("two", {}, {"n": 2})
+    both = (tmp_path / NAME).read_bytes()
+    for length in range(len(whole), len(both)):
+        (tmp_path / NAME).write_bytes(both[:length])
+        found = Manifest.open(tmp_path)
+        assert found is not None and found.find("one") is not None and found.find("two") is None
+        found.add("three", {}, {})
+        again = Manifest.open(tmp_path)
+        assert again is not None and again.find("three") is not None
+    for length in range(whole.index(b"\n") + 1):
+        (tmp_path / NAME).write_bytes(whole[:length])
+        assert Manifest.open(tmp_path) is None
+
+
+def test_another_job_is_refused_with_the_difference(inputs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = gpulsh.deduplicate_files(inputs, out, **OPTIONS)
+    before = results(out)
+    again = gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)  # finished: nothing changes
+    assert again.report == result.report and results(out) == before
+    with pytest.raises(OutputError, match=r"threshold was 0\.8 and is 0\.7 now"):
+        gpulsh.deduplicate_files(inputs, out, resume=True, threshold=0.7, **OPTIONS)
+    (inputs / "b.jsonl").write_text('{"text": "another", "score": 1}\n')
+    with pytest.raises(OutputError, match=r"b\.jsonl was \[.*\] and is \[.*\] now"):
+        gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
+    (inputs / "b.jsonl").unlink()
+    with pytest.raises(OutputError, match=r"b\.jsonl was \[.*\] and is absent now"):
+        gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
+    assert results(out) == before
+
+
+def test_without_resume_an_unfinished_run_is_left_alone(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    monkeypatch.setattr("gpulsh.engine.output.worth_resuming", lambda manifest: True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.engine.local.write_evidence", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            gpulsh.deduplicate_files(inputs, out, **OPTIONS)
+    with pytest.raises(OutputError, match="unfinished run; give --resume"):
+        gpulsh.deduplicate_files(inputs, out, **OPTIONS)
+    gpulsh.deduplicate_files(inputs, out, overwrite=True, **OPTIONS)
+    assert not (out / "_work").exists()
+
+
+def test_durable_files_are_whole_or_absent(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with pytest.raises(ValueError, match="no more"), durable.durable_file(path) as file:
+        file.write(b"half")
+        raise ValueError("no more")
+    assert list(tmp_path.iterdir()) == []
+    with durable.durable_file(path) as file:
+        file.write(b"whole")
+        fact = file.fact()
+    assert path.read_bytes() == b"whole" and durable.fact_of(path) == fact
+    path.write_bytes(b"whale")
+    assert durable.fact_of(path) != fact
+
+
+RUN = """
+import sys
+from gpulsh.engine import checkpoints
+checkpoints.PARTITION_BYTES, checkpoints.PARTITION_BATCHES = 2000, 0
+import gpulsh
+gpulsh.deduplicate_files(sys.argv[1], sys.argv[2], resume=True, backend="cpu", threads=1, keep="score")
+"""
+
+
+def test_killed_at_random_instants(inputs: Path, tmp_path: Path) -> None:
+    gpulsh.deduplicate_files(inputs, tmp_path / "whole", **OPTIONS)
+    wanted = results(tmp_path / "whole")
+    source = np.random.default_rng(3)
+    out, command, killed = tmp_path / "out", [sys.executable, "-c", RUN, str(inputs)], 0
+    began = time.perf_counter()
+    subprocess.run([*command, str(out)], check=True)
+    whole = time.perf_counter() - began
+    for _ in range(6):
+        target = tmp_path / f"out{killed}"
+        with subprocess.Popen([*command, str(target)]) as process:
+            time.sleep(whole * float(source.uniform(0.5, 1.0)))
+            process.send_signal(signal.SIGKILL)
+        killed += process.returncode == -signal.SIGKILL
+        gpulsh.deduplicate_files(inputs, target, resume=True, **OPTIONS)
+        assert results(target) == wanted
+        assert not (target / "_work").exists()
+    assert killed
+    assert results(out) == wanted
