@@ -131,6 +131,9 @@ class Guarded:
         self._free[pages].append(start)
 
 
+ALIGNMENT = 16  # of the widest access
+CANARY = 0xC5
+
 _guarded = Guarded()
 _one_at_a_time = Lock()  # the fibres and the guarded memory are the process's
 
@@ -194,20 +197,27 @@ class HostLauncher:
             pages = max(-(-host.nbytes // mmap.PAGESIZE), 1)
             start = _guarded.take(pages)
             taken.append((pages, start))
+            spare = pages * mmap.PAGESIZE - host.nbytes
             if order != "descending":  # the end meets the forbidden page; otherwise the beginning does
-                start += pages * mmap.PAGESIZE - host.nbytes
+                # What is written is allocated by the backend, hence aligned; what is read may begin anywhere.
+                start += spare if parameter.constant else spare // ALIGNMENT * ALIGNMENT
+                spare %= ALIGNMENT
             ctypes.memmove(start, host.ctypes.data, host.nbytes)
             slots.append(np.array([start], np.uint64))
             if not parameter.constant:
-                written[index] = start
+                behind = min(spare, ALIGNMENT - 1)
+                written[index] = start, behind
+                ctypes.memset(start + host.nbytes, CANARY, behind)
         pointers = (ctypes.c_void_p * len(slots))(*[slot.ctypes.data for slot in slots])
         seed = zlib.crc32(repr((blocks, threads, order)).encode())
         failure = function(pointers, *blocks, threads, ORDERS[order], ctypes.c_uint64(seed))
         results = {}
-        for index, start in written.items():
+        for index, (start, behind) in written.items():
             host = arguments[index].host
             results[index] = np.empty_like(host)
             ctypes.memmove(results[index].ctypes.data, start, host.nbytes)
+            found = ctypes.string_at(start + host.nbytes, behind)
+            assert set(found) <= {CANARY}, f"{function.__name__} wrote behind {parameters[index].name}"
         for pages, start in taken:
             _guarded.give(pages, start)
         assert failure is None, f"{function.__name__} with {order} threads: {failure.decode()}"
