@@ -17,7 +17,9 @@ import zstandard
 import gpulsh
 from gpulsh.engine.local import deduplicate_files
 from gpulsh.errors import InputError, OutputError, ParameterError
+from gpulsh.report.page import missing
 
+REPORTS = {"report.json"} if missing() else {"report.json", "report.html"}
 FOX = "the quick brown fox jumps over the lazy dog and runs far away from here into the deep dark woods of the north"
 BACK = " ".join(FOX.split()[::-1])
 TEXTS = [FOX, BACK, None, "", FOX + " indeed", "tiny text", FOX]
@@ -61,7 +63,7 @@ def test_parquet_keeps_every_column_and_the_row_groups(tmp_path: Path) -> None:
     assert kept.schema_arrow.metadata[b"mine"] == b"yes"
     assert [kept.metadata.row_group(group).num_rows for group in range(kept.num_row_groups)] == [3, 2]
     assert kept.metadata.row_group(0).column(0).compression == "ZSTD"
-    assert everything_below(tmp_path / "out") == {"data/a.parquet", "duplicates.parquet", "report.json"}
+    assert everything_below(tmp_path / "out") == {"data/a.parquet", "duplicates.parquet", *REPORTS}
     assert result.funnel["dropped"] == 2
     assert result.funnel["nulls"] == 1
     assert evidence(tmp_path / "out") == [
@@ -436,7 +438,7 @@ def test_ids_of_a_type_that_parquet_lacks_are_their_text(tmp_path: Path) -> None
 def test_write_duplicates_leaves_no_data(tmp_path: Path) -> None:
     pq.write_table(table(), tmp_path / "a.parquet")
     result = run(tmp_path / "a.parquet", tmp_path / "out", write="duplicates")
-    assert everything_below(tmp_path / "out") == {"duplicates.parquet", "report.json"}
+    assert everything_below(tmp_path / "out") == {"duplicates.parquet", *REPORTS}
     assert result.data is None
     schema = pq.read_schema(result.duplicates)
     assert schema.names == [
@@ -480,7 +482,7 @@ def test_overwrite_replaces_what_gpulsh_wrote_and_nothing_else(tmp_path: Path) -
         run(tmp_path / "b.jsonl", out)
     (out / "notes.txt").write_text("mine")
     run(tmp_path / "b.jsonl", out, overwrite=True)
-    assert everything_below(out) == {"data/b.jsonl", "duplicates.parquet", "report.json", "notes.txt"}
+    assert everything_below(out) == {"data/b.jsonl", "duplicates.parquet", *REPORTS, "notes.txt"}
 
     (out / "data/mine.txt").write_text("mine")
     before = everything_below(out)
@@ -518,7 +520,7 @@ def test_what_a_killed_run_left_is_overwritten(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="not empty"):
         run(tmp_path / "a.jsonl", out)
     run(tmp_path / "a.jsonl", out, overwrite=True)
-    assert everything_below(out) == {"data/a.jsonl", "duplicates.parquet", "report.json"}
+    assert everything_below(out) == {"data/a.jsonl", "duplicates.parquet", *REPORTS}
 
 
 def test_a_folder_in_which_another_run_works_is_left_alone(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 import gpulsh
 
 ROOT = Path(__file__).resolve().parents[1]
-HEAVY = ["cupy", "cudf", "numba", "llvmlite", "ray", "pyarrow", "matplotlib", "pandas", "polars"]
+HEAVY = ["jinja2", "cupy", "cudf", "numba", "llvmlite", "ray", "pyarrow", "matplotlib", "pandas", "polars"]
 
 PUBLIC = [
     "Banding",
@@ -117,7 +117,7 @@ def test_wheel_holds_the_package_with_its_data_and_its_kernels(built: Path) -> N
     kernels = tracked("kernels", ".cu", ".cuh")
     assert kernels
     assert {f"gpulsh/{kernel}" for kernel in kernels} <= names
-    assert tracked("gpulsh", ".py", ".txt", ".typed") <= names
+    assert tracked("gpulsh", ".py", ".txt", ".html", ".json", ".typed") <= names
     assert "gpulsh/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {name.split("/")[0] for name in names} == {"gpulsh", f"gpulsh-{gpulsh.__version__}.dist-info"}

@@ -16,6 +16,7 @@ from gpulsh.errors import GpulshError, ParameterError
 
 COMMANDS = {  # name -> module that has it, imported when it is asked for
     "dedup": "gpulsh.cli.dedup",
+    "report": "gpulsh.cli.report",
     "curve": "gpulsh.cli.curve",
     "info": "gpulsh.cli.info",
 }

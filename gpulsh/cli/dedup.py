@@ -88,8 +88,8 @@ def dedup(inputs: tuple[str, ...], output: str, shingle: str, as_json: bool, **o
     """Write INPUT without its near-duplicates to OUT.
 
     INPUT is a file, folder, glob or URL of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst) or text files. OUT gets
-    data/ (the kept rows, file by file), duplicates.parquet (each dropped document with the kept one it duplicates) and
-    report.json.
+    data/ (the kept rows, file by file), duplicates.parquet (each dropped document with the kept one it duplicates),
+    report.json and, where jinja2 is installed (gpulsh[report]), report.html.
 
     --verbose shows where an error comes from.
     """
@@ -103,6 +103,8 @@ def dedup(inputs: tuple[str, ...], output: str, shingle: str, as_json: bool, **o
     if as_json:
         click.echo(json.dumps(result.report, indent=2))
         return
+    if not result.report.get("page", {}).get("written", True):
+        click.echo(f"gpulsh: {result.report['page']['reason']}", err=True)
     from gpulsh.report.funnel import funnel_table
 
     click.echo(funnel_table(result.report))

@@ -23,7 +23,7 @@ from gpulsh.dedup.stages import decide
 from gpulsh.engine.checkpoints import decide_once, sign_partitions, write_once
 from gpulsh.engine.evidence import write_evidence
 from gpulsh.engine.order import highest_first, key_column, longest_first
-from gpulsh.engine.output import REPORT, OutputFolder, finished, refuse_overlap
+from gpulsh.engine.output import PAGE, REPORT, OutputFolder, finished, refuse_overlap
 from gpulsh.engine.progress import open_progress
 from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
 from gpulsh.io.file_texts import FileTexts
@@ -32,6 +32,8 @@ from gpulsh.io.inputs import find_files, format_of
 from gpulsh.io.readers import Reader, open_files
 from gpulsh.params import SCHEME, Folding, Shingling, check_choice
 from gpulsh.report.document import describe, write_report
+from gpulsh.report.evidence import summarise
+from gpulsh.report.page import missing, write_page
 from gpulsh.store.manifest import Manifest
 
 Write = Literal["data", "duplicates"]
@@ -91,10 +93,10 @@ def deduplicate_files(
     `inputs` are files, folders, globs or URLs of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst) or plain text.
     `output` is made, or empty, or with `overwrite` an earlier run's, or with `resume` that of the same job, which goes
     on where it was, or is left as it is where it was finished. It gets `data/` (one file an input file with the
-    kept rows and every column; not with `write="duplicates"`), `duplicates.parquet` (a row a dropped document) and
-    `report.json`. `keep` says which of two duplicates is kept: the "first", the "longest" text in bytes, or the one
-    with the highest value of a column. `reader="cudf"` decodes the text of Parquet files on the device of the CUDA
-    backend. All other parameters are those of `deduplicate`.
+    kept rows and every column; not with `write="duplicates"`), `duplicates.parquet` (a row a dropped document),
+    `report.json` and, with the extra `report`, `report.html`. `keep` says which of two duplicates is kept:
+    the "first", the "longest" text in bytes, or the one with the highest value of a column. `reader="cudf"` decodes the
+    text of Parquet files on the device of the CUDA backend. All other parameters are those of `deduplicate`.
 
     Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left, or,
     where steps were finished, what `resume` goes on from.
@@ -170,10 +172,14 @@ def deduplicate_files(
                 inputs=given,
                 rows=[(file.name, int(count)) for file, count in zip(files, np.diff(texts.starts), strict=True)],
                 funnel=decision.funnel.to_dict(),
-                outputs=_written(folder.work),
+                evidence=summarise(folder.work / "duplicates.parquet", files, columns),
+                page=(no_page := missing()),
+                outputs=[*_written(folder.work), *([] if no_page else [PAGE])],
             )
             report["job"] = job
             write_report(folder.work / REPORT, report)
+            if no_page is None:
+                write_page(folder.work / PAGE, report)
             folder.commit()
     except GpulshError:
         raise

@@ -15,13 +15,16 @@ from typing import Any, Self
 from gpulsh.engine.checkpoints import worth_resuming
 from gpulsh.errors import OutputError
 from gpulsh.io.format import File
+from gpulsh.report.document import write_report
+from gpulsh.report.page import missing, write_page
 from gpulsh.store.manifest import Manifest
 
 WORK = "_work"
 REPORT = "report.json"
+PAGE = "report.html"
 MARK = "gpulsh"  # the key of report.json that says who wrote the folder
 MOST_TOLD = 3  # differences of two jobs
-RESULTS = ("data", "duplicates.parquet", REPORT)
+RESULTS = ("data", "duplicates.parquet", PAGE, REPORT)
 
 _log = logging.getLogger("gpulsh")
 
@@ -251,3 +254,29 @@ def _files(path: Path, name: str) -> list[str]:
     if not path.is_dir():
         return [name]
     return [str(Path(name) / inner.relative_to(path)) for inner in sorted(path.rglob("*")) if not inner.is_dir()]
+
+
+def remake_page(out: str) -> str:
+    """Makes report.html from the report.json of a finished run and lists it there; gives its path.
+
+    Raises OutputError where there is no such report, or the page cannot be made.
+    """
+    page, path = os.path.join(out, PAGE), Path(out) / REPORT
+    report = _read(path)
+    if MARK not in report or not {"evidence", "outputs"} <= report.keys():
+        raise OutputError(f"{out}: holds no report.json that gpulsh can make a page of")
+    if reason := missing():
+        raise OutputError(reason)
+    if os.path.lexists(page) and PAGE not in report["outputs"]:
+        raise OutputError(f"{page}: was not written by gpulsh; move it away first")
+    outputs = [name for name in report["outputs"] if name != PAGE]
+    report |= {"outputs": [*outputs, PAGE], "page": {"written": True, "reason": None}}
+    try:
+        # Listed before it is there: nothing of gpulsh's is ever strange to it.
+        for target, write in ((path, write_report), (Path(page), write_page)):
+            beside = target.with_name(f"{target.name}.new")
+            write(beside, report)
+            os.replace(beside, target)
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be written: {os.strerror(error.errno or 0)}") from error
+    return page

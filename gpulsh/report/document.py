@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from gpulsh.backends.processors import processors
 from gpulsh.params import SCHEME, Parameters
 from gpulsh.report.versions import versions
 
@@ -22,9 +25,15 @@ def describe(
     inputs: Sequence[str],
     rows: Sequence[tuple[str, int]],
     funnel: Mapping[str, Any],
+    evidence: Mapping[str, Any],
+    page: str | None,
     outputs: Sequence[str],
 ) -> dict[str, Any]:
-    """The report as JSON values. `rows` are the files with the rows in each, `outputs` the paths written, below OUT."""
+    """The report as JSON values.
+
+    `rows` are the files with the rows in each, `evidence` is the summary of
+    duplicates.parquet, `page` why there is no report.html, `outputs` are the paths written, below OUT.
+    """
     known = versions()
     return {
         "gpulsh": known["gpulsh"],  # also marks the folder as gpulsh's own
@@ -35,10 +44,32 @@ def describe(
         "digest": plan.digest(),
         "backend": {"name": backend.name, "device": getattr(backend, "device", None)},
         "versions": known,
+        "machine": machine(),
         "inputs": list(inputs),
         "files": [{"file": file, "rows": count} for file, count in rows],
         "funnel": dict(funnel),
+        "evidence": dict(evidence),
+        "page": {"written": page is None, "reason": page},
         "outputs": list(outputs),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """What the work ran on, beside the backend's device."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
+    except OSError:
+        model = None
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        memory = None
+    return {
+        "system": platform.platform(),
+        "processor": model or platform.machine(),
+        "processors": processors(),
+        "memory_bytes": memory,
     }
 
 

@@ -1,0 +1,14 @@
+"""`gpulsh report`: makes the page of an earlier run again."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command(short_help="Make report.html of an earlier run again.")
+@click.argument("output", metavar="OUT")
+def report(output: str) -> None:
+    """Write OUT/report.html anew from OUT/report.json, as when jinja2 was missing at the time of the run."""
+    from gpulsh.engine.output import remake_page
+
+    click.echo(remake_page(output))

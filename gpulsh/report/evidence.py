@@ -1,0 +1,152 @@
+"""What duplicates.parquet tells at a glance: similarities, clusters, dropped rows by file, and some pairs with texts.
+
+Everything is taken from the written evidence, so whoever ran the work, the summary is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from gpulsh.io.buffers import numbers, strings
+from gpulsh.io.format import Columns, File
+from gpulsh.report.excerpts import Place, beside, head, read_texts
+from gpulsh.report.picture import BINS
+
+SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # least dropped documents of each class of clusters
+LARGEST = 4
+EXAMPLES = 6
+
+
+def summarise(duplicates: Path, files: Sequence[File], columns: Columns) -> dict[str, Any]:
+    """The summary as JSON values; 12 bytes of memory a dropped document, and again as many while clusters are counted.
+
+    `dropped` has a count a file; `below_one` a count a hundredth of similarity, by its lower edge; `clusters` counts
+    dropped documents only, since what is kept stands in no evidence.
+    """
+    evidence = _Evidence(duplicates, files)
+    similarity = evidence.column("similarity", np.float32)
+    cluster = evidence.column("cluster", np.int64)
+    measured = np.isfinite(similarity)
+    # A bin holds its lower edge, which in float32 may lie a little below it.
+    bins = np.minimum((similarity[measured].astype(np.float64) * BINS + 1e-4).astype(np.int64), BINS)
+    counts = np.bincount(bins, minlength=BINS + 1)
+    labels, first, sizes = np.unique(cluster, return_index=True, return_counts=True)
+    classes = np.bincount(np.searchsorted(SIZES, sizes, side="right") - 1, minlength=len(SIZES))
+    largest = np.argsort(-sizes, kind="stable")[:LARGEST]
+    chosen = _spread(similarity, cluster)
+    rows = evidence.rows([*first[largest].tolist(), *chosen.tolist()])
+    texts = read_texts(files, columns, evidence.places(rows))
+    clusters, pairs = rows[: len(largest)], rows[len(largest) :]
+    return {
+        "dropped": evidence.by_file(),
+        "similarity": {
+            "below_one": {f"{at / BINS:.2f}": int(counts[at]) for at in np.flatnonzero(counts[:BINS]).tolist()},
+            "one": int(counts[BINS]),
+            "unmeasured": int((~measured).sum()),
+        },
+        "clusters": {
+            "count": len(labels),
+            "sizes": [
+                {"least": least, "count": int(count)} for least, count in zip(SIZES, classes, strict=True) if count
+            ],
+            "largest": [
+                {
+                    "cluster": int(labels[place]),
+                    "dropped": int(sizes[place]),
+                    "kept": _told(row, "duplicate_of_"),
+                    "text": head(texts.get(evidence.place(row, "duplicate_of_"), "")),
+                }
+                for place, row in zip(largest.tolist(), clusters, strict=True)
+            ],
+        },
+        "examples": [
+            {
+                "similarity": round(row["similarity"], 6) if np.isfinite(row["similarity"]) else None,
+                "dropped": _told(row, ""),
+                "kept": _told(row, "duplicate_of_"),
+                "texts": beside(
+                    texts.get(evidence.place(row, ""), ""), texts.get(evidence.place(row, "duplicate_of_"), "")
+                ),
+            }
+            for row in pairs
+        ],
+    }
+
+
+def _told(row: dict[str, Any], prefix: str) -> dict[str, Any]:
+    found = {name: row[prefix + name] for name in ("file", "row", "id")}
+    if found["id"] is None:
+        del found["id"]
+    elif not isinstance(found["id"], (int, str)):
+        found["id"] = str(found["id"])
+    return found
+
+
+def _spread(similarity: NDArray[np.float32], cluster: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A few dropped documents, each of another cluster, from the least similar to the most; exact ones come last."""
+    near = np.flatnonzero(similarity < 1)
+    if not len(near):
+        near = np.arange(len(similarity))
+    near = near[np.unique(cluster[near], return_index=True)[1]]
+    near = near[np.argsort(similarity[near], kind="stable")]
+    return near[np.unique(np.linspace(0, len(near) - 1, min(EXAMPLES, len(near))).round().astype(np.int64))]
+
+
+@dataclass
+class _Evidence:
+    """The rows of duplicates.parquet, a row group at a time."""
+
+    path: Path
+    files: Sequence[File]
+
+    def __post_init__(self) -> None:
+        self._source = pq.ParquetFile(self.path)
+        self._numbers = {name: at for at, name in enumerate(strings([file.name for file in self.files]).to_pylist())}
+
+    def column(self, name: str, dtype: type[Any]) -> NDArray[Any]:
+        """All values of a number column."""
+        found = np.zeros(self._source.metadata.num_rows, dtype)
+        at = 0
+        for group in range(self._source.num_row_groups):
+            for chunk in self._source.read_row_group(group, columns=[name]).column(name).chunks:
+                found[at : at + len(chunk)] = numbers(chunk)
+                at += len(chunk)
+        return found
+
+    def by_file(self) -> list[int]:
+        """Dropped rows of each file, in the files' order."""
+        counts = dict.fromkeys(self._numbers, 0)
+        for group in range(self._source.num_row_groups):
+            names = self._source.read_row_group(group, columns=["file"]).column("file").combine_chunks()
+            for entry in names.value_counts().to_pylist():
+                counts[entry["values"]] += entry["counts"]
+        return list(counts.values())
+
+    def rows(self, chosen: Sequence[int]) -> list[dict[str, Any]]:
+        """The rows at the places `chosen`, in that order."""
+        found: dict[int, dict[str, Any]] = {}
+        start = 0
+        for group in range(self._source.num_row_groups):
+            count = self._source.metadata.row_group(group).num_rows
+            here = sorted({place for place in chosen if start <= place < start + count})
+            if here:
+                table = self._source.read_row_group(group)
+                for place in here:
+                    found[place] = table.slice(place - start, 1).to_pylist()[0]
+            start += count
+        return [found[place] for place in chosen]
+
+    def place(self, row: dict[str, Any], prefix: str) -> Place:
+        """The number of the file and the row in it."""
+        return self._numbers[row[f"{prefix}file"]], int(row[f"{prefix}row"])
+
+    def places(self, rows: Sequence[dict[str, Any]]) -> set[Place]:
+        """Both documents of each row."""
+        return {self.place(row, prefix) for row in rows for prefix in ("", "duplicate_of_")}

@@ -1,0 +1,77 @@
+"""Short pieces of the documents that a report shows: read again from their files, cut where two of them differ."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.io.format import Columns, File
+from gpulsh.io.inputs import format_of
+
+Place = tuple[int, int]  # number of the file, row in it
+
+READ_BYTES = 1 << 16  # of a document that is looked at
+SHOWN = 480  # characters of a document that are shown
+BEFORE = 100  # of them before the first difference
+
+
+def read_texts(files: Sequence[File], columns: Columns, places: Collection[Place]) -> Mapping[Place, str]:
+    """The beginnings of the documents at `places`; a file is read no further than the last of them."""
+    found: dict[Place, str] = {}
+    for number, group in groupby(sorted(places), lambda place: place[0]):
+        rows = np.array([row for _, row in group], np.int64)
+        wanted = np.zeros(int(rows[-1]) + 1, np.bool_)
+        wanted[rows] = True
+        for row, text in _texts(files[number], columns, rows, wanted):
+            found[number, row] = text
+    return found
+
+
+def _texts(
+    file: File, columns: Columns, rows: NDArray[np.int64], wanted: NDArray[np.bool_]
+) -> Iterator[tuple[int, str]]:
+    left = len(rows)
+    for block in format_of(file).read(file, columns, wanted):
+        here = rows[(rows >= block.start) & (rows < block.start + len(block.texts))]
+        for row, piece in zip(here.tolist(), block.texts.pieces(here - block.start), strict=True):
+            yield row, bytes(piece[:READ_BYTES]).decode("utf-8", "replace")
+        left -= len(here)
+        if not left:
+            return
+
+
+def head(text: str) -> str:
+    """The beginning of a text on one line.
+
+    >>> head("Some  words\\nof a page")
+    'Some words of a page'
+    """
+    return _cut(" ".join(text.split()), 0)
+
+
+def beside(one: str, other: str) -> list[str]:
+    """The part of two texts, each on one line, where they first differ; their beginnings where they do not.
+
+    >>> beside("same " * 100 + "old end", "same " * 100 + "new end")[0][-12:]
+    'same old end'
+    """
+    texts = [" ".join(text.split()) for text in (one, other)]
+    same = next((at for at, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
+    longest = max(map(len, texts))
+    start = min(same - BEFORE, longest - SHOWN) if same < longest else 0
+    start = max(start, 0)
+    space = (
+        texts[0].find(" ", start, start + BEFORE // 2) if start else -1
+    )  # not within a word, unless it is a long one
+    start = space + 1 if space >= 0 else start
+    return [_cut(text, start) for text in texts]
+
+
+def _cut(text: str, start: int) -> str:
+    piece = text[start : start + SHOWN]
+    if start + SHOWN < len(text):  # not within a word, unless it is a long one
+        piece = piece[: max(piece.rfind(" "), SHOWN - 40)].rstrip() + "…"
+    return ("…" if start else "") + piece

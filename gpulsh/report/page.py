@@ -1,0 +1,169 @@
+"""report.html: the report for people, one page that needs nothing beside it. A function of report.json alone."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpulsh.report.funnel import share, size
+from gpulsh.report.picture import curve_picture, similarity_picture
+from gpulsh.theory import SCurve
+
+EXTRA = "report"
+FILES_SHOWN = 200
+STAGES = {
+    "sign": "read every document, fold, cut, sign",
+    "collide": "sort band digests, find who meets",
+    "read": "read again the documents that met",
+    "verify": "compare candidate pairs exactly",
+    "resolve": "decide what is kept",
+    "write": "write the kept rows",
+}
+
+
+def missing() -> str | None:
+    """None where the page can be made, otherwise why not and what to do."""
+    try:
+        importlib.import_module("jinja2")
+    except ImportError:
+        return f"report.html needs jinja2: pip install 'gpulsh[{EXTRA}]', then gpulsh report OUT"
+    return None
+
+
+def write_page(path: Path, report: Mapping[str, Any]) -> None:
+    """Write the page of a report, as `describe` gives it or as it is read from report.json."""
+    path.write_text(render(report), encoding="utf-8", errors="replace")
+
+
+def render(report: Mapping[str, Any]) -> str:
+    """The page. Every text in it, whoever wrote it, is escaped."""
+    import jinja2
+
+    loader = jinja2.PackageLoader("gpulsh.report", "")
+    surroundings = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    surroundings.filters.update(size=size, count=lambda number: f"{number:,}", place=_place, seconds=_seconds)
+    parameters, evidence = report["parameters"], report["evidence"]
+    banding, threshold = parameters["banding"], parameters["threshold"]
+    html: str = surroundings.get_template("page.html").render(
+        report=report,
+        funnel=report["funnel"],
+        evidence=evidence,
+        steps=_steps(report["funnel"]),
+        stages=list(_stages(report)),
+        files=_files(report),
+        classes=_classes(evidence["clusters"]["sizes"]),
+        # Numbers and fixed words only: nothing of the user's is in the pictures.
+        curve=jinja2.utils.markupsafe.Markup(curve_picture(banding["bands"], banding["rows"], threshold)),
+        similarity=jinja2.utils.markupsafe.Markup(similarity_picture(evidence["similarity"], threshold)),
+        found=f"{100 * float(SCurve(**banding).probability(threshold)):.2f} %",
+        marked=_marked,
+        told=sorted((name, told) for name, value in parameters.items() for name, told in _flat(name, value)),
+        share=share,
+    )
+    return html
+
+
+def _steps(funnel: Mapping[str, Any]) -> list[dict[str, Any]]:
+    documents, copies = funnel["documents"], funnel["exact_copies"]
+    near = funnel["dropped"] - copies
+    steps = [
+        ("documents", documents, f"{size(funnel['bytes'])}, {funnel['shingles']:,} shingles", "all"),
+        ("exact copies", copies, "same words as an earlier document, dropped", "gone"),
+        ("near-duplicates", near, "dropped for a kept document", "gone"),
+        ("kept", funnel["kept"], "", "all"),
+    ]
+    found, before = [], 0.0
+    for name, count, meaning, kind in steps:
+        part = 100 * count / documents if documents else 0.0
+        start = 100 - before - part if kind == "gone" else 0.0
+        before += part if kind == "gone" else 0.0
+        entry = {"name": name, "count": count, "meaning": meaning, "kind": kind, "share": share(count, documents)}
+        found.append({**entry, "part": f"{part:.3f}", "start": f"{max(start, 0):.3f}"})
+    return found
+
+
+def _stages(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    funnel, whole = report["funnel"], report["seconds"]
+    amounts = {
+        "sign": [(funnel["documents"], "documents"), (funnel["bytes"], "B")],
+        "verify": [(funnel["candidates"], "pairs")],
+        "write": [(funnel["documents"], "documents")],
+    }
+    rest = whole - sum(funnel["seconds"].values())
+    for name, seconds in [*funnel["seconds"].items(), ("other", max(rest, 0.0))]:
+        rates = [_rate(amount / seconds, unit) for amount, unit in amounts.get(name, []) if seconds > 0 and amount]
+        meaning = STAGES.get(name, "")
+        part = f"{100 * seconds / whole:.2f}" if whole else "0"
+        entry = {"name": name, "meaning": meaning, "seconds": seconds, "part": part, "rates": ", ".join(rates)}
+        yield entry if name != "other" else {**entry, "meaning": "start, checks, evidence and this summary"}
+
+
+def _rate(rate: float, unit: str) -> str:
+    return f"{size(int(rate))}/s" if unit == "B" else f"{rate:,.0f} {unit}/s"
+
+
+def _files(report: Mapping[str, Any]) -> dict[str, Any]:
+    pairs = zip(report["files"], report["evidence"]["dropped"], strict=True)
+    every = [{**entry, "dropped": dropped, "kept": entry["rows"] - dropped} for entry, dropped in pairs]
+    shown, rest = every[:FILES_SHOWN], every[FILES_SHOWN:]
+    sums = {name: sum(entry[name] for entry in rest) for name in ("rows", "dropped", "kept")}
+    return {"shown": shown, "more": len(rest), "rest": sums, "count": len(every)}
+
+
+def _classes(sizes: list[dict[str, int]]) -> list[dict[str, Any]]:
+    from gpulsh.report.evidence import SIZES
+
+    most = max((entry["count"] for entry in sizes), default=1)
+    found = []
+    for entry in sizes:
+        least = entry["least"]
+        after = next((bound for bound in SIZES if bound > least), None)
+        name = (
+            f"{least:,} or more"
+            if after is None
+            else f"{least:,}"
+            if after == least + 1
+            else f"{least:,}–{after - 1:,}"
+        )
+        found.append({"name": name, "count": entry["count"], "part": f"{100 * entry['count'] / most:.2f}"})
+    return found
+
+
+def _place(place: Mapping[str, Any]) -> str:
+    """A document as people name it: by its id where it has one."""
+    return f"{place['file']}, row {place['row']:,}" + (f", id {place['id']}" if "id" in place else "")
+
+
+def _seconds(number: float) -> str:
+    if number < 100:
+        return f"{number:.2f} s" if number < 10 else f"{number:.1f} s"
+    minutes, seconds = divmod(round(number), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds:02} s"
+
+
+def _marked(texts: list[str], side: int) -> list[tuple[bool, str]]:
+    """Pieces of the text on `side` (0, 1), each with whether it differs from the other text."""
+    words = [re.findall(r"\s+|\w+|[^\w\s]", text) for text in texts]
+    found = []
+    for kind, *bounds in difflib.SequenceMatcher(None, words[0], words[1], autojunk=False).get_opcodes():
+        start, stop = bounds[2 * side : 2 * side + 2]
+        if start < stop:
+            # What one text shows after the other has been cut may well stand there too.
+            cut_off = stop == len(words[side]) and any(text.endswith("…") for text in texts)
+            found.append((kind != "equal" and not cut_off, "".join(words[side][start:stop])))
+    return found
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for inner, deeper in value.items():
+            yield from _flat(f"{name}.{inner}", deeper)
+    else:
+        yield name, "none" if value is None else str(value)
