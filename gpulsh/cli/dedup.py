@@ -83,7 +83,12 @@ import click
 )
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run of the same job in OUT.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier run's results in OUT, and nothing else.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON instead of the table.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the report as JSON instead of the table, and the progress as JSON lines on standard error.",
+)
 def dedup(inputs: tuple[str, ...], output: str, shingle: str, as_json: bool, **options: Any) -> None:
     """Write INPUT without its near-duplicates to OUT.
 
@@ -99,7 +104,9 @@ def dedup(inputs: tuple[str, ...], output: str, shingle: str, as_json: bool, **o
     with _ended_cleanly():
         from gpulsh.engine.local import deduplicate_files
 
-        result = deduplicate_files(list(inputs), output, shingling=shingling, progress=True, **options)
+        result = deduplicate_files(
+            list(inputs), output, shingling=shingling, progress="json" if as_json else True, **options
+        )
     if as_json:
         click.echo(json.dumps(result.report, indent=2))
         return

@@ -17,6 +17,13 @@ class Progress(Protocol):
         """`amount` more units of the current stage are done."""
         ...
 
+    def count(self, *, documents: int = 0, size: int = 0, dropped: int = 0) -> None:
+        """So many more documents, bytes of text and dropped documents passed the current stage.
+
+        What the unit of the stage says already is not told again.
+        """
+        ...
+
 
 class Silent:
     """Shows nothing."""
@@ -26,5 +33,9 @@ class Silent:
         return nullcontext()
 
     def advance(self, amount: int) -> None:
+        """Nothing is counted."""
+        return None
+
+    def count(self, *, documents: int = 0, size: int = 0, dropped: int = 0) -> None:
         """Nothing is counted."""
         return None

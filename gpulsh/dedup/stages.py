@@ -60,6 +60,7 @@ def sign_batches(
             yield normalized(batch, plan.folding.form) if plan.folding.form else batch
             funnel.bytes += size
             progress.advance(size)
+            progress.count(documents=len(batch))
 
     with ops.here():
         yield from ops.each(prepared(), lambda lane, batch: lane.sign(batch, plan.shingling, drawn, plan.banding))
@@ -99,10 +100,11 @@ def decide(
     ascending = np.flatnonzero(meets)
     involved = ascending[np.argsort(rank[ascending], kind="stable")]  # from here on, places in decision order
     measure = _measure(plan)
-    with funnel.stage(progress, "read", None, "documents"):
+    with funnel.stage(progress, "read", len(ascending), "documents"):
         # Without a measure only the prefix filter of large buckets reads a text again.
         chosen = source.choose(ascending if plan.verify != "none" or len(met.crowded) else ascending[:0])
         texts = ShingledTexts(chosen, np.searchsorted(ascending, involved), plan, ops)
+        progress.count(size=int(chosen.sizes().sum()))
     with ops.here(), funnel.stage(progress, "verify", len(met.pairs), "pairs"):
         small = _verified_small(met, involved, texts, measure, plan, ops, progress)
         funnel.candidates = len(met.pairs)
@@ -112,7 +114,9 @@ def decide(
         kept, edges = resolve_kept(len(involved), small, join, crowd)
         funnel.candidates += join.compared if join else 0
         decided = _Decided(involved, kept, edges, texts, measure, plan, ops)
-        return decided.put_back(copies, first, funnel)
+        decision = decided.put_back(copies, first, funnel)
+        progress.count(dropped=funnel.dropped)
+        return decision
 
 
 def _rank(order: NDArray[np.int64] | None, count: int) -> NDArray[np.int64]:

@@ -72,6 +72,7 @@ def sign_partitions(
             else:
                 funnel.bytes += found["bytes"]
                 progress.advance(found["bytes"])
+                progress.count(documents=sum(found["rows"].values()))
             columns = MappedColumns(path)
             files.append(columns)
             texts.add(_facts(columns, found, folder / step))

@@ -24,7 +24,7 @@ from gpulsh.engine.checkpoints import decide_once, sign_partitions, write_once
 from gpulsh.engine.evidence import write_evidence
 from gpulsh.engine.order import highest_first, key_column, longest_first
 from gpulsh.engine.output import PAGE, REPORT, OutputFolder, finished, refuse_overlap
-from gpulsh.engine.progress import open_progress
+from gpulsh.engine.progress import Show, open_progress
 from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
 from gpulsh.io.file_texts import FileTexts
 from gpulsh.io.format import Columns, File
@@ -86,7 +86,7 @@ def deduplicate_files(
     reader: Reader = "arrow",
     overwrite: bool = False,
     resume: bool = False,
-    progress: bool = False,
+    progress: Show = False,
 ) -> FilesResult:
     """Finds the near-duplicates among the documents of files and writes what is kept, and the evidence, to a folder.
 
@@ -96,7 +96,9 @@ def deduplicate_files(
     kept rows and every column; not with `write="duplicates"`), `duplicates.parquet` (a row a dropped document),
     `report.json` and, with the extra `report`, `report.html`. `keep` says which of two duplicates is kept:
     the "first", the "longest" text in bytes, or the one with the highest value of a column. `reader="cudf"` decodes the
-    text of Parquet files on the device of the CUDA backend. All other parameters are those of `deduplicate`.
+    text of Parquet files on the device of the CUDA backend. `progress="json"` writes its events to standard
+    error as JSON lines: the "begin" and the "end" of each stage, with seconds, amounts and rates. All other parameters
+    are those of `deduplicate`.
 
     Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left, or,
     where steps were finished, what `resume` goes on from.
@@ -237,6 +239,8 @@ def _write_kept(texts: FileTexts, decision: Decision, work: Path, manifest: Mani
             write = partial(format_of(file).write_kept, file, part)
             write_once(f"write-{number:06d}", target, write, manifest, work)
             progress.advance(len(part))
+            size = int(texts.sizes[starts[number] : starts[number + 1]].sum())
+            progress.count(size=size, dropped=len(part) - int(part.sum()))
 
 
 def _job(plan: Plan, columns: Columns, keep: str, write: Write, files: Sequence[File]) -> dict[str, Any]:

@@ -1,12 +1,16 @@
-"""Shows the progress of the stages: bars on a terminal, otherwise a line a stage."""
+"""Shows the progress of the stages: bars on a terminal, a line a stage elsewhere, or events as JSON lines."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
+from abc import abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, TextIO
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from gpulsh.dedup.progress import Progress, Silent
 from gpulsh.report.funnel import size
@@ -14,46 +18,111 @@ from gpulsh.report.funnel import size
 if TYPE_CHECKING:
     import rich.progress
 
+Show = bool | Literal["json"]
 
-def open_progress(show: bool, stream: TextIO | None = None) -> Progress:
-    """What tells of progress on `stream` (standard error): nothing, bars on a terminal, lines elsewhere."""
+
+def open_progress(show: Show, stream: TextIO | None = None) -> Progress:
+    """What tells of progress on `stream` (standard error): nothing, bars on a terminal, lines elsewhere, or JSON."""
     if not show:
         return Silent()
     stream = stream or sys.stderr
+    if show == "json":
+        return _Events(stream)
     return _Bars(stream) if stream.isatty() else _Lines(stream)
 
 
-class _Lines:
+@dataclass
+class Tally:
+    """What has passed a stage so far."""
+
+    name: str
+    total: int | None
+    unit: str
+    done: int = 0
+    documents: int = 0
+    bytes: int = 0
+    dropped: int = 0
+    began: float = field(default_factory=time.perf_counter)
+    seconds: float | None = None  # once it has ended
+
+    def amounts(self) -> dict[str, int]:
+        """What is known, by unit, documents and bytes first."""
+        known = {"documents": self.documents, "bytes": self.bytes}
+        unit = "bytes" if self.unit == "B" else self.unit
+        known[unit] = known.get(unit, 0) + (self.done or (self.total or 0 if self.seconds is not None else 0))
+        return {name: amount for name, amount in known.items() if amount}
+
+    def rates(self) -> dict[str, float]:
+        """Of documents, bytes and pairs a second; of what else there is no rate that says anything."""
+        seconds = self.seconds if self.seconds is not None else time.perf_counter() - self.began
+        known = self.amounts().items()
+        return {name: amount / seconds for name, amount in known if name != "bands" and seconds > 0}
+
+
+class _Listener:
+    """Keeps the tally of the current stage; what is shown of it is for those below."""
+
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._done = 0
+        self._tally = Tally("", None, "")
 
     @contextmanager
     def stage(self, name: str, total: int | None, unit: str) -> Iterator[None]:
-        self._done = 0
-        began = time.perf_counter()
-        yield
-        seconds = time.perf_counter() - began
-        done = self._done or total
-        amount = f"{_amount(done, unit)} in " if done else ""
-        self._stream.write(f"gpulsh: {name}: {amount}{seconds:.1f} s\n")
-        self._stream.flush()
+        self._tally = Tally(name, total, unit)
+        with self._shown(self._tally):
+            yield
+            self._tally.seconds = time.perf_counter() - self._tally.began
 
     def advance(self, amount: int) -> None:
-        self._done += amount
+        self._tally.done += amount
+
+    def count(self, *, documents: int = 0, size: int = 0, dropped: int = 0) -> None:
+        self._tally.documents += documents
+        self._tally.bytes += size
+        self._tally.dropped += dropped
+
+    @contextmanager
+    @abstractmethod
+    def _shown(self, tally: Tally) -> Iterator[None]:
+        """The stage, from before it begins until after it has ended."""
+        yield
+
+    def _write(self, line: str) -> None:
+        self._stream.write(line + "\n")
+        self._stream.flush()
 
 
-class _Bars:
+class _Lines(_Listener):
+    @contextmanager
+    def _shown(self, tally: Tally) -> Iterator[None]:
+        yield
+        self._write(f"gpulsh: {tally.name}: {summary(tally)}")
+
+
+class _Events(_Listener):
+    """{"event": "begin" | "end", "stage": ..., "time": ...} and what is known: total and unit, amounts and rates."""
+
+    @contextmanager
+    def _shown(self, tally: Tally) -> Iterator[None]:
+        self._event("begin", tally.name, {"total": tally.total, "unit": tally.unit})
+        yield
+        rates = {f"{name}_per_second": round(rate, 1) for name, rate in tally.rates().items()}
+        dropped = {"dropped": tally.dropped} if tally.dropped else {}
+        self._event("end", tally.name, {"seconds": round(tally.seconds or 0, 6), **tally.amounts(), **rates, **dropped})
+
+    def _event(self, event: str, stage: str, facts: dict[str, Any]) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._write(json.dumps({"event": event, "stage": stage, "time": now, **facts}))
+
+
+class _Bars(_Listener):
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._bars: rich.progress.Progress | None = None
         self._task: rich.progress.TaskID | None = None
 
-    def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
-        return self._stage(name, total, unit)
-
     @contextmanager
-    def _stage(self, name: str, total: int | None, unit: str) -> Iterator[None]:
+    def _shown(self, tally: Tally) -> Iterator[None]:
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -64,45 +133,53 @@ class _Bars:
             TextColumn,
             TimeRemainingColumn,
         )
+        from rich.table import Column
         from rich.text import Text
 
-        ended: list[float] = []  # the seconds the stage took, once they are known
-
-        class Amount(ProgressColumn):
+        class Amounts(ProgressColumn):
             def render(self, task: Task) -> Text:
-                done = int(task.completed)
-                if ended:
-                    rate = f", {_amount(int(told / ended[0]), unit)}/s" if told else ""
-                    return Text((f"{_amount(done, unit)} in " if told else "") + f"{ended[0]:.1f} s{rate}")
-                shown = _amount(done, unit) if done else ""
-                if task.total is not None and done < task.total:
-                    shown += f" of {_amount(int(task.total), unit)}" if done else _amount(int(task.total), unit)
-                return Text(shown + (f", {_amount(int(task.speed), unit)}/s" if task.speed else ""))
+                return Text(summary(tally))
 
         columns = [
             SpinnerColumn(finished_text=" "),
-            TextColumn("{task.description:<8}"),
-            BarColumn(),
-            Amount(),
-            TimeRemainingColumn(),
+            TextColumn("{task.description:<8}", table_column=Column(min_width=8)),
+            BarColumn(24),
+            TimeRemainingColumn(compact=True),
+            Amounts(Column(no_wrap=True, overflow="ellipsis")),
         ]
-        began, told = time.perf_counter(), 0.0
         with Progress(*columns, console=Console(file=self._stream)) as bars:
-            self._bars, self._task = bars, bars.add_task(name, total=total)
+            self._bars, self._task = bars, bars.add_task(tally.name, total=tally.total)
             try:
                 yield
                 # It has ended, though its total was an estimate or not known, or nothing of it was told.
-                told = bars.tasks[0].completed
-                ended.append(time.perf_counter() - began)
-                bars.columns = tuple(columns[:-1])
-                bars.update(self._task, total=told or 1, completed=told or 1)
+                bars.columns = (columns[0], columns[1], columns[-1])
+                bars.update(self._task, total=tally.done or 1, completed=tally.done or 1)
             finally:
                 self._bars = self._task = None
 
     def advance(self, amount: int) -> None:
+        super().advance(amount)
         if self._bars is not None and self._task is not None:
             self._bars.advance(self._task, amount)
 
 
-def _amount(number: int, unit: str) -> str:
-    return size(number) if unit == "B" else f"{number:,} {unit}"
+def summary(tally: Tally) -> str:
+    """What passed, how long it took where it has ended, how fast, and what was dropped so far.
+
+    >>> summary(Tally("sign", None, "B", done=2_000_000, documents=500, seconds=0.5))
+    '500 documents, 2.0 MB in 0.5 s, 1,000 documents/s, 4.0 MB/s'
+    >>> summary(Tally("write", 9, "documents", dropped=3, seconds=2.0))
+    '9 documents in 2.0 s, 4 documents/s, 3 dropped'
+    >>> summary(Tally("resolve", 0, "documents", seconds=0.0))
+    '0.0 s'
+    """
+    amounts = ", ".join(_amount(amount, name) for name, amount in tally.amounts().items())
+    if tally.seconds is not None:
+        amounts += f" in {tally.seconds:.1f} s" if amounts else f"{tally.seconds:.1f} s"
+    rates = [f"{_amount(int(rate), name)}/s" for name, rate in tally.rates().items() if rate >= 1]
+    dropped = [f"{tally.dropped:,} dropped"] if tally.dropped else []
+    return ", ".join([*([amounts] if amounts else []), *rates, *dropped])
+
+
+def _amount(number: int, name: str) -> str:
+    return size(number) if name == "bytes" else f"{number:,} {name}"
