@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpulsh.errors import InputTypeError as InputTypeError
     from gpulsh.errors import OutputError as OutputError
     from gpulsh.errors import ParameterError as ParameterError
+    from gpulsh.index.index import Index as Index
     from gpulsh.lsh.banding import Banding as Banding
     from gpulsh.lsh.collisions import candidate_pairs as candidate_pairs
     from gpulsh.lsh.similarity import containment as containment
@@ -43,6 +44,7 @@ _HOMES = {
     "Fingerprints": "arrays",
     "Folding": "params",
     "GpulshError": "errors",
+    "Index": "index.index",
     "InputError": "errors",
     "InputTypeError": "errors",
     "MinHash": "sketch.minhash",

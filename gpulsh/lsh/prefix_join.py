@@ -73,8 +73,13 @@ class PrefixJoin:
         ops: Backend,
         *,
         exact: bool,
+        settled: int = 0,
     ) -> None:
-        """`texts` and `text_sizes` [c] (bytes) go by the same places; `exact` says that `measure` is the Jaccard."""
+        """`texts` and `text_sizes` [c] (bytes) go by the same places; `exact` says that `measure` is the Jaccard.
+
+        The first `settled` of the crowd stay, whatever they resemble: they meet only those after them.
+        """
+        self._settled = settled
         self._rows = np.searchsorted(collisions.crowded, crowd)
         self._collisions = collisions
         self._texts, self._text_sizes, self._ends = texts, text_sizes, np.cumsum(text_sizes)
@@ -178,7 +183,8 @@ class PrefixJoin:
         return self._allowed(unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.packed_pairs()]))))
 
     def _allowed(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The pairs [m, 2] that share a large bucket and whose sizes allow the threshold."""
+        """The pairs [m, 2] not both settled that share a large bucket and whose sizes allow the threshold."""
+        pairs = pairs[pairs[:, 1] >= self._settled] if self._settled else pairs
         pairs = pairs[sizes_allow(self._sizes[pairs[:, 0]], self._sizes[pairs[:, 1]], self._threshold)]
         rows = self._rows[pairs]
         return pairs[self._collisions.share_large_bucket(rows[:, 0], rows[:, 1])]

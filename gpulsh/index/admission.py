@@ -1,0 +1,133 @@
+"""Whether arriving documents are held or dropped: the decision of `deduplicate`, with those held before as the first.
+
+A document is dropped exactly when it is an exact copy of an earlier one, or a held one that shares a bucket with it is
+at least `threshold` similar; the most similar one, ties to the earlier, is its witness. So any cut of a sequence of
+documents into arrivals gives the same documents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints, Signed, TextBatch
+from gpulsh.backends.protocol import Backend
+from gpulsh.cluster.copies import first_copies
+from gpulsh.cluster.resolve import resolve_kept, witnesses
+from gpulsh.index.holdings import NOBODY, Holdings
+from gpulsh.index.meetings import Meetings, meet
+from gpulsh.index.parameters import IndexParameters
+from gpulsh.index.readable import TEXT_BYTES, HeldDocuments, fingerprint_sets, of_both
+from gpulsh.lsh.comparison import compare, exact
+from gpulsh.lsh.prefix_join import Edges, PrefixJoin
+from gpulsh.store.fingerprint_blocks import chosen_rows
+from gpulsh.store.segments import Documents, Numbers, Segment, make_segment
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Documents of a batch with their hashes in host memory."""
+
+    batch: TextBatch
+    exact: NDArray[np.uint64]  # [n, 2]
+    digests: NDArray[np.uint64]  # [n, bands]
+    with_token: NDArray[np.bool_]  # [n]
+
+    @classmethod
+    def of(cls, batch: TextBatch, signed: Signed, ops: Backend) -> Arrivals:
+        """A signed batch."""
+        shingles = ops.asnumpy(signed.shingles)
+        return cls(batch, ops.asnumpy(signed.exact), ops.asnumpy(signed.digests), shingles > 0)
+
+    def __len__(self) -> int:
+        return len(self.exact)
+
+
+def hold_all(arrivals: Arrivals, start: int, parameters: IndexParameters, ops: Backend) -> Segment:
+    """A segment of all documents, numbered from `start`, each held."""
+    rows = np.flatnonzero(arrivals.with_token)
+    sets = fingerprint_sets(arrivals.batch, rows, parameters.shingling, ops)
+    numbers = np.arange(start, start + len(arrivals))
+    return _segment(arrivals, numbers, numbers, np.ones(len(numbers)), rows, sets)
+
+
+def admit(arrivals: Arrivals, start: int, holdings: Holdings, parameters: IndexParameters, ops: Backend) -> Segment:
+    """A segment of all documents, numbered from `start`, those held that no earlier one speaks for."""
+    count = len(arrivals)
+    numbers = np.arange(start, start + count)
+    witness, similarity = numbers.copy(), np.ones(count)
+    with_token = np.flatnonzero(arrivals.with_token)
+    known, how_similar = holdings.first_copies(arrivals.exact[with_token])
+    is_known = known != NOBODY
+    copies_of_held = with_token[is_known]
+    witness[copies_of_held], similarity[copies_of_held] = known[is_known], how_similar[is_known]
+
+    rest = with_token[~is_known]
+    with ops.here():
+        copies, first = first_copies(ops.asarray(arrivals.exact), ops.asarray(rest), np.arange(count), ops)
+    taking_part = np.setdiff1d(rest, copies, assume_unique=True)
+    sets = fingerprint_sets(arrivals.batch, taking_part, parameters.shingling, ops)
+    with ops.here():
+        met = meet(arrivals.digests[taking_part], holdings, ops)
+        dropped = _decide(met, sets, holdings, parameters, ops)
+    base = len(met.held)
+    later = taking_part[dropped.later - base]
+    speaking = np.concatenate([met.held, numbers[taking_part]])
+    witness[later], similarity[later] = speaking[dropped.earlier], dropped.similarity
+    witness[copies], similarity[copies] = witness[first], similarity[first]
+
+    stays = witness[taking_part] == numbers[taking_part]
+    held = chosen_rows(sets, np.flatnonzero(stays))
+    return _segment(arrivals, numbers, witness, similarity, taking_part[stays], held)
+
+
+def _decide(met: Meetings, sets: Fingerprints, holdings: Holdings, parameters: IndexParameters, ops: Backend) -> Edges:
+    """Of each dropped place its witness; places are those of `met`, held documents first."""
+    base = len(met.held)
+
+    def read(places: Numbers) -> Fingerprints:
+        return of_both(places, base, lambda old: holdings.fingerprints(met.held[old]), sets)
+
+    sizes = np.concatenate([holdings.sizes(met.held), np.diff(sets.offset)])
+    text_sizes = sizes * TEXT_BYTES
+    documents = HeldDocuments(read, np.arange(len(sizes)), ops)
+    threshold = parameters.threshold
+    pairs, crowd = met.collisions.pairs, met.collisions.crowded
+    similarity = compare(pairs, text_sizes, documents, exact, threshold, ops, lambda done: None)
+    small = Edges(pairs[:, 0], pairs[:, 1], similarity).where(similarity >= threshold)
+    join = None
+    if len(crowd):
+        settled = int(np.searchsorted(crowd, base))
+        readable = documents.renumbered(crowd)
+        join = PrefixJoin(
+            crowd,
+            met.collisions,
+            readable,
+            text_sizes[crowd],
+            exact,
+            threshold,
+            ops,
+            exact=True,
+            settled=settled,
+        )
+    kept, edges = resolve_kept(len(sizes), small, join, crowd)
+    return witnesses(kept, edges)
+
+
+def _segment(
+    arrivals: Arrivals,
+    numbers: Numbers,
+    witness: Numbers,
+    similarity: NDArray[np.float64],
+    rows: Numbers,
+    sets: Fingerprints,
+) -> Segment:
+    """`sets` [m] belong to the ascending rows `rows` [m]."""
+    size = np.zeros(len(numbers), np.int64)
+    size[rows] = np.diff(sets.offset)
+    fingerprints = Fingerprints(
+        sets.values[sets.offset[0] : sets.offset[-1]], np.concatenate([np.zeros(1, np.int64), np.cumsum(size)])
+    )
+    return make_segment(Documents(numbers, witness, similarity, size), arrivals.exact, arrivals.digests, fingerprints)

@@ -1,0 +1,131 @@
+"""What an index holds at one moment, across its segments: by digest, by exact hash, by key, by number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints
+from gpulsh.index.keys import hashes_of
+from gpulsh.store.fingerprint_blocks import chosen_rows, end_to_end
+from gpulsh.store.segments import Numbers, Segment, among
+
+NOBODY = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Holdings:
+    """Segments that ascend by number, and the numbers of removed documents, ascending.
+
+    A document is live unless it was removed, or the one that speaks for it was. Memory is only taken for what is asked:
+    columns are searched where they lie.
+    """
+
+    segments: Sequence[Segment]
+    removed: Numbers
+
+    def sharing(self, band: int, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
+        """Held documents with these digests [m] in `band`: places in `digests` [k] and numbers [k]."""
+        order = np.argsort(digests, kind="stable")  # sorted, the searches walk through each column once
+        asked = digests[order]
+        places, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for segment in self.segments:
+            known = segment.bands[band]
+            place, found = _matches(known.digest, asked)
+            number = known.document[found]
+            alive = ~among(number, self.removed)
+            places.append(order[place[alive]])
+            numbers.append(number[alive])
+        return np.concatenate(places), np.concatenate(numbers)
+
+    def first_copies(self, exact: NDArray[np.uint64]) -> tuple[Numbers, NDArray[np.float64]]:
+        """Who speaks for the first live document with each hash [m, 2], and how similar; NOBODY where there is none."""
+        witness, similarity = np.full(len(exact), NOBODY), np.zeros(len(exact))
+        order = np.argsort(exact[:, 0], kind="stable")
+        asked = exact[order]
+        for segment in reversed(self.segments):  # the first overwrites the later
+            hashes, documents = segment.hashes, segment.documents
+            place, found = _matches(hashes.first, asked[:, 0])
+            equal = hashes.second[found] == asked[place, 1]
+            place, row = place[equal], hashes.row[found[equal]]
+            dead = among(documents.number[row], self.removed) | among(documents.witness[row], self.removed)
+            place, row = order[place[~dead]], row[~dead]
+            by_row = np.argsort(-row, kind="stable")  # of repeated places the last assignment, the least row, stays
+            place, row = place[by_row], row[by_row]
+            witness[place], similarity[place] = documents.witness[row], documents.similarity[row]
+        return witness, similarity
+
+    def find(self, keys: Any) -> Numbers:
+        """The number of the live document with each key [m], a pyarrow.Array; NOBODY where there is none."""
+        numbers = np.full(len(keys), NOBODY)
+        hashes = hashes_of(keys)
+        order = np.argsort(hashes, kind="stable")
+        for segment in self.segments:
+            assert segment.keys is not None
+            place, found = _matches(segment.keys.hash, hashes[order])
+            place, row = order[place], segment.keys.row[found]
+            if len(place) == 0 or segment.keys.key.type != keys.type:
+                continue
+            equal = np.asarray(pc.equal(segment.keys.key.take(pa.array(row)), keys.take(pa.array(place))), np.bool_)
+            documents = segment.documents
+            dead = among(documents.number[row], self.removed) | among(documents.witness[row], self.removed)
+            chosen = equal & ~dead
+            numbers[place[chosen]] = documents.number[row[chosen]]
+        return numbers
+
+    def keys(self, numbers: Numbers, kind: Any) -> Any:
+        """The keys, a pyarrow.Array of type `kind`, of documents that are here."""
+        parts, places = [pa.array([], kind)], [np.empty(0, np.int64)]
+        for segment in self.segments:
+            here, rows = segment.rows_of(numbers)
+            if len(here):
+                assert segment.keys is not None
+                parts.append(segment.keys.key.take(pa.array(rows)))
+                places.append(here)
+        return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
+
+    def sizes(self, numbers: Numbers) -> Numbers:
+        """int64 [m]: how many fingerprints are held of each."""
+        sizes = np.zeros(len(numbers), np.int64)
+        for segment in self.segments:
+            here, rows = segment.rows_of(numbers)
+            sizes[here] = segment.documents.size[rows]
+        return sizes
+
+    def fingerprints(self, numbers: Numbers) -> Fingerprints:
+        """The unique fingerprints of held documents, in that order, in host memory."""
+        parts, places = [], []
+        for segment in self.segments:
+            here, rows = segment.rows_of(numbers)
+            if len(here):
+                parts.append(segment.fingerprints.read(rows))
+                places.append(here)
+        whole = end_to_end(parts) if parts else Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
+        return whole if len(parts) < 2 else chosen_rows(whole, np.argsort(np.concatenate(places)))
+
+    def counts(self) -> tuple[int, int]:
+        """How many live documents are held, and how many are known as dropped."""
+        held = dropped = 0
+        for segment in self.segments:
+            live = segment.live(self.removed)
+            own = segment.documents.number == segment.documents.witness
+            held, dropped = held + int((live & own).sum()), dropped + int((live & ~own).sum())
+        return held, dropped
+
+
+def _matches(known: NDArray[np.uint64], asked: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
+    """All (place in `asked`, place in `known`) of equal values, both ascending; int64 [k] each."""
+    first = np.searchsorted(known, asked, side="left")
+    met = np.flatnonzero(first < len(known))
+    met = met[known[first[met]] == asked[met]]
+    first = first[met]
+    count = np.searchsorted(known, asked[met], side="right") - first
+    ends = np.cumsum(count)
+    steps = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - count, count)
+    return np.repeat(met, count), np.repeat(first, count) + steps

@@ -1,0 +1,361 @@
+"""`gpulsh.Index`: near-duplicates of documents that came earlier, found without their texts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import ParameterError
+from gpulsh.index.admission import Arrivals, admit, hold_all
+from gpulsh.index.holdings import NOBODY, Holdings
+from gpulsh.index.keys import TYPES, as_numpy, checked_keys, refuse_repeats, sorted_keys
+from gpulsh.index.parameters import IndexParameters
+from gpulsh.index.query import similar
+from gpulsh.index.storage import Contents, Folder, Shelved, discard, keyed, settled
+from gpulsh.io.normalize import normalized
+from gpulsh.io.source import TextSource
+from gpulsh.io.texts import open_texts
+from gpulsh.params import Folding, Shingling
+from gpulsh.permutations import coefficients
+from gpulsh.store.segments import in_memory, merged
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """Held documents similar to asked ones, by position, the most similar first, ties to the earlier inserted.
+
+    `positions` int64 [m], `keys` int64 or object [m], `similarity` float64 [m], exact Jaccard.
+    """
+
+    positions: NDArray[np.int64]
+    keys: NDArray[Any]
+    similarity: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+@dataclass(frozen=True, eq=False)
+class Added:
+    """What `Index.add` decided: `keep` bool [n], `duplicate_of` keys [n] (its own where kept), `similarity` f32 [n]."""
+
+    keep: NDArray[np.bool_]
+    duplicate_of: NDArray[Any]
+    similarity: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.keep)
+
+
+class Index:
+    """Documents by key, of which similar ones are found later, exactly verified, without their texts.
+
+    The parameters are those of `deduplicate`; keys are strings, or integers of 64 bits, each once. It lives in memory
+    until `save(path)`; `Index.open(path)` finds it there again. Any number of processes may have it open; the first
+    change of one makes that the writer until it is closed, and its changes are committed by `save`, all or none.
+    Not safe to use from several threads at once.
+
+    >>> index = Index(threshold=0.5, backend="cpu")
+    >>> index.insert(["a", "b"], ["one two three four five six", "something else"])
+    >>> index.query(["One two, three four five six seven!"]).keys.tolist()
+    ['a']
+    """
+
+    def __init__(
+        self,
+        *,
+        threshold: float = 0.8,
+        shingling: Shingling | None = None,
+        folding: Folding | None = None,
+        num_perm: int = 128,
+        bands: int | None = None,
+        rows: int | None = None,
+        seed: int = 1,
+        backend: BackendName = "auto",
+        threads: int | None = None,
+        devices: Sequence[int] | None = None,
+    ) -> None:
+        parameters = IndexParameters.chosen(
+            threshold=threshold,
+            shingling=shingling,
+            folding=folding,
+            num_perm=num_perm,
+            bands=bands,
+            rows=rows,
+            seed=seed,
+        )
+        self._begin(parameters, select_backend(backend, threads=threads, devices=devices), None, Contents())
+
+    def _begin(self, parameters: IndexParameters, ops: Backend, folder: Folder | None, contents: Contents) -> None:
+        self._parameters, self._ops, self._folder, self._contents = parameters, ops, folder, contents
+        self._changed = False
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        threshold: float | None = None,
+        shingling: Shingling | None = None,
+        folding: Folding | None = None,
+        num_perm: int | None = None,
+        bands: int | None = None,
+        rows: int | None = None,
+        seed: int | None = None,
+        check: bool = True,
+        backend: BackendName = "auto",
+        threads: int | None = None,
+        devices: Sequence[int] | None = None,
+    ) -> Self:
+        """The index in the folder `path`, as of its newest commit.
+
+        Parameters that are given must be the index's own. With `check`, every file is read once and compared with its
+        checksum; without, only their sizes are.
+
+        Raises InputError where there is no index, another version made it, or a file of it is missing or damaged;
+        ParameterError that names each parameter that differs.
+        """
+        ops = select_backend(backend, threads=threads, devices=devices)
+        folder, contents = Folder.opened(Path(path), contents=check)
+        parameters = IndexParameters.restored(folder.snapshot.parameters)
+        given = {"threshold": threshold, "shingling": shingling, "folding": folding, "num_perm": num_perm}
+        parameters.refuse_others(path, {**given, "bands": bands, "rows": rows, "seed": seed})
+        self = cls.__new__(cls)
+        self._begin(parameters, ops, folder, contents)
+        return self
+
+    @property
+    def path(self) -> Path | None:
+        """The folder that the index lies in; None while it is in memory alone."""
+        return self._folder.path if self._folder else None
+
+    @property
+    def parameters(self) -> IndexParameters:
+        """What decides which documents meet and which are duplicates."""
+        return self._parameters
+
+    def __len__(self) -> int:
+        """How many documents are held: inserted, or added and kept, and not removed."""
+        return self._holdings().counts()[0]
+
+    def dropped(self) -> int:
+        """How many documents are known that `add` dropped."""
+        return self._holdings().counts()[1]
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a document, held or dropped, has the key."""
+        if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):
+            return False
+        array, kind = checked_keys([key], "key")
+        return kind == self._contents.keys and int(self._holdings().find(array)[0]) != NOBODY
+
+    def insert(self, keys: object, texts: object) -> None:
+        """Hold the documents, whatever they resemble; `texts` is any kind that `deduplicate` takes.
+
+        Raises ParameterError where a key comes twice or is there, InputTypeError where a row is no text; then the index
+        is as it was.
+        """
+        self._take_in(keys, texts, decide=False)
+
+    def add(self, keys: object, texts: object) -> Added:
+        """Hold the documents that no earlier one speaks for, and know the others.
+
+        The decision is that of `deduplicate` over everything that was ever added, in order: a document is dropped when
+        it is an exact copy of an earlier one, or a held one is at least `threshold` similar. Raises as `insert` does.
+        """
+        numbers, witness, similarity = self._take_in(keys, texts, decide=True)
+        return Added(witness == numbers, self.keys_of(witness), similarity.astype(np.float32))
+
+    def query(self, texts: object) -> Matches:
+        """For each text the held documents that share a band with it and are at least `threshold` similar."""
+        source = open_texts(texts, self._ops)
+        positions, numbers, similarity = self.find_similar(source)
+        return Matches(positions, self.keys_of(numbers), similarity)
+
+    def remove(self, keys: object) -> None:
+        """Forget documents, held or dropped; with a held one those that it was the witness of. Their keys are free.
+
+        Raises ParameterError where a key is not there; then the index is as it was.
+        """
+        array, kind = checked_keys(keys)
+        if kind is None:
+            return
+        self._begin_change()
+        known = self._contents.keys == kind
+        numbers = self._holdings().find(array) if known else np.full(len(array), NOBODY)
+        missing = np.flatnonzero(numbers == NOBODY)
+        if len(missing):
+            raise ParameterError(f"keys[{missing[0]}] is {array[int(missing[0])].as_py()!r}, which is not in the index")
+        self._set(replace(self._contents, removed=np.union1d(self._contents.removed, numbers)))
+
+    def save(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Commit all changes: to the folder `path`, made or empty, in which the index lies from then on, or to its own.
+
+        Raises OutputError where it cannot be written; what was committed before is still there.
+        """
+        if path is not None and (self._folder is None or not _same(Path(path), self._folder.path)):
+            folder = Folder.made(Path(path), self._parameters)
+            loose = tuple(Shelved(shelved.segment) for shelved in self._contents.shelves)
+            try:
+                self._contents = folder.commit(replace(self._contents, shelves=loose))
+            except BaseException:
+                folder.unlock()
+                raise
+            self.close()
+            self._folder = folder
+        elif self._folder is None:
+            raise ParameterError("path is None, and the index lies in memory alone; give the path of a folder")
+        elif self._changed:
+            self._contents = self._folder.commit(self._contents)
+        self._changed = False
+
+    def compact(self) -> None:
+        """Merge all segments into one without removed documents; on disk, commit that and remove unneeded files."""
+        self._begin_change()
+        if self._folder is not None:
+            self._contents = self._folder.compact(self._contents)
+            self._changed = False
+        elif self._contents.shelves:
+            whole = merged([shelved.segment for shelved in self._contents.shelves], self._contents.removed)
+            self._contents = Contents((Shelved(in_memory(whole)),), keys=self._contents.keys, next_number=self._next())
+
+    def close(self) -> None:
+        """Let others write; changes since the last `save` are not committed."""
+        if self._folder is not None:
+            self._folder.unlock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- what files are composed with
+
+    def admit_source(
+        self, source: TextSource, keys: Callable[[], Any], *, decide: bool
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Take in the documents of `source`: their numbers, their witnesses' and how similar they are, [n] each.
+
+        `keys` is called after the last one was read.
+        """
+        self._begin_change()
+        ops, path = self._ops, self.path
+        before = self._contents
+        new: list[Shelved] = []
+        witness, similarity = [np.empty(0, np.int64)], [np.empty(0, np.float64)]
+        number = before.next_number
+        try:
+            for arrivals in self._signed(source):
+                if decide:
+                    shelves = [*before.shelves, *new]
+                    holdings = Holdings([shelved.segment for shelved in shelves], before.removed)
+                    segment = admit(arrivals, number, holdings, self._parameters, ops)
+                else:
+                    segment = hold_all(arrivals, number, self._parameters, ops)
+                witness.append(segment.documents.witness)
+                similarity.append(segment.documents.similarity)
+                number += len(segment)
+                new = settled([*new, Shelved(segment)], path)
+            array, kind = self._fresh_keys(keys(), number - before.next_number)
+            start = 0
+            for place, shelved in enumerate(new):
+                stop = start + len(shelved.segment)
+                new[place] = keyed(shelved, sorted_keys(array[start:stop]), path)
+                start = stop
+        except BaseException:
+            discard(new, path)
+            raise
+        shelves = settled([*before.shelves, *new], path) if new else list(before.shelves)
+        self._set(Contents(tuple(shelves), before.removed, number, kind))
+        return np.arange(before.next_number, number), np.concatenate(witness), np.concatenate(similarity)
+
+    def find_similar(self, source: TextSource) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """`query` of a source: positions, numbers of held documents, similarity, [m] each."""
+        holdings, start = self._holdings(), 0
+        found: list[tuple[NDArray[Any], ...]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+        for arrivals in self._signed(source):
+            rows, numbers, similarity = similar(arrivals, holdings, self._parameters, self._ops)
+            found.append((rows + start, numbers, similarity))
+            start += len(arrivals)
+        positions, numbers, similarity = (np.concatenate(column) for column in zip(*found, strict=True))
+        return positions, numbers, similarity
+
+    def keys_of(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
+        """The keys of documents that are there."""
+        kind = TYPES[self._contents.keys or "string"]
+        return as_numpy(self._holdings().keys(numbers, kind))
+
+    def _take_in(
+        self, keys: object, texts: object, *, decide: bool
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        source = open_texts(texts, self._ops)
+        array, _ = checked_keys(keys)
+        if len(array) != len(source):
+            raise ParameterError(f"keys are {len(array)} and texts {len(source)}; give one key for each text")
+        self._begin_change()
+        self._fresh_keys(array, len(source))  # before any work is done
+        return self.admit_source(source, lambda: array, decide=decide)
+
+    def _fresh_keys(self, keys: Any, count: int) -> tuple[Any, str | None]:
+        """The keys of `count` new documents and the kind of all; ParameterError where one is there already."""
+        array, kind = checked_keys(keys)
+        own = self._contents.keys
+        if kind is None:
+            return array, own
+        assert len(array) == count
+        if own not in (None, kind):
+            raise ParameterError(f"keys are of kind {kind}, and those in the index of kind {own}; give {own} keys")
+        refuse_repeats(array)
+        there = np.flatnonzero(self._holdings().find(array) != NOBODY)
+        if len(there):
+            place = int(there[0])
+            raise ParameterError(
+                f"keys[{place}] is {array[place].as_py()!r}, which is in the index; remove it first, or give another"
+            )
+        return array, kind
+
+    def _signed(self, source: TextSource) -> Iterator[Arrivals]:
+        parameters, ops = self._parameters, self._ops
+        form, drawn = parameters.folding.form, coefficients(parameters.family)
+
+        def batches() -> Iterator[TextBatch]:
+            for batch in source.batches(ops.sizes().batch):
+                yield normalized(batch, form) if form else batch
+
+        def sign(lane: Backend, batch: TextBatch) -> Arrivals:
+            return Arrivals.of(batch, lane.sign(batch, parameters.shingling, drawn, parameters.banding), lane)
+
+        with ops.here():
+            yield from ops.each(batches(), sign)
+
+    def _holdings(self) -> Holdings:
+        return Holdings([shelved.segment for shelved in self._contents.shelves], self._contents.removed)
+
+    def _next(self) -> int:
+        return self._contents.next_number
+
+    def _begin_change(self) -> None:
+        if self._folder is not None:
+            newer = self._folder.lock()
+            if newer is not None:
+                self._contents = newer
+
+    def _set(self, contents: Contents) -> None:
+        self._contents, self._changed = contents, True
+
+
+def _same(path: Path, other: Path) -> bool:
+    return os.path.realpath(path) == os.path.realpath(other)

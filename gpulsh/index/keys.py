@@ -1,0 +1,72 @@
+"""Keys of documents: strings or integers, one kind an index, each once."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.errors import ParameterError
+from gpulsh.store.segments import Keys
+
+TYPES = {"string": pa.large_string(), "integer": pa.int64()}
+
+
+def checked_keys(keys: object, name: str = "keys") -> tuple[Any, str | None]:
+    """Keys as a pyarrow.Array of large_string or int64, and their kind, None where there is no key at all."""
+    if isinstance(keys, (str, bytes)) or not hasattr(keys, "__iter__"):
+        raise ParameterError(f"{name} is of type {type(keys).__name__}; give a list of strings or integers")
+    if isinstance(keys, (pa.Array, pa.ChunkedArray)):
+        given: list[Any] = keys.to_pylist()
+    else:
+        given = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
+    if not given:
+        return pa.array([], pa.large_string()), None
+    kind = "string" if isinstance(given[0], str) else "integer"
+    if kind == "integer":
+        given = [int(key) if isinstance(key, np.integer) else key for key in given]
+    wanted = str if kind == "string" else int
+    for place, key in enumerate(given):
+        if not isinstance(key, wanted) or isinstance(key, bool):
+            raise ParameterError(
+                f"{name}[{place}] is {key!r}; give strings, or integers, and one kind of them in an index"
+            )
+    try:
+        return pa.array(given, TYPES[kind]), kind
+    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:
+        raise ParameterError(f"{name} cannot be kept: {error}; give UTF-8 strings, or integers of 64 bits") from None
+
+
+def hashes_of(keys: Any) -> NDArray[np.uint64]:
+    """uint64 [n]: 64 bits of each key, BLAKE2b of a string's UTF-8, an integer itself."""
+    if pa.types.is_integer(keys.type):
+        return keys.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)  # type: ignore[no-any-return]
+    digests = [hashlib.blake2b(key.encode(), digest_size=8).digest() for key in keys.to_pylist()]
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+
+
+def sorted_keys(keys: Any) -> Keys:
+    """Keys [n], a pyarrow.Array, ready to be looked up."""
+    hashes = hashes_of(keys)
+    order = np.argsort(hashes, kind="stable")
+    return Keys(keys, hashes[order], order)
+
+
+def refuse_repeats(keys: Any) -> None:
+    """ParameterError where a key comes twice."""
+    seen: dict[Any, int] = {}
+    for place, key in enumerate(keys.to_pylist()):
+        if seen.setdefault(key, place) != place:
+            raise ParameterError(f"keys[{place}] is {key!r}, as keys[{seen[key]}] is; give each document its own key")
+
+
+def as_numpy(keys: Any) -> NDArray[Any]:
+    """Keys as int64 [n], or an object array of str."""
+    if pa.types.is_integer(keys.type):
+        return keys.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    out = np.empty(len(keys), object)
+    out[:] = keys.to_pylist()
+    return out

@@ -1,0 +1,95 @@
+"""Fingerprints of documents whose texts are gone, as the comparing stages ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array, Fingerprints, TextBatch
+from gpulsh.backends.protocol import Backend
+from gpulsh.errors import DeviceMemoryError
+from gpulsh.io.rows import gathered
+from gpulsh.params import Shingling
+from gpulsh.store.fingerprint_blocks import chosen_rows, end_to_end
+
+Read = Callable[[NDArray[np.int64]], Fingerprints]
+TEXT_BYTES = 6  # about the text of one fingerprint: what the comparing stages measure their work by
+MOST_PARTS = 1 << 16
+
+
+class HeldDocuments:
+    """`lsh.comparison.Readable` over `read`, which gives the unique fingerprints of numbered documents on the host."""
+
+    def __init__(self, read: Read, places: NDArray[np.int64], ops: Backend) -> None:
+        self._read, self._places, self._ops = read, places, ops
+
+    def on(self, ops: Backend) -> HeldDocuments:
+        """The same documents, on another backend."""
+        return HeldDocuments(self._read, self._places, ops)
+
+    def renumbered(self, places: NDArray[np.int64]) -> HeldDocuments:
+        """The same documents by other numbers: new place i is place `places[i]` here."""
+        return HeldDocuments(self._read, self._places[places], self._ops)
+
+    def fingerprints(self, places: NDArray[np.int64]) -> Fingerprints:
+        """The unique fingerprints of the documents at `places` [m], in that order."""
+        return self._read(self._places[places]).moved(self._ops.asarray)
+
+    def fingerprints_by_range(self, places: NDArray[np.int64], parts: int) -> Iterator[Fingerprints]:
+        """The same in `parts` equal ranges of values, one after another."""
+        whole = self._read(self._places[places])
+        for part in range(parts):
+            low, high = (-(-(number << 64) // parts) for number in (part, part + 1))
+            inside = (whole.values >= np.uint64(low)) & (whole.values <= np.uint64(high - 1))
+            before = np.concatenate([np.zeros(1, np.int64), np.cumsum(inside)])
+            yield Fingerprints(whole.values[inside], before[whole.offset]).moved(self._ops.asarray)
+
+    def frequencies(self, places: NDArray[np.int64], counts: Array) -> Array:
+        """`counts` plus those of the fingerprints of the documents at `places`."""
+        return self._ops.frequencies(self.fingerprints(places), counts)
+
+
+def of_both(places: NDArray[np.int64], base: int, held: Read, sets: Fingerprints) -> Fingerprints:
+    """Documents at `places`: those below `base` as `held` gives them, row `place - base` of `sets` else."""
+    old, new = np.flatnonzero(places < base), np.flatnonzero(places >= base)
+    if len(new) == 0:
+        return held(places)
+    fresh = chosen_rows(sets, places[new] - base)
+    if len(old) == 0:
+        return fresh
+    return chosen_rows(end_to_end([held(places[old]), fresh]), np.argsort(np.concatenate([old, new])))
+
+
+def fingerprint_sets(batch: TextBatch, rows: NDArray[np.int64], shingling: Shingling, ops: Backend) -> Fingerprints:
+    """The unique fingerprints of the documents `rows` [m] of a batch, in host memory."""
+    begin, end = batch.offset[rows], batch.offset[rows + 1]
+    on_host = isinstance(batch.values, np.ndarray)
+    chosen = gathered(batch.values, begin, end) if on_host else ops.gather(batch.values, begin, end)
+    return _sets(chosen, shingling, ops)
+
+
+def _sets(batch: TextBatch, shingling: Shingling, ops: Backend) -> Fingerprints:
+    try:
+        return ops.shingle_sets(batch, shingling).moved(ops.asnumpy)
+    except DeviceMemoryError:
+        if len(batch) < 2:
+            return _by_range(batch, shingling, ops)
+    half = len(batch) // 2
+    return end_to_end([_sets(part, shingling, ops) for part in (batch.slice(0, half), batch.slice(half, len(batch)))])
+
+
+def _by_range(batch: TextBatch, shingling: Shingling, ops: Backend) -> Fingerprints:
+    """One document in ranges of fingerprints, which ascend."""
+    parts = 2
+    while True:
+        try:
+            found = [ops.asnumpy(ops.shingle_part(batch, shingling, part, parts).values) for part in range(parts)]
+        except DeviceMemoryError:
+            if parts == MOST_PARTS:
+                raise
+            parts *= 2
+            continue
+        values = np.concatenate(found)
+        return Fingerprints(values, np.array([0, len(values)], np.int64))

@@ -1,0 +1,275 @@
+"""Where an index's segments lie: in memory until they are saved or grow large, then in its folder."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from gpulsh import __version__
+from gpulsh.errors import InputError, OutputError
+from gpulsh.index.parameters import IndexParameters, as_told
+from gpulsh.store.columns import MappedColumns, write_columns
+from gpulsh.store.segments import (
+    KINDS,
+    Keys,
+    Numbers,
+    Segment,
+    in_memory,
+    map_keys,
+    map_segment,
+    merged,
+    with_keys,
+    write_keys,
+    write_segment,
+)
+from gpulsh.store.snapshots import (
+    KNOWN_FILES,
+    LOCK,
+    Snapshot,
+    StoredSegment,
+    WriterLock,
+    check_files,
+    commit_snapshot,
+    file_name,
+    has_index,
+    read_snapshot,
+    sweep,
+)
+
+SPILL_BYTES = 128 << 20  # of segments in memory, from which on one is written to the index's folder
+NOTHING = np.empty(0, np.int64)
+READS = 16  # of a manifest whose files a `compact` removes meanwhile
+
+
+@dataclass(frozen=True, eq=False)
+class Shelved:
+    """A segment, and its files where it is written."""
+
+    segment: Segment
+    stored: StoredSegment | None = None
+
+    def bytes(self) -> int:
+        """About the memory that it takes; 0 where it is mapped."""
+        documents = self.segment.documents
+        held = 16 * len(self.segment.bands) + 48
+        return 0 if self.stored else int(8 * documents.size.sum()) + held * len(documents.number)
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """All of an index at one moment."""
+
+    shelves: tuple[Shelved, ...] = ()
+    removed: Numbers = field(default_factory=lambda: NOTHING)  # ascending
+    next_number: int = 0
+    keys: str | None = None  # their kind
+
+
+def settled(shelves: Sequence[Shelved], folder: Path | None) -> list[Shelved]:
+    """The same documents in fewer segments: of those in memory, each is more than twice the next; large ones on disk.
+
+    So a document is merged about log2(n) times, and memory is bounded where there is a folder.
+    """
+    shelves = list(shelves)
+    while len(shelves) > 1 and _mergeable(shelves[-2], shelves[-1]):
+        later, earlier = shelves.pop(), shelves.pop()
+        shelves.append(Shelved(in_memory(merged([earlier.segment, later.segment], NOTHING))))
+    if folder is not None and shelves and shelves[-1].bytes() > SPILL_BYTES:
+        shelves.append(stored(shelves.pop(), folder))
+    return shelves
+
+
+def _mergeable(earlier: Shelved, later: Shelved) -> bool:
+    both_in_memory = earlier.stored is None and later.stored is None
+    alike = (earlier.segment.keys is None) == (later.segment.keys is None)
+    return both_in_memory and alike and 2 * later.bytes() >= earlier.bytes()
+
+
+def stored(shelved: Shelved, folder: Path) -> Shelved:
+    """The segment in files of `folder`, with its keys where it has them."""
+    if shelved.stored is not None:
+        return shelved
+    name = new_name()
+    place = _namer(folder, name)
+    facts = write_segment(place, shelved.segment)
+    keys = shelved.segment.keys
+    if keys is not None:
+        facts["keys"] = write_keys(place("keys"), keys)
+    return Shelved(map_segment(place, keys=keys is not None), StoredSegment(name, facts))
+
+
+def keyed(shelved: Shelved, keys: Keys, folder: Path | None) -> Shelved:
+    """The segment with its keys, which are written where it is."""
+    if shelved.stored is None:
+        return Shelved(with_keys(shelved.segment, keys))
+    assert folder is not None
+    path = folder / file_name("keys", shelved.stored.name)
+    files = {**shelved.stored.files, "keys": write_keys(path, keys)}
+    return Shelved(with_keys(shelved.segment, map_keys(path)), StoredSegment(shelved.stored.name, files))
+
+
+def discard(shelves: Sequence[Shelved], folder: Path | None) -> None:
+    """Remove the files of segments that nothing was committed of."""
+    for shelved in shelves:
+        for kind in KINDS if shelved.stored and folder else ():
+            assert folder is not None and shelved.stored is not None
+            (folder / file_name(kind, shelved.stored.name)).unlink(missing_ok=True)
+
+
+class Folder:
+    """An index's folder: `contents` as of its newest commit when it was opened, or of a later one of its own."""
+
+    def __init__(self, path: Path, snapshot: Snapshot) -> None:
+        self.path, self.snapshot = path, snapshot
+        self._lock: WriterLock | None = None
+
+    @classmethod
+    def made(cls, path: Path, parameters: IndexParameters) -> Folder:
+        """A new one, absent or empty before, locked for writing; nothing is committed."""
+        try:
+            os.makedirs(path, exist_ok=True)
+            if has_index(path):
+                raise OutputError(f"{path}: is an index already; add to it, or give another folder")
+            strange = [name for name in os.listdir(path) if not _own(name)]
+            if strange:
+                raise OutputError(f"{path}: is not empty, it holds {min(strange)}; give another folder")
+            folder = cls(path, Snapshot(parameters=as_told(parameters)))
+            folder.lock()
+        except OutputError:
+            raise
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be made: {os.strerror(error.errno or 0)}") from error
+        return folder
+
+    @classmethod
+    def opened(cls, path: Path, *, contents: bool) -> tuple[Folder, Contents]:
+        """The newest commit; InputError names what is damaged, of files' contents only with `contents`."""
+        snapshot, found = _stable(path, contents=contents)
+        return cls(path, snapshot), found
+
+    def lock(self) -> Contents | None:
+        """Become the writer: OutputError where there is another. Returns what was committed since this was opened."""
+        if self._lock is not None:
+            return None
+        lock = WriterLock(self.path)
+        try:
+            newest = read_snapshot(self.path) if has_index(self.path) else self.snapshot
+            if newest.generation == self.snapshot.generation:
+                return None
+            self.snapshot, contents = _stable(self.path, contents=False)
+            return contents
+        except BaseException:
+            lock.release()
+            lock = None  # type: ignore[assignment]
+            raise
+        finally:
+            self._lock = lock
+
+    def unlock(self) -> None:
+        """Let others write."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def commit(self, contents: Contents) -> Contents:
+        """Everything durable, then the manifest; what is in memory becomes one segment of files."""
+        shelves = list(contents.shelves)
+        loose = [shelved for shelved in shelves if shelved.stored is None]
+        if len(loose) > 1 and all(shelved.stored is None for shelved in shelves[-len(loose) :]):
+            shelves[-len(loose) :] = [Shelved(merged([shelved.segment for shelved in loose], contents.removed))]
+        with _writing(self.path):
+            shelves = [stored(shelved, self.path) for shelved in shelves]
+            removed = self._written(contents.removed)
+            segments = tuple(shelved.stored for shelved in shelves if shelved.stored)
+            snapshot = Snapshot(
+                parameters=self.snapshot.parameters,
+                generation=self.snapshot.generation + 1,
+                next_number=contents.next_number,
+                keys=contents.keys,
+                segments=segments,
+                removed=removed,
+            )
+            commit_snapshot(self.path, snapshot, __version__)
+        self.snapshot = snapshot
+        return Contents(tuple(shelves), contents.removed, contents.next_number, contents.keys)
+
+    def compact(self, contents: Contents) -> Contents:
+        """Commit one segment in place of all, without removed documents, and remove files that are not needed."""
+        if contents.shelves:
+            whole = Shelved(merged([shelved.segment for shelved in contents.shelves], contents.removed))
+            contents = Contents((whole,), NOTHING, contents.next_number, contents.keys)
+        contents = self.commit(contents)
+        with _writing(self.path):
+            sweep(self.path, self.snapshot)
+        return contents
+
+    def _written(self, removed: Numbers) -> StoredSegment | None:
+        if len(removed) == 0:
+            return None
+        name = new_name()
+        fact = write_columns(self.path / file_name("removed", name), {"number": removed})
+        return StoredSegment(name, {"removed": fact})
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Whatever the system refuses inside is an OutputError that names the folder."""
+    try:
+        yield
+    except OutputError:
+        raise
+    except OSError as error:
+        told = os.strerror(error.errno) if error.errno else str(error)
+        raise OutputError(f"{path}: cannot be written: {told}; the index is as it was before") from error
+
+
+def new_name() -> str:
+    """A name that no segment has had, so that a retried commit never overwrites what a manifest names."""
+    return secrets.token_hex(8)
+
+
+def _namer(folder: Path, name: str) -> Callable[[str], Path]:
+    return lambda kind: folder / file_name(kind, name)
+
+
+def _own(name: str) -> bool:
+    return name == LOCK or KNOWN_FILES.fullmatch(name) is not None
+
+
+def _stable(path: Path, *, contents: bool) -> tuple[Snapshot, Contents]:
+    """A commit with its files open; read again where a `compact` removed them in between."""
+    snapshot = read_snapshot(path)
+    for _ in range(READS):
+        try:
+            check_files(path, snapshot, contents=contents)
+            return snapshot, _mapped(path, snapshot)
+        except (InputError, FileNotFoundError):
+            newer = read_snapshot(path)
+            if newer == snapshot:
+                raise
+            snapshot = newer
+    raise InputError(f"{path}: is written to faster than it can be opened; try again")
+
+
+def _mapped(path: Path, snapshot: Snapshot) -> Contents:
+    shelves = []
+    for segment in snapshot.segments:
+        try:
+            shelves.append(Shelved(map_segment(_namer(path, segment.name)), segment))
+        except FileNotFoundError:
+            raise
+        except (OSError, pa.ArrowException, ValueError) as error:
+            raise InputError(
+                f"{path / file_name('*', segment.name)}: the segment is damaged: {error}; restore it from a copy"
+            ) from error
+    removed = NOTHING
+    if snapshot.removed is not None:
+        removed = MappedColumns(path / file_name("removed", snapshot.removed.name)).column("number")
+    return Contents(tuple(shelves), removed, snapshot.next_number, snapshot.keys)

@@ -1,0 +1,291 @@
+"""A segment of an index: the documents of some commits, sorted for every way in which they are looked up.
+
+Five Arrow IPC files a segment, never changed once written:
+
+- `documents`: number, witness, similarity, size; a row a document, ascending by number. A document is held where it is
+  its own witness; else it was dropped, and its witness is the number of the document that speaks for it. `size` is how
+  many fingerprints are held of it.
+- `digests`: band, digest, document (its number); sorted so. A record batch a band, of held documents only.
+- `hashes`: hash_0, hash_1, row; the 128-bit hash of every document with a token, sorted so.
+- `fingerprints`: the unique fingerprints of each row of `documents`, in blocks (`fingerprint_blocks`).
+- `keys`: key, a row a document; key_hash and key_row, the keys' hashes sorted and whose they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints
+from gpulsh.store.durable import FileFact, durable_file
+from gpulsh.store.fingerprint_blocks import (
+    BlockRows,
+    FingerprintRows,
+    HeldRows,
+    chosen_rows,
+    end_to_end,
+    write_blocks,
+)
+from gpulsh.store.mapping import map_batches
+
+KINDS = ("documents", "digests", "hashes", "fingerprints", "keys")
+ROWS_AT_ONCE = 1 << 13  # whose fingerprints are held while they are written
+Numbers = NDArray[np.int64]
+
+
+class Documents(NamedTuple):
+    """Facts of n documents, ascending by number."""
+
+    number: Numbers
+    witness: Numbers
+    similarity: NDArray[np.float64]
+    size: Numbers
+
+
+class Hashes(NamedTuple):
+    """Exact hashes [h], ascending, and the rows they belong to; rows ascend where hashes are equal."""
+
+    first: NDArray[np.uint64]
+    second: NDArray[np.uint64]
+    row: Numbers
+
+
+class Keys(NamedTuple):
+    """`key`: a pyarrow.Array of n; their hashes, ascending, and the rows they belong to."""
+
+    key: Any
+    hash: NDArray[np.uint64]
+    row: Numbers
+
+
+class Band(NamedTuple):
+    """Digests of one band, ascending, and the numbers of the documents that have them, ascending where equal."""
+
+    digest: NDArray[np.uint64]
+    document: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Documents as they are looked up, in memory or mapped from files. `keys` come last and are None before."""
+
+    documents: Documents
+    hashes: Hashes
+    bands: Sequence[Band]
+    fingerprints: FingerprintRows
+    keys: Keys | None = None
+
+    def __len__(self) -> int:
+        return len(self.documents.number)
+
+    def rows_of(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
+        """Which of `numbers` [m] are here, as places in it, and their rows."""
+        own = self.documents.number
+        rows = np.searchsorted(own, numbers)
+        here = np.flatnonzero(rows < len(own))
+        here = here[own[rows[here]] == numbers[here]]
+        return here, rows[here]
+
+    def live(self, removed: Numbers) -> NDArray[np.bool_]:
+        """bool [n]: neither removed nor spoken for by one that is; `removed` ascends."""
+        return ~(among(self.documents.number, removed) | among(self.documents.witness, removed))
+
+
+def make_segment(
+    documents: Documents, exact: NDArray[np.uint64], digests: NDArray[np.uint64], fingerprints: Fingerprints
+) -> Segment:
+    """Documents of a batch: exact hashes [n, 2], (0, 0) where it has no token; digests [n, bands].
+
+    `fingerprints` [n] are empty, and digests not looked at, where a document is not held or has no token.
+    """
+    with_token = np.flatnonzero(exact.any(axis=1))
+    order = np.lexsort((exact[with_token, 1], exact[with_token, 0]))
+    row = with_token[order]
+    held = np.flatnonzero(documents.size > 0)
+    bands = []
+    for column in digests[held].T:
+        by_digest = np.argsort(column, kind="stable")
+        bands.append(Band(column[by_digest], documents.number[held[by_digest]]))
+    hashes = Hashes(np.ascontiguousarray(exact[row, 0]), np.ascontiguousarray(exact[row, 1]), row)
+    return Segment(documents, hashes, bands, HeldRows(fingerprints))
+
+
+def merged(parts: Sequence[Segment], removed: Numbers) -> Segment:
+    """The live documents of several segments, which ascend by number; digests and fingerprints are read when used."""
+    live = [part.live(removed) for part in parts]
+    documents = Documents(
+        *(
+            np.concatenate([column[rows] for column, rows in zip(columns, live, strict=True)])
+            for columns in zip(*(part.documents for part in parts), strict=True)
+        )
+    )
+    starts = np.cumsum([0, *(int(rows.sum()) for rows in live)])
+    hashes = [_moved(part.hashes, rows, int(start)) for part, rows, start in zip(parts, live, starts, strict=False)]
+    whole = Hashes(*(np.concatenate(columns) for columns in zip(*hashes, strict=True)))
+    order = np.lexsort((whole.row, whole.second, whole.first))
+    keys = None
+    if all(part.keys is not None for part in parts):
+        chosen = [
+            part.keys.key.filter(pa.array(rows))
+            for part, rows in zip(parts, live, strict=True)
+            if part.keys is not None
+        ]
+        moved = [
+            _moved_keys(part.keys, rows, int(start))
+            for part, rows, start in zip(parts, live, starts, strict=False)
+            if part.keys is not None
+        ]
+        hash, row = (np.concatenate(columns) for columns in zip(*moved, strict=True))
+        by_hash = np.lexsort((row, hash))
+        keys = Keys(_one_array(chosen), hash[by_hash], row[by_hash])
+    places = [np.flatnonzero(rows) for rows in live]
+    fingerprints = _ChainedRows([part.fingerprints for part in parts], places)
+    ordered = Hashes(whole.first[order], whole.second[order], whole.row[order])
+    return Segment(documents, ordered, _MergedBands(parts, removed), fingerprints, keys)
+
+
+def in_memory(segment: Segment) -> Segment:
+    """The same with all that is read when used held in memory."""
+    rows = segment.fingerprints.read(np.arange(len(segment)))
+    return replace(segment, bands=list(segment.bands), fingerprints=HeldRows(rows))
+
+
+def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, FileFact]:
+    """Write all but the keys to the files that `name` names by kind; one band is in memory at a time."""
+    facts = {"documents": _write(name("documents"), [_table(segment.documents._asdict())])}
+    schema = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
+    facts["digests"] = _write(name("digests"), _band_batches(segment, schema), schema)
+    hashes = {"hash_0": segment.hashes.first, "hash_1": segment.hashes.second, "row": segment.hashes.row}
+    facts["hashes"] = _write(name("hashes"), [_table(hashes)])
+    steps = range(0, len(segment), ROWS_AT_ONCE)
+    parts = (segment.fingerprints.read(np.arange(at, min(at + ROWS_AT_ONCE, len(segment)))) for at in steps)
+    facts["fingerprints"] = write_blocks(name("fingerprints"), parts)
+    return facts
+
+
+def write_keys(path: Path, keys: Keys) -> FileFact:
+    """Write the keys of a segment."""
+    return _write(path, [_table({"key": keys.key, "key_hash": keys.hash, "key_row": keys.row})])
+
+
+def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
+    """The segment in the files that `name` names by kind, mapped; without its keys where `keys` is False."""
+    documents = Documents(*_columns(name("documents")))
+    bands = [Band(_numpy(batch, 1), _numpy(batch, 2)) for batch in map_batches(name("digests"))]
+    fingerprints = BlockRows(name("fingerprints"), documents.size)
+    segment = Segment(documents, Hashes(*_columns(name("hashes"))), bands, fingerprints)
+    return with_keys(segment, map_keys(name("keys"))) if keys else segment
+
+
+def map_keys(path: Path) -> Keys:
+    """The keys in a file of `write_keys`, mapped."""
+    (batch,) = map_batches(path)
+    return Keys(batch.column(0), _numpy(batch, 1), _numpy(batch, 2))
+
+
+def with_keys(segment: Segment, keys: Keys) -> Segment:
+    """The segment with its keys."""
+    return replace(segment, keys=keys)
+
+
+def among(values: Numbers, sorted_values: Numbers) -> NDArray[np.bool_]:
+    """bool [n]: whether each of `values` is one of `sorted_values`."""
+    if len(sorted_values) == 0:
+        return np.zeros(len(values), np.bool_)
+    places = np.minimum(np.searchsorted(sorted_values, values), len(sorted_values) - 1)
+    found: NDArray[np.bool_] = sorted_values[places] == values
+    return found
+
+
+class _MergedBands(Sequence[Band]):
+    """The digests of several segments less those of removed documents, merged a band at a time when asked for."""
+
+    def __init__(self, parts: Sequence[Segment], removed: Numbers) -> None:
+        self._parts, self._removed = parts, removed
+
+    def __len__(self) -> int:
+        return len(self._parts[0].bands)
+
+    def __getitem__(self, band: Any) -> Any:
+        if not 0 <= band < len(self):
+            raise IndexError(band)
+        bands = [part.bands[band] for part in self._parts]
+        alive = [~among(found.document, self._removed) for found in bands]
+        digest = np.concatenate([found.digest[rows] for found, rows in zip(bands, alive, strict=True)])
+        document = np.concatenate([found.document[rows] for found, rows in zip(bands, alive, strict=True)])
+        order = np.argsort(digest, kind="stable")  # parts ascend by number, so do equal digests
+        return Band(digest[order], document[order])
+
+
+class _ChainedRows:
+    """Chosen rows of several, one after another."""
+
+    def __init__(self, parts: Sequence[FingerprintRows], chosen: Sequence[Numbers]) -> None:
+        self._parts, self._chosen = parts, chosen
+        self._starts = np.cumsum([0, *map(len, chosen)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def read(self, rows: Numbers) -> Fingerprints:
+        """The rows `rows` [m], in that order."""
+        owner = np.searchsorted(self._starts, rows, side="right") - 1
+        parts, places = [], []
+        for number in np.unique(owner).tolist():
+            here = np.flatnonzero(owner == number)
+            parts.append(self._parts[number].read(self._chosen[number][rows[here] - self._starts[number]]))
+            places.append(here)
+        whole = end_to_end(parts) if parts else Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
+        return whole if len(parts) < 2 else chosen_rows(whole, np.argsort(np.concatenate(places)))
+
+
+def _moved(hashes: Hashes, live: NDArray[np.bool_], start: int) -> Hashes:
+    chosen = live[hashes.row]
+    renumbered = np.cumsum(live) - 1 + start
+    return Hashes(hashes.first[chosen], hashes.second[chosen], renumbered[hashes.row[chosen]])
+
+
+def _moved_keys(keys: Keys, live: NDArray[np.bool_], start: int) -> tuple[NDArray[np.uint64], Numbers]:
+    chosen = live[keys.row]
+    renumbered = np.cumsum(live) - 1 + start
+    return keys.hash[chosen], renumbered[keys.row[chosen]]
+
+
+def _one_array(parts: list[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+
+
+def _band_batches(segment: Segment, schema: Any) -> Iterator[Any]:
+    for number in range(len(segment.bands)):
+        band = segment.bands[number]
+        columns = [np.full(len(band.digest), number, np.uint16), band.digest, band.document]
+        yield pa.record_batch([pa.array(column) for column in columns], schema=schema)
+
+
+def _table(columns: dict[str, Any]) -> Any:
+    arrays = [column if isinstance(column, pa.Array) else pa.array(column) for column in columns.values()]
+    return pa.record_batch(arrays, names=list(columns))
+
+
+def _write(path: Path, batches: Any, schema: Any = None) -> FileFact:
+    with durable_file(path) as file:
+        with pa.ipc.new_file(file, schema or batches[0].schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        return file.fact()
+
+
+def _columns(path: Path) -> list[NDArray[Any]]:
+    (batch,) = map_batches(path)
+    return [_numpy(batch, place) for place in range(batch.num_columns)]
+
+
+def _numpy(batch: Any, place: int) -> NDArray[Any]:
+    values: NDArray[Any] = batch.column(place).to_numpy(zero_copy_only=True)
+    return values

@@ -1,0 +1,161 @@
+"""The state of an index on disk: one manifest that names immutable files, replaced as a whole by each commit.
+
+A reader reads the manifest once and then holds the files open: what it sees never changes. There is one writer, by a
+lock that dies with its process. A commit writes new files first and the manifest last, so that a crash at any instant
+leaves the state before or the state after it. Files that no manifest names any more are removed by `sweep` alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gpulsh.errors import InputError, OutputError
+from gpulsh.params import SCHEME
+from gpulsh.store.durable import FileFact, durable_file, fact_of
+
+NAME = "index.json"
+LOCK = "lock"
+FORMAT = 1  # of the files; CHANGELOG.md tells what each changed
+KNOWN_FILES = re.compile(
+    r"(documents|digests|hashes|fingerprints|keys|removed)-[0-9a-f-]+\.arrow(\.part)?|index\.json\.part"
+)
+
+
+@dataclass(frozen=True)
+class StoredSegment:
+    """A segment's files, by kind; `name` is what they have in common."""
+
+    name: str
+    files: Mapping[str, FileFact]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the manifest says. `removed` is the file of removed documents' numbers, if there are any."""
+
+    parameters: Mapping[str, Any]
+    generation: int = 0  # commits so far
+    next_number: int = 0  # of the next document
+    keys: str | None = None  # "string" or "integer"; None before the first key
+    segments: tuple[StoredSegment, ...] = ()
+    removed: StoredSegment | None = None
+
+    def files(self) -> dict[str, FileFact]:
+        """Every file that it names."""
+        parts = [*self.segments, *([self.removed] if self.removed else [])]
+        return {file_name(kind, part.name): fact for part in parts for kind, fact in part.files.items()}
+
+
+def file_name(kind: str, name: str) -> str:
+    """Of the file of a kind of the segment `name`."""
+    return f"{kind}-{name}.arrow"
+
+
+def has_index(folder: Path) -> bool:
+    """Whether a manifest is there."""
+    return (folder / NAME).is_file()
+
+
+def read_snapshot(folder: Path) -> Snapshot:
+    """The newest commit; InputError where there is none, or one that this version cannot read."""
+    path = folder / NAME
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise InputError(f"{folder}: is no index; make one with gpulsh index build, or Index.save") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {os.strerror(error.errno or 0)}") from error
+    checksum, _, content = data.partition(b"\n")
+    if checksum != _checksum(content):
+        raise InputError(f"{path}: is damaged, its checksum differs; restore it from a copy")
+    told = json.loads(content)
+    for name, own in (("format", FORMAT), ("scheme", SCHEME)):
+        if told[name] != own:
+            raise InputError(
+                f"{folder}: is an index of {name} {told[name]}, written by gpulsh {told['version']}, and this version"
+                f" reads {name} {own}; use that version, or build the index again"
+            )
+    return Snapshot(
+        parameters=told["parameters"],
+        generation=told["generation"],
+        next_number=told["next_number"],
+        keys=told["keys"],
+        segments=tuple(map(_segment, told["segments"])),
+        removed=_segment(told["removed"]) if told["removed"] else None,
+    )
+
+
+def commit_snapshot(folder: Path, snapshot: Snapshot, version: str) -> None:
+    """Make it the newest commit; its files are durable already. `version` of gpulsh is for messages alone."""
+    told = {"version": version, "format": FORMAT, "scheme": SCHEME, "checksum": "crc32", **asdict(snapshot)}
+    content = json.dumps(told, sort_keys=True, indent=1).encode() + b"\n"
+    with durable_file(folder / NAME) as file:
+        file.write(_checksum(content) + b"\n" + content)
+
+
+def check_files(folder: Path, snapshot: Snapshot, *, contents: bool) -> None:
+    """InputError that names the first file that is missing, of another size or, with `contents`, damaged."""
+    for name, fact in snapshot.files().items():
+        path = folder / name
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            raise InputError(f"{path}: is missing; restore it from a copy, or build the index again") from None
+        if size != fact.size:
+            raise InputError(
+                f"{path}: is damaged, it has {size} bytes and was written with {fact.size};"
+                " restore it from a copy, or build the index again"
+            )
+        if contents and fact_of(path) != fact:
+            raise InputError(
+                f"{path}: is damaged, its CRC-32 differs from what was written; restore it from a copy, or build the"
+                " index again"
+            )
+
+
+def sweep(folder: Path, snapshot: Snapshot) -> None:
+    """Remove the index's files that the snapshot does not name: replaced ones, and what killed writers left."""
+    named = snapshot.files()
+    for entry in os.scandir(folder):
+        if entry.name not in named and KNOWN_FILES.fullmatch(entry.name):
+            os.unlink(entry.path)
+
+
+class WriterLock:
+    """Held, nobody else writes to the index in `folder`; OutputError where somebody does."""
+
+    def __init__(self, folder: Path) -> None:
+        self._handle: int | None = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.release()
+            raise OutputError(f"{folder}: another process or Index writes to it; close that one first") from None
+        except OSError as error:
+            self.release()
+            raise OutputError(f"{folder}: cannot be locked: {os.strerror(error.errno or 0)}") from error
+
+    def release(self) -> None:
+        """Let others write."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def __del__(self) -> None:
+        self.release()
+
+
+def _segment(told: Mapping[str, Any]) -> StoredSegment:
+    return StoredSegment(told["name"], {kind: FileFact(**fact) for kind, fact in told["files"].items()})
+
+
+def _checksum(content: bytes) -> bytes:
+    return b"crc32 %08x" % zlib.crc32(content)
