@@ -21,13 +21,13 @@ from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.keys import TYPES, as_numpy, checked_keys, refuse_repeats, sorted_keys
 from gpulsh.index.parameters import IndexParameters
 from gpulsh.index.query import similar
-from gpulsh.index.storage import Contents, Folder, Shelved, discard, keyed, settled
+from gpulsh.index.storage import Contents, Folder, Shelved, compacted, discard, keyed, settled
 from gpulsh.io.normalize import normalized
 from gpulsh.io.source import TextSource
 from gpulsh.io.texts import open_texts
 from gpulsh.params import Folding, Shingling
 from gpulsh.permutations import coefficients
-from gpulsh.store.segments import in_memory, merged
+from gpulsh.store.segments import in_memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,12 +222,14 @@ class Index:
     def compact(self) -> None:
         """Merge all segments into one without removed documents; on disk, commit that and remove unneeded files."""
         self._begin_change()
+        whole = compacted(self._contents)
         if self._folder is not None:
-            self._contents = self._folder.compact(self._contents)
+            self._contents = self._folder.commit(whole)
             self._changed = False
-        elif self._contents.shelves:
-            whole = merged([shelved.segment for shelved in self._contents.shelves], self._contents.removed)
-            self._contents = Contents((Shelved(in_memory(whole)),), keys=self._contents.keys, next_number=self._next())
+            self._folder.sweep()
+        else:
+            held = tuple(Shelved(in_memory(shelved.segment)) for shelved in whole.shelves)
+            self._contents = replace(whole, shelves=held)
 
     def close(self) -> None:
         """Let others write; changes since the last `save` are not committed."""
@@ -344,12 +346,9 @@ class Index:
     def _holdings(self) -> Holdings:
         return Holdings([shelved.segment for shelved in self._contents.shelves], self._contents.removed)
 
-    def _next(self) -> int:
-        return self._contents.next_number
-
     def _begin_change(self) -> None:
         if self._folder is not None:
-            newer = self._folder.lock()
+            newer = self._folder.lock(changed=self._changed)
             if newer is not None:
                 self._contents = newer
 

@@ -86,6 +86,14 @@ def settled(shelves: Sequence[Shelved], folder: Path | None) -> list[Shelved]:
     return shelves
 
 
+def compacted(contents: Contents) -> Contents:
+    """One segment in place of all, read when it is used, without removed documents."""
+    if not contents.shelves:
+        return contents
+    whole = Shelved(merged([shelved.segment for shelved in contents.shelves], contents.removed))
+    return Contents((whole,), NOTHING, contents.next_number, contents.keys)
+
+
 def _mergeable(earlier: Shelved, later: Shelved) -> bool:
     both_in_memory = earlier.stored is None and later.stored is None
     alike = (earlier.segment.keys is None) == (later.segment.keys is None)
@@ -98,10 +106,11 @@ def stored(shelved: Shelved, folder: Path) -> Shelved:
         return shelved
     name = new_name()
     place = _namer(folder, name)
-    facts = write_segment(place, shelved.segment)
     keys = shelved.segment.keys
-    if keys is not None:
-        facts["keys"] = write_keys(place("keys"), keys)
+    with _writing(folder):
+        facts = write_segment(place, shelved.segment)
+        if keys is not None:
+            facts["keys"] = write_keys(place("keys"), keys)
     return Shelved(map_segment(place, keys=keys is not None), StoredSegment(name, facts))
 
 
@@ -111,7 +120,8 @@ def keyed(shelved: Shelved, keys: Keys, folder: Path | None) -> Shelved:
         return Shelved(with_keys(shelved.segment, keys))
     assert folder is not None
     path = folder / file_name("keys", shelved.stored.name)
-    files = {**shelved.stored.files, "keys": write_keys(path, keys)}
+    with _writing(folder):
+        files = {**shelved.stored.files, "keys": write_keys(path, keys)}
     return Shelved(with_keys(shelved.segment, map_keys(path)), StoredSegment(shelved.stored.name, files))
 
 
@@ -141,7 +151,9 @@ class Folder:
             if strange:
                 raise OutputError(f"{path}: is not empty, it holds {min(strange)}; give another folder")
             folder = cls(path, Snapshot(parameters=as_told(parameters)))
-            folder.lock()
+            if folder.lock() is not None:  # somebody was quicker
+                folder.unlock()
+                raise OutputError(f"{path}: is an index already; add to it, or give another folder")
         except OutputError:
             raise
         except OSError as error:
@@ -154,23 +166,25 @@ class Folder:
         snapshot, found = _stable(path, contents=contents)
         return cls(path, snapshot), found
 
-    def lock(self) -> Contents | None:
-        """Become the writer: OutputError where there is another. Returns what was committed since this was opened."""
+    def lock(self, *, changed: bool = False) -> Contents | None:
+        """Become the writer; what was committed since this was opened, None where nothing was.
+
+        OutputError where there is another writer, or was one since, and `changed` says that there is something to lose.
+        """
         if self._lock is not None:
             return None
-        lock = WriterLock(self.path)
+        self._lock = WriterLock(self.path)
         try:
             newest = read_snapshot(self.path) if has_index(self.path) else self.snapshot
-            if newest.generation == self.snapshot.generation:
+            if newest == self.snapshot:
                 return None
+            if changed:
+                raise OutputError(f"{self.path}: was written to by another since this Index was closed; open it again")
             self.snapshot, contents = _stable(self.path, contents=False)
             return contents
         except BaseException:
-            lock.release()
-            lock = None  # type: ignore[assignment]
+            self.unlock()
             raise
-        finally:
-            self._lock = lock
 
     def unlock(self) -> None:
         """Let others write."""
@@ -200,15 +214,10 @@ class Folder:
         self.snapshot = snapshot
         return Contents(tuple(shelves), contents.removed, contents.next_number, contents.keys)
 
-    def compact(self, contents: Contents) -> Contents:
-        """Commit one segment in place of all, without removed documents, and remove files that are not needed."""
-        if contents.shelves:
-            whole = Shelved(merged([shelved.segment for shelved in contents.shelves], contents.removed))
-            contents = Contents((whole,), NOTHING, contents.next_number, contents.keys)
-        contents = self.commit(contents)
+    def sweep(self) -> None:
+        """Remove the files that the newest commit, this one's own, does not name."""
         with _writing(self.path):
             sweep(self.path, self.snapshot)
-        return contents
 
     def _written(self, removed: Numbers) -> StoredSegment | None:
         if len(removed) == 0:
@@ -227,7 +236,7 @@ def _writing(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         told = os.strerror(error.errno) if error.errno else str(error)
-        raise OutputError(f"{path}: cannot be written: {told}; the index is as it was before") from error
+        raise OutputError(f"{path}: cannot be written: {told}; what was saved before is intact") from error
 
 
 def new_name() -> str:

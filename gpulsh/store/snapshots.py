@@ -124,17 +124,18 @@ def check_files(folder: Path, snapshot: Snapshot, *, contents: bool) -> None:
 def sweep(folder: Path, snapshot: Snapshot) -> None:
     """Remove the index's files that the snapshot does not name: replaced ones, and what killed writers left."""
     named = snapshot.files()
-    for entry in os.scandir(folder):
-        if entry.name not in named and KNOWN_FILES.fullmatch(entry.name):
-            os.unlink(entry.path)
+    for name in os.listdir(folder):
+        if name not in named and KNOWN_FILES.fullmatch(name):
+            os.unlink(folder / name)
 
 
 class WriterLock:
     """Held, nobody else writes to the index in `folder`; OutputError where somebody does."""
 
     def __init__(self, folder: Path) -> None:
-        self._handle: int | None = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        self._handle: int | None = None
         try:
+            self._handle = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.release()

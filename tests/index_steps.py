@@ -1,0 +1,51 @@
+"""Steps of a life of an index, one commit each; run as a program, it goes on with them until it is killed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from gpulsh import Index, Shingling
+
+BACKEND: Any = "reference"
+ASKED = [" ".join(f"w{i}" for i in range(start, start + 12)) for start in range(0, 40, 3)]
+
+
+def new_index() -> Index:
+    return Index(threshold=0.5, shingling=Shingling(size=2), num_perm=16, bands=8, rows=2, backend=BACKEND)
+
+
+def take(index: Index, step: int) -> None:
+    """Change the index by one step, not yet committed; a compacting step commits by itself."""
+    texts = [" ".join(f"w{(step * 5 + k * 2 + i) % 50}" for i in range(12)) for k in range(3)]
+    index.add([f"{step}-{k}" for k in range(3)], texts)
+    if step % 3 == 2 and f"{step - 2}-0" in index:
+        index.remove([f"{step - 2}-0"])
+    if step % 4 == 3:
+        index.compact()
+
+
+def state(index: Index) -> Any:
+    """All that can be asked of it."""
+    found = index.query(ASKED)
+    return len(index), index.dropped(), found.positions.tolist(), found.keys.tolist(), found.similarity.tolist()
+
+
+def generation(index: Index) -> int:
+    """How many commits it has seen: the first has no document, and each step is one."""
+    assert index._folder is not None
+    return index._folder.snapshot.generation
+
+
+if __name__ == "__main__":
+    path = Path(sys.argv[1])
+    if (path / "index.json").exists():
+        index = Index.open(path, backend=BACKEND)
+    else:
+        index = new_index()
+        index.save(path)
+    while True:
+        take(index, generation(index) - 1)
+        index.save()
+        print(generation(index), flush=True)
