@@ -5,7 +5,8 @@
     GpulshError
     ├── ParameterError        (ValueError)    a parameter outside what is allowed
     ├── InputError            (ValueError)    a text, file, record or column that cannot be used
-    │   └── InputTypeError    (TypeError)     a value of a type that is no text
+    │   ├── InputTypeError    (TypeError)     a value of a type that is no text
+    │   └── DamagedInputError                 a file or record that is broken, cut short, or not what its name says
     ├── OutputError           (OSError)       an output folder that cannot or must not be written
     └── BackendError          (RuntimeError)  a backend that was asked for and does not work
         └── DeviceMemoryError (MemoryError)   work that does not fit the device, however it is cut
@@ -30,6 +31,10 @@ class InputError(GpulshError, ValueError):
 
 class InputTypeError(InputError, TypeError):
     """A value of a type that is no text."""
+
+
+class DamagedInputError(InputError):
+    """A file or record that is broken, cut short, or of another format than its name says."""
 
 
 class OutputError(GpulshError, OSError):

@@ -81,6 +81,13 @@ import click
     show_default=True,
     help="Kept rows and the evidence, or the evidence alone.",
 )
+@click.option(
+    "--on-error",
+    type=click.Choice(["fail", "skip"]),
+    default="fail",
+    show_default=True,
+    help="Stop at a bad record, or list it in rejected.parquet and go on.",
+)
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run of the same job in OUT.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier run's results in OUT, and nothing else.")
 @click.option(

@@ -16,6 +16,7 @@ class Funnel(Mapping[str, Any]):
     """What became of the documents: a mapping, and `funnel["candidates"]` reads as `funnel.candidates`."""
 
     documents: int = 0
+    rejected: int = 0  # bad records of files that were passed over, no documents
     nulls: int = 0  # documents that were null
     empty: int = 0  # documents without a token, the null ones among them
     bytes: int = 0  # UTF-8
@@ -42,6 +43,13 @@ class Funnel(Mapping[str, Any]):
     def to_dict(self) -> dict[str, Any]:
         """All counts, and the seconds by stage."""
         return asdict(self)
+
+    def leave_out(self, records: int, rows: int) -> None:
+        """Bad records and their rows, which went through the stages as null documents and are none."""
+        self.rejected = records
+        self.documents -= rows
+        self.empty -= rows
+        self.kept -= rows
 
     @contextmanager
     def stage(self, progress: Progress, name: str, total: int | None, unit: str) -> Iterator[None]:

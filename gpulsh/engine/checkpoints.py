@@ -28,6 +28,7 @@ from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.signed import SignedDocuments
 from gpulsh.dedup.stages import count_signed, sign_batches
 from gpulsh.io.file_texts import FileTexts, PartitionFacts
+from gpulsh.io.rejected import end_to_end
 from gpulsh.store.columns import MappedColumns, StoredRows, write_columns
 from gpulsh.store.durable import fact_of, sync_folder
 from gpulsh.store.manifest import Manifest
@@ -59,14 +60,19 @@ def sign_partitions(
                 before = funnel.bytes
                 signed = [_on_host(part, ops) for part in sign_batches(batches, plan, ops, funnel, progress)]
                 made = {path.name: write_columns(path, _columns(signed, facts, names))}
-                for number, keys in enumerate(_stored_keys(facts.keys)):
-                    key_path = folder / f"{step}-key{number}.arrow"
-                    made[key_path.name] = write_columns(key_path, {"key": keys})
+                keys = 0
+                for keys, stored in enumerate(_stored_keys(facts.keys), 1):
+                    key_path = folder / f"{step}-key{keys - 1}.arrow"
+                    made[key_path.name] = write_columns(key_path, {"key": stored})
+                if facts.rejected:
+                    rejected_path = folder / f"{step}-rejected.arrow"
+                    made[rejected_path.name] = write_columns(rejected_path, end_to_end(facts.rejected))
                 found = {
                     "bytes": funnel.bytes - before,
                     "nulls": facts.nulls,
                     "rows": {str(number): rows for number, rows in facts.rows.items()},
-                    "keys": len(made) - 1,
+                    "keys": keys,
+                    "rejected": bool(facts.rejected),
                 }
                 manifest.add(step, made, found)
             else:
@@ -171,4 +177,7 @@ def _facts(columns: MappedColumns, found: Mapping[str, Any], step: Path) -> Part
         in_json = pa.types.is_string(array.type)  # a key column of strings is refused
         keys.append([json.loads(text) for text in array.to_pylist()] if in_json else array)
     rows = {int(number): count for number, count in found["rows"].items()}
-    return PartitionFacts([sizes], keys, rows, found["nulls"])
+    rejected = []
+    if found["rejected"]:
+        rejected.append(MappedColumns(step.with_name(f"{step.name}-rejected.arrow")).batch())
+    return PartitionFacts([sizes], keys, rows, found["nulls"], rejected)

@@ -37,6 +37,7 @@ from gpulsh.report.page import missing, write_page
 from gpulsh.store.manifest import Manifest
 
 Write = Literal["data", "duplicates"]
+OnError = Literal["fail", "skip"]
 Input = str | os.PathLike[str]
 
 
@@ -84,6 +85,7 @@ def deduplicate_files(
     threads: int | None = None,
     devices: Sequence[int] | None = None,
     reader: Reader = "arrow",
+    on_error: OnError = "fail",
     overwrite: bool = False,
     resume: bool = False,
     progress: Show = False,
@@ -95,10 +97,11 @@ def deduplicate_files(
     on where it was, or is left as it is where it was finished. It gets `data/` (one file an input file with the
     kept rows and every column; not with `write="duplicates"`), `duplicates.parquet` (a row a dropped document),
     `report.json` and, with the extra `report`, `report.html`. `keep` says which of two duplicates is kept:
-    the "first", the "longest" text in bytes, or the one with the highest value of a column. `reader="cudf"` decodes the
-    text of Parquet files on the device of the CUDA backend. `progress="json"` writes its events to standard
-    error as JSON lines: the "begin" and the "end" of each stage, with seconds, amounts and rates. All other parameters
-    are those of `deduplicate`.
+    the "first", the "longest" text in bytes, or the one with the highest value of a column. A bad record stops the run,
+    or with `on_error="skip"` is listed in `rejected.parquet` and is no document (see `gpulsh.io.rejected`).
+    `reader="cudf"` decodes the text of Parquet files on the device of the CUDA backend. `progress="json"` writes its
+    events to standard error as JSON lines: the "begin" and the "end" of each stage, with seconds, amounts and rates.
+    All other parameters are those of `deduplicate`.
 
     Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left, or,
     where steps were finished, what `resume` goes on from.
@@ -121,6 +124,7 @@ def deduplicate_files(
     out = Path(given_output)
     check_choice("write", write, get_args(Write))
     check_choice("reader", reader, get_args(Reader))
+    check_choice("on_error", on_error, get_args(OnError))
     _check_name("text_column", text_column)
     if id_column is not None:
         _check_name("id_column", id_column)
@@ -141,12 +145,12 @@ def deduplicate_files(
     doing = select_backend(backend, threads=threads, devices=devices)
     shown = open_progress(progress)
     try:
-        job = _job(plan, columns, keep, write, files)
+        job = _job(plan, columns, keep, write, on_error, files)
         done = finished(out, job) if resume else None
         if done is not None:
             return FilesResult(out, done)
         with OutputFolder(out, overwrite=overwrite, resume=resume) as folder:
-            texts = open_files(reader, files, columns, folder.work, doing)
+            texts = open_files(reader, files, columns, folder.work, doing, on_error == "skip")
             total = texts.check()
             manifest = folder.manifest(job)
             signed = sign_partitions(texts, plan, doing, shown, manifest, folder.work, total)
@@ -156,6 +160,9 @@ def deduplicate_files(
             if write == "data":
                 _write_kept(texts, decision, folder.work, manifest, shown)
             write_evidence(folder.work / "duplicates.parquet", texts, decision)
+            if on_error == "skip":
+                texts.rejected.write(folder.work / "rejected.parquet", [file.name for file in files])
+                decision.funnel.leave_out(texts.rejected.records, texts.rejected.rows)
             parameters = {
                 "text_column": text_column,
                 "id_column": id_column,
@@ -164,6 +171,7 @@ def deduplicate_files(
                 "seed": seed,
                 "threads": threads,
                 "reader": reader,
+                "on_error": on_error,
             }
             report = describe(
                 began=began,
@@ -236,14 +244,17 @@ def _write_kept(texts: FileTexts, decision: Decision, work: Path, manifest: Mani
         for number, file in enumerate(texts.files):
             part = decision.keep[starts[number] : starts[number + 1]]
             target = work / "data" / file.relative
-            write = partial(format_of(file).write_kept, file, part)
-            write_once(f"write-{number:06d}", target, write, manifest, work)
+            if not texts.is_lost(number):
+                write = partial(format_of(file).write_kept, file, texts.rejected.left_out(part, number))
+                write_once(f"write-{number:06d}", target, write, manifest, work)
             progress.advance(len(part))
             size = int(texts.sizes[starts[number] : starts[number + 1]].sum())
             progress.count(size=size, dropped=len(part) - int(part.sum()))
 
 
-def _job(plan: Plan, columns: Columns, keep: str, write: Write, files: Sequence[File]) -> dict[str, Any]:
+def _job(
+    plan: Plan, columns: Columns, keep: str, write: Write, on_error: OnError, files: Sequence[File]
+) -> dict[str, Any]:
     """All that decides the bytes of the results, as JSON has it: a run goes on only with the same."""
     return {
         "scheme": SCHEME,
@@ -253,6 +264,7 @@ def _job(plan: Plan, columns: Columns, keep: str, write: Write, files: Sequence[
             "id_column": columns.id,
             "keep": keep,
             "write": write,
+            "on_error": on_error,
         },
         "inputs": {file.name: file.stamp() for file in files},
     }
@@ -261,5 +273,6 @@ def _job(plan: Plan, columns: Columns, keep: str, write: Write, files: Sequence[
 def _written(work: Path) -> list[str]:
     """What the results are, relative to OUT: a later `--overwrite` removes these and nothing else."""
     data = [path for path in (work / "data").rglob("*") if path.is_file()]
-    found = [path.relative_to(work).as_posix() for path in (*data, work / "duplicates.parquet")]
+    lists = [path for path in (work / "duplicates.parquet", work / "rejected.parquet") if path.exists()]
+    found = [path.relative_to(work).as_posix() for path in (*data, *lists)]
     return [*sorted(found), REPORT]

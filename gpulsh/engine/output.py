@@ -24,7 +24,7 @@ REPORT = "report.json"
 PAGE = "report.html"
 MARK = "gpulsh"  # the key of report.json that says who wrote the folder
 MOST_TOLD = 3  # differences of two jobs
-RESULTS = ("data", "duplicates.parquet", PAGE, REPORT)
+RESULTS = ("data", "duplicates.parquet", "rejected.parquet", PAGE, REPORT)
 
 _log = logging.getLogger("gpulsh")
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, Literal
 
 from gpulsh.backends.processors import processors
+from gpulsh.io.rows import Bytes
 
 Compression = Literal["", "gz", "zst"]
 
@@ -97,11 +98,12 @@ class _GzipMembers:
             self._out.write(self._waiting.popleft().result())
 
     def _submit(self, content: bytes) -> None:
-        self._waiting.append(self._pool.submit(_member, content))
+        self._waiting.append(self._pool.submit(gzip_member, content))
         if len(self._waiting) > 2 * processors():
             self._out.write(self._waiting.popleft().result())
 
 
-def _member(content: bytes) -> bytes:
+def gzip_member(content: Bytes) -> bytes:
+    """A gzip member of this content, with no time and no name in its header."""
     packer = zlib.compressobj(6, zlib.DEFLATED, 31)
     return packer.compress(content) + packer.flush()

@@ -15,9 +15,22 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.in_order import in_order
-from gpulsh.io.format import BLOCK_BYTES, Block, Columns, Divisible, File, Mask, Part, wrong_length
+from gpulsh.errors import DamagedInputError
+from gpulsh.io.format import (
+    BLOCK_BYTES,
+    Block,
+    Columns,
+    Divisible,
+    File,
+    Mask,
+    Part,
+    Rejection,
+    reason,
+    wrong_length,
+)
 from gpulsh.io.inputs import format_of
-from gpulsh.io.rows import Bytes, joined, packed
+from gpulsh.io.rejected import Rejected, rejections
+from gpulsh.io.rows import Bytes, joined, packed, piece_rows
 
 
 class Piece(NamedTuple):
@@ -43,19 +56,24 @@ class PartitionFacts:
     keys: list[Any] = field(default_factory=list)  # blocks of the key column
     rows: dict[int, int] = field(default_factory=dict)  # by the number of the file
     nulls: int = 0
+    rejected: list[Any] = field(default_factory=list)  # pyarrow.RecordBatch of `gpulsh.io.rejected.rejections`
 
 
 class FileTexts:
     """Documents of `files`, one after another. Of each it holds the size of its text and, where asked, its key.
 
     With more than one of `readers`, so many threads decode the parts of files that have parts, two parts ahead each.
+    With `skip`, bad records are null rows, and in `rejected`.
     """
 
-    def __init__(self, files: Sequence[File], columns: Columns, work: Path, readers: int = 1) -> None:
+    def __init__(
+        self, files: Sequence[File], columns: Columns, work: Path, readers: int = 1, skip: bool = False
+    ) -> None:
         self.files = files
         self.columns = columns
         self.keys: list[Any] = []  # blocks of the key column, in order
-        self._work, self._readers = work, readers
+        self.rejected = Rejected()
+        self._work, self._readers, self._skip = work, readers, skip
         self._sizes: list[NDArray[np.int64]] = []
         self._rows = np.zeros(len(files), np.int64)
         self._nulls = 0
@@ -78,9 +96,17 @@ class FileTexts:
 
     def check(self) -> int | None:
         """About how many bytes of text to expect; InputError where the head of a file shows that it cannot be used."""
-        sizes = [format_of(file).check(file, self.columns) for file in self.files]
+        sizes = [self._check(file) for file in self.files]
         known = [size for size in sizes if size is not None]
         return sum(known) if len(known) == len(sizes) else None
+
+    def _check(self, file: File) -> int | None:
+        try:
+            return format_of(file).check(file, self.columns)
+        except DamagedInputError:
+            if not self._skip:
+                raise
+            return None  # the pass in order meets it again
 
     def partitions(self, target_bytes: int) -> list[Partition]:
         """All documents, in order, in runs of about `target_bytes` of text that can be read by themselves."""
@@ -98,11 +124,16 @@ class FileTexts:
     def _pieces(self) -> Iterator[tuple[Piece, int]]:
         for number, file in enumerate(self.files):
             kind = format_of(file)
-            if isinstance(kind, Divisible):
-                for part in kind.parts(file, self.columns):
-                    yield Piece(number, part), part.size
-            else:
+            try:
+                parts = kind.parts(file, self.columns) if isinstance(kind, Divisible) else None
+            except DamagedInputError:
+                if not self._skip:
+                    raise
+                parts = None  # reading it as a whole says what is wrong
+            if parts is None:
                 yield Piece(number, None), file.size() or 0
+            for part in parts or ():
+                yield Piece(number, part), part.size
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
@@ -118,6 +149,7 @@ class FileTexts:
     def forget(self) -> None:
         """Know of no document."""
         self.keys, self._sizes, self._nulls = [], [], 0
+        self.rejected = Rejected()
         self._rows[:] = 0
 
     def add(self, facts: PartitionFacts) -> None:
@@ -125,14 +157,17 @@ class FileTexts:
         self._sizes += facts.sizes
         self.keys += facts.keys
         self._nulls += facts.nulls
+        self.rejected.add(facts.rejected)
         for number, rows in facts.rows.items():
             self._rows[number] += rows
 
     def _slices(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
         for number, block in self._blocks(pieces, max_bytes):
             facts.sizes.append(block.texts.lengths())
-            facts.nulls += block.texts.nulls()
-            if self.columns.key is not None:
+            facts.nulls += block.texts.nulls() - sum(rejection.rows for rejection in block.rejected)
+            if block.rejected:
+                facts.rejected.append(rejections(number, block.rejected))
+            if block.key is not None:
                 facts.keys.append(block.key)
             facts.rows[number] = facts.rows.get(number, 0) + len(block.texts)
             yield from block.texts.slices(max_bytes)
@@ -146,9 +181,9 @@ class FileTexts:
             file = self.files[piece.file]
             kind: Any = format_of(file)
             if piece.part is None:
-                blocks = kind.read(file, self.columns)
+                blocks = self._whole(file)
             else:
-                blocks = kind.read_part(file, self.columns, piece.part, block_bytes)
+                blocks = kind.read_part(file, self.columns, piece.part, block_bytes, self._skip)
             return ((piece.file, block) for block in blocks)
 
         def read_ahead(piece: Piece) -> list[tuple[int, Block]]:
@@ -161,6 +196,21 @@ class FileTexts:
             else:
                 for piece in run:
                     yield from read(piece)
+
+    def _whole(self, file: File) -> Iterator[Block]:
+        rows = 0
+        try:
+            for block in format_of(file).read(file, self.columns, skip=self._skip):
+                rows = block.start + len(block.texts)
+                yield block
+        except DamagedInputError as error:
+            if not self._skip:
+                raise
+            yield Block(rows, piece_rows([]), rejected=(Rejection(rows, 0, "row", rows, reason(file, error)),))
+
+    def is_lost(self, number: int) -> bool:
+        """Whether the file is so damaged that no row of it is known."""
+        return not self._rows[number] and self.rejected.touches(number)
 
     def nulls(self) -> int:
         """How many documents were null; complete after `batches` is exhausted."""
@@ -184,6 +234,8 @@ class FileTexts:
                     rows = np.flatnonzero(wanted[block.start : block.start + len(block.texts)])
                     out.writelines(block.texts.pieces(rows))
                     wanted[block.start : block.start + len(block.texts)] = False
+                    if not wanted.any():  # behind may lie damage that the first pass met, too
+                        break
                 # Offsets are from the first pass: a file that changed since would shift every text after it.
                 end = int(np.searchsorted(ids, starts[number + 1]))
                 if wanted.any() or out.tell() != int(sizes[:end].sum()):
@@ -199,7 +251,8 @@ class FileTexts:
 
     def kinds(self, column: str) -> list[Any]:
         """The column's pyarrow.DataType in each file that declares one."""
-        kinds = (format_of(file).kind(file, column) for file in self.files)
+        known = (file for number, file in enumerate(self.files) if not self.is_lost(number))
+        kinds = (format_of(file).kind(file, column) for file in known)
         return [kind for kind in kinds if kind is not None]
 
     def _by_file(self, positions: NDArray[np.int64]) -> Iterator[tuple[int, Mask]]:

@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple, Protocol, runtime_checkable
+from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.errors import GpulshError, InputError
+from gpulsh.errors import DamagedInputError, GpulshError, InputError
 from gpulsh.io.rows import Rows
 
 Mask = NDArray[np.bool_]
@@ -69,13 +69,24 @@ class Columns:
         return tuple(dict.fromkeys(name for name in (self.text, self.key, self.id) if name is not None))
 
 
+class Rejection(NamedTuple):
+    """A bad record: rows that cannot be used, or a stretch of a file in which no row can be told. Where, and why."""
+
+    row: int  # the first of the rows, or the row that the stretch stands before
+    rows: int  # 0 for a stretch
+    unit: Literal["row", "line", "byte"]  # what `offset` counts: rows and bytes from 0, lines from 1
+    offset: int
+    reason: str
+
+
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows of a file, from row `start`."""
+    """Consecutive rows of a file, from row `start`. Rejected ones are null."""
 
     start: int
     texts: Rows
     key: Any = None  # pyarrow.Array, or a list of Python numbers where a block has no single type
+    rejected: tuple[Rejection, ...] = ()
 
 
 class Part(NamedTuple):
@@ -95,8 +106,10 @@ class Divisible(Protocol):
         """All parts, in order."""
         ...
 
-    def read_part(self, file: File, columns: Columns, part: Part, block_bytes: int) -> Iterator[Block]:
-        """The rows of a part, in blocks of about `block_bytes` of text."""
+    def read_part(
+        self, file: File, columns: Columns, part: Part, block_bytes: int, skip: bool = False
+    ) -> Iterator[Block]:
+        """The rows of a part, in blocks of about `block_bytes` of text; `skip` as in `Format.read`."""
         ...
 
 
@@ -110,8 +123,12 @@ class Format(Protocol):
         """
         ...
 
-    def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:
-        """The rows in order, or, where `wanted` [rows] is given, at least those."""
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, *, skip: bool = False) -> Iterator[Block]:
+        """The rows in order, or, where `wanted` [rows] is given, at least those.
+
+        A bad record is a DamagedInputError or an InputTypeError; with `skip` it is rejected where rows behind it can
+        still be read, and the error means that none can.
+        """
         ...
 
     def kind(self, file: File, column: str) -> Any:
@@ -137,7 +154,20 @@ def reading(file: File) -> Iterator[None]:
     except (OSError, EOFError, ValueError, pa.ArrowException) as error:
         told = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
         told = (told.strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise InputError(f"{file.name}: cannot be read: {told}") from error
+        kind = DamagedInputError if _is_damage(error) else InputError
+        raise kind(f"{file.name}: cannot be read: {told}") from error
+
+
+def reason(file: File, error: InputError) -> str:
+    """The error's message without the file's name."""
+    return str(error).removeprefix(f"{file.name}: ")
+
+
+def _is_damage(error: Exception) -> bool:
+    # A system or a network that fails says nothing of the content. Arrow tells of broken pages by a bare OSError.
+    if isinstance(error, OSError):
+        return type(error) is OSError and not error.errno
+    return not isinstance(error, (MemoryError, pa.ArrowCancelled))
 
 
 def missing_column(file: File, column: str, present: Sequence[str]) -> InputError:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow import arrow_rows
 from gpulsh.io.columns import check_columns
 from gpulsh.io.format import Block, Columns, File, Mask, reading, wrong_length
@@ -27,7 +28,7 @@ class Ipc:
             check_columns(file, schema, columns)
             return file.size()
 
-    def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, *, skip: bool = False) -> Iterator[Block]:
         """A block a record batch."""
         with reading(file), _opened(file) as (schema, batches, _):
             check_columns(file, schema, columns)
@@ -54,6 +55,8 @@ class Ipc:
                 if first < last:
                     found.append(chosen(batch.column(column), rows[first:last] - start))
                 start += len(batch)
+                if last == len(rows):
+                    break
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
     def write_kept(self, file: File, keep: Mask, target: str) -> None:
@@ -61,14 +64,18 @@ class Ipc:
         with open(target, "wb") as sink:
             writer: Any = None
             start = 0
-            for schema, stream, batch in _checked(file):
-                if writer is None:
-                    writer = pa.ipc.new_stream(sink, schema) if stream else pa.ipc.new_file(sink, schema)
-                if batch is not None:
-                    part = keep[start : start + len(batch)]
-                    start += len(batch)
-                    if part.any():
-                        writer.write_batch(kept(batch, part))
+            try:
+                for schema, stream, batch in _checked(file):
+                    if writer is None:
+                        writer = pa.ipc.new_stream(sink, schema) if stream else pa.ipc.new_file(sink, schema)
+                    if batch is not None:
+                        part = keep[start : start + len(batch)]
+                        start += len(batch)
+                        if part.any():
+                            writer.write_batch(kept(batch, part))
+            except DamagedInputError:
+                if writer is None or start != len(keep):  # otherwise behind the last row that is known
+                    raise
             writer.close()
         if start != len(keep):
             raise wrong_length(file)

@@ -10,15 +10,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.errors import InputError, InputTypeError
+from gpulsh.errors import DamagedInputError, InputError, InputTypeError
 from gpulsh.io.compression import Compression, blocks, packed_writer
-from gpulsh.io.format import Block, Columns, File, Mask, missing_column, reading, wrong_length
+from gpulsh.io.format import (
+    Block,
+    Columns,
+    File,
+    Mask,
+    Rejection,
+    missing_column,
+    reading,
+    reason,
+    wrong_length,
+)
 from gpulsh.io.rows import piece_rows
-
-try:
-    import orjson
-except ImportError:  # the source tree without its dependencies, as on a machine that only lends its device
-    orjson = None  # type: ignore[assignment]
 
 BOM = b"\xef\xbb\xbf"
 JSON_NAMES = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
@@ -38,30 +43,40 @@ class JsonLines:
                 break
             return None if self._compression else file.size()
 
-    def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, *, skip: bool = False) -> Iterator[Block]:
         """A block of the stream at a time. The file lacks a column that no line has."""
         missing = set() if wanted is not None else set(columns.names())
         first: list[str] = []
-        row = 0
+        row = records = 0
         with reading(file):
             for lines, _ in self._groups(file):
                 start = row
                 texts: list[bytes | None] = []
                 keys: list[int | float | None] = []
+                rejected: list[Rejection] = []
                 for number, line in lines:
-                    if wanted is not None and not (row < len(wanted) and wanted[row]):
-                        texts.append(None)
-                    else:
-                        record = _parsed(file, number, line)
-                        if missing:
-                            missing.difference_update(record)
-                            first = first or list(record)
-                        texts.append(_text(file, number, columns.text, record.get(columns.text)))
-                        if columns.key is not None and wanted is None:
-                            keys.append(_key(file, number, columns.key, _exact(record, columns.key, number, line)))
+                    text = key = None
+                    if wanted is None or (row < len(wanted) and wanted[row]):
+                        try:
+                            record = _parsed(file, number, line)
+                            if missing:
+                                missing.difference_update(record)
+                                first = first or list(record)
+                            records += 1
+                            text = _text(file, number, columns.text, record.get(columns.text))
+                        except (DamagedInputError, InputTypeError) as error:
+                            if not skip:
+                                raise
+                            rejected.append(Rejection(row, 1, "line", number, reason(file, error)))
+                        else:
+                            if columns.key is not None and wanted is None:
+                                key = _key(file, number, columns.key, _exact(record, columns.key, number, line))
+                    texts.append(text)
+                    keys.append(key)
                     row += 1
-                yield Block(start, piece_rows(texts), _typed(keys) if columns.key is not None else None)
-        if row and missing:
+                typed = _typed(keys) if columns.key is not None else None
+                yield Block(start, piece_rows(texts), typed, tuple(rejected))
+        if records and missing:
             raise missing_column(file, next(name for name in columns.names() if name in missing), first)
 
     def kind(self, file: File, column: str) -> Any:
@@ -94,14 +109,18 @@ class JsonLines:
         """Kept lines as they are, in the same compression."""
         row = 0
         with packed_writer(target, self._compression) as out:
-            for lines, end in self._groups(file):
-                kept = []
-                for _, line in lines:
-                    if row < len(keep) and keep[row]:
-                        kept.append(line)
-                    row += 1
-                if kept:
-                    out.write(b"\n".join(kept) + end)
+            try:
+                for lines, end in self._groups(file):
+                    kept = []
+                    for _, line in lines:
+                        if row < len(keep) and keep[row]:
+                            kept.append(line)
+                        row += 1
+                    if kept:
+                        out.write(b"\n".join(kept) + end)
+            except DamagedInputError:
+                if row != len(keep):  # otherwise behind the last row that is known
+                    raise
         if row != len(keep):
             raise wrong_length(file)
 
@@ -147,18 +166,22 @@ def _blank(number: int, line: bytes) -> bool:
 
 
 def _parsed(file: File, number: int, line: bytes) -> dict[str, Any]:
+    import orjson
+
     content = _content(number, line)
     try:
-        record = (_loaded if orjson is None else orjson.loads)(content)
+        record = orjson.loads(content)
     except (ValueError, RecursionError):
         # Python's parser also takes what others write: NaN, lone surrogates; bytes that are no UTF-8 become U+FFFD.
         try:
             record = _loaded(content)
         except (ValueError, RecursionError) as error:
             told = getattr(error, "msg", str(error))
-            raise InputError(f"{file.name}: line {number} is not JSON: {told}; give one JSON object a line") from error
+            raise DamagedInputError(
+                f"{file.name}: line {number} is not JSON: {told}; give one JSON object a line"
+            ) from error
     if not isinstance(record, dict):
-        raise InputError(f"{file.name}: line {number} is {_kind(record)}; give one JSON object a line")
+        raise DamagedInputError(f"{file.name}: line {number} is {_kind(record)}; give one JSON object a line")
     return record
 
 

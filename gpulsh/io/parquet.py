@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow import arrow_rows
 from gpulsh.io.columns import check_columns
-from gpulsh.io.format import BLOCK_BYTES, Block, Columns, File, Mask, Part, reading, wrong_length
+from gpulsh.io.format import BLOCK_BYTES, Block, Columns, File, Mask, Part, Rejection, reading, reason, wrong_length
+from gpulsh.io.rows import piece_rows
 from gpulsh.io.selection import chosen, kept
 
 MAX_BATCH_ROWS = 1 << 16
@@ -31,13 +33,14 @@ class Parquet:
             groups = map(source.metadata.row_group, range(source.num_row_groups))
             return sum(_text_bytes(group, columns.text) for group in groups)
 
-    def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:
-        """Batches of about BLOCK_BYTES; row groups without a wanted row are skipped."""
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, *, skip: bool = False) -> Iterator[Block]:
+        """Batches of about BLOCK_BYTES; row groups without a wanted row are passed over."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema_arrow, columns)
             for part in _parts(source, columns.text):
                 if wanted is None or wanted[part.start : part.start + part.rows].any():
-                    yield from _blocks(source, part, columns, BLOCK_BYTES)
+                    blocks = _blocks(source, part, columns, BLOCK_BYTES)
+                    yield from _unless_damaged(file, source, part, columns, blocks) if skip else blocks
 
     def parts(self, file: File, columns: Columns) -> list[Part]:
         """The row groups."""
@@ -45,12 +48,15 @@ class Parquet:
             check_columns(file, source.schema_arrow, columns)
             return list(_parts(source, columns.text))
 
-    def read_part(self, file: File, columns: Columns, part: Part, block_bytes: int) -> Iterator[Block]:
+    def read_part(
+        self, file: File, columns: Columns, part: Part, block_bytes: int, skip: bool = False
+    ) -> Iterator[Block]:
         """A row group in batches of about `block_bytes`."""
         with reading(file), _opened(file) as source:
             if part.number >= source.num_row_groups or source.metadata.row_group(part.number).num_rows != part.rows:
                 raise wrong_length(file)
-            yield from _blocks(source, part, columns, block_bytes)
+            blocks = _blocks(source, part, columns, block_bytes)
+            yield from _unless_damaged(file, source, part, columns, blocks) if skip else blocks
 
     def groups(self, file: File, columns: Columns) -> list[tuple[int, int]]:
         """Rows and about how many bytes of text each row group has, from the footer."""
@@ -146,6 +152,17 @@ def _blocks(source: Any, part: Part, columns: Columns, block_bytes: int) -> Iter
         key = None if columns.key is None else batch.column(columns.key)
         yield Block(at, arrow_rows(batch.column(columns.text)), key)
         at += len(batch)
+
+
+def _unless_damaged(file: File, source: Any, part: Part, columns: Columns, blocks: Iterator[Block]) -> list[Block]:
+    """A row group as a whole, or all its rows rejected: pages of it that can be read could not be written again."""
+    try:
+        with reading(file):
+            return list(blocks)
+    except DamagedInputError as error:
+        key = None if columns.key is None else pa.nulls(part.rows, source.schema_arrow.field(columns.key).type)
+        why = Rejection(part.start, part.rows, "row", part.start, f"row group {part.number} {reason(file, error)}")
+        return [Block(part.start, piece_rows([None] * part.rows), key, (why,))]
 
 
 def _kept_rows(source: Any, group: int, keep: Mask) -> Any:

@@ -25,7 +25,7 @@ class PlainText:
         with reading(file):
             return file.size()
 
-    def read(self, file: File, columns: Columns, wanted: Mask | None = None) -> Iterator[Block]:
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, *, skip: bool = False) -> Iterator[Block]:
         """One block of one row."""
         with reading(file), file.open() as source:
             text = source.read()

@@ -9,7 +9,7 @@ from typing import Literal
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend
-from gpulsh.errors import BackendError, GpulshError, InputError
+from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
 from gpulsh.io.device import DeviceTexts
 from gpulsh.io.file_texts import FileTexts, Partition, PartitionFacts, Piece
 from gpulsh.io.format import Columns, File, wrong_length
@@ -21,13 +21,18 @@ Reader = Literal["arrow", "cudf"]
 GROUP_BYTES = 256 << 20  # of text that is decoded at once: row groups are joined up to it, and never cut
 
 
-def open_files(reader: Reader, files: Sequence[File], columns: Columns, work: Path, ops: Backend) -> FileTexts:
-    """The documents of `files` as `reader` reads them.
+def open_files(
+    reader: Reader, files: Sequence[File], columns: Columns, work: Path, ops: Backend, skip: bool = False
+) -> FileTexts:
+    """The documents of `files` as `reader` reads them, bad records passed over with `skip`.
 
-    Raises BackendError where cuDF or CUDA is missing, InputError where a file is not local Parquet.
+    Raises BackendError where cuDF or CUDA is missing, InputError where a file is not local Parquet, ParameterError
+    where cuDF is to pass over bad records.
     """
     if reader == "arrow":
-        return FileTexts(files, columns, work, ops.sizes().readers)
+        return FileTexts(files, columns, work, ops.sizes().readers, skip)
+    if skip:
+        raise ParameterError("on_error is 'skip', which the reader 'cudf' cannot; give reader='arrow'")
     from gpulsh.io.cudf import why_no_reader
 
     if ops.name != "cuda":

@@ -16,6 +16,7 @@ def funnel_table(report: Mapping[str, Any]) -> str:
     bound = "taken as they met" if verify == "none" else f"{judged} {threshold:g} or more"
     rows = [
         ("documents", documents, f"{size(funnel['bytes'])}, {funnel['shingles']:,} shingles"),
+        *([("rejected", funnel["rejected"], "bad records, listed in rejected.parquet")] if funnel["rejected"] else []),
         ("empty", funnel["empty"], f"no word in them, {funnel['nulls']:,} null: kept, never duplicates"),
         ("exact copies", funnel["exact_copies"], "same words as an earlier document"),
         ("candidates", funnel["candidates"], "pairs compared"),

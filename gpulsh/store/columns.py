@@ -50,6 +50,10 @@ class MappedColumns:
         """A column as a pyarrow.Array."""
         return self._batch.column(name)
 
+    def batch(self) -> Any:
+        """All columns as a pyarrow.RecordBatch, in place."""
+        return self._batch
+
     def let_go(self) -> None:
         """What was read need not stay in memory; it is read again where it is asked for again."""
         self._map.madvise(mmap.MADV_DONTNEED)
