@@ -383,6 +383,7 @@ def test_collisions_of_many(universe: int, count: int, threads: int, monkeypatch
     ops = CpuBackend(threads)
     if threads > 1:
         set_bounds(monkeypatch, 20, 20)
+        monkeypatch.setattr("gpulsh.backends.cpu.collisions.PARTITION_BITS", 4)
     generator = np.random.default_rng(universe % 1000 + count)
     ids = generator.permutation(3 * count)[:count].astype(np.int64)
     drawn = generator.integers(0, universe, count, np.uint64)

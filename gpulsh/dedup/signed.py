@@ -36,27 +36,15 @@ class SignedDocuments:
 
 
 class ArrivingRows:
-    """Rows that arrive in batches and stay where the backend left them: on the host in one block, else as they came."""
+    """Rows that arrive in batches and stay where, and as, the backend left them."""
 
     def __init__(self, dtype: type[np.generic], *columns: int) -> None:
         self._empty = np.empty((0, *columns), dtype)
         self._chunks: list[Array] = []
 
-    def __len__(self) -> int:
-        return sum(map(len, self._chunks))
-
     def append(self, rows: Array) -> None:
         """Rows [m, columns], of NumPy or of the backend's array module."""
-        if not isinstance(rows, np.ndarray):
-            self._chunks.append(rows)
-            return
-        if not self._chunks or not isinstance(self._chunks[-1], np.ndarray):
-            self._chunks.append(self._empty.copy())
-        # The block grows in place, by the system's page table, so that it is never held twice.
-        block = self._chunks[-1]
-        start = len(block)
-        block.resize((start + len(rows), *block.shape[1:]), refcheck=False)
-        block[start:] = rows
+        self._chunks.append(rows)
 
     def whole(self, ops: Backend) -> Array:
         """All rows in the backend's memory; no copy where they lie in it as one."""

@@ -37,7 +37,6 @@ class CpuBackend:
 
     name = "cpu"
 
-    collisions = staticmethod(collisions)
     components = staticmethod(components)
     frequencies = staticmethod(frequencies)
     gather = staticmethod(gather)
@@ -78,6 +77,9 @@ class CpuBackend:
     def band_digests(self, signatures: Array, shape: BandShape) -> Array:
         return band_digests(signatures, shape, self.threads)
 
+    def collisions(self, digests: Array, ids: Array) -> Buckets:
+        return collisions(digests, ids, self.threads)
+
     def candidates(self, buckets: Buckets) -> Array:
         return candidates(buckets, self.threads)
 
@@ -116,8 +118,8 @@ class CpuBackend:
 
     def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
         count = len(text)
-        digests, exact = np.empty((count, shape.bands), np.uint64), np.empty((count, 2), np.uint64)
-        signed = Signed(digests, exact, np.empty(count, np.int64))
+        digests = np.empty((shape.bands, count), np.uint64).T  # band after band, as they are read later
+        signed = Signed(digests, np.empty((count, 2), np.uint64), np.empty(count, np.int64))
         one = Threads(1)
 
         def work(start: int, stop: int) -> None:
