@@ -138,21 +138,23 @@ class _Bars(_Listener):
 
         class Amounts(ProgressColumn):
             def render(self, task: Task) -> Text:
-                return Text(summary(tally))
+                if tally.seconds is None:
+                    return Text(", ".join(_told_rates(tally)))
+                return Text(f"  {tally.name:<8} {summary(tally)}")  # one column, which is cut and keeps its name
 
-        columns = [
+        columns: tuple[ProgressColumn, ...] = (
             SpinnerColumn(finished_text=" "),
             TextColumn("{task.description:<8}", table_column=Column(min_width=8)),
-            BarColumn(24),
+            BarColumn(16),
             TimeRemainingColumn(compact=True),
             Amounts(Column(no_wrap=True, overflow="ellipsis")),
-        ]
+        )
         with Progress(*columns, console=Console(file=self._stream)) as bars:
             self._bars, self._task = bars, bars.add_task(tally.name, total=tally.total)
             try:
                 yield
                 # It has ended, though its total was an estimate or not known, or nothing of it was told.
-                bars.columns = (columns[0], columns[1], columns[-1])
+                bars.columns = columns[-1:]
                 bars.update(self._task, total=tally.done or 1, completed=tally.done or 1)
             finally:
                 self._bars = self._task = None
@@ -176,9 +178,12 @@ def summary(tally: Tally) -> str:
     amounts = ", ".join(_amount(amount, name) for name, amount in tally.amounts().items())
     if tally.seconds is not None:
         amounts += f" in {tally.seconds:.1f} s" if amounts else f"{tally.seconds:.1f} s"
+    return ", ".join([*([amounts] if amounts else []), *_told_rates(tally)])
+
+
+def _told_rates(tally: Tally) -> list[str]:
     rates = [f"{_amount(int(rate), name)}/s" for name, rate in tally.rates().items() if rate >= 1]
-    dropped = [f"{tally.dropped:,} dropped"] if tally.dropped else []
-    return ", ".join([*([amounts] if amounts else []), *rates, *dropped])
+    return [*rates, *([f"{tally.dropped:,} dropped"] if tally.dropped else [])]
 
 
 def _amount(number: int, name: str) -> str:
