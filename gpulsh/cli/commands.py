@@ -18,6 +18,7 @@ COMMANDS = {  # name -> module that has it, imported when it is asked for
     "dedup": "gpulsh.cli.dedup",
     "report": "gpulsh.cli.report",
     "curve": "gpulsh.cli.curve",
+    "plan": "gpulsh.cli.plan",
     "info": "gpulsh.cli.info",
 }
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130

@@ -41,11 +41,27 @@ def size(count: int) -> str:
     if count < 1000:
         return f"{count} B"
     number = float(count)
-    for unit in ("kB", "MB", "GB"):
+    for unit in ("kB", "MB", "GB", "TB", "PB"):
         number /= 1000
         if number < 1000:
             return f"{number:.1f} {unit}"
-    return f"{number / 1000:.1f} TB"
+    return f"{number / 1000:.1f} EB"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people write them.
+
+    >>> [duration(number) for number in (0.5, 75, 3725, 200_000)]
+    ['0.50 s', '75.0 s', '1 h 02 min', '2 d 7 h']
+    """
+    if seconds < 100:
+        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, rest = divmod(hours, 24)
+    if days >= 2:
+        return f"{days:,} d {rest} h"
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {left:02} s"
 
 
 def share(part: int, whole: int) -> str:

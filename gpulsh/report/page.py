@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gpulsh.report.funnel import share, size
+from gpulsh.report.funnel import duration, share, size
 from gpulsh.report.picture import curve_picture, similarity_picture
 from gpulsh.theory import SCurve
 
@@ -47,7 +47,7 @@ def render(report: Mapping[str, Any]) -> str:
     surroundings = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    surroundings.filters.update(size=size, count=lambda number: f"{number:,}", place=_place, seconds=_seconds)
+    surroundings.filters.update(size=size, count=lambda number: f"{number:,}", place=_place, seconds=duration)
     parameters, evidence = report["parameters"], report["evidence"]
     banding, threshold = parameters["banding"], parameters["threshold"]
     html: str = surroundings.get_template("page.html").render(
@@ -138,14 +138,6 @@ def _classes(sizes: list[dict[str, int]]) -> list[dict[str, Any]]:
 def _place(place: Mapping[str, Any]) -> str:
     """A document as people name it: by its id where it has one."""
     return f"{place['file']}, row {place['row']:,}" + (f", id {place['id']}" if "id" in place else "")
-
-
-def _seconds(number: float) -> str:
-    if number < 100:
-        return f"{number:.2f} s" if number < 10 else f"{number:.1f} s"
-    minutes, seconds = divmod(round(number), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds:02} s"
 
 
 def _marked(texts: list[str], side: int) -> list[tuple[bool, str]]:

@@ -1,0 +1,177 @@
+"""`gpulsh plan`: what a job will take, before it is run."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:  # numpy is loaded only when the command runs
+    from gpulsh.report.estimate import Estimate, Rates
+
+SI = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+
+
+def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
+    """The numbers of NAME=NUMBER, with an optional k, M, G or T behind, or a usage error."""
+    found = {}
+    for one in given:
+        name, _, number = one.partition("=")
+        try:
+            found[name] = float(number.rstrip("kMGT")) * SI.get(number[-1:], 1)
+        except ValueError:
+            raise click.BadParameter(f"{one!r} is not NAME=NUMBER, as sign=20G", ctx, param) from None
+    return found
+
+
+@click.command(short_help="Foretell time, disk, network and memory of a job.")
+@click.option("--docs", type=float, required=True, metavar="N", help="Documents, as 1e11.")
+@click.option("--bytes", "size", type=float, required=True, metavar="N", help="Bytes of their text, as 5e14.")
+@click.option("--gpus", type=int, metavar="N", help="Workers are GPUs, one a machine unless --nodes says otherwise.")
+@click.option("--threads", type=int, metavar="N", help="Workers are CPU threads.  [default: of this machine]")
+@click.option("--nodes", type=int, metavar="N", help="Machines that share the workers evenly.  [default: 1]")
+@click.option("--hours", type=float, metavar="H", help="Say how many workers finish in so many hours.")
+@click.option("--threshold", type=float, default=0.8, show_default=True, metavar="J", help="Jaccard of duplicates.")
+@click.option("--num-perm", type=int, default=128, show_default=True, metavar="K", help="Values of a signature.")
+@click.option("--bands", type=int, metavar="B", help="Bands, with --rows; chosen for the threshold where not given.")
+@click.option("--rows", type=int, metavar="R", help="Rows of a band.")
+@click.option("--met", type=float, metavar="SHARE", help="Documents that are in a candidate pair, from 0 to 1.")
+@click.option("--pairs", type=float, metavar="N", help="Pairs compared, a document.")
+@click.option("--dropped", type=float, metavar="SHARE", help="Documents that are dropped, from 0 to 1.")
+@click.option(
+    "--rate",
+    "given_rates",
+    multiple=True,
+    callback=_rates,
+    metavar="STAGE=NUMBER",
+    help="What a worker does a second, as sign=20G: bytes of text for sign, read and write, digests for collide, pairs "
+    "for verify, documents for resolve; of a machine: bytes for disk and network.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
+def plan(
+    docs: float,
+    size: float,
+    gpus: int | None,
+    threads: int | None,
+    nodes: int | None,
+    hours: float | None,
+    threshold: float,
+    num_perm: int,
+    bands: int | None,
+    rows: int | None,
+    given_rates: dict[str, float],
+    as_json: bool,
+    **shares: float | None,
+) -> None:
+    """Foretell what a job takes: time, disk, network and memory of each stage, and candidate pairs that are false.
+
+    Rates that were measured are known for CPU threads only; what is not known is given by --rate, or told as not
+    measured. What of the documents repeats (--met, --pairs, --dropped) is a matter of the corpus: run a sample, and
+    take it from its report. Where it is not given, it is that of the corpus the rates were measured on.
+    """
+    if gpus is not None and threads is not None:
+        raise click.UsageError("give --gpus or --threads, not both")
+    from gpulsh.backends.processors import processors
+    from gpulsh.errors import ParameterError
+    from gpulsh.params import check_integer
+    from gpulsh.report.estimate import Corpus, Rates, estimate, recorded
+    from gpulsh.theory import default_banding
+
+    kind = "GPU" if gpus is not None else "thread"
+    most = 10**9
+    if gpus is not None:
+        workers = check_integer("gpus", gpus, 1, most)
+    else:
+        workers = check_integer("threads", processors() if threads is None else threads, 1, most)
+    machines = check_integer("nodes", nodes if nodes is not None else gpus if gpus is not None else 1, 1, workers)
+    unknown = sorted(given_rates.keys() - Rates.__dataclass_fields__.keys())
+    if unknown:
+        raise ParameterError(f"there is no rate of {unknown[0]}; there are {', '.join(Rates.__dataclass_fields__)}")
+    known = recorded()
+    measured = known["rates"] if gpus is None else {}
+    rates = Rates(**{**measured, **given_rates})
+    assumed = {**known["corpus"], **{name: share for name, share in shares.items() if share is not None}}
+    corpus = Corpus(documents=docs, bytes=size, **assumed)
+    shape = default_banding(num_perm, threshold, bands=bands, rows=rows)
+    found = estimate(corpus, rates, workers=workers, nodes=machines, bands=shape[0], rows=shape[1])
+    needed = None
+    if hours is not None:
+        if not (math.isfinite(hours) and hours > 0):
+            raise ParameterError(f"hours is {hours:g}; give a number above 0")
+        alone = estimate(corpus, rates, workers=1, nodes=1, bands=shape[0], rows=shape[1]).seconds
+        needed = None if alone is None else math.ceil(alone / (hours * 3600))
+    asked = {
+        "documents": docs,
+        "bytes": size,
+        "threshold": threshold,
+        "bands": shape[0],
+        "rows": shape[1],
+        "workers": workers,
+        "worker": kind,
+        "nodes": machines,
+        "assumed": assumed,
+        "rates": {name: getattr(rates, name) for name in Rates.__dataclass_fields__},
+        "source": known["source"],
+    }
+    if as_json:
+        more = {} if hours is None else {"hours": hours, "workers_needed": needed}
+        click.echo(json.dumps({**asked, **found.to_dict(), **more}, indent=2))
+        return
+    click.echo(_table(asked, found, rates, set(given_rates)))
+    if hours is not None:
+        told = f"{needed:,} {kind}s" if needed is not None else "not known while a rate is not measured"
+        click.echo(f"\nTo finish in {hours:g} h: {told}")
+
+
+def _table(asked: dict[str, Any], found: Estimate, rates: Rates, given: set[str]) -> str:
+    from gpulsh.report.estimate import STAGES
+    from gpulsh.report.funnel import duration, size
+
+    def row(name: str, time: str, bound: str, amounts: Sequence[str]) -> str:
+        return f"{name:<9}{time:>14}  {bound:<9}" + "".join(f"{amount:>14}" for amount in amounts)
+
+    def many(count: int, what: str) -> str:
+        return f"{count:,} {what}{'s' if count != 1 else ''}"
+
+    lines = [
+        f"{asked['documents']:,.0f} documents, {size(int(asked['bytes']))} of text, on "
+        f"{many(asked['workers'], asked['worker'])} of {many(asked['nodes'], 'machine')}",
+        f"threshold {asked['threshold']:g}: {asked['bands']} bands of {asked['rows']} rows",
+        "",
+        row("stage", "time", "bound by", ("disk read", "disk written", "network", "memory each")),
+    ]
+    columns = ("disk_read", "disk_written", "network", "memory_each")
+    for stage in found.stages:
+        time = "not measured" if stage.seconds is None else duration(stage.seconds)
+        lines.append(row(stage.name, time, stage.bound or "", [size(int(getattr(stage, name))) for name in columns]))
+    sums = [size(int(sum(getattr(stage, name) for stage in found.stages))) for name in columns[:-1]]
+    lines.append(row("all", "not known" if found.seconds is None else duration(found.seconds), "", sums))
+    unknown = [name for name in STAGES if getattr(rates, name) is None]
+    if unknown:
+        lines.append(f"{'':<9}measure a sample and give {' '.join(f'--rate {name}=...' for name in unknown)}")
+    lines += [
+        "",
+        f"OUT/_work at most     {size(int(found.work_disk)):>10}  beside {size(int(found.output))} of kept text",
+        f"index of what is kept {size(int(found.index)):>10}  for later crawls",
+        "",
+        "False candidates, which are compared and drop nothing, where unrelated documents have a Jaccard similarity of",
+    ]
+    for similarity, pairs in found.false_candidates.items():
+        told = "digests of 64 bits that agree by chance" if similarity == 0 else ""
+        lines.append(
+            f"{similarity:>9g}  {pairs:>10.3g} pairs, {pairs / asked['documents']:.2g} a document  {told}".rstrip()
+        )
+    assumed = asked["assumed"]
+    used = [name for name in STAGES if getattr(rates, name) is not None and name not in given]
+    met, dropped = (f"{100 * assumed[name]:.1f} %" for name in ("met", "dropped"))
+    lines += [
+        "",
+        f"Assumed: {met} of the documents are in a candidate pair, {assumed['pairs']:g} pairs are compared a document,",
+        f"{dropped} are dropped.",
+    ]
+    if used:
+        lines.append(f"Rates of {', '.join(used)}: {asked['source']}")
+    return "\n".join(lines)

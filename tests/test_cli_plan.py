@@ -1,0 +1,181 @@
+"""`gpulsh plan`: its numbers against sums done by hand, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.cli import main
+from gpulsh.report.estimate import STAGES, Corpus, Rates, estimate, false_candidates, index_bytes, recorded
+
+CORPUS = Corpus(documents=1000, bytes=2_000_000, met=0.5, pairs=3, dropped=0.25, bytes_per_shingle=5)
+
+
+def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["plan", *arguments, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_bytes_and_seconds_by_hand() -> None:
+    rates = Rates(sign=100_000, collide=1000, read=50_000, verify=10, resolve=5, write=200_000)
+    found = estimate(CORPUS, rates, workers=2, nodes=2, bands=4, rows=8)
+    stages = {stage.name: stage for stage in found.stages}
+    assert [stage.name for stage in found.stages] == list(STAGES)
+    assert stages["sign"].seconds == 2_000_000 / 100_000 / 2
+    assert stages["collide"].seconds == 1000 * 4 / 1000 / 2
+    assert stages["read"].seconds == 1_000_000 / 50_000 / 2
+    assert stages["verify"].seconds == 3000 / 10 / 2
+    assert stages["resolve"].seconds == 500 / 5 / 2
+    assert stages["write"].seconds == 2_000_000 / 200_000 / 2
+    assert found.seconds == sum(stage.seconds or 0 for stage in found.stages)
+    assert (stages["sign"].disk_read, stages["sign"].disk_written) == (2_000_000, 1000 * (4 * 8 + 32))
+    assert stages["collide"].network == 1000 * 4 * 16 / 2  # half of it is on the other machine
+    assert stages["write"].disk_written == found.output == 1_500_000
+    assert {stage.memory_each for stage in found.stages} == {1000 * 32 / 2}
+
+
+def test_a_slow_disk_or_network_is_what_bounds() -> None:
+    rates = {"sign": 1e9, "collide": 1e9}
+    slow = estimate(CORPUS, Rates(**rates, disk=1000, network=10), workers=4, nodes=2, bands=4, rows=8).stages
+    assert (slow[0].bound, slow[0].seconds) == ("disk", (2_000_000 + 64_000) / 1000 / 2)
+    assert (slow[1].bound, slow[1].seconds) == ("network", 32_000 / 10 / 2)
+    assert slow[2].seconds is None  # its own rate is not known, however slow the disk
+
+
+def test_one_machine_needs_no_network() -> None:
+    found = estimate(CORPUS, Rates(), workers=8, nodes=1, bands=4, rows=8)
+    assert not any(stage.network for stage in found.stages)
+    assert found.seconds is None
+
+
+@pytest.mark.parametrize(("bands", "rows"), [(1, 1), (4, 2), (21, 6)])
+@pytest.mark.parametrize("similarity", [0.0, 0.01, 0.3])
+def test_false_candidates_are_the_probability_of_each_pair(bands: int, rows: int, similarity: float) -> None:
+    naive = sum(1 - (1 - similarity**rows) ** bands + bands / 2**64 for _ in range(100) for _ in range(99)) / 2
+    assert false_candidates(100, similarity, bands, rows) == pytest.approx(naive, rel=1e-3, abs=1e-15)
+
+
+def test_the_index_is_as_large_as_the_entropy_of_its_gaps() -> None:
+    drawn = np.sort(np.random.default_rng(1).integers(0, 1 << 63, 4000).astype(np.uint64) * np.uint64(2))
+    gaps = np.diff(drawn).astype(np.float64)
+    bits = float(np.log2(gaps).mean()) + 2  # about what a Golomb or Elias code of them takes
+    one = Corpus(documents=1, bytes=4000 * 5, met=0, pairs=0, dropped=0, bytes_per_shingle=5)
+    coded = (index_bytes(one, bands=0) - 24) * 8 / 4000
+    assert bits - 2 < coded < bits + 1
+
+
+def test_pairs_of_a_run_are_as_expected() -> None:
+    """Couples of documents that share a third of their shingles, and none with another couple, meet as foretold."""
+    couples = 600
+    texts = [
+        " ".join(
+            [*(f"common{couple}x{number}" for number in range(60)), *(f"own{couple}x{one}x{n}" for n in range(60))]
+        )
+        for couple in range(couples)
+        for one in range(2)
+    ]
+    shingles = gpulsh.shingle(texts, shingling=gpulsh.Shingling(unit="word", size=1), backend="reference")
+    signatures = gpulsh.MinHash(num_perm=128)(shingles, backend="reference")
+    digests = gpulsh.Banding(bands=32, rows=4)(signatures, backend="reference")
+    met = len(gpulsh.candidate_pairs(digests, backend="reference"))
+    expected = couples * false_candidates(2, 60 / 180, 32, 4)
+    assert abs(met - expected) < 4 * math.sqrt(expected)
+
+
+def test_the_command_takes_rates_of_the_record_for_threads_only(capsys: pytest.CaptureFixture[str]) -> None:
+    threads = planned(capsys, "--docs", "1e6", "--bytes", "5e9", "--threads", "4")
+    known = recorded()
+    assert threads["source"] == known["source"] and threads["rates"]["sign"] == known["rates"]["sign"]
+    assert threads["stages"][0]["seconds"] == pytest.approx(5e9 / known["rates"]["sign"] / 4)
+    gpus = planned(capsys, "--docs", "1e6", "--bytes", "5e9", "--gpus", "4", "--rate", "sign=20G")
+    assert [stage["seconds"] for stage in gpus["stages"]] == [5e9 / 20e9 / 4, *[None] * 5]
+    assert gpus["seconds"] is None
+    assert main(["plan", "--docs", "1e11", "--bytes", "5e14", "--gpus", "64"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("not measured") == len(STAGES) and "500.0 TB" in text and "21 bands of 6 rows" in text
+
+
+def test_workers_for_a_deadline(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--docs", "1e9", "--bytes", "5e12", "--threads", "1")
+    alone = planned(capsys, *arguments)["seconds"]
+    asked = planned(capsys, *arguments, "--hours", "2")
+    assert asked["workers_needed"] == math.ceil(alone / 7200)
+    assert planned(capsys, "--docs", "9", "--bytes", "9", "--gpus", "2", "--hours", "1")["workers_needed"] is None
+
+
+def test_shares_of_a_sample_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(
+        capsys, "--docs", "1e6", "--bytes", "5e9", "--met", "0", "--pairs", "0", "--dropped", "0.5", "--bands", "8",
+        "--rows", "4",
+    )  # fmt: skip
+    stages = {stage["name"]: stage for stage in found["stages"]}
+    assert stages["verify"]["seconds"] == 0 and stages["read"]["disk_read"] == 0
+    assert (found["output"], found["bands"], found["rows"]) == (2.5e9, 8, 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--docs", "0"], "documents is 0"),
+        (["--docs", "nan"], "documents is nan"),
+        (["--bytes", "inf"], "bytes is inf"),
+        (["--dropped", "1.5"], "dropped is 1.5"),
+        (["--pairs", "-1"], "pairs is -1"),
+        (["--gpus", "0"], "gpus is 0"),
+        (["--gpus", "2", "--threads", "2"], "not both"),
+        (["--threads", "2", "--nodes", "3"], "nodes is 3"),
+        (["--rate", "sign"], "is not NAME=NUMBER"),
+        (["--rate", "sign=fast"], "is not NAME=NUMBER"),
+        (["--rate", "sing=2"], "no rate of sing"),
+        (["--rate", "sign=0"], "rate of sign is 0"),
+        (["--hours", "0"], "hours is 0"),
+        (["--threshold", "2"], "threshold is 2"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--docs", "10", "--bytes", "10", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert told in error and len(error.splitlines()) == 1
+
+
+def test_the_rates_are_those_of_their_record() -> None:
+    known = recorded()
+    path = Path(__file__).parents[1] / known["source"]
+    if not path.exists():
+        pytest.skip("the records are not in a source distribution")
+    record = json.loads(path.read_text())
+    for name, rate in known["rates"].items():
+        assert rate == pytest.approx(record["rates"][name], rel=1e-3)
+
+
+def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the stages write is what is foretold: the rows of signed documents, the kept text."""
+    texts = [f"page {number} " + " ".join(f"w{number}x{place}" for place in range(200)) for number in range(400)]
+    pq.write_table(pa.table({"text": [*texts, *texts[:100]]}), tmp_path / "a.parquet")
+    seen: list[int] = []
+
+    def decide(*given: Any) -> Any:
+        seen.append(sum(path.stat().st_size for path in (tmp_path / "out/_work").glob("sign-*.arrow")))
+        return real(*given)
+
+    import gpulsh.engine.local as local
+
+    real = local.decide
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local, "decide", decide)
+        result = local.deduplicate_files(tmp_path / "a.parquet", tmp_path / "out", backend="reference")
+    funnel = result.funnel
+    corpus = Corpus(
+        documents=funnel["documents"], bytes=funnel["bytes"], met=0.4, pairs=1, dropped=0.2, bytes_per_shingle=6
+    )
+    found = estimate(corpus, Rates(), workers=1, nodes=1, bands=21, rows=6)
+    assert seen[0] == pytest.approx(found.stages[0].disk_written, rel=0.15)
