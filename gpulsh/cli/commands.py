@@ -17,6 +17,7 @@ from gpulsh.errors import GpulshError, ParameterError
 COMMANDS = {  # name -> module that has it, imported when it is asked for
     "dedup": "gpulsh.cli.dedup",
     "report": "gpulsh.cli.report",
+    "index": "gpulsh.cli.index",
     "curve": "gpulsh.cli.curve",
     "plan": "gpulsh.cli.plan",
     "info": "gpulsh.cli.info",

@@ -101,6 +101,18 @@ class Index:
         self._changed = False
 
     @classmethod
+    def create(cls, path: str | os.PathLike[str], **parameters: Any) -> Self:
+        """A new index, with the parameters of `Index`, that will lie in the folder `path`, which is made or empty.
+
+        What grows large in memory goes to the folder at once; the first `save` makes an index of it, and an Index left
+        as a context without that removes what it made. Raises OutputError where the folder cannot be used.
+        """
+        self = cls(**parameters)
+        self._folder = Folder.made(Path(path), self._parameters)
+        self._changed = True
+        return self
+
+    @classmethod
     def open(
         cls,
         path: str | os.PathLike[str],
@@ -209,7 +221,7 @@ class Index:
             try:
                 self._contents = folder.commit(replace(self._contents, shelves=loose))
             except BaseException:
-                folder.unlock()
+                folder.abandon()
                 raise
             self.close()
             self._folder = folder
@@ -234,7 +246,7 @@ class Index:
     def close(self) -> None:
         """Let others write; changes since the last `save` are not committed."""
         if self._folder is not None:
-            self._folder.unlock()
+            self._folder.abandon()
 
     def __enter__(self) -> Self:
         return self

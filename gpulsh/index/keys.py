@@ -20,6 +20,10 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[Any, str | None]:
     if isinstance(keys, (str, bytes)) or not hasattr(keys, "__iter__"):
         raise ParameterError(f"{name} is of type {type(keys).__name__}; give a list of strings or integers")
     if isinstance(keys, (pa.Array, pa.ChunkedArray)):
+        kind = _kind_of(keys.type)
+        if kind is not None and keys.null_count == 0 and len(keys):
+            array = keys.cast(TYPES[kind])
+            return (array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array), kind
         given: list[Any] = keys.to_pylist()
     else:
         given = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
@@ -57,8 +61,11 @@ def sorted_keys(keys: Any) -> Keys:
 
 def refuse_repeats(keys: Any) -> None:
     """ParameterError where a key comes twice."""
+    known = sorted_keys(keys)
+    alike = np.flatnonzero(known.hash[1:] == known.hash[:-1])
     seen: dict[Any, int] = {}
-    for place, key in enumerate(keys.to_pylist()):
+    for place in np.unique(known.row[np.concatenate([alike, alike + 1])]).tolist():  # those that share their hash
+        key = keys[place].as_py()
         if seen.setdefault(key, place) != place:
             raise ParameterError(f"keys[{place}] is {key!r}, as keys[{seen[key]}] is; give each document its own key")
 
@@ -70,3 +77,10 @@ def as_numpy(keys: Any) -> NDArray[Any]:
     out = np.empty(len(keys), object)
     out[:] = keys.to_pylist()
     return out
+
+
+def _kind_of(arrow: Any) -> str | None:
+    types = pa.types
+    if types.is_string(arrow) or types.is_large_string(arrow):
+        return "string"
+    return "integer" if types.is_signed_integer(arrow) or (types.is_integer(arrow) and arrow.bit_width < 64) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -213,6 +213,15 @@ class Folder:
             commit_snapshot(self.path, snapshot, __version__)
         self.snapshot = snapshot
         return Contents(tuple(shelves), contents.removed, contents.next_number, contents.keys)
+
+    def abandon(self) -> None:
+        """Where nothing was ever committed, remove what was made, the folder too if nothing else is in it."""
+        if self.snapshot.generation == 0 and self._lock is not None and not has_index(self.path):
+            with suppress(OSError):
+                sweep(self.path, self.snapshot)
+                (self.path / LOCK).unlink()
+                self.path.rmdir()
+        self.unlock()
 
     def sweep(self) -> None:
         """Remove the files that the newest commit, this one's own, does not name."""

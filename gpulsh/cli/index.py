@@ -1,0 +1,136 @@
+"""`gpulsh index`: an index of files, built, added to, asked and compacted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+Command = Callable[..., Any]
+
+
+@click.group(short_help="Keep an index of documents and find their near-duplicates later.")
+def index() -> None:
+    """Find near-duplicates of documents that came earlier, when their texts are gone.
+
+    PATH is the folder of the index. An index holds the shingles of kept documents and knows the dropped ones: what is
+    added is decided as gpulsh dedup would decide over everything in order. A commit is whole or not at all.
+    """
+
+
+def _files(command: Command) -> Command:
+    options = (
+        click.argument("path", metavar="PATH"),
+        click.argument("inputs", nargs=-1, required=True, metavar="INPUT..."),
+        click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Column of the text."),
+        click.option(
+            "--id-column", metavar="NAME", help="Column of strings or integers to name documents by, else FILE:ROW."
+        ),
+        click.option("-o", "--output", metavar="FILE", help="Write the duplicates found to FILE: .parquet or .jsonl."),
+        click.option(
+            "--backend",
+            type=click.Choice(["auto", "cpu", "cuda", "reference"]),
+            default="auto",
+            show_default=True,
+            help="auto takes CUDA where it works.",
+        ),
+        click.option("--threads", type=int, metavar="N", help="Threads of the CPU backend."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _parameters(says: str) -> Callable[[Command], Command]:
+    def given(command: Command) -> Command:
+        options = (
+            click.option("--threshold", type=float, metavar="J", help=f"Jaccard similarity of duplicates{says % 0.8}"),
+            click.option("--shingle", metavar="UNIT:SIZE", help=f"What is compared{says % 'word:5'}"),
+            click.option("--num-perm", type=int, metavar="K", help=f"Values of a signature{says % 128}"),
+            click.option("--bands", type=int, metavar="B", help="Bands, with --rows."),
+            click.option("--rows", type=int, metavar="R", help="Rows of a band."),
+            click.option("--seed", type=int, metavar="N", help=f"Of the hash functions{says % 1}"),
+        )
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return given
+
+
+@index.command(short_help="Make an index of files.")
+@_files
+@_parameters(".  [default: %s]")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
+    """Make an index in the new folder PATH of the documents of INPUT, near-duplicates dropped."""
+    from gpulsh.engine.indexing import build_index
+
+    _told(build_index(path, inputs, progress=True, **_prepared(output, options)), output, as_json)
+
+
+@index.command(short_help="Add files to an index.")
+@_files
+@_parameters("; the index's own, or an error.%.0s")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
+    """Add the documents of INPUT that duplicate none of the index at PATH or of INPUT, and know the others."""
+    from gpulsh.engine.indexing import add_to_index
+
+    _told(add_to_index(path, inputs, progress=True, **_prepared(output, options)), output, as_json)
+
+
+@index.command(short_help="Find what files duplicate in an index.")
+@_files
+@click.option("--every", is_flag=True, help="All documents of the index that are similar enough, not the most similar.")
+def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any) -> None:
+    """Print, for each document of INPUT that duplicates one of the index at PATH, which: a JSON line each."""
+    from gpulsh.engine.indexing import query_index
+
+    found = query_index(path, inputs, progress=True, **_prepared(output, options))
+    if output is not None:
+        found.write(Path(output))
+        click.echo(f"{len(found)} duplicates are in {click.format_filename(output)}")
+        return
+    for line in found.lines():
+        click.echo(line)
+
+
+@index.command(short_help="Merge an index's segments and forget removed documents.")
+@click.argument("path", metavar="PATH")
+def compact(path: str) -> None:
+    """Merge all segments of the index at PATH into one, and remove files that are not needed any more."""
+    from gpulsh.index.index import Index
+
+    with Index.open(path, backend="cpu") as opened:
+        opened.compact()
+        click.echo(f"{len(opened)} documents are held in {click.format_filename(path)}")
+
+
+def _prepared(output: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """Options as Python takes them; a parameter that was not given is left to its default."""
+    from gpulsh.engine.indexing import check_output
+    from gpulsh.params import Shingling
+
+    if output is not None:
+        check_output(Path(output))
+    shingle = options.pop("shingle", None)
+    if shingle is not None:
+        options["shingling"] = Shingling.parse(shingle)
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _told(indexed: Any, output: str | None, as_json: bool) -> None:
+    if output is not None:
+        indexed.duplicates.write(Path(output))
+    counts = indexed.counts()
+    if as_json:
+        click.echo(json.dumps(counts, indent=2))
+        return
+    click.echo(
+        f"{counts['documents']} documents, {counts['kept']} kept, {counts['dropped']} dropped;"
+        f" the index holds {counts['held']}"
+    )
