@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -133,10 +134,9 @@ def test_duckdb_finds_the_same_candidates(folder: Path) -> None:
 
     digests, documents, keys = files("digests"), files("documents"), files("keys")
     assert digests.num_rows and documents.num_rows == keys.num_rows == len(texts)
-    found = duckdb.sql(
-        "SELECT DISTINCT a.document AS i, b.document AS j FROM digests a JOIN digests b"
-        " ON a.band = b.band AND a.digest = b.digest AND a.document < b.document ORDER BY i, j"
-    ).fetchnumpy()
+    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+    (query,) = re.findall(r"^```sql\n(.*?)^```$", readme, flags=re.MULTILINE | re.DOTALL)
+    found = duckdb.sql(query).fetchnumpy()
     fingerprints = gpulsh.shingle(texts, backend="cpu")
     signatures = gpulsh.MinHash()(fingerprints, backend="cpu")
     shape = index.parameters.banding

@@ -24,7 +24,7 @@ def test_python_gives_what_its_comments_say() -> None:
     code = "".join(blocks("python"))
     exec(code, found)
     said = re.findall(r"^([\w.]+(?:, [\w.]+)*) +# ([\[(].*?[\])])", code, flags=re.MULTILINE)
-    assert len(said) == 4
+    assert len(said) == 6
     for expression, value in said:
         result = eval(expression, found)
         assert str(result.tolist() if hasattr(result, "tolist") else result) == value, expression
@@ -35,7 +35,7 @@ COMMANDS = [line.partition("#")[0] for block in blocks("") for line in block.spl
 
 
 def test_there_are_commands() -> None:
-    assert len(COMMANDS) == 5
+    assert len(COMMANDS) == 8
 
 
 @pytest.mark.parametrize("line", COMMANDS)
