@@ -50,9 +50,16 @@ import click
     "--keep",
     default="first",
     show_default=True,
-    metavar="first|longest|COLUMN",
-    help="Which of two duplicates is kept: by order, by length, or by the highest value of a column.",
+    metavar="first|longest|source:INPUT,...|COLUMN",
+    help="Which of two duplicates is kept: by order, by length, by input, or by the highest value of a column.",
 )
+@click.option(
+    "--protect",
+    multiple=True,
+    metavar="PATH",
+    help="Documents that are never dropped and that others are dropped for, as a test set; not written.",
+)
+@click.option("--within", is_flag=True, help="Only documents of one INPUT are duplicates of one another.")
 @click.option(
     "--backend",
     type=click.Choice(["auto", "cpu", "cuda", "reference"]),

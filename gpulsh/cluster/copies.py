@@ -10,16 +10,18 @@ from gpulsh.backends.protocol import Backend
 
 
 def first_copies(
-    exact: Array, ids: Array, rank: NDArray[np.int64], ops: Backend
+    exact: Array, ids: Array, rank: NDArray[np.int64], ops: Backend, source: NDArray[np.int64] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The later copies, ascending, and for each the first copy of it in decision order: int64 [c], int64 [c].
 
     `exact` [n, 2] are the hashes, `ids` ascending positions of the documents with tokens, both in the backend's memory;
-    `rank` [n] is the place of each in decision order.
+    `rank` [n] is the place of each in decision order. With `source` [n], only documents of one source are copies.
     """
     members = ops.collisions(exact[ids, 0], ids).ids  # equal in one half; few, as a rule
     half_equal, hashes = ops.asnumpy(members), ops.asnumpy(exact[members])
-    order = np.lexsort((rank[half_equal], hashes[:, 1], hashes[:, 0]))
+    if source is not None:
+        hashes = np.column_stack((hashes, source[half_equal].astype(np.uint64)))
+    order = np.lexsort((rank[half_equal], *hashes.T))
     half_equal, hashes = half_equal[order], hashes[order]
     begins = np.ones(len(order), bool)
     begins[1:] = (hashes[1:] != hashes[:-1]).any(axis=1)

@@ -23,6 +23,7 @@ from gpulsh.dedup.decision import Decision
 from gpulsh.dedup.funnel import Funnel
 from gpulsh.dedup.plan import Plan
 from gpulsh.dedup.progress import Progress
+from gpulsh.dedup.relation import ALL, Relation
 from gpulsh.dedup.shingled import ShingledTexts
 from gpulsh.dedup.signed import ArrivingRows, ParticipatingDigests, SignedDocuments
 from gpulsh.io.normalize import normalized
@@ -83,14 +84,17 @@ def decide(
     plan: Plan,
     ops: Backend,
     progress: Progress,
+    relation: Relation = ALL,
 ) -> Decision:
     """Decide about all documents; `order` int64 [n] are their positions in decision order, None for input order."""
     funnel = signed.funnel
     rank = _rank(order, funnel.documents)
     with ops.here(), funnel.stage(progress, "collide", plan.banding.bands, "bands"):
         takes_part = signed.shingles.whole(ops) > 0
-        copies, first = first_copies(signed.exact.whole(ops), np.flatnonzero(takes_part), rank, ops)
+        filled = np.flatnonzero(takes_part)
+        copies, first = first_copies(signed.exact.whole(ops), filled, rank, ops, relation.source)
         takes_part[ops.asarray(copies)] = False
+        copies, first = copies[copies >= relation.protected], first[copies >= relation.protected]
         funnel.exact_copies = len(copies)
         met = collide(ParticipatingDigests(signed.digests, plan.banding.bands, takes_part, ops), ops, progress.advance)
         funnel.crowded = len(met.crowded)
@@ -106,14 +110,14 @@ def decide(
         texts = ShingledTexts(chosen, np.searchsorted(ascending, involved), plan, ops)
         progress.count(size=int(chosen.sizes().sum()))
     with ops.here(), funnel.stage(progress, "verify", len(met.pairs), "pairs"):
-        small = _verified_small(met, involved, texts, measure, plan, ops, progress)
+        small = _verified_small(met, involved, texts, measure, plan, ops, progress, relation)
         funnel.candidates = len(met.pairs)
     with ops.here(), funnel.stage(progress, "resolve", len(met.crowded), "documents"):
         crowd = np.flatnonzero(np.isin(involved, met.crowded))
-        join = _join(met, crowd, involved, texts, measure, plan, ops) if len(crowd) else None
+        join = _join(met, crowd, involved, texts, measure, plan, ops, relation) if len(crowd) else None
         kept, edges = resolve_kept(len(involved), small, join, crowd)
         funnel.candidates += join.compared if join else 0
-        decided = _Decided(involved, kept, edges, texts, measure, plan, ops)
+        decided = _Decided(involved, kept, edges, texts, measure, plan, ops, relation.protected)
         decision = decided.put_back(copies, first, funnel)
         progress.count(dropped=funnel.dropped)
         return decision
@@ -140,12 +144,14 @@ def _verified_small(
     plan: Plan,
     ops: Backend,
     progress: Progress,
+    relation: Relation,
 ) -> Edges:
     """The pairs of small buckets at or above the threshold, in places of `involved`."""
     place = np.empty(int(involved.max(initial=-1)) + 1, np.int64)
     place[involved] = np.arange(len(involved))
     first, second = place[met.pairs].T
     pairs = np.stack([np.minimum(first, second), np.maximum(first, second)], axis=1)
+    pairs = pairs[relation.allows(involved[pairs[:, 0]], involved[pairs[:, 1]])]
     if plan.verify == "none":
         return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
     threshold = plan.threshold if plan.verify == "exact" else 0.0  # sizes bound the Jaccard, not its estimate
@@ -161,10 +167,13 @@ def _join(
     measure: Measure,
     plan: Plan,
     ops: Backend,
+    relation: Relation,
 ) -> PrefixJoin:
     readable = texts.renumbered(crowd)
     return PrefixJoin(
-        involved[crowd], met, readable, readable.sizes(), measure, plan.threshold, ops, exact=plan.verify == "exact"
+        *(involved[crowd], met, readable, readable.sizes(), measure, plan.threshold, ops),
+        exact=plan.verify == "exact",
+        allows=relation.allows,
     )
 
 
@@ -179,6 +188,7 @@ class _Decided:
     measure: Measure
     plan: Plan
     ops: Backend
+    protected: int  # positions below are never dropped
 
     def put_back(self, copies: NDArray[np.int64], first: NDArray[np.int64], funnel: Funnel) -> Decision:
         """The decision about all documents: those that met nobody stay, each copy follows its first copy."""
@@ -209,7 +219,7 @@ class _Decided:
         """Every other member of a component with its first document in decision order, and how similar they are."""
         pairs = np.stack([self.edges.earlier, self.edges.later], axis=1)
         head = heads(self.ops.asnumpy(self.ops.components(len(self.involved), self.ops.asarray(pairs))))
-        later = np.flatnonzero(head != np.arange(len(head)))
+        later = np.flatnonzero((head != np.arange(len(head))) & (self.involved >= self.protected))
         pairs = np.stack([head[later], later], axis=1)
         if self.plan.verify == "none":
             return Edges(head[later], later, np.full(len(later), np.nan))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -19,10 +19,11 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.dedup.decision import Decision
 from gpulsh.dedup.plan import Plan, Resolve, Verify, make_plan
 from gpulsh.dedup.progress import Progress
+from gpulsh.dedup.relation import Relation
 from gpulsh.dedup.stages import decide
 from gpulsh.engine.checkpoints import decide_once, sign_partitions, write_once
 from gpulsh.engine.evidence import write_evidence
-from gpulsh.engine.order import highest_first, key_column, longest_first
+from gpulsh.engine.order import by_source, highest_first, key_column, longest_first, protected_first, source_ranks
 from gpulsh.engine.output import PAGE, REPORT, OutputFolder, finished, refuse_overlap
 from gpulsh.engine.progress import Show, open_progress
 from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
@@ -71,6 +72,8 @@ def deduplicate_files(
     text_column: str = "text",
     id_column: str | None = None,
     keep: str = "first",
+    protect: Input | Sequence[Input] = (),
+    within: bool = False,
     write: Write = "data",
     threshold: float = 0.8,
     shingling: Shingling | None = None,
@@ -97,7 +100,9 @@ def deduplicate_files(
     on where it was, or is left as it is where it was finished. It gets `data/` (one file an input file with the
     kept rows and every column; not with `write="duplicates"`), `duplicates.parquet` (a row a dropped document),
     `report.json` and, with the extra `report`, `report.html`. `keep` says which of two duplicates is kept:
-    the "first", the "longest" text in bytes, or the one with the highest value of a column. A bad record stops the run,
+    the "first", the "longest" text in bytes, the one with the highest value of a column, or by "source:A,B" the one of
+    the INPUT that is listed first. Documents of `protect` are never dropped, others are for them, and they are not
+    written. With `within`, only documents of one INPUT are duplicates. A bad record stops the run,
     or with `on_error="skip"` is listed in `rejected.parquet` and is no document (see `gpulsh.io.rejected`).
     `reader="cudf"` decodes the text of Parquet files on the device of the CUDA backend. `progress="json"` writes its
     events to standard error as JSON lines: the "begin" and the "end" of each stage, with seconds, amounts and rates.
@@ -118,6 +123,7 @@ def deduplicate_files(
     """
     began, clock = datetime.now(UTC), time.perf_counter()
     given = _paths(inputs)
+    guarded = _paths(protect) if protect else []
     if not _is_path(output):
         raise ParameterError(f"output is {_shown(output)}; give the path of a folder")
     given_output = os.fspath(output)
@@ -140,12 +146,14 @@ def deduplicate_files(
         resolve=resolve,
     )
     columns = Columns(text=text_column, key=key_column(keep), id=id_column)
-    files = find_files(given)
-    refuse_overlap(given_output, given, files)
+    ranks = source_ranks(keep, given)
+    files = find_files(given, guarded)
+    refuse_overlap(given_output, [*guarded, *given], files)
     doing = select_backend(backend, threads=threads, devices=devices)
     shown = open_progress(progress)
     try:
-        job = _job(plan, columns, keep, write, on_error, files)
+        policy = {"keep": keep, "protect": guarded, "within": within, "write": write, "on_error": on_error}
+        job = _job(plan, columns, policy, files)
         done = finished(out, job) if resume else None
         if done is not None:
             return FilesResult(out, done)
@@ -154,11 +162,18 @@ def deduplicate_files(
             total = texts.check()
             manifest = folder.manifest(job)
             signed = sign_partitions(texts, plan, doing, shown, manifest, folder.work, total)
-            decision = decide_once(
-                lambda: decide(signed, texts, _order(keep, texts), plan, doing, shown), manifest, folder.work
-            )
+            starts = texts.starts
+            protected = int(starts[sum(file.source in guarded for file in files)])
+
+            def decided() -> Decision:
+                sources = {source: number for number, source in enumerate(dict.fromkeys(file.source for file in files))}
+                source = np.repeat([sources[file.source] for file in files], np.diff(starts)) if within else None
+                order = protected_first(_order(keep, ranks, texts), protected)
+                return decide(signed, texts, order, plan, doing, shown, Relation(source, protected))
+
+            decision = decide_once(decided, manifest, folder.work)
             if write == "data":
-                _write_kept(texts, decision, folder.work, manifest, shown)
+                _write_kept(texts, decision, guarded, folder.work, manifest, shown)
             write_evidence(folder.work / "duplicates.parquet", texts, decision)
             if on_error == "skip":
                 texts.rejected.write(folder.work / "rejected.parquet", [file.name for file in files])
@@ -166,12 +181,10 @@ def deduplicate_files(
             parameters = {
                 "text_column": text_column,
                 "id_column": id_column,
-                "keep": keep,
-                "write": write,
+                **policy,
                 "seed": seed,
                 "threads": threads,
                 "reader": reader,
-                "on_error": on_error,
             }
             report = describe(
                 began=began,
@@ -224,9 +237,11 @@ def _shown(value: object) -> str:
     return "None" if value is None else f"of type {type(value).__name__}"
 
 
-def _order(keep: str, texts: FileTexts) -> NDArray[np.int64] | None:
+def _order(keep: str, ranks: Mapping[str, int] | None, texts: FileTexts) -> NDArray[np.int64] | None:
     if keep == "first":
         return None
+    if ranks is not None:
+        return by_source(np.repeat([ranks.get(file.source, -1) for file in texts.files], np.diff(texts.starts)))
     if texts.columns.key is None:
         return longest_first(texts.sizes)
 
@@ -237,14 +252,16 @@ def _order(keep: str, texts: FileTexts) -> NDArray[np.int64] | None:
     return highest_first(texts.keys, texts.columns.key, where)
 
 
-def _write_kept(texts: FileTexts, decision: Decision, work: Path, manifest: Manifest, progress: Progress) -> None:
+def _write_kept(
+    texts: FileTexts, decision: Decision, guarded: Sequence[str], work: Path, manifest: Manifest, progress: Progress
+) -> None:
     (work / "data").mkdir(exist_ok=True)
     starts = texts.starts
     with decision.funnel.stage(progress, "write", len(decision), "documents"):
         for number, file in enumerate(texts.files):
             part = decision.keep[starts[number] : starts[number + 1]]
             target = work / "data" / file.relative
-            if not texts.is_lost(number):
+            if not texts.is_lost(number) and file.source not in guarded:
                 write = partial(format_of(file).write_kept, file, texts.rejected.left_out(part, number))
                 write_once(f"write-{number:06d}", target, write, manifest, work)
             progress.advance(len(part))
@@ -252,9 +269,7 @@ def _write_kept(texts: FileTexts, decision: Decision, work: Path, manifest: Mani
             progress.count(size=size, dropped=len(part) - int(part.sum()))
 
 
-def _job(
-    plan: Plan, columns: Columns, keep: str, write: Write, on_error: OnError, files: Sequence[File]
-) -> dict[str, Any]:
+def _job(plan: Plan, columns: Columns, policy: Mapping[str, Any], files: Sequence[File]) -> dict[str, Any]:
     """All that decides the bytes of the results, as JSON has it: a run goes on only with the same."""
     return {
         "scheme": SCHEME,
@@ -262,9 +277,7 @@ def _job(
             **json.loads(plan.to_json()),
             "text_column": columns.text,
             "id_column": columns.id,
-            "keep": keep,
-            "write": write,
-            "on_error": on_error,
+            **policy,
         },
         "inputs": {file.name: file.stamp() for file in files},
     }

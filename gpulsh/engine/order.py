@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,16 +15,49 @@ from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.buffers import null_mask, numbers
 
 RESERVED = ("first", "longest")
+SOURCE = "source:"
 
 
 def key_column(keep: object) -> str | None:
-    """The column that `keep` names, None for `first` and `longest`. `column:NAME` names one with a reserved name."""
-    if keep in RESERVED:
+    """The column that `keep` names, None for `first`, `longest` and `source:...`.
+
+    `column:NAME` names one with a reserved name.
+    """
+    if keep in RESERVED or (isinstance(keep, str) and keep.startswith(SOURCE)):
         return None
     name = keep.removeprefix("column:") if isinstance(keep, str) else ""
     if not name:
-        raise ParameterError(f"keep is {keep!r}; give first, longest, or the name of a column")
+        raise ParameterError(f"keep is {keep!r}; give first, longest, source:INPUT,INPUT... or the name of a column")
     return name
+
+
+def source_ranks(keep: str, inputs: Sequence[str]) -> dict[str, int] | None:
+    """For `source:A,B,...` the place of each INPUT: those listed as listed, then the others; None for other policies.
+
+    An INPUT is listed as it was given or by its last name. ParameterError where a name means none of them, or several.
+    """
+    if not keep.startswith(SOURCE):
+        return None
+    ranks: dict[str, int] = {}
+    for name in keep.removeprefix(SOURCE).split(","):
+        meant = [given for given in inputs if name in (given, os.path.basename(given.rstrip("/")))]
+        if len(meant) != 1 or meant[0] in ranks:
+            what = "one that was listed before" if len(meant) == 1 else f"{len(meant)} INPUTs"
+            raise ParameterError(f"keep is {keep!r} and {name!r} means {what}; the INPUTs are: {', '.join(inputs)}")
+        ranks[meant[0]] = len(ranks)
+    return {given: ranks.get(given, len(ranks)) for given in inputs}
+
+
+def by_source(ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64 [n]: positions by the rank of their source, ties by position."""
+    return np.argsort(ranks, kind="stable").astype(np.int64, copy=False)
+
+
+def protected_first(order: NDArray[np.int64] | None, protected: int) -> NDArray[np.int64] | None:
+    """`order` with the first `protected` positions, in their order, before all others."""
+    if order is None or protected == 0:
+        return order
+    return np.concatenate([np.arange(protected, dtype=np.int64), order[order >= protected]])
 
 
 def longest_first(sizes: NDArray[np.int64]) -> NDArray[np.int64]:

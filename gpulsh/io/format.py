@@ -28,6 +28,7 @@ class File:
     relative: str
     path: str
     filesystem: Any = None  # of fsspec; None for a local path
+    source: str = ""  # the INPUT that named it
 
     def open(self) -> BinaryIO:
         """The file for reading bytes."""

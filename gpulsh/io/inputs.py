@@ -6,6 +6,7 @@ import glob
 import os
 import posixpath
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gpulsh.errors import InputError
@@ -38,20 +39,21 @@ def format_of(file: File) -> Format:
     return found
 
 
-def find_files(inputs: Sequence[str]) -> list[File]:
-    """Every file of the INPUTs: INPUTs as given, the files of a folder or glob by byte order of their relative path.
+def find_files(inputs: Sequence[str], protected: Sequence[str] = ()) -> list[File]:
+    """Every file of `protected`, which is only read, then every file of the INPUTs.
 
-    In folders only known extensions count, and names that begin with `_` or `.` are skipped. Raises InputError where
-    nothing is found, a format is not known, a file is reached twice, or two files would have the same place in `data/`.
+    INPUTs come as given, the files of a folder or glob by byte order of their relative path. In folders only known
+    extensions count, and names that begin with `_` or `.` are skipped. Raises InputError where nothing is found, a
+    format is not known, a file is reached twice, or two files would have the same place in `data/`.
     """
     files: list[File] = []
-    for given in inputs:
+    for given in (*protected, *inputs):
         found = list(_remote(given) if "://" in given else _local(given))
         for file in found:
             format_of(file)
-        files += found
+        files += [replace(file, source=given) for file in found]
     _refuse_twice(files)
-    _refuse_same_place(files)
+    _refuse_same_place([file for file in files if file.source not in protected])
     return files
 
 

@@ -12,7 +12,7 @@ they share a prefix shingle by the frequencies that `PrefixJoin` counts over all
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,11 +74,14 @@ class PrefixJoin:
         *,
         exact: bool,
         settled: int = 0,
+        allows: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]] | None = None,
     ) -> None:
         """`texts` and `text_sizes` [c] (bytes) go by the same places; `exact` says that `measure` is the Jaccard.
 
-        The first `settled` of the crowd stay, whatever they resemble: they meet only those after them.
+        The first `settled` of the crowd stay, whatever they resemble: they meet only those after them. `allows`, of
+        earlier and later members of `crowd`, says which pairs count; None: all.
         """
+        self._crowd, self._allows = crowd, allows
         self._settled = settled
         self._rows = np.searchsorted(collisions.crowded, crowd)
         self._collisions = collisions
@@ -186,6 +189,8 @@ class PrefixJoin:
         """The pairs [m, 2] not both settled that share a large bucket and whose sizes allow the threshold."""
         pairs = pairs[pairs[:, 1] >= self._settled] if self._settled else pairs
         pairs = pairs[sizes_allow(self._sizes[pairs[:, 0]], self._sizes[pairs[:, 1]], self._threshold)]
+        if self._allows is not None:
+            pairs = pairs[self._allows(self._crowd[pairs[:, 0]], self._crowd[pairs[:, 1]])]
         rows = self._rows[pairs]
         return pairs[self._collisions.share_large_bucket(rows[:, 0], rows[:, 1])]
 
