@@ -16,12 +16,11 @@ from gpulsh.arrays import Fingerprints, Signed, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.cluster.copies import first_copies
 from gpulsh.cluster.resolve import resolve_kept, witnesses
+from gpulsh.index.comparing import compared
 from gpulsh.index.holdings import NOBODY, Holdings
-from gpulsh.index.meetings import Meetings, meet
+from gpulsh.index.meetings import meet
 from gpulsh.index.parameters import IndexParameters
-from gpulsh.index.readable import TEXT_BYTES, HeldDocuments, fingerprint_sets, of_both
-from gpulsh.lsh.comparison import compare, exact
-from gpulsh.lsh.prefix_join import Edges, PrefixJoin
+from gpulsh.index.readable import fingerprint_sets
 from gpulsh.store.fingerprint_blocks import chosen_rows
 from gpulsh.store.segments import Documents, Numbers, Segment, make_segment
 
@@ -71,7 +70,9 @@ def admit(arrivals: Arrivals, start: int, holdings: Holdings, parameters: IndexP
     sets = fingerprint_sets(arrivals.batch, taking_part, parameters.shingling, ops)
     with ops.here():
         met = meet(arrivals.digests[taking_part], holdings, ops)
-        dropped = _decide(met, sets, holdings, parameters, ops)
+        found = compared(met, sets, holdings, parameters.threshold, ops)
+        kept, edges = resolve_kept(found.documents, found.small, found.join, found.crowd)
+        dropped = witnesses(kept, edges)
     base = len(met.held)
     later = taking_part[dropped.later - base]
     speaking = np.concatenate([met.held, numbers[taking_part]])
@@ -81,39 +82,6 @@ def admit(arrivals: Arrivals, start: int, holdings: Holdings, parameters: IndexP
     stays = witness[taking_part] == numbers[taking_part]
     held = chosen_rows(sets, np.flatnonzero(stays))
     return _segment(arrivals, numbers, witness, similarity, taking_part[stays], held)
-
-
-def _decide(met: Meetings, sets: Fingerprints, holdings: Holdings, parameters: IndexParameters, ops: Backend) -> Edges:
-    """Of each dropped place its witness; places are those of `met`, held documents first."""
-    base = len(met.held)
-
-    def read(places: Numbers) -> Fingerprints:
-        return of_both(places, base, lambda old: holdings.fingerprints(met.held[old]), sets)
-
-    sizes = np.concatenate([holdings.sizes(met.held), np.diff(sets.offset)])
-    text_sizes = sizes * TEXT_BYTES
-    documents = HeldDocuments(read, np.arange(len(sizes)), ops)
-    threshold = parameters.threshold
-    pairs, crowd = met.collisions.pairs, met.collisions.crowded
-    similarity = compare(pairs, text_sizes, documents, exact, threshold, ops, lambda done: None)
-    small = Edges(pairs[:, 0], pairs[:, 1], similarity).where(similarity >= threshold)
-    join = None
-    if len(crowd):
-        settled = int(np.searchsorted(crowd, base))
-        readable = documents.renumbered(crowd)
-        join = PrefixJoin(
-            crowd,
-            met.collisions,
-            readable,
-            text_sizes[crowd],
-            exact,
-            threshold,
-            ops,
-            exact=True,
-            settled=settled,
-        )
-    kept, edges = resolve_kept(len(sizes), small, join, crowd)
-    return witnesses(kept, edges)
 
 
 def _segment(

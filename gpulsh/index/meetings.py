@@ -24,58 +24,70 @@ class Meetings:
     collisions: Collisions
 
 
-def meet(digests: NDArray[np.uint64], holdings: Holdings, ops: Backend) -> Meetings:
+def meet(digests: NDArray[np.uint64], holdings: Holdings, ops: Backend, *, one_another: bool = True) -> Meetings:
     """Arriving documents have the places h, h + 1, ... by their rows in `digests` [m, bands]; each has a token.
 
-    Pairs of held documents are left out.
+    Pairs of held documents are left out, and without `one_another` those of arriving ones in small buckets.
     """
-    bands = [holdings.sharing(band, column) for band, column in enumerate(digests.T)]
-    held = np.unique(np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in bands)]))
+    bands = [_BandBuckets.of(holdings, band, column) for band, column in enumerate(digests.T)]
+    held = np.unique(np.concatenate([np.empty(0, np.int64), *(band.held for band in bands)]))
     pairs = [np.empty(0, np.uint64)]
     large: list[tuple[Numbers, NDArray[np.int32]]] = []
-    for (rows, numbers), column in zip(bands, digests.T, strict=True):
-        found, members, bucket = _of_band(column, rows, np.searchsorted(held, numbers), len(held), ops)
-        pairs.append(distinct(found))
-        large.append((members, bucket))
+    for band in bands:
+        places = np.searchsorted(held, band.held)
+        pairs.append(distinct(band.small_pairs(places, len(held), ops if one_another else None)))
+        large.append(band.large_members(places, len(held)))
     crowded = np.unique(np.concatenate([np.empty(0, np.int64), *(members for members, _ in large)]))
     buckets = np.full((len(crowded), len(large)), -1, np.int32)
-    for band, (members, bucket) in enumerate(large):
-        buckets[np.searchsorted(crowded, members), band] = bucket
+    for number, (members, bucket) in enumerate(large):
+        buckets[np.searchsorted(crowded, members), number] = bucket
     return Meetings(held, Collisions(unpacked(distinct(np.concatenate(pairs))), crowded, buckets))
 
 
-def _of_band(
-    digests: NDArray[np.uint64], rows: Numbers, held: Numbers, base: int, ops: Backend
-) -> tuple[NDArray[np.uint64], Numbers, NDArray[np.int32]]:
-    """Of one band: packed pairs of its small buckets, the members of its large ones and which bucket each is in.
+@dataclass(frozen=True)
+class _BandBuckets:
+    """Buckets of one band that have arriving documents."""
 
-    `rows` [k] share their digest with the held places `held` [k]; places of arriving documents are `base` + row.
-    """
-    _, bucket, arriving = np.unique(digests, return_inverse=True, return_counts=True)
-    met = bucket[rows]
-    # A held document is matched once by each arriving one of its bucket.
-    size = np.bincount(met, minlength=len(arriving)) // arriving + arriving
-    is_large = size > CROWDED
-    small = ~is_large[met]
-    with_held = packed(held[small], rows[small] + base)
+    rows: Numbers  # [m] of arriving documents, bucket after bucket, ascending in each
+    arriving: Numbers  # [b] how many each bucket has of them
+    held: Numbers  # [k] numbers of held documents
+    held_bucket: Numbers  # [k] the bucket of each
 
-    order = np.argsort(bucket, kind="stable")
-    of_small = order[(~is_large & (arriving > 1))[bucket[order]]]
-    counts = arriving[~is_large & (arriving > 1)]
-    offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    # Ids ascend within a bucket, as the sort is stable.
-    among = ops.asnumpy(ops.candidates(Buckets(ops.asarray(of_small + base), ops.asarray(offset))))
-    in_large = np.flatnonzero(is_large[bucket])
-    known = packed(held[~small], met[~small])  # repeated, by each arriving member
-    known = distinct(known)
-    members = np.concatenate([unpacked(known)[:, 0], in_large + base])
-    numbers = np.concatenate([unpacked(known)[:, 1], bucket[in_large]]).astype(np.int32)
-    return np.concatenate([with_held, packed(*among.T)]), members, numbers
+    @classmethod
+    def of(cls, holdings: Holdings, band: int, digests: NDArray[np.uint64]) -> _BandBuckets:
+        values, bucket, arriving = np.unique(digests, return_inverse=True, return_counts=True)
+        held_bucket, held = holdings.holders(band, values)
+        return cls(np.argsort(bucket, kind="stable"), arriving, held, held_bucket)
 
+    def _is_large(self) -> NDArray[np.bool_]:
+        known = np.bincount(self.held_bucket, minlength=len(self.arriving))
+        large: NDArray[np.bool_] = known + self.arriving > CROWDED
+        return large
 
-def candidates(digests: NDArray[np.uint64], holdings: Holdings) -> tuple[Numbers, NDArray[np.int64]]:
-    """Held numbers [h], ascending, that share a bucket with asking documents, and pairs (place in them, row) [m, 2]."""
-    bands = [holdings.sharing(band, column) for band, column in enumerate(digests.T)]
-    held = np.unique(np.concatenate([np.empty(0, np.int64), *(numbers for _, numbers in bands)]))
-    found = [distinct(packed(np.searchsorted(held, numbers), rows)) for rows, numbers in bands]
-    return held, unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *found])))
+    def small_pairs(self, held: Numbers, base: int, ops: Backend | None) -> NDArray[np.uint64]:
+        """Packed pairs of small buckets, `held` [k] being the places of the held ones; of arriving ones with `ops`."""
+        is_large = self._is_large()
+        small = np.flatnonzero(~is_large[self.held_bucket])
+        bucket = self.held_bucket[small]
+        count = self.arriving[bucket]
+        starts = np.cumsum(self.arriving) - self.arriving
+        ends = np.cumsum(count)
+        steps = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - count, count)
+        partner = self.rows[np.repeat(starts[bucket], count) + steps]
+        found = packed(np.repeat(held[small], count), partner + base)
+        if ops is None:
+            return found
+        several = ~is_large & (self.arriving > 1)
+        rows = self.rows[np.repeat(several, self.arriving)] + base
+        offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.arriving[several])])
+        among = ops.asnumpy(ops.candidates(Buckets(ops.asarray(rows), ops.asarray(offset))))
+        return np.concatenate([found, packed(*among.T)])
+
+    def large_members(self, held: Numbers, base: int) -> tuple[Numbers, NDArray[np.int32]]:
+        """Places of the members of large buckets, each once, and their buckets."""
+        is_large = self._is_large()
+        known = np.flatnonzero(is_large[self.held_bucket])
+        bucket = np.repeat(np.arange(len(self.arriving)), self.arriving)
+        fresh = is_large[bucket]
+        members = np.concatenate([held[known], self.rows[fresh] + base])
+        return members, np.concatenate([self.held_bucket[known], bucket[fresh]]).astype(np.int32)
