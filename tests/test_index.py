@@ -22,7 +22,8 @@ from gpulsh import Index, Shingling
 from gpulsh.backends.cpu import backend as cpu_backend
 from gpulsh.backends.protocol import Sizes
 from gpulsh.errors import InputTypeError, OutputError, ParameterError
-from gpulsh.index import meetings, storage
+from gpulsh.index import comparing, meetings, storage
+from gpulsh.io.texts import open_texts
 from gpulsh.store import fingerprint_blocks, segments
 from tests.naive_index import NaiveIndex
 from tests.texts import WORDS, known, licences
@@ -210,6 +211,22 @@ def test_a_page_copied_often_meets_few() -> None:
     index = Index(threshold=0.7, backend="cpu")
     halves = [index.add(range(350), given[:350]), index.add(range(350, 600), given[350:])]
     assert [k for half in halves for k in half.duplicate_of.tolist()] == wanted.duplicate_of.tolist()
+
+
+def test_a_template_of_many_held_documents_is_looked_up_once() -> None:
+    page = [f"w{number}" for number in range(60)]
+    given = [" ".join([*page[:30], *(f"x{number}y{i}" for i in range(9)), *page[30:]]) for number in range(400)]
+    index = Index(threshold=0.9, num_perm=16, bands=8, rows=2, backend="cpu")
+    assert index.add(range(300), given[:300]).keep.all()
+    source = list(index._signed(open_texts(given[300:])))
+    ops = index._ops
+    for one_another in (True, False):
+        met = meetings.meet(source[0].digests, index._holdings(), ops, one_another=one_another)
+        assert len(met.held) > 250 and len(met.collisions.crowded) > 350
+        assert len(met.collisions.pairs) < 5000  # of 100 x 300
+    with mock.patch.object(comparing, "PrefixJoin", wraps=comparing.PrefixJoin) as joins:
+        assert len(index.query(given)) == 300
+    assert joins.call_count == 1
 
 
 # --- what is refused
