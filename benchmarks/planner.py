@@ -2,9 +2,10 @@
 
     python -m benchmarks.planner TEXTS.parquet FOLDER [--documents 25000,100000,400000] [--rounds 3]
 
-Three corpora of job advertisements are recombined from TEXTS in FOLDER and run from file to file. The middle one gives
-the rates of a worker (a thread), and its shares of documents that meet and are dropped; the other two are foretold from
-those. The record is written to record/<device>/<date>/plan.json and .md, the rates to gpulsh/report/rates.json.
+Three corpora of job advertisements are recombined from TEXTS in FOLDER and run from file to file. The largest gives the
+rates of a worker (a thread), and its shares of documents that meet and are dropped; the others are foretold from those
+and from what 1,000 documents take to sign, which is the start. The record is written to record/<device>/<date>/plan.json
+and .md, the rates to gpulsh/report/rates.json.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from benchmarks.corpora import job_ads
 from benchmarks.record import FOLDER, table
 from gpulsh.report.estimate import STAGES, Corpus, Rates, estimate
 
+STARTED = 1_000  # documents that take hardly more than the start
 RATES = Path(__file__).parents[1] / "gpulsh" / "report" / "rates.json"
 
 
@@ -60,7 +62,7 @@ def main() -> None:
     described = machine.describe()
     threads = described["cores"]
     texts = pq.read_table(given.texts, columns=["text"])["text"].to_pylist()
-    sizes = [int(part) for part in given.documents.split(",")]
+    sizes = [STARTED, *(int(part) for part in given.documents.split(","))]
     given.folder.mkdir(parents=True, exist_ok=True)
     paths = [job_ads.make(given.folder / f"{documents}.parquet", texts, documents) for documents in sizes]
     # Size by size within a round, so that whatever else the machine does meets all sizes alike; the first one warms up.
@@ -71,16 +73,20 @@ def main() -> None:
         medians = {name: statistics.median(one[name] for one in took) for name in STAGES}
         measured.append((facts(runs[0]), medians, took))
 
-    middle, by_stage, _ = measured[len(measured) // 2]
+    start = measured.pop(0)[1]["sign"]
+    largest, by_stage, _ = measured[-1]
     banding = rounds[0][0]["report"]["parameters"]["banding"]
-    plain = estimate(middle, Rates(), workers=1, nodes=1, **banding)
+    plain = estimate(largest, Rates(), workers=1, nodes=1, **banding)
     units = {stage.name: stage.unit for stage in plain.stages}
-    rates = {stage.name: stage.amount / by_stage[stage.name] / threads for stage in plain.stages}
-    shares = {name: getattr(middle, name) for name in ("met", "pairs", "dropped", "bytes_per_shingle")}
+    rates = {
+        stage.name: stage.amount / (by_stage[stage.name] - (start if stage.name == "sign" else 0)) / threads
+        for stage in plain.stages
+    }
+    shares = {name: getattr(largest, name) for name in ("met", "pairs", "dropped", "bytes_per_shingle")}
     rows = []
     for corpus, seconds, _ in measured:
         guess = Corpus(documents=corpus.documents, bytes=corpus.bytes, **shares)
-        foretold = estimate(guess, Rates(**rates), workers=threads, nodes=1, **banding)
+        foretold = estimate(guess, Rates(**rates), workers=threads, nodes=1, **banding, start=start)
         both = [(stage.name, stage.seconds or 0.0, seconds[stage.name]) for stage in foretold.stages]
         both.append(("all", sum(told for _, told, _ in both), sum(took for _, _, took in both)))
         for name, told, took in both:
@@ -92,7 +98,14 @@ def main() -> None:
     device, today = machine.device_name(), date.today().isoformat()
     record = FOLDER / device / today / "plan.json"
     record.parent.mkdir(parents=True, exist_ok=True)
-    header = {"date": today, "machine": described, "rounds": given.rounds, "threads": threads, "banding": banding}
+    header = {
+        "date": today,
+        "machine": described,
+        "rounds": given.rounds,
+        "threads": threads,
+        "banding": banding,
+        "start": start,
+    }
     raw = [{"documents": int(corpus.documents), "seconds": every} for corpus, _, every in measured]
     record.write_text(
         json.dumps({**header, "rates": rates, "shares": shares, "rows": rows, "raw": raw}, indent=1) + "\n"
@@ -102,7 +115,8 @@ def main() -> None:
 
 `python -m benchmarks.planner`, commit {described["commit"]}, load before: {described["load_before"]}.
 Job advertisements from file to file, {threads} threads, medians of {given.rounds} rounds after a first.
-The rates are those of {int(middle.documents):,} documents, by which the other two sizes are foretold.
+The rates are those of {int(largest.documents):,} documents, by which the others are foretold;
+the start takes {start:.2f} s.
 
 {table(rows)}
 
@@ -114,6 +128,7 @@ The rates are those of {int(middle.documents):,} documents, by which the other t
     source = {
         "source": f"benchmarks/record/{device}/{today}/plan.json",
         "worker": f"one thread of {described['cpu']}, {threads} cores",
+        "start": float(f"{start:.4g}"),
         "rates": {name: float(f"{rate:.4g}") for name, rate in rates.items()},
         "corpus": {name: float(f"{share:.4g}") for name, share in shares.items()},
     }

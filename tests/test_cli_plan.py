@@ -95,7 +95,7 @@ def test_the_command_takes_rates_of_the_record_for_threads_only(capsys: pytest.C
     threads = planned(capsys, "--docs", "1e6", "--bytes", "5e9", "--threads", "4")
     known = recorded()
     assert threads["source"] == known["source"] and threads["rates"]["sign"] == known["rates"]["sign"]
-    assert threads["stages"][0]["seconds"] == pytest.approx(5e9 / known["rates"]["sign"] / 4)
+    assert threads["stages"][0]["seconds"] == pytest.approx(known["start"] + 5e9 / known["rates"]["sign"] / 4)
     gpus = planned(capsys, "--docs", "1e6", "--bytes", "5e9", "--gpus", "4", "--rate", "sign=20G")
     assert [stage["seconds"] for stage in gpus["stages"]] == [5e9 / 20e9 / 4, *[None] * 5]
     assert gpus["seconds"] is None

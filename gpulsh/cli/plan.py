@@ -91,12 +91,12 @@ def plan(
     if unknown:
         raise ParameterError(f"there is no rate of {unknown[0]}; there are {', '.join(Rates.__dataclass_fields__)}")
     known = recorded()
-    measured = known["rates"] if gpus is None else {}
+    measured, start = (known["rates"], known["start"]) if gpus is None else ({}, 0.0)
     rates = Rates(**{**measured, **given_rates})
     assumed = {**known["corpus"], **{name: share for name, share in shares.items() if share is not None}}
     corpus = Corpus(documents=docs, bytes=size, **assumed)
     shape = default_banding(num_perm, threshold, bands=bands, rows=rows)
-    found = estimate(corpus, rates, workers=workers, nodes=machines, bands=shape[0], rows=shape[1])
+    found = estimate(corpus, rates, workers=workers, nodes=machines, bands=shape[0], rows=shape[1], start=start)
     needed = None
     if hours is not None:
         if not (math.isfinite(hours) and hours > 0):

@@ -112,8 +112,12 @@ def recorded() -> Mapping[str, Any]:
     return found
 
 
-def estimate(corpus: Corpus, rates: Rates, *, workers: int, nodes: int, bands: int, rows: int) -> Estimate:
+def estimate(
+    corpus: Corpus, rates: Rates, *, workers: int, nodes: int, bands: int, rows: int, start: float = 0.0
+) -> Estimate:
     """The stages on `workers` equal workers on `nodes` machines, whose work is divided evenly.
+
+    `start` are seconds that the first stage takes however little there is to do.
 
     >>> corpus = Corpus(documents=1e9, bytes=5e12, met=0.5, pairs=4, dropped=0.25, bytes_per_shingle=6)
     >>> found = estimate(corpus, Rates(sign=1e9), workers=10, nodes=1, bands=21, rows=6)
@@ -140,6 +144,8 @@ def estimate(corpus: Corpus, rates: Rates, *, workers: int, nodes: int, bands: i
             "disk": _seconds(read + written, rates.disk, nodes),
             "network": _seconds(network, rates.network, nodes),
         }
+        if name == "sign" and bounds["work"] is not None:
+            bounds["work"] += start
         known = {bound: seconds for bound, seconds in bounds.items() if seconds is not None}
         bound = max(known, key=lambda name: known[name]) if bounds["work"] is not None else None
         stages.append(
