@@ -4,8 +4,8 @@
 
 Three corpora of job advertisements are recombined from TEXTS in FOLDER and run from file to file. The largest gives the
 rates of a worker (a thread), and its shares of documents that meet and are dropped; the others are foretold from those
-and from what 1,000 documents take to sign, which is the start. The record is written to record/<device>/<date>/plan.json
-and .md, the rates to gpulsh/report/rates.json.
+and from what 1,000 documents take to sign, which is the start. The record is written to
+record/<device>/<date>/plan.json and .md, the rates to gpulsh/report/rates.json.
 """
 
 from __future__ import annotations

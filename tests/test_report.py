@@ -179,6 +179,39 @@ def test_a_file_whose_name_is_no_utf8(tmp_path: Path) -> None:
     assert "1 of 2 documents kept" in _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
 
 
+@needs_jinja
+def test_files_whose_names_read_alike(tmp_path: Path) -> None:
+    paths = [os.fsdecode(os.fsencode(tmp_path) + b"/" + name) for name in (b"\xfe.txt", b"\xff.txt", b"b.txt")]
+    for path in paths:
+        Path(path).write_text("the same words in all of the files, whatever their names")
+    report = deduplicate_files(paths, tmp_path / "out", backend="reference").report
+    assert report["evidence"]["dropped"] == [1, 0, 1]  # of the two that read alike, the first gets it
+    assert "1 of 3 documents kept" in _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
+
+
+@needs_jinja
+def test_bad_records_are_no_kept_rows(tmp_path: Path) -> None:
+    lines = [json.dumps({"text": page(number)}) for number in (1, 2, 1)]
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, "{no json", lines[1]]) + "\n")
+    result = deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", backend="reference", on_error="skip")
+    assert result.report["evidence"]["rejected"] == [1]
+    shown = _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
+    assert "1 bad records were passed over" in shown
+    assert "a.jsonl512240.0 %" in shown  # of 5 rows 1 is rejected, 2 are kept and 2 dropped
+
+
+@needs_jinja
+def test_protected_documents_are_kept_though_they_are_copies(tmp_path: Path) -> None:
+    for name in ("test", "crawl"):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"text": page(1)}) + "\n" for _ in range(3)))
+    options: dict[str, Any] = {"protect": [tmp_path / "test.jsonl"], "backend": "reference"}
+    funnel = deduplicate_files(tmp_path / "crawl.jsonl", tmp_path / "out", **options).funnel
+    shown = _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
+    assert (
+        f"{funnel['kept']} of {funnel['documents']} documents kept" in shown and "-" + str(funnel["kept"]) not in shown
+    )
+
+
 def test_without_jinja_the_report_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

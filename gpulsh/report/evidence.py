@@ -5,6 +5,7 @@ Everything is taken from the written evidence, so whoever ran the work, the summ
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,13 +23,14 @@ from gpulsh.report.picture import BINS
 SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # least dropped documents of each class of clusters
 LARGEST = 4
 EXAMPLES = 6
+UNKNOWN = -1  # number of a file whose name reads like another's
 
 
 def summarise(duplicates: Path, files: Sequence[File], columns: Columns) -> dict[str, Any]:
     """The summary as JSON values; 12 bytes of memory a dropped document, and again as many while clusters are counted.
 
-    `dropped` has a count a file; `below_one` a count a hundredth of similarity, by its lower edge; `clusters` counts
-    dropped documents only, since what is kept stands in no evidence.
+    `dropped` and `rejected` have a count a file; `below_one` a count a hundredth of similarity, by its lower edge;
+    `clusters` counts dropped documents only, since what is kept stands in no evidence.
     """
     evidence = _Evidence(duplicates, files)
     similarity = evidence.column("similarity", np.float32)
@@ -46,6 +48,7 @@ def summarise(duplicates: Path, files: Sequence[File], columns: Columns) -> dict
     clusters, pairs = rows[: len(largest)], rows[len(largest) :]
     return {
         "dropped": evidence.by_file(),
+        "rejected": evidence.rejected(),
         "similarity": {
             "below_one": {f"{at / BINS:.2f}": int(counts[at]) for at in np.flatnonzero(counts[:BINS]).tolist()},
             "one": int(counts[BINS]),
@@ -108,7 +111,9 @@ class _Evidence:
 
     def __post_init__(self) -> None:
         self._source = pq.ParquetFile(self.path)
-        self._numbers = {name: at for at, name in enumerate(strings([file.name for file in self.files]).to_pylist())}
+        self._names = strings([file.name for file in self.files]).to_pylist()
+        often = Counter(self._names)
+        self._numbers = {name: at if often[name] == 1 else UNKNOWN for at, name in enumerate(self._names)}
 
     def column(self, name: str, dtype: type[Any]) -> NDArray[Any]:
         """All values of a number column."""
@@ -122,12 +127,26 @@ class _Evidence:
 
     def by_file(self) -> list[int]:
         """Dropped rows of each file, in the files' order."""
-        counts = dict.fromkeys(self._numbers, 0)
+        counts = dict.fromkeys(self._names, 0)
         for group in range(self._source.num_row_groups):
             names = self._source.read_row_group(group, columns=["file"]).column("file").combine_chunks()
             for entry in names.value_counts().to_pylist():
                 counts[entry["values"]] += entry["counts"]
-        return list(counts.values())
+        return self._in_order(counts)
+
+    def rejected(self) -> list[int]:
+        """Rows of each file that were passed over as bad, in the files' order."""
+        counts = dict.fromkeys(self._names, 0)
+        path = self.path.with_name("rejected.parquet")
+        if path.exists():
+            for batch in pq.ParquetFile(path).iter_batches(columns=["file", "rows"]):
+                for name, rows in zip(batch.column("file").to_pylist(), batch.column("rows").to_pylist(), strict=True):
+                    counts[name] += rows
+        return self._in_order(counts)
+
+    def _in_order(self, counts: dict[str, int]) -> list[int]:
+        # Names that are no UTF-8 may read alike: the first of them gets what is told of all.
+        return [counts.pop(name, 0) for name in self._names]
 
     def rows(self, chosen: Sequence[int]) -> list[dict[str, Any]]:
         """The rows at the places `chosen`, in that order."""
@@ -149,4 +168,5 @@ class _Evidence:
 
     def places(self, rows: Sequence[dict[str, Any]]) -> set[Place]:
         """Both documents of each row."""
-        return {self.place(row, prefix) for row in rows for prefix in ("", "duplicate_of_")}
+        found = {self.place(row, prefix) for row in rows for prefix in ("", "duplicate_of_")}
+        return {place for place in found if place[0] != UNKNOWN}

@@ -70,7 +70,8 @@ def render(report: Mapping[str, Any]) -> str:
 
 
 def _steps(funnel: Mapping[str, Any]) -> list[dict[str, Any]]:
-    documents, copies = funnel["documents"], funnel["exact_copies"]
+    documents = funnel["documents"]
+    copies = min(funnel["exact_copies"], funnel["dropped"])  # a copy that is protected is kept
     near = funnel["dropped"] - copies
     steps = [
         ("documents", documents, f"{size(funnel['bytes'])}, {funnel['shingles']:,} shingles", "all"),
@@ -109,10 +110,13 @@ def _rate(rate: float, unit: str) -> str:
 
 
 def _files(report: Mapping[str, Any]) -> dict[str, Any]:
-    pairs = zip(report["files"], report["evidence"]["dropped"], strict=True)
-    every = [{**entry, "dropped": dropped, "kept": entry["rows"] - dropped} for entry, dropped in pairs]
+    evidence = report["evidence"]
+    every = [
+        {**entry, "dropped": dropped, "rejected": rejected, "kept": entry["rows"] - dropped - rejected}
+        for entry, dropped, rejected in zip(report["files"], evidence["dropped"], evidence["rejected"], strict=True)
+    ]
     shown, rest = every[:FILES_SHOWN], every[FILES_SHOWN:]
-    sums = {name: sum(entry[name] for entry in rest) for name in ("rows", "dropped", "kept")}
+    sums = {name: sum(entry[name] for entry in rest) for name in ("rows", "dropped", "rejected", "kept")}
     return {"shown": shown, "more": len(rest), "rest": sums, "count": len(every)}
 
 
