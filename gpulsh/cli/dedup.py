@@ -106,9 +106,9 @@ import click
 def dedup(inputs: tuple[str, ...], output: str, shingle: str, as_json: bool, **options: Any) -> None:
     """Write INPUT without its near-duplicates to OUT.
 
-    INPUT is a file, folder, glob or URL of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst) or text files. OUT gets
-    data/ (the kept rows, file by file), duplicates.parquet (each dropped document with the kept one it duplicates),
-    report.json and, where jinja2 is installed (gpulsh[report]), report.html.
+    INPUT is a file, folder, glob or URL of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst), WARC and WET (plain, .gz)
+    or text files. OUT gets data/ (the kept rows, file by file), duplicates.parquet (each dropped document with the kept
+    one it duplicates), report.json and, where jinja2 is installed (gpulsh[report]), report.html.
 
     --verbose shows where an error comes from.
     """

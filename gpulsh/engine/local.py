@@ -29,7 +29,7 @@ from gpulsh.engine.progress import Show, open_progress
 from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
 from gpulsh.io.file_texts import FileTexts
 from gpulsh.io.format import Columns, File
-from gpulsh.io.inputs import find_files, format_of
+from gpulsh.io.inputs import find_files, format_of, natural_id
 from gpulsh.io.readers import Reader, open_files
 from gpulsh.params import SCHEME, Folding, Shingling, check_choice
 from gpulsh.report.document import describe, write_report
@@ -95,7 +95,8 @@ def deduplicate_files(
 ) -> FilesResult:
     """Finds the near-duplicates among the documents of files and writes what is kept, and the evidence, to a folder.
 
-    `inputs` are files, folders, globs or URLs of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst) or plain text.
+    `inputs` are files, folders, globs or URLs of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst), WARC and WET
+    (plain, .gz) or plain text.
     `output` is made, or empty, or with `overwrite` an earlier run's, or with `resume` that of the same job, which goes
     on where it was, or is left as it is where it was finished. It gets `data/` (one file an input file with the
     kept rows and every column; not with `write="duplicates"`), `duplicates.parquet` (a row a dropped document),
@@ -145,9 +146,10 @@ def deduplicate_files(
         verify=verify,
         resolve=resolve,
     )
-    columns = Columns(text=text_column, key=key_column(keep), id=id_column)
+    key = key_column(keep)
     ranks = source_ranks(keep, given)
     files = find_files(given, guarded)
+    columns = Columns(text=text_column, key=key, id=id_column or natural_id(files))
     refuse_overlap(given_output, [*guarded, *given], files)
     doing = select_backend(backend, threads=threads, devices=devices)
     shown = open_progress(progress)

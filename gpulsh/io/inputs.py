@@ -15,6 +15,7 @@ from gpulsh.io.ipc import Ipc
 from gpulsh.io.jsonl import JsonLines
 from gpulsh.io.parquet import Parquet
 from gpulsh.io.plain import PlainText
+from gpulsh.io.warc import ID, Warc
 
 FORMATS: dict[str, Format] = {
     ".parquet": Parquet(),
@@ -26,6 +27,8 @@ FORMATS: dict[str, Format] = {
     **{ending: JsonLines("") for ending in (".jsonl", ".ndjson", ".json")},
     **{ending + ".gz": JsonLines("gz") for ending in (".jsonl", ".ndjson", ".json")},
     **{ending + ".zst": JsonLines("zst") for ending in (".jsonl", ".ndjson", ".json")},
+    **{ending: Warc(compressed=False) for ending in (".warc", ".wet")},
+    **{ending: Warc(compressed=True) for ending in (".warc.gz", ".wet.gz")},
     ".txt": PlainText(),
 }
 KNOWN = "known are " + " ".join(FORMATS)
@@ -37,6 +40,11 @@ def format_of(file: File) -> Format:
     if found is None:
         raise InputError(f"{file.name}: is of no known format; {KNOWN}")
     return found
+
+
+def natural_id(files: Sequence[File]) -> str | None:
+    """The column that documents are called by where nothing else is said: their WARC-Record-ID if all are WARC."""
+    return ID if files and all(isinstance(format_of(file), Warc) for file in files) else None
 
 
 def find_files(inputs: Sequence[str], protected: Sequence[str] = ()) -> list[File]:

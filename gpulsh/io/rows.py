@@ -113,13 +113,13 @@ def concatenated(batches: list[TextBatch]) -> TextBatch:
     return TextBatch(values, offset)
 
 
-def piece_rows(texts: Sequence[bytes | None]) -> Rows:
+def piece_rows(texts: Sequence[Bytes | None]) -> Rows:
     """Rows held as separate byte strings, None where null."""
     return _PieceRows(texts)
 
 
 class _PieceRows:
-    def __init__(self, texts: Sequence[bytes | None]) -> None:
+    def __init__(self, texts: Sequence[Bytes | None]) -> None:
         self._texts = texts
 
     def __len__(self) -> int:

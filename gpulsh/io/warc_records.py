@@ -1,0 +1,287 @@
+"""Records of WARC files, plain or gzip, with the bytes that hold each.
+
+They are framed here: a reader that takes a record cut short for a shorter record would lose text and say nothing. What
+is broken is told, and reading goes on at the next record that can be found: by its first line, or, where compressed
+data is broken, by the next gzip member that begins with one.
+
+WARC 1.0 and 1.1: https://iipc.github.io/warc-specifications/
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from gpulsh.io.compression import PACKED_STEP, PLAIN_STEP
+from gpulsh.io.rows import Bytes
+
+FIRST = b"WARC/"
+END = b"\r\n\r\n"  # of a record's header, and of the record
+MOST_HEADER = 1 << 20
+FIRST_LINE = re.compile(rb"\nWARC/\d\.\d\r\n")
+LONGEST_LINE = 11
+MAGIC = b"\x1f\x8b\x08"  # of a gzip member
+LARGE = 1 << 20  # bytes of a record that are not copied once more
+
+Broken = Callable[[int, str], None]  # is told the byte and what is wrong there
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record as it stands in the file, decompressed."""
+
+    offset: int  # byte of the file where it, or the gzip member that holds it, begins
+    headers: Mapping[str, tuple[str, ...]]  # by name in lower case
+    raw: Bytes  # header, content and the two line ends behind it
+    content: Bytes
+    members: tuple[int, int] | None  # bytes of the file that are gzip of this record alone
+
+    def header(self, name: str) -> str | None:
+        """The first value of a header, whose name is in any case."""
+        return self.headers.get(name.lower(), (None,))[0]
+
+
+def warc_records(source: BinaryIO, compressed: bool, broken: Broken) -> Iterator[Record]:
+    """All records in order; `broken` is called for each stretch of the file that is none."""
+    start: int | None = 0
+    while start is not None:
+        blocks = _members(source, start) if compressed else _plain(source)
+        start = None
+        try:
+            content = _Content(blocks, compressed)
+            while content.begin():
+                yield from _records(content, broken)
+        except _DamagedMember as error:
+            broken(error.offset, str(error))
+            start = _next_member(source, error.offset + 1)
+
+
+class _BrokenRecord(Exception):
+    pass
+
+
+class _DamagedMember(Exception):
+    def __init__(self, offset: int, told: str) -> None:
+        super().__init__(told)
+        self.offset = offset
+
+
+class _Content:
+    """Decompressed content in runs; a run begins where the file or a gzip member begins with a record.
+
+    A record never reaches beyond its run, so that a length that is wrong cannot take the rest of a file into memory.
+    """
+
+    def __init__(self, blocks: Iterator[tuple[int, bytes]], compressed: bool) -> None:
+        self.held = bytearray()  # of the run, from the place that is read next
+        self.place = 0  # of it, bytes from the run's begin
+        self.compressed = compressed
+        self._blocks = blocks
+        self._next: tuple[int, bytes] | None = next(blocks)  # behind the run, once the run was read to its end
+        self._damaged: _DamagedMember | None = None  # behind the run
+        self._begins: deque[tuple[int, int]] = deque()  # of members: place, and byte of the file
+
+    def begin(self) -> bool:
+        """Go on to the next run; False where there is none."""
+        if self._damaged is not None:
+            raise self._damaged
+        if self._next is None or not self._next[1]:
+            return False
+        (start, block), self._next = self._next, None
+        self.held, self.place, self._begins = bytearray(block), 0, deque([(0, start)])
+        return True
+
+    def offset(self) -> int:
+        """Where in the file the place is, as `Record.offset` says it."""
+        while len(self._begins) > 1 and self._begins[1][0] <= self.place:
+            self._begins.popleft()
+        return self._begins[0][1] if self.compressed else self.place
+
+    def members(self, count: int) -> tuple[int, int] | None:
+        """The bytes of the file that are gzip of the first `count` bytes alone."""
+        begins = dict(self._begins)
+        if self._next is not None:
+            begins[self.place + len(self.held)] = self._next[0]
+        start, stop = begins.get(self.place), begins.get(self.place + count)
+        return None if start is None or stop is None or not self.compressed else (start, stop)
+
+    def fill(self, count: int) -> bool:
+        """Hold `count` bytes; False where the run has fewer."""
+        while len(self.held) < count:
+            if self._next is not None:
+                return False
+            try:
+                start, block = next(self._blocks)
+            except _DamagedMember as error:
+                if error.offset == self._begins[-1][1]:
+                    raise
+                self._damaged, self._next = error, (error.offset, b"")
+                return False
+            new = start != self._begins[-1][1]
+            if not block or (new and block.startswith(FIRST)):
+                self._next = start, block
+                return False
+            if new:
+                self._begins.append((self.place + len(self.held), start))
+            self.held += block
+        return True
+
+    def take(self, count: int) -> Bytes:
+        """The first `count` bytes."""
+        self.place += count
+        if count < LARGE:
+            taken: Bytes = bytes(memoryview(self.held)[:count])
+            del self.held[:count]
+            return taken
+        taken, self.held = memoryview(self.held)[:count], self.held[count:]
+        return taken
+
+
+def _plain(source: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Blocks with the start of what they belong to, and at the end a block of nothing with the file's size."""
+    size = 0
+    while block := source.read(PLAIN_STEP):
+        size += len(block)
+        yield 0, block
+    yield size, b""
+
+
+def _members(source: BinaryIO, start: int) -> Iterator[tuple[int, bytes]]:
+    """As `_plain`, of gzip members from byte `start` on. The first block of a member shows whether a record begins."""
+    source.seek(start)
+    end = begun = start
+    member = None
+    first, shown = b"", False
+    while step := source.read(PACKED_STEP):
+        end += len(step)
+        while step:
+            if member is None:
+                step = step.lstrip(b"\0")  # padding, which gzip allows between members
+                if not step:
+                    break
+                begun, first, shown = end - len(step), b"", False
+                member = zlib.decompressobj(wbits=31)
+            try:
+                block = member.decompress(step)
+            except zlib.error as error:
+                raise _DamagedMember(begun, f"its compressed data is broken ({error})") from error
+            if not shown:
+                block = first = first + block
+                shown = len(block) >= len(FIRST) or member.eof
+            if block and shown:
+                yield begun, block
+            step = b""
+            if member.eof:
+                step, member = member.unused_data, None
+    if member is not None:
+        raise _DamagedMember(begun, "its compressed data ends too early; the file is truncated")
+    yield end, b""
+
+
+def _next_member(source: BinaryIO, start: int) -> int | None:
+    """The first byte from `start` on where a gzip member begins with a record."""
+    source.seek(start)
+    held = b""
+    while step := source.read(PACKED_STEP):
+        held += step
+        at = held.find(MAGIC)
+        while at >= 0 and at < len(held) - 512:
+            if _is_record(held[at : at + 512]):
+                return start + at
+            at = held.find(MAGIC, at + 1)
+        keep = min(len(held), 512)
+        start += len(held) - keep
+        held = held[len(held) - keep :]
+    at = held.find(MAGIC)
+    while at >= 0:
+        if _is_record(held[at:]):
+            return start + at
+        at = held.find(MAGIC, at + 1)
+    return None
+
+
+def _is_record(packed: bytes) -> bool:
+    try:
+        return zlib.decompressobj(wbits=31).decompress(packed, len(FIRST)) == FIRST
+    except zlib.error:
+        return False
+
+
+def _records(content: _Content, broken: Broken) -> Iterator[Record]:
+    """The records of a run."""
+    while True:
+        _pass_line_ends(content)
+        if not content.fill(1):
+            return
+        try:
+            record = _record(content)
+        except _BrokenRecord as error:
+            broken(content.offset(), str(error))
+            _pass_broken(content)
+        else:
+            yield record
+
+
+def _pass_line_ends(content: _Content) -> None:
+    while content.fill(1) and content.held[0] in END:
+        content.take(1)
+
+
+def _pass_broken(content: _Content) -> None:
+    """On to the next line that begins a record."""
+    while True:
+        found = FIRST_LINE.search(content.held)
+        if found:
+            content.take(found.start() + 1)
+            return
+        content.take(max(len(content.held) - LONGEST_LINE, 0))
+        if not content.fill(len(content.held) + 1):
+            content.take(len(content.held))
+            return
+
+
+def _record(content: _Content) -> Record:
+    if not (content.fill(len(FIRST)) and content.held.startswith(FIRST)):
+        raise _BrokenRecord("no WARC record begins here")
+    searched = 0
+    while (head := content.held.find(END, searched)) < 0:
+        searched = max(len(content.held) - 3, 0)
+        if searched > MOST_HEADER:
+            raise _BrokenRecord("the header of the record has no end")
+        if not content.fill(len(content.held) + 1):
+            raise _BrokenRecord("the record is cut short in its header")
+    head += len(END)
+    headers = _headers(bytes(content.held[:head]))
+    length = headers.get("content-length", ("none",))[0].strip()
+    if not (length.isascii() and length.isdigit()):
+        raise _BrokenRecord(f"the Content-Length of the record is {length}; it must be a number of bytes")
+    end = head + int(length)
+    if not content.fill(end):
+        raise _BrokenRecord(f"the record is cut short: {len(content.held) - head} of {length} bytes")
+    whole = content.fill(end + len(END))
+    behind = bytes(content.held[end : end + len(END)])
+    if behind != END and (whole or behind.strip(b"\r\n")):
+        raise _BrokenRecord(f"the record does not end after the {length} bytes that its header tells")
+    end_behind = end + len(behind)
+    content.fill(end_behind + 1)  # shows whether a gzip member ends here, and whether it ends well
+    offset, members = content.offset(), content.members(end_behind)
+    raw = content.take(end_behind)
+    return Record(offset, headers, raw, memoryview(raw)[head:end], members)
+
+
+def _headers(head: bytes) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    name = ""
+    for line in head.decode("utf-8", "replace").split("\r\n")[1:]:
+        if line[:1] in (" ", "\t") and name:  # goes on with the line above
+            *before, last = found[name]
+            found[name] = (*before, f"{last} {line.strip()}")
+        elif ":" in line:
+            name, value = (part.strip() for part in line.split(":", 1))
+            name = name.lower()
+            found[name] = (*found.get(name, ()), value)
+    return found
