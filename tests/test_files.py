@@ -579,11 +579,14 @@ def test_inputs_must_be_paths(tmp_path: Path) -> None:
         run(None, tmp_path / "out")
 
 
+KEEPS = "give first, longest, source:INPUT,INPUT... or the name of a column"
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"keep": None}, "keep is None; give first, longest, or the name of a column"),
-        ({"keep": 3}, "keep is 3; give first, longest, or the name of a column"),
+        ({"keep": None}, "keep is None; " + KEEPS),
+        ({"keep": 3}, "keep is 3; " + KEEPS),
         ({"text_column": None}, "text_column is None; give the name of a column"),
         ({"text_column": 3}, "text_column is 3; give the name of a column"),
         ({"id_column": 3}, "id_column is 3; give the name of a column"),
