@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from gpulsh.arrays import Signed
 from gpulsh.backends.protocol import Backend
@@ -29,12 +28,13 @@ from gpulsh.dedup.signed import SignedDocuments
 from gpulsh.dedup.stages import count_signed, sign_batches
 from gpulsh.io.file_texts import FileTexts, PartitionFacts
 from gpulsh.io.rejected import end_to_end
-from gpulsh.store.columns import MappedColumns, StoredRows, write_columns
-from gpulsh.store.durable import fact_of, sync_folder
+from gpulsh.store.columns import MappedColumns, StoredRows, columns_file, write_columns
+from gpulsh.store.durable import FileFact, fact_of, sync_folder
 from gpulsh.store.manifest import Manifest
 
 PARTITION_BYTES = 256 << 20  # of text that is signed in one step
 PARTITION_BATCHES = 16  # at least so many batches, for each step waits for its last one
+EXACT = ("exact0", "exact1")
 DECIDED = ("keep", "duplicate_of", "similarity", "cluster")
 
 _log = logging.getLogger("gpulsh")
@@ -58,8 +58,10 @@ def sign_partitions(
                 facts = PartitionFacts()
                 batches = texts.read(partition.pieces, ops.sizes().batch, facts)
                 before = funnel.bytes
-                signed = [_on_host(part, ops) for part in sign_batches(batches, plan, ops, funnel, progress)]
-                made = {path.name: write_columns(path, _columns(signed, facts, names))}
+                signed = sign_batches(batches, plan, ops, funnel, progress)
+                made = {path.name: _write_signed(path, signed, names, ops)}
+                sizes = np.concatenate([np.empty(0, np.int64), *facts.sizes])
+                made[f"{step}-sizes.arrow"] = write_columns(folder / f"{step}-sizes.arrow", {"sizes": sizes})
                 keys = 0
                 for keys, stored in enumerate(_stored_keys(facts.keys), 1):
                     key_path = folder / f"{step}-key{keys - 1}.arrow"
@@ -81,10 +83,10 @@ def sign_partitions(
                 progress.count(documents=sum(found["rows"].values()))
             columns = MappedColumns(path)
             files.append(columns)
-            texts.add(_facts(columns, found, folder / step))
+            texts.add(_facts(found, folder / step))
     signed_documents = SignedDocuments(
         StoredRows(files, names, np.uint64),
-        StoredRows(files, ["exact0", "exact1"], np.uint64),
+        StoredRows(files, EXACT, np.uint64),
         StoredRows(files, ["shingles"], np.int64),
         funnel,
     )
@@ -107,7 +109,7 @@ def decide_once(decide: Callable[[], Decision], manifest: Manifest, folder: Path
         manifest.add("decide", {path.name: fact}, {"funnel": decision.funnel.to_dict()})
         return decision
     columns = MappedColumns(path)
-    keep, duplicate_of, similarity, cluster = (columns.arrow(name).to_numpy(zero_copy_only=False) for name in DECIDED)
+    keep, duplicate_of, similarity, cluster = (columns.array(name).to_numpy(zero_copy_only=False) for name in DECIDED)
     known = {field.name for field in fields(Funnel)}
     funnel = Funnel(**{name: value for name, value in found["funnel"].items() if name in known})
     no_pairs = np.empty((0, 2), np.int64)
@@ -142,22 +144,14 @@ def _finished(manifest: Manifest, step: str) -> Mapping[str, Any] | None:
     return None if found is None else found.facts
 
 
-def _on_host(signed: Signed, ops: Backend) -> Signed:
-    return Signed(*map(ops.asnumpy, (signed.digests, signed.exact, signed.shingles)))
-
-
-def _columns(signed: list[Signed], facts: PartitionFacts, names: list[str]) -> dict[str, Any]:
-    digests = [part.digests for part in signed]
-    exact = [part.exact for part in signed]
-    nothing = np.empty(0, np.uint64)
-    columns: dict[str, Any] = {
-        name: np.concatenate([nothing, *(part[:, number] for part in digests)]) for number, name in enumerate(names)
-    }
-    for number in (0, 1):
-        columns[f"exact{number}"] = np.concatenate([nothing, *(part[:, number] for part in exact)])
-    columns["shingles"] = np.concatenate([np.empty(0, np.int64), *(part.shingles for part in signed)])
-    columns["sizes"] = np.concatenate([np.empty(0, np.int64), *facts.sizes])
-    return columns
+def _write_signed(path: Path, signed: Iterable[Signed], names: Sequence[str], ops: Backend) -> FileFact:
+    """The signed documents of a partition, written as they come."""
+    fields = [*((name, pa.uint64()) for name in (*names, *EXACT)), ("shingles", pa.int64())]
+    with columns_file(path, pa.schema(fields)) as file:
+        for part in signed:
+            digests, exact = ops.asnumpy(part.digests), ops.asnumpy(part.exact)
+            file.append([*map(np.ascontiguousarray, (*digests.T, *exact.T)), ops.asnumpy(part.shingles)])
+        return file.finish()
 
 
 def _stored_keys(blocks: list[Any]) -> Iterator[Any]:
@@ -169,15 +163,12 @@ def _stored_keys(blocks: list[Any]) -> Iterator[Any]:
             yield pa.array([json.dumps(value) for block in run for value in block], pa.string())
 
 
-def _facts(columns: MappedColumns, found: Mapping[str, Any], step: Path) -> PartitionFacts:
-    sizes: NDArray[np.int64] = columns.column("sizes").copy()
+def _facts(found: Mapping[str, Any], step: Path) -> PartitionFacts:
+    sizes = MappedColumns(step.with_name(f"{step.name}-sizes.arrow")).array("sizes").to_numpy().copy()
     keys = []
     for number in range(found["keys"]):
-        array = MappedColumns(step.with_name(f"{step.name}-key{number}.arrow")).arrow("key")
+        array = MappedColumns(step.with_name(f"{step.name}-key{number}.arrow")).array("key")
         in_json = pa.types.is_string(array.type)  # a key column of strings is refused
         keys.append([json.loads(text) for text in array.to_pylist()] if in_json else array)
     rows = {int(number): count for number, count in found["rows"].items()}
-    rejected = []
-    if found["rejected"]:
-        rejected.append(MappedColumns(step.with_name(f"{step.name}-rejected.arrow")).batch())
-    return PartitionFacts([sizes], keys, rows, found["nulls"], rejected)
+    return PartitionFacts([sizes], keys, rows, found["nulls"])

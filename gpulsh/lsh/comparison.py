@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.errors import DeviceMemoryError
+from gpulsh.lsh.collisions import first_of_runs
 from gpulsh.lsh.similarity import estimates
 from gpulsh.permutations import Coefficients
 
@@ -257,8 +258,9 @@ def _tiles(component: NDArray[np.int64], text_sizes: NDArray[np.int64], sizes: S
 def _renumbered(pairs: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The places below `count` that occur in pairs [m, 2], ascending, and the pairs as numbers among them."""
     if pairs.size < count // 8:  # a tile of many: nothing is done for all places
-        places, rows = np.unique(pairs, return_inverse=True)
-        return places, rows.reshape(pairs.shape)
+        every = np.sort(pairs, axis=None)
+        places = every[first_of_runs(every)]
+        return places, np.searchsorted(places, pairs)
     occurs = np.zeros(count, bool)
     occurs[pairs] = True
     return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[pairs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,46 +14,65 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
-from gpulsh.store.durable import FileFact, durable_file
+from gpulsh.store.durable import ChecksummedFile, FileFact, durable_file
+
+
+@contextmanager
+def columns_file(path: Path, schema: Any) -> Iterator[ColumnsFile]:
+    """A durable file to write columns to, a run of rows at a time."""
+    with durable_file(path) as file:
+        yield ColumnsFile(file, pa.ipc.new_file(file, schema), schema)
+
+
+class ColumnsFile:
+    """Columns being written."""
+
+    def __init__(self, file: ChecksummedFile, writer: Any, schema: Any) -> None:
+        self._file, self._writer, self._schema = file, writer, schema
+
+    def append(self, columns: Sequence[Any]) -> None:
+        """Rows more: NumPy or pyarrow arrays of one length, in the order of the schema."""
+        self._writer.write_batch(pa.record_batch([pa.array(column) for column in columns], schema=self._schema))
+
+    def finish(self) -> FileFact:
+        """The file's fact, when all rows are there."""
+        self._writer.close()
+        return self._file.fact()
 
 
 def write_columns(path: Path, columns: Mapping[str, Any]) -> FileFact:
-    """NumPy arrays [n] or pyarrow arrays of n rows, as one record batch."""
-    arrays = [pa.array(column) for column in columns.values()]
-    batch = pa.record_batch(arrays, names=list(columns))
-    with durable_file(path) as file:
-        with pa.ipc.new_file(file, batch.schema) as writer:
-            writer.write_batch(batch)
-        return file.fact()
+    """NumPy or pyarrow arrays of n rows as one file."""
+    arrays = {name: pa.array(column) for name, column in columns.items()}
+    with columns_file(path, pa.schema([(name, array.type) for name, array in arrays.items()])) as file:
+        file.append(list(arrays.values()))
+        return file.finish()
 
 
 class MappedColumns:
-    """A file of `write_columns`; what was read of it can be let go again."""
+    """A file of columns; what was read of it can be let go again."""
 
     def __init__(self, path: Path) -> None:
         with open(path, "rb") as file:
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._batch = pa.ipc.open_file(pa.py_buffer(self._map)).get_batch(0)
+        reader = pa.ipc.open_file(pa.py_buffer(self._map))
+        self._batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
 
     def __len__(self) -> int:
-        return int(self._batch.num_rows)
-
-    def names(self) -> list[str]:
-        """Of all columns."""
-        return list(self._batch.schema.names)
+        return sum(batch.num_rows for batch in self._batches)
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column of numbers, [n], in place."""
-        values: NDArray[Any] = self._batch.column(name).to_numpy(zero_copy_only=True)
-        return values
+        """A column of numbers, in place, of a file that was written in one run."""
+        (column,) = self.pieces(name)
+        return column
 
-    def arrow(self, name: str) -> Any:
-        """A column as a pyarrow.Array."""
-        return self._batch.column(name)
+    def pieces(self, name: str) -> Iterator[NDArray[Any]]:
+        """A column of numbers, in place, in the runs it was written in."""
+        for batch in self._batches:
+            yield batch.column(name).to_numpy(zero_copy_only=True)
 
-    def batch(self) -> Any:
-        """All columns as a pyarrow.RecordBatch, in place."""
-        return self._batch
+    def array(self, name: str) -> Any:
+        """A column as one pyarrow.Array."""
+        return pa.concat_arrays([batch.column(name) for batch in self._batches])
 
     def let_go(self) -> None:
         """What was read need not stay in memory; it is read again where it is asked for again."""
@@ -68,7 +88,7 @@ class StoredRows:
     def column(self, number: int) -> Iterator[NDArray[Any]]:
         """A column, file by file; what was read of a file is let go when the next one is asked for."""
         for file in self._files:
-            yield file.column(self._names[number])
+            yield from file.pieces(self._names[number])
             file.let_go()
 
     def whole(self, ops: Backend) -> Array:
