@@ -35,7 +35,7 @@ COMMANDS = [line.partition("#")[0] for block in blocks("") for line in block.spl
 
 
 def test_there_are_commands() -> None:
-    assert len(COMMANDS) == 8
+    assert len(COMMANDS) == 9
 
 
 @pytest.mark.parametrize("line", COMMANDS)
@@ -47,3 +47,12 @@ def test_commands_parse(line: str) -> None:
     command = group.get_command(click.Context(group), name)
     assert command is not None, name
     command.make_context(name, arguments, resilient_parsing=False)
+
+
+def test_plan_prints_what_the_readme_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    from gpulsh.cli import main
+
+    (line,) = [line for line in COMMANDS if line.startswith("gpulsh plan ")]
+    assert main(shlex.split(line)[1:]) == 0
+    (shown,) = blocks("text")
+    assert capsys.readouterr().out == shown

@@ -172,6 +172,11 @@ def _table(asked: dict[str, Any], found: Estimate, rates: Rates, given: set[str]
         f"Assumed: {met} of the documents are in a candidate pair, {assumed['pairs']:g} pairs are compared a document,",
         f"{dropped} are dropped.",
     ]
+    slow = [name for name in ("disk", "network") if getattr(rates, name) is None]
+    if slow and found.seconds is not None:
+        lines.append(f"Not a limit here: {' and '.join(slow)}; give {' '.join(f'--rate {name}=...' for name in slow)}.")
+    if asked["nodes"] > 1:
+        lines.append("Several machines are calculated, as work that divides evenly; none were run.")
     if used:
         lines.append(f"Rates of {', '.join(used)}: {asked['source']}")
     return "\n".join(lines)

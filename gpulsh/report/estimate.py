@@ -81,7 +81,7 @@ class Stage:
     disk_read: float
     disk_written: float
     network: float
-    memory_each: float  # resident state of a worker; the texts under way come on top, as the budget allows
+    memory_each: float  # resident state of a machine; the texts under way come on top, as the budget allows
 
 
 @dataclass(frozen=True, kw_only=True)
