@@ -171,4 +171,5 @@ def _facts(found: Mapping[str, Any], step: Path) -> PartitionFacts:
         in_json = pa.types.is_string(array.type)  # a key column of strings is refused
         keys.append([json.loads(text) for text in array.to_pylist()] if in_json else array)
     rows = {int(number): count for number, count in found["rows"].items()}
-    return PartitionFacts([sizes], keys, rows, found["nulls"])
+    rejected = MappedColumns(step.with_name(f"{step.name}-rejected.arrow")).batches() if found["rejected"] else []
+    return PartitionFacts([sizes], keys, rows, found["nulls"], rejected)

@@ -74,6 +74,10 @@ class MappedColumns:
         """A column as one pyarrow.Array."""
         return pa.concat_arrays([batch.column(name) for batch in self._batches])
 
+    def batches(self) -> list[Any]:
+        """All columns, in place, as the pyarrow.RecordBatch of each run they were written in."""
+        return self._batches
+
     def let_go(self) -> None:
         """What was read need not stay in memory; it is read again where it is asked for again."""
         self._map.madvise(mmap.MADV_DONTNEED)
