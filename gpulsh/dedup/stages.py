@@ -195,7 +195,7 @@ class _Decided:
         count, ops = funnel.documents, self.ops
         like = ops.asarray(copies)
         place = np.arange(count, dtype=np.int64, like=like)
-        target, similarity = place.copy(), np.ones(count, like=like)
+        target, similarity = place.copy(), np.ones_like(place, np.float64)
         dropped = witnesses(self.kept, self.edges) if self.plan.resolve == "kept" else self._component_heads()
         later = ops.asarray(self.involved[dropped.later])
         target[later] = ops.asarray(self.involved[dropped.earlier])

@@ -27,8 +27,8 @@ class DeviceTexts:
             self._begin, self._end = text.offset[:-1], text.offset[1:]
             if null is not None:
                 # Arrow lets a null row cover bytes, which are no text. Where none does, rows lie end to end.
-                self._apart = bool((null & (self._end > self._begin)).any())
-                self._end = np.where(null, self._begin, self._end)
+                covered, self._end = self._end, np.where(null, self._begin, self._end)
+                self._apart = bool((self._end < covered).any())  # waits
 
     def __len__(self) -> int:
         return len(self._text)

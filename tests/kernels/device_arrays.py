@@ -62,19 +62,35 @@ def current_device() -> int:
     return getattr(_current, "device", 0)
 
 
+@contextmanager
+def _workspace(size: int) -> Iterator[None]:
+    """What a sort takes beside its arrays. Thrust asks for it, and what C++ throws is not CuPy's own error."""
+    try:
+        MEMORY.take(size)
+    except OutOfMemoryError:
+        raise MemoryError("std::bad_alloc") from None
+    try:
+        yield
+    finally:
+        MEMORY.give(size)
+
+
 class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
-    __slots__ = ("_size", "host", "number")
+    __slots__ = ("_size", "copies", "host", "number")
 
     def __init__(self, host: np.ndarray) -> None:
         self._size = 0
         size = host.nbytes if host.base is None else 0
         MEMORY.take(size)
         self._size = size
+        self.copies: list[np.ndarray] = []  # made by another device, perhaps not yet
         self.host = host
         self.number = current_device()
 
     def __del__(self) -> None:
         MEMORY.give(self._size)
+        for copy in self.copies if self._size else ():
+            _poison(copy)  # the memory was used again before it was read
 
     def set(self, host: np.ndarray, stream: Any = None) -> None:
         assert host.flags.c_contiguous and host.dtype == self.dtype and host.shape == self.shape
@@ -92,6 +108,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     def __array_function__(self, function: Any, types: Any, given: Any, options: Any) -> Any:
         # NumPy's own functions hand over to CuPy, where every array is CuPy's.
         options.pop("like", None)
+        if "device" in options:  # as NumPy's Python functions pass on what was not given
+            raise TypeError(f"CuPy's {function.__name__} takes no device")
         return _wrap(function(*map(_unwrap, given), **{key: _unwrap(value) for key, value in options.items()}))
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
@@ -135,7 +153,8 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def sort(self) -> None:
         assert self.host.flags.c_contiguous, "CuPy sorts contiguous arrays alone"
-        self.host.sort(kind="stable")
+        with _workspace(self.nbytes):
+            self.host.sort(kind="stable")
 
     def astype(self, dtype: Any) -> DeviceArray:
         return _wrap(self.host.astype(dtype))
@@ -181,7 +200,7 @@ class DeviceModule:
 
     def asarray(self, array: Any) -> DeviceArray:
         if isinstance(array, DeviceArray):
-            return array if array.number == current_device() else DeviceArray(array.host.copy())
+            return array if array.number == current_device() else _copied(array)
         if hasattr(array, "__cuda_array_interface__"):
             return DeviceArray(np.asarray(_Interface(array)))
         return DeviceArray(np.array(array))
@@ -192,7 +211,7 @@ class DeviceModule:
 
     def empty(self, shape: Any, dtype: Any) -> DeviceArray:
         host = np.empty(shape, dtype)
-        host.reshape(-1).view(np.uint8)[:] = 0xA5
+        _poison(host)
         return DeviceArray(host)
 
     def ascontiguousarray(self, array: DeviceArray) -> DeviceArray:
@@ -200,11 +219,17 @@ class DeviceModule:
 
     def argsort(self, array: DeviceArray, *, kind: str) -> DeviceArray:
         assert kind == "stable"
-        return _wrap(np.argsort(_unwrap(array), kind="stable"))
+        with _workspace(2 * array.nbytes + 8 * array.size):  # of keys a copy to sort and a buffer, of places a buffer
+            return _wrap(np.argsort(_unwrap(array), kind="stable"))
+
+    def sort(self, array: DeviceArray) -> DeviceArray:
+        sorted_ = array.copy()
+        sorted_.sort()
+        return sorted_
 
     def __getattr__(self, name: str) -> Any:
         if name not in {
-            *("zeros", "ones", "full", "arange", "concatenate", "cumsum", "searchsorted", "sort", "diff", "maximum"),
+            *("zeros", "ones", "full", "arange", "concatenate", "cumsum", "searchsorted", "diff", "maximum"),
             *("minimum", "where", "flatnonzero", "stack"),
         }:
             raise AttributeError(f"{name} is not among the functions known to be CuPy's")
@@ -229,7 +254,7 @@ class _Device:
 
 
 class _Stream:
-    """Everything is done when it is asked for."""
+    """Everything is done when it is asked for, but for copies between devices."""
 
     def __init__(self, non_blocking: bool = False) -> None:
         pass
@@ -241,7 +266,9 @@ class _Stream:
         pass
 
     def synchronize(self) -> None:
-        pass
+        for copies in _unread():
+            copies.clear()
+        _unread().clear()
 
 
 class _Interface:
@@ -261,6 +288,24 @@ class _Capsule:
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._array.__dlpack__(stream=1)  # what CuPy asks: to be ordered before its current stream
+
+
+def _poison(host: np.ndarray) -> None:
+    host.reshape(-1).view(np.uint8)[:] = 0xA5
+
+
+def _copied(array: DeviceArray) -> DeviceArray:
+    """On the current device, when this thread synchronizes; until then `array` has to be kept."""
+    copy = DeviceArray(array.host.copy())
+    array.copies.append(copy.host)
+    _unread().append(array.copies)
+    return copy
+
+
+def _unread() -> list[list[np.ndarray]]:
+    if not hasattr(_current, "unread"):
+        _current.unread = []
+    return _current.unread
 
 
 def _wrap(value: Any) -> DeviceArray:

@@ -88,3 +88,24 @@ def test_the_single_steps(selected: CudaBackend) -> None:
 
     for found, wanted in zip(steps("cuda"), steps("reference"), strict=True):
         np.testing.assert_array_equal(selected.asnumpy(found), wanted)
+
+
+def test_a_lane_that_fails_waits_for_its_stream(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[bool] = []
+    arrays = cuda._machine.arrays
+    stream = arrays.cuda.Stream
+
+    class Watched(stream):  # type: ignore[misc]
+        def synchronize(self) -> None:
+            waited.append(True)
+            super().synchronize()
+
+    monkeypatch.setattr(arrays.cuda, "Stream", Watched)
+    failing = CudaBackend(arrays, cuda._machine.launch, cuda._machine.geometry)
+
+    def fail(lane: Any, item: int) -> None:
+        raise ValueError("no such item")
+
+    with pytest.raises(ValueError, match="no such item"):
+        list(failing.each([1], fail))
+    assert waited

@@ -161,7 +161,7 @@ def test_memory_of_collisions(host: Machine) -> None:
         repeated = DeviceArray(np.repeat(spread.host[: count // 2], 2))
         assert len(collisions(host, repeated, ids)) == count // 2
         members = memory.peak - before - repeated.nbytes
-    assert unique < (5 + 40 * 0.14) * count and members < 45 * count  # an in-place sort's own 8 are not seen here
+    assert unique < (5 + 40 * 0.14) * count and members < 45 * count
 
 
 def check_candidates(cuda: CudaBackend, buckets: Buckets) -> None:

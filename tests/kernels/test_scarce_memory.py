@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.launcher import Geometry
 from gpulsh.backends.cuda.memory import SMALLEST, text_sizes
@@ -76,6 +76,31 @@ def test_what_cannot_be_cut_smaller_is_an_error() -> None:
     gc.collect()
     with scarce_memory(100), pytest.raises(DeviceMemoryError, match="CUDA device 0 does not suffice"):
         decision(ops, ["some text that is long enough to need more than a hundred bytes"] * 4)
+
+
+def test_whatever_needs_the_memory_it_is_one_error() -> None:
+    """Allocations fail with CuPy's error and sorts with C++'s."""
+    ops = CudaBackend(DeviceModule(), HostLauncher(), replace(Geometry(), row_limit=32))
+    values = np.random.default_rng(1).integers(0, 2**64, 500, np.uint64)
+    fingerprints = Fingerprints(ops.asarray(values), ops.asarray(np.array([0, 250, 500])))
+    told = ""
+    for room in range(0, 100_000, 500):
+        gc.collect()
+        try:
+            with scarce_memory(room):
+                found = ops.unique(fingerprints)
+        except DeviceMemoryError as error:
+            told += str(error)
+        else:
+            break
+    assert found.values.get().tolist() == sorted(values[:250].tolist()) + sorted(values[250:].tolist())
+    assert "std::bad_alloc" in told and "bytes of" in told
+
+
+def test_memory_of_the_host_is_not_the_devices() -> None:
+    ops = CudaBackend(DeviceModule(), HostLauncher())
+    with pytest.raises(MemoryError, match="of the host"), ops.here():
+        raise MemoryError("of the host")
 
 
 @pytest.mark.parametrize("free", [1 << 20, 1 << 30, 8 << 30, 139 << 30])

@@ -34,8 +34,9 @@ class Lane(Generic[Operations]):
                 if self._stream is None:
                     self._stream = self._machine.arrays.cuda.Stream(non_blocking=True)
                 with self._stream:
-                    result = work(self._operations, item)
-                    self._stream.synchronize()
-                    return result
+                    try:
+                        return work(self._operations, item)
+                    finally:  # a failed item, too, is let go only when nothing reads it any more
+                        self._stream.synchronize()
 
         return run

@@ -15,6 +15,7 @@ from gpulsh.errors import BackendError, DeviceMemoryError
 
 OPTIONS = ("-std=c++17",)
 MAX_BLOCKS = (2**31 - 1, 65535)
+BAD_ALLOC = "std::bad_alloc"  # says CuPy's MemoryError where a sort finds no memory to work in
 
 Argument = Any  # an array, or a NumPy scalar of the parameter's exact type: a Python int has no width
 
@@ -87,7 +88,9 @@ class Machine:
         with self.arrays.cuda.Device(self.device):
             try:
                 yield
-            except self.arrays.cuda.memory.OutOfMemoryError as error:
+            except MemoryError as error:
+                if not isinstance(error, self.arrays.cuda.memory.OutOfMemoryError) and str(error) != BAD_ALLOC:
+                    raise
                 raise DeviceMemoryError(
                     f"the memory of CUDA device {self.device} does not suffice ({error}); free some of it, or ask for"
                     " backend='cpu'"

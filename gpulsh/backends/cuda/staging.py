@@ -43,7 +43,9 @@ class Staging:
             first, last = int(batch.offset[0]), int(batch.offset[-1])  # a view does not drag its whole column along
             text, offset = batch.values[first:last], batch.offset - np.int64(first)
             self._arrays.cuda.get_current_stream().synchronize()  # of which other devices know nothing
-        return TextBatch(self._arrays.asarray(text), self._arrays.asarray(offset))
+        moved = TextBatch(self._arrays.asarray(text), self._arrays.asarray(offset))
+        self._arrays.cuda.get_current_stream().synchronize()  # before the other device may reuse `offset`
+        return moved
 
     def _filled(self, source: Array) -> Array:
         """The buffer with the text in it, once the text before has been copied from it."""
