@@ -23,6 +23,7 @@ from gpulsh.backends.cpu import backend as cpu_backend
 from gpulsh.backends.protocol import Sizes
 from gpulsh.errors import InputTypeError, OutputError, ParameterError
 from gpulsh.index import comparing, meetings, storage
+from gpulsh.index.holdings import Holdings
 from gpulsh.io.texts import open_texts
 from gpulsh.store import fingerprint_blocks, segments
 from tests.naive_index import NaiveIndex
@@ -322,3 +323,26 @@ def test_words_of_many_scripts(tmp_path: Path) -> None:
     index.save(tmp_path / "i")
     assert_same(Index.open(tmp_path / "i", backend="cpu"), naive, given)
     index.close()
+
+
+@pytest.mark.parametrize("spill", [0, 1 << 30])  # a segment for each call, or one
+def test_the_first_copy_and_its_witness_speak(spill: int, tmp_path: Path) -> None:
+    near = "a b c d e f g h i j"
+    with mock.patch.object(storage, "SPILL_BYTES", spill), new_index() as index:
+        index.save(tmp_path / "i")
+        assert index.add(["x", "y"], [near, near + " k"]).duplicate_of.tolist() == ["x", "x"]
+        copy = index.add(["z"], [near + " k"])
+        assert copy.duplicate_of.tolist() == ["x"] and copy.similarity.tolist() == [np.float32(9 / 10)]
+        for keys in (["p", "p2"], ["q", "q2"]):
+            index.insert(keys, ["m n o p q"] * 2)
+        assert index.add(["r"], ["m n o p q"]).duplicate_of.tolist() == ["p"]
+
+
+def test_half_a_hash_is_no_copy() -> None:
+    documents = segments.Documents(np.array([4]), np.array([4]), np.ones(1), np.array([1]))
+    fingerprints = gpulsh.Fingerprints(np.array([9], np.uint64), np.array([0, 1]))
+    exact, digests = np.array([[5, 6]], np.uint64), np.array([[7]], np.uint64)
+    segment = segments.make_segment(documents, exact, digests, fingerprints)
+    holdings = Holdings([segment], storage.NOTHING)
+    asked = np.array([[5, 7], [5, 6], [6, 6]], np.uint64)
+    assert holdings.first_copies(asked)[0].tolist() == [-1, 4, -1]
