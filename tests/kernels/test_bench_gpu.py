@@ -199,7 +199,9 @@ def test_without_matplotlib_the_page_says_so(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_picture(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is in the extra `report`")
+    pytest.importorskip(
+        "matplotlib", reason="matplotlib, which draws the picture of a device's records, is not installed"
+    )
     made_up(tmp_path)
     page.write(tmp_path)
     first = (tmp_path / page.PICTURE).read_bytes()
