@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.dedup.decision import Decision
 from gpulsh.dedup.plan import Plan, Resolve, Verify, make_plan
 from gpulsh.dedup.progress import Progress
-from gpulsh.dedup.relation import Relation
 from gpulsh.dedup.stages import decide
 from gpulsh.engine.checkpoints import decide_once, sign_partitions, write_once
 from gpulsh.engine.evidence import write_evidence
-from gpulsh.engine.order import by_source, highest_first, key_column, longest_first, protected_first, source_ranks
 from gpulsh.engine.output import PAGE, REPORT, OutputFolder, finished, refuse_overlap
+from gpulsh.engine.policy import Policy
 from gpulsh.engine.progress import Show, open_progress
 from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
 from gpulsh.io.file_texts import FileTexts
@@ -123,8 +121,7 @@ def deduplicate_files(
     <BLANKLINE>
     """
     began, clock = datetime.now(UTC), time.perf_counter()
-    given = _paths(inputs)
-    guarded = _paths(protect) if protect else []
+    given, guarded = _paths(inputs), _paths(protect) if protect else []
     if not _is_path(output):
         raise ParameterError(f"output is {_shown(output)}; give the path of a folder")
     given_output = os.fspath(output)
@@ -146,16 +143,15 @@ def deduplicate_files(
         verify=verify,
         resolve=resolve,
     )
-    key = key_column(keep)
-    ranks = source_ranks(keep, given)
+    policy = Policy(keep, tuple(given), tuple(guarded), within)
     files = find_files(given, guarded)
-    columns = Columns(text=text_column, key=key, id=id_column or natural_id(files))
+    columns = Columns(text=text_column, key=policy.key, id=id_column or natural_id(files))
     refuse_overlap(given_output, [*guarded, *given], files)
     doing = select_backend(backend, threads=threads, devices=devices)
     shown = open_progress(progress)
     try:
-        policy = {"keep": keep, "protect": guarded, "within": within, "write": write, "on_error": on_error}
-        job = _job(plan, columns, policy, files)
+        choices = {**policy.to_json(), "write": write, "on_error": on_error}
+        job = _job(plan, columns, choices, files)
         done = finished(out, job) if resume else None
         if done is not None:
             return FilesResult(out, done)
@@ -164,18 +160,12 @@ def deduplicate_files(
             total = texts.check()
             manifest = folder.manifest(job)
             signed = sign_partitions(texts, plan, doing, shown, manifest, folder.work, total)
-            starts = texts.starts
-            protected = int(starts[sum(file.source in guarded for file in files)])
-
-            def decided() -> Decision:
-                sources = {source: number for number, source in enumerate(dict.fromkeys(file.source for file in files))}
-                source = np.repeat([sources[file.source] for file in files], np.diff(starts)) if within else None
-                order = protected_first(_order(keep, ranks, texts), protected)
-                return decide(signed, texts, order, plan, doing, shown, Relation(source, protected))
-
-            decision = decide_once(decided, manifest, folder.work)
+            decision = decide_once(
+                lambda: decide(signed, texts, policy.order(texts), plan, doing, shown, policy.relation(texts)),
+                *(manifest, folder.work),
+            )
             if write == "data":
-                _write_kept(texts, decision, guarded, folder.work, manifest, shown)
+                _write_kept(texts, decision, policy, folder.work, manifest, shown)
             write_evidence(folder.work / "duplicates.parquet", texts, decision)
             if on_error == "skip":
                 texts.rejected.write(folder.work / "rejected.parquet", [file.name for file in files])
@@ -183,7 +173,7 @@ def deduplicate_files(
             parameters = {
                 "text_column": text_column,
                 "id_column": id_column,
-                **policy,
+                **choices,
                 "seed": seed,
                 "threads": threads,
                 "reader": reader,
@@ -239,23 +229,8 @@ def _shown(value: object) -> str:
     return "None" if value is None else f"of type {type(value).__name__}"
 
 
-def _order(keep: str, ranks: Mapping[str, int] | None, texts: FileTexts) -> NDArray[np.int64] | None:
-    if keep == "first":
-        return None
-    if ranks is not None:
-        return by_source(np.repeat([ranks.get(file.source, -1) for file in texts.files], np.diff(texts.starts)))
-    if texts.columns.key is None:
-        return longest_first(texts.sizes)
-
-    def where(position: int) -> str:
-        (number,), (row,) = texts.locate(np.array([position]))
-        return f"{texts.files[number].name}: row {row}"
-
-    return highest_first(texts.keys, texts.columns.key, where)
-
-
 def _write_kept(
-    texts: FileTexts, decision: Decision, guarded: Sequence[str], work: Path, manifest: Manifest, progress: Progress
+    texts: FileTexts, decision: Decision, policy: Policy, work: Path, manifest: Manifest, progress: Progress
 ) -> None:
     (work / "data").mkdir(exist_ok=True)
     starts = texts.starts
@@ -263,7 +238,7 @@ def _write_kept(
         for number, file in enumerate(texts.files):
             part = decision.keep[starts[number] : starts[number + 1]]
             target = work / "data" / file.relative
-            if not texts.is_lost(number) and file.source not in guarded:
+            if not texts.is_lost(number) and not policy.protects(file):
                 write = partial(format_of(file).write_kept, file, texts.rejected.left_out(part, number))
                 write_once(f"write-{number:06d}", target, write, manifest, work)
             progress.advance(len(part))
@@ -271,7 +246,7 @@ def _write_kept(
             progress.count(size=size, dropped=len(part) - int(part.sum()))
 
 
-def _job(plan: Plan, columns: Columns, policy: Mapping[str, Any], files: Sequence[File]) -> dict[str, Any]:
+def _job(plan: Plan, columns: Columns, choices: Mapping[str, Any], files: Sequence[File]) -> dict[str, Any]:
     """All that decides the bytes of the results, as JSON has it: a run goes on only with the same."""
     return {
         "scheme": SCHEME,
@@ -279,7 +254,7 @@ def _job(plan: Plan, columns: Columns, policy: Mapping[str, Any], files: Sequenc
             **json.loads(plan.to_json()),
             "text_column": columns.text,
             "id_column": columns.id,
-            **policy,
+            **choices,
         },
         "inputs": {file.name: file.stamp() for file in files},
     }

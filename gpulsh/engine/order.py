@@ -53,13 +53,6 @@ def by_source(ranks: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.argsort(ranks, kind="stable").astype(np.int64, copy=False)
 
 
-def protected_first(order: NDArray[np.int64] | None, protected: int) -> NDArray[np.int64] | None:
-    """`order` with the first `protected` positions, in their order, before all others."""
-    if order is None or protected == 0:
-        return order
-    return np.concatenate([np.arange(protected, dtype=np.int64), order[order >= protected]])
-
-
 def longest_first(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """int64 [n]: positions by bytes of text, longest first, ties by position."""
     return np.argsort(-sizes, kind="stable").astype(np.int64, copy=False)
