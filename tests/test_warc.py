@@ -146,6 +146,25 @@ def chunked(body: bytes) -> bytes:
         page("o", html("na&iuml;ve caf&eacute; 日本 " + words(0), "shift_jis", "<meta charset=shift_jis>")),
         page("o", chunked(html("naïve café 日本 " + words(0))), headers=("Transfer-Encoding: chunked",)),
         page("o", gzip.compress(html("naïve café 日本 " + words(0))), headers=("Content-Encoding: gzip",)),
+        # Decoded when it was fetched, under the headers of before.
+        page(
+            "o", html("naïve café 日本 " + words(0)), headers=("Transfer-Encoding: chunked", "Content-Encoding: gzip")
+        ),
+        page(
+            "o",
+            chunked(html("naïve café 日本 " + words(0))),
+            headers=("Transfer-Encoding: chunked", "Content-Encoding: gzip"),
+        ),
+        page(
+            "o",
+            gzip.compress(html("naïve café 日本 " + words(0))),
+            headers=("Transfer-Encoding: chunked", "Content-Encoding: gzip"),
+        ),
+        page(
+            "o",
+            chunked(gzip.compress(html("naïve café 日本 " + words(0)))),
+            headers=("Transfer-Encoding: chunked", "Content-Encoding: gzip"),
+        ),
         page("o", ("naïve café 日本 " + words(0)).encode("utf-16"), "text/plain; charset=utf-16"),
         page("o", html("naïve café 日本 " + words(0)), "application/xhtml+xml"),
         record("resource", "o", html("naïve café 日本 " + words(0)), "text/html"),
@@ -344,8 +363,8 @@ def test_broken_stretches_stand_before_the_row_that_follows(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "bad",
     [
-        page("bad", b"no gzip at all", headers=("Content-Encoding: gzip",)),
-        page("bad", b"no chunks", headers=("Transfer-Encoding: chunked",)),
+        page("bad", b"\x1f\x8b no gzip after all", headers=("Content-Encoding: gzip",)),
+        page("bad", b"5\r\nmore than five", headers=("Transfer-Encoding: chunked",)),
     ],
 )
 def test_a_page_whose_content_is_broken(tmp_path: Path, bad: bytes) -> None:

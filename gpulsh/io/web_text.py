@@ -6,14 +6,20 @@ different pages. Its character set is what HTTP says, otherwise what the page sa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from io import BytesIO
-from typing import Literal
+from typing import Any, Literal
 
 from gpulsh.errors import InputError
 from gpulsh.io.rows import Bytes
 
 Kind = Literal["html", "text"]
+Decode = Literal["none", "content", "transfer", "all"]
+
+CHUNK = re.compile(rb"[0-9A-Fa-f]+[ \t]*(?:;[^\r\n]*)?\r\n")  # the line before a chunk (RFC 9112, section 7.1)
+MOST_CHUNK_HEADER = 256
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 class WebText:
@@ -38,14 +44,38 @@ class WebText:
 
 def http_text(raw: Bytes) -> WebText | None:
     """The document of a `response` record, given the whole record; None where it is neither HTML nor plain text."""
-    from fastwarc.warc import ArchiveIterator
-
     try:
-        record = next(iter(ArchiveIterator(BytesIO(raw), parse_http=True, auto_decode="all", stream_detect=False)))
+        record = _record(raw, "none")
     except (OSError, StopIteration) as error:
         return WebText("text", _failing(f"its HTTP is broken ({error})"))
     kind = kind_of(record.http_content_type or record.headers.get("WARC-Identified-Payload-Type"))
-    return None if kind is None else WebText(kind, record.reader.read, record.http_charset)
+    return None if kind is None else WebText(kind, lambda: _decoded(raw), record.http_charset)
+
+
+def _record(raw: Bytes, decode: Decode) -> Any:
+    from fastwarc.warc import ArchiveIterator
+
+    return next(iter(ArchiveIterator(BytesIO(raw), parse_http=True, auto_decode=decode, stream_detect=False)))
+
+
+def _decoded(raw: Bytes) -> bytes:
+    """The body without its transfer and content encodings.
+
+    Many archives hold bodies that were decoded when they were fetched, under the headers of before: an encoding that
+    the body does not show is not there.
+    """
+    headers = {name.lower(): value.lower() for name, value in _record(raw, "none").http_headers.items()}
+    in_chunks = "chunked" in headers.get("transfer-encoding", "")
+    if in_chunks:
+        in_chunks = CHUNK.match(_record(raw, "none").reader.read(MOST_CHUNK_HEADER)) is not None
+    zipped = "gzip" in headers.get("content-encoding", "")
+    if zipped:
+        zipped = _record(raw, "transfer" if in_chunks else "none").reader.read(2) == GZIP_MAGIC
+    other = bool(headers.get("content-encoding")) and "gzip" not in headers["content-encoding"]
+    content = zipped or other
+    decode: Decode = "all" if in_chunks and content else "transfer" if in_chunks else "content" if content else "none"
+    body: bytes = _record(raw, decode).reader.read()
+    return body
 
 
 def _failing(told: str) -> Callable[[], bytes]:
