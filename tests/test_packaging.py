@@ -152,3 +152,16 @@ def test_extras_are_those_promised() -> None:
     assert {"cuda12", "cuda13", "cudf", "ray", "warc", "report", "dev"} <= set(project["optional-dependencies"])
     core = {re.split(r"[^\w-]", requirement)[0] for requirement in project["dependencies"]}
     assert not core & {"cupy", "ray", "cudf", "matplotlib", "pandas", "polars"}
+
+
+def test_a_run_over_files_loads_no_pandas(tmp_path: Path) -> None:
+    """pyarrow's conversions to and from NumPy would, where it is installed."""
+    (tmp_path / "a.jsonl").write_text('{"text": "one two"}\n{"text": "one two"}\n')
+    code = f"""
+import sys
+import gpulsh
+gpulsh.deduplicate_files({str(tmp_path / "a.jsonl")!r}, {str(tmp_path / "out")!r}, backend="cpu")
+print("pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -26,6 +26,7 @@ from gpulsh.dedup.plan import Plan
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.signed import SignedDocuments
 from gpulsh.dedup.stages import count_signed, sign_batches
+from gpulsh.io.buffers import booleans, strings
 from gpulsh.io.file_texts import FileTexts, PartitionFacts
 from gpulsh.io.rejected import end_to_end
 from gpulsh.store.columns import MappedColumns, StoredRows, columns_file, write_columns
@@ -35,7 +36,7 @@ from gpulsh.store.manifest import Manifest
 PARTITION_BYTES = 256 << 20  # of text that is signed in one step
 PARTITION_BATCHES = 16  # at least so many batches, for each step waits for its last one
 EXACT = ("exact0", "exact1")
-DECIDED = ("keep", "duplicate_of", "similarity", "cluster")
+KEEP, DECIDED = "keep", ("duplicate_of", "similarity", "cluster")
 
 _log = logging.getLogger("gpulsh")
 
@@ -105,11 +106,11 @@ def decide_once(decide: Callable[[], Decision], manifest: Manifest, folder: Path
     found, path = _finished(manifest, "decide"), folder / "decide.arrow"
     if found is None:
         decision = decide().to_numpy()
-        fact = write_columns(path, {name: getattr(decision, name) for name in DECIDED})
+        fact = write_columns(path, {name: getattr(decision, name) for name in (KEEP, *DECIDED)})
         manifest.add("decide", {path.name: fact}, {"funnel": decision.funnel.to_dict()})
         return decision
     columns = MappedColumns(path)
-    keep, duplicate_of, similarity, cluster = (columns.array(name).to_numpy(zero_copy_only=False) for name in DECIDED)
+    keep, (duplicate_of, similarity, cluster) = booleans(columns.array(KEEP)), map(columns.column, DECIDED)
     known = {field.name for field in fields(Funnel)}
     funnel = Funnel(**{name: value for name, value in found["funnel"].items() if name in known})
     no_pairs = np.empty((0, 2), np.int64)
@@ -160,11 +161,11 @@ def _stored_keys(blocks: list[Any]) -> Iterator[Any]:
         if kind is not None:
             yield pa.concat_arrays(run)
         else:
-            yield pa.array([json.dumps(value) for block in run for value in block], pa.string())
+            yield strings([json.dumps(value) for block in run for value in block])
 
 
 def _facts(found: Mapping[str, Any], step: Path) -> PartitionFacts:
-    sizes = MappedColumns(step.with_name(f"{step.name}-sizes.arrow")).array("sizes").to_numpy().copy()
+    sizes = MappedColumns(step.with_name(f"{step.name}-sizes.arrow")).column("sizes").copy()
     keys = []
     for number in range(found["keys"]):
         array = MappedColumns(step.with_name(f"{step.name}-key{number}.arrow")).array("key")

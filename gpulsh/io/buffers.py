@@ -41,6 +41,16 @@ def numbers(array: Any) -> NDArray[Any]:
     return np.frombuffer(content, dtype, len(array), array.offset * dtype.itemsize)
 
 
+def booleans(array: Any) -> NDArray[np.bool_]:
+    """The values of a boolean pyarrow.Array."""
+    content = array.buffers()[1]
+    first, last = array.offset // 8, (array.offset + len(array) + 7) // 8
+    bits = np.unpackbits(
+        np.frombuffer(content, np.uint8)[first:last] if content else np.empty(0, np.uint8), bitorder="little"
+    )
+    return np.asarray(bits[array.offset % 8 :][: len(array)] == 1)
+
+
 def null_mask(array: Any) -> NDArray[np.bool_] | None:
     """bool [n], true where the array's own validity says null; None where that is nowhere."""
     if array.null_count == 0:

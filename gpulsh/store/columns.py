@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
+from gpulsh.io.buffers import numbers, to_arrow
 from gpulsh.store.durable import ChecksummedFile, FileFact, durable_file
 
 
@@ -32,7 +33,7 @@ class ColumnsFile:
 
     def append(self, columns: Sequence[Any]) -> None:
         """Rows more: NumPy or pyarrow arrays of one length, in the order of the schema."""
-        self._writer.write_batch(pa.record_batch([pa.array(column) for column in columns], schema=self._schema))
+        self._writer.write_batch(pa.record_batch(list(map(_arrow, columns)), schema=self._schema))
 
     def finish(self) -> FileFact:
         """The file's fact, when all rows are there."""
@@ -42,10 +43,14 @@ class ColumnsFile:
 
 def write_columns(path: Path, columns: Mapping[str, Any]) -> FileFact:
     """NumPy or pyarrow arrays of n rows as one file."""
-    arrays = {name: pa.array(column) for name, column in columns.items()}
+    arrays = {name: _arrow(column) for name, column in columns.items()}
     with columns_file(path, pa.schema([(name, array.type) for name, array in arrays.items()])) as file:
         file.append(list(arrays.values()))
         return file.finish()
+
+
+def _arrow(column: Any) -> Any:
+    return to_arrow(column) if isinstance(column, np.ndarray) else column
 
 
 class MappedColumns:
@@ -68,7 +73,7 @@ class MappedColumns:
     def pieces(self, name: str) -> Iterator[NDArray[Any]]:
         """A column of numbers, in place, in the runs it was written in."""
         for batch in self._batches:
-            yield batch.column(name).to_numpy(zero_copy_only=True)
+            yield numbers(batch.column(name))
 
     def array(self, name: str) -> Any:
         """A column as one pyarrow.Array."""
