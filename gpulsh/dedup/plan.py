@@ -5,22 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from gpulsh.params import BandShape, Family, Folding, Parameters, Shingling, check_choice, checked_text_parameters
-from gpulsh.theory import default_banding
+from gpulsh.lsh.matching import Matching
+from gpulsh.params import Folding, Shingling, check_choice
 
 Verify = Literal["exact", "signature", "none"]
 Resolve = Literal["kept", "components"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Parameters):
+class Plan(Matching):
     """All that decides the result beside the documents and their priority."""
 
-    threshold: float
-    shingling: Shingling
-    folding: Folding
-    family: Family
-    banding: BandShape
     verify: Verify
     resolve: Resolve
 
@@ -42,17 +37,16 @@ def make_plan(
     >>> make_plan(threshold=0.8).banding
     BandShape(bands=21, rows=6)
     """
-    shingling, folding = checked_text_parameters(shingling, folding)
-    family = Family(num_perm=num_perm, seed=seed)
     check_choice("verify", verify, get_args(Verify))
     check_choice("resolve", resolve, get_args(Resolve))
-    chosen_bands, chosen_rows = default_banding(family.num_perm, threshold, bands=bands, rows=rows)
-    return Plan(
-        threshold=float(threshold),
+    return Plan.chosen(
+        threshold=threshold,
         shingling=shingling,
         folding=folding,
-        family=family,
-        banding=BandShape(bands=chosen_bands, rows=chosen_rows),
+        num_perm=num_perm,
+        bands=bands,
+        rows=rows,
+        seed=seed,
         verify=verify,
         resolve=resolve,
     )

@@ -3,47 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Self
 
 from gpulsh.errors import ParameterError
-from gpulsh.params import BandShape, Family, Folding, Parameters, Shingling, checked_text_parameters
-from gpulsh.theory import default_banding
+from gpulsh.lsh.matching import Matching
+from gpulsh.params import BandShape, Family, Folding, Shingling
 
 
-@dataclass(frozen=True, kw_only=True)
-class IndexParameters(Parameters):
-    """All that decides which documents meet and which are duplicates."""
-
-    threshold: float
-    shingling: Shingling
-    folding: Folding
-    family: Family
-    banding: BandShape
-
-    @classmethod
-    def chosen(
-        cls,
-        *,
-        threshold: float = 0.8,
-        shingling: Shingling | None = None,
-        folding: Folding | None = None,
-        num_perm: int = 128,
-        bands: int | None = None,
-        rows: int | None = None,
-        seed: int = 1,
-    ) -> Self:
-        """As `deduplicate` checks them and chooses what is left open; ParameterError names what is wrong."""
-        shingling, folding = checked_text_parameters(shingling, folding)
-        family = Family(num_perm=num_perm, seed=seed)
-        chosen_bands, chosen_rows = default_banding(family.num_perm, threshold, bands=bands, rows=rows)
-        return cls(
-            threshold=float(threshold),
-            shingling=shingling,
-            folding=folding,
-            family=family,
-            banding=BandShape(bands=chosen_bands, rows=chosen_rows),
-        )
+class IndexParameters(Matching):
+    """As the manifest of an index holds them."""
 
     @classmethod
     def restored(cls, told: Mapping[str, Any]) -> Self:
