@@ -11,6 +11,8 @@ from gpulsh.arrays import Array
 from gpulsh.dedup.funnel import Funnel
 from gpulsh.errors import ParameterError
 
+COLUMNS = ("keep", "duplicate_of", "similarity", "cluster")  # of a row a document
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -35,7 +37,7 @@ class Decision:
         """The same with NumPy arrays; itself where they are."""
         if isinstance(self.keep, np.ndarray):
             return self
-        names = ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity")
+        names = (*COLUMNS, "pairs", "pair_similarity")
         return replace(self, **{name: getattr(self, name).get() for name in names})
 
     def to_arrow(self) -> Any:
@@ -43,7 +45,7 @@ class Decision:
         import pyarrow as pa
 
         here = self.to_numpy()
-        return pa.table({name: getattr(here, name) for name in ("keep", "duplicate_of", "similarity", "cluster")})
+        return pa.table({name: getattr(here, name) for name in COLUMNS})
 
     def to_cudf(self) -> Any:
         """A cudf.DataFrame of n rows: keep, duplicate_of, similarity, cluster; device arrays are used where they lie.
@@ -52,7 +54,7 @@ class Decision:
         """
         from gpulsh.io.cudf import data_frame
 
-        return data_frame({name: getattr(self, name) for name in ("keep", "duplicate_of", "similarity", "cluster")})
+        return data_frame({name: getattr(self, name) for name in COLUMNS})
 
     def filter(self, table: Any) -> Any:
         """The kept rows of a pyarrow, pandas, polars or cuDF object, a list, a NumPy or CuPy array, of n rows.

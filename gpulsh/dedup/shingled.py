@@ -46,5 +46,4 @@ class ShingledTexts:
         return self._ops.text_frequencies(self._batch(places), self._plan.shingling, counts)
 
     def _batch(self, places: NDArray[np.int64]) -> TextBatch:
-        batch = self._texts.take(self._places[places])
-        return normalized(batch, self._plan.folding.form) if self._plan.folding.form else batch
+        return normalized(self._texts.take(self._places[places]), self._plan.folding.form)

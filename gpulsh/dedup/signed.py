@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from gpulsh.arrays import Array
+from gpulsh.backends.parts import part_range
 from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.funnel import Funnel
 
@@ -27,12 +28,25 @@ class SignedRows(Protocol):
 
 @dataclass(frozen=True)
 class SignedDocuments:
-    """Digests, exact hashes and shingle counts of n documents, and the counts so far."""
+    """What is known of n documents, and the counts so far."""
 
     digests: SignedRows  # uint64 [n, bands]
     exact: SignedRows  # uint64 [n, 2]
-    shingles: SignedRows  # int64 [n]
+    filled: Array  # bool [n] in the backend's memory: whether a document has a shingle
     funnel: Funnel
+
+    @classmethod
+    def counted(
+        cls, digests: SignedRows, exact: SignedRows, shingles: SignedRows, nulls: int, funnel: Funnel, ops: Backend
+    ) -> SignedDocuments:
+        """The documents with `shingles` int64 [n] of each, counted in `funnel`; `nulls` of them were null."""
+        with ops.here():
+            counts = shingles.whole(ops)
+            filled = counts > 0
+            funnel.documents, funnel.nulls = len(counts), nulls
+            funnel.empty = len(counts) - int(filled.sum())
+            funnel.shingles = int(counts.sum())
+        return cls(digests, exact, filled, funnel)
 
 
 class ArrivingRows:
@@ -65,14 +79,14 @@ class ParticipatingDigests:
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
         """The digests of a band that lie in one of `parts` ranges, and the documents' numbers, ascending."""
-        low, high = (-(-(number << 64) // parts) for number in (part, part + 1))
+        first, last = map(np.uint64, part_range(part, parts))
         digests, ids = [self._ops.asarray(np.empty(0, np.uint64))], [self._ops.asarray(np.empty(0, np.int64))]
         start = 0
         for piece in self._digests.column(band):
             column = self._ops.asarray(piece)
             chosen = self._takes_part[start : start + len(column)]
             if parts > 1:
-                chosen = chosen & (column >= np.uint64(low)) & (column <= np.uint64(high - 1))
+                chosen = chosen & (column >= first) & (column <= last)
             rows = np.flatnonzero(chosen)
             digests.append(column[rows])
             ids.append(rows + np.int64(start))

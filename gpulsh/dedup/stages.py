@@ -44,9 +44,7 @@ def sign(source: TextSource, plan: Plan, ops: Backend, progress: Progress, total
             digests.append(ops.keep(part.digests))
             exact.append(ops.keep(part.exact))
             shingles.append(ops.keep(part.shingles))
-    signed = SignedDocuments(digests, exact, shingles, funnel)
-    count_signed(signed, source.nulls(), ops)
-    return signed
+    return SignedDocuments.counted(digests, exact, shingles, source.nulls(), funnel, ops)
 
 
 def sign_batches(
@@ -58,23 +56,13 @@ def sign_batches(
     def prepared() -> Iterator[TextBatch]:
         for batch in batches:
             size = int(batch.offset[-1] - batch.offset[0])
-            yield normalized(batch, plan.folding.form) if plan.folding.form else batch
+            yield normalized(batch, plan.folding.form)
             funnel.bytes += size
             progress.advance(size)
             progress.count(documents=len(batch))
 
     with ops.here():
         yield from ops.each(prepared(), lambda lane, batch: lane.sign(batch, plan.shingling, drawn, plan.banding))
-
-
-def count_signed(signed: SignedDocuments, nulls: int, ops: Backend) -> None:
-    """Count what all documents were signed as."""
-    with ops.here():
-        shingles = signed.shingles.whole(ops)
-        funnel = signed.funnel
-        funnel.documents, funnel.nulls = len(shingles), nulls
-        funnel.empty = int((shingles == 0).sum())
-        funnel.shingles = int(shingles.sum())
 
 
 def decide(
@@ -90,9 +78,9 @@ def decide(
     funnel = signed.funnel
     rank = _rank(order, funnel.documents)
     with ops.here(), funnel.stage(progress, "collide", plan.banding.bands, "bands"):
-        takes_part = signed.shingles.whole(ops) > 0
-        filled = np.flatnonzero(takes_part)
+        filled = np.flatnonzero(signed.filled)
         copies, first = first_copies(signed.exact.whole(ops), filled, rank, ops, relation.source)
+        takes_part = signed.filled.copy()
         takes_part[ops.asarray(copies)] = False
         copies, first = copies[copies >= relation.protected], first[copies >= relation.protected]
         funnel.exact_copies = len(copies)

@@ -22,12 +22,12 @@ from gpulsh.index.keys import TYPES, as_numpy, checked_keys, refuse_repeats, sor
 from gpulsh.index.parameters import IndexParameters
 from gpulsh.index.query import similar
 from gpulsh.index.storage import Contents, Folder, Shelved, compacted, discard, keyed, settled
-from gpulsh.io.normalize import normalized
 from gpulsh.io.source import TextSource
 from gpulsh.io.texts import open_texts
 from gpulsh.params import Folding, Shingling
 from gpulsh.permutations import coefficients
 from gpulsh.store.segments import in_memory
+from gpulsh.text.shingling import folded_batches
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,17 +343,13 @@ class Index:
 
     def _signed(self, source: TextSource) -> Iterator[Arrivals]:
         parameters, ops = self._parameters, self._ops
-        form, drawn = parameters.folding.form, coefficients(parameters.family)
-
-        def batches() -> Iterator[TextBatch]:
-            for batch in source.batches(ops.sizes().batch):
-                yield normalized(batch, form) if form else batch
+        drawn = coefficients(parameters.family)
 
         def sign(lane: Backend, batch: TextBatch) -> Arrivals:
             return Arrivals.of(batch, lane.sign(batch, parameters.shingling, drawn, parameters.banding), lane)
 
         with ops.here():
-            yield from ops.each(batches(), sign)
+            yield from ops.each(folded_batches(source, parameters.folding, ops.sizes().batch), sign)
 
     def _holdings(self) -> Holdings:
         return Holdings([shelved.segment for shelved in self._contents.shelves], self._contents.removed)

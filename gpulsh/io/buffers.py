@@ -44,11 +44,7 @@ def numbers(array: Any) -> NDArray[Any]:
 def booleans(array: Any) -> NDArray[np.bool_]:
     """The values of a boolean pyarrow.Array."""
     content = array.buffers()[1]
-    first, last = array.offset // 8, (array.offset + len(array) + 7) // 8
-    bits = np.unpackbits(
-        np.frombuffer(content, np.uint8)[first:last] if content else np.empty(0, np.uint8), bitorder="little"
-    )
-    return np.asarray(bits[array.offset % 8 :][: len(array)] == 1)
+    return _bits(content, array) if content else np.zeros(len(array), np.bool_)
 
 
 def null_mask(array: Any) -> NDArray[np.bool_] | None:
@@ -58,6 +54,11 @@ def null_mask(array: Any) -> NDArray[np.bool_] | None:
     content = array.buffers()[0]
     if content is None:  # the type null, which has no buffers
         return np.ones(len(array), np.bool_)
+    return ~_bits(content, array)
+
+
+def _bits(content: Any, array: Any) -> NDArray[np.bool_]:
+    """bool [n]: a buffer of `array` that holds a bit a value, lowest first."""
     first, last = array.offset // 8, (array.offset + len(array) + 7) // 8
     bits = np.unpackbits(np.frombuffer(content, np.uint8)[first:last], bitorder="little")
-    return np.asarray(bits[array.offset % 8 :][: len(array)] == 0)
+    return np.asarray(bits[array.offset % 8 :][: len(array)] == 1)

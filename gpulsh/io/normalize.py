@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import Literal
 
 from gpulsh.arrays import TextBatch, on_host
 from gpulsh.io.rows import Bytes, joined
+from gpulsh.params import NormalForm
 
 
-def normalized(batch: TextBatch, form: Literal["NFC", "NFKC"]) -> TextBatch:
-    """Each document in that form, invalid bytes read as U+FFFD first. Documents of ASCII alone stay as they are.
+def normalized(batch: TextBatch, form: NormalForm | None) -> TextBatch:
+    """Each document in that form, invalid bytes read as U+FFFD first; without a form, and of ASCII alone, as it is.
 
     A batch on a device that is not all ASCII comes back on the host.
 
@@ -21,10 +21,12 @@ def normalized(batch: TextBatch, form: Literal["NFC", "NFKC"]) -> TextBatch:
     ... ).decode()
     'é'
     """
+    if form is None:
+        return batch
     first, last = int(batch.offset[0]), int(batch.offset[-1])
     if not (batch.values[first:last] >= 0x80).any():
         return batch
-    batch = batch.moved(on_host)  # the tables are the host's; `to_device` brings the result back
+    batch = batch.moved(on_host)  # where the tables are
     data = batch.values.data
     pieces: list[Bytes] = []
     for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True):

@@ -55,18 +55,18 @@ def durable_file(path: Path) -> Iterator[ChecksummedFile]:
     try:
         with open(part, "wb") as file:
             yield ChecksummedFile(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
+        put_in_place(part, path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+def put_in_place(part: Path, path: Path) -> None:
+    """The finished file `part` becomes `path`, in the same folder, and then survives a crash."""
+    with open(part, "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(part, path)
+    handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
     finally:

@@ -63,14 +63,12 @@ class Manifest:
         return self._steps.values()
 
     def find(self, step: str) -> Step | None:
-        """The step if it is done and its files are as it left them."""
-        found = self._steps.get(step)
-        return found if found is not None and self.damaged(step) is None else None
+        """The step if it is done."""
+        return self._steps.get(step)
 
-    def damaged(self, step: str) -> str | None:
+    def damaged(self, step: Step) -> str | None:
         """The first file of a finished step that is missing or not as it was; None where there is none."""
-        found = self._steps.get(step)
-        for name, fact in found.files.items() if found else ():
+        for name, fact in step.files.items():
             if fact_of(self._folder / name) != fact:
                 return name
         return None

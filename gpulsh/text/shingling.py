@@ -9,7 +9,8 @@ import numpy as np
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.normalize import normalized
-from gpulsh.io.texts import MemoryTexts, open_texts
+from gpulsh.io.source import TextSource
+from gpulsh.io.texts import open_texts
 from gpulsh.params import Folding, Shingling, checked_text_parameters
 
 BATCH_BYTES = 32 << 20
@@ -43,10 +44,10 @@ def shingle(
     return concatenated(parts) if parts else ops.shingle(_no_text(), shingling)
 
 
-def folded_batches(source: MemoryTexts, folding: Folding, max_bytes: int) -> Iterator[TextBatch]:
+def folded_batches(source: TextSource, folding: Folding, max_bytes: int) -> Iterator[TextBatch]:
     """Documents as batches, normalized where `folding` says so."""
     for batch in source.batches(max_bytes):
-        yield normalized(batch, folding.form) if folding.form else batch
+        yield normalized(batch, folding.form)
 
 
 def concatenated(parts: list[Fingerprints]) -> Fingerprints:
