@@ -50,6 +50,6 @@ def compared(met: Meetings, sets: Fingerprints, holdings: Holdings, threshold: f
             threshold,
             ops,
             exact=True,
-            settled=int(np.searchsorted(crowd, base)),
+            allows=lambda earlier, later: later >= base,  # held documents stay
         )
     return Compared(len(sizes), small, join, crowd)

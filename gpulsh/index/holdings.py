@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.index.keys import hashes_of
-from gpulsh.store.fingerprint_blocks import chosen_rows, end_to_end
+from gpulsh.lsh.collisions import within_runs
+from gpulsh.store.fingerprint_blocks import in_places
 from gpulsh.store.segments import Numbers, Segment, among
 
 NOBODY = -1
@@ -52,8 +53,8 @@ class Holdings:
             place, found = _matches(hashes.first, asked[:, 0])
             equal = hashes.second[found] == asked[place, 1]
             place, row = place[equal], hashes.row[found[equal]]
-            dead = among(documents.number[row], self.removed) | among(documents.witness[row], self.removed)
-            place, row = order[place[~dead]], row[~dead]
+            live = segment.live(self.removed, row)
+            place, row = order[place[live]], row[live]
             by_row = np.argsort(-row, kind="stable")  # of repeated places the last assignment, the least row, stays
             place, row = place[by_row], row[by_row]
             witness[place], similarity[place] = documents.witness[row], documents.similarity[row]
@@ -71,10 +72,8 @@ class Holdings:
             if len(place) == 0 or segment.keys.key.type != keys.type:
                 continue
             equal = np.asarray(pc.equal(segment.keys.key.take(pa.array(row)), keys.take(pa.array(place))), np.bool_)
-            documents = segment.documents
-            dead = among(documents.number[row], self.removed) | among(documents.witness[row], self.removed)
-            chosen = equal & ~dead
-            numbers[place[chosen]] = documents.number[row[chosen]]
+            chosen = equal & segment.live(self.removed, row)
+            numbers[place[chosen]] = segment.documents.number[row[chosen]]
         return numbers
 
     def keys(self, numbers: Numbers, kind: Any) -> Any:
@@ -104,8 +103,7 @@ class Holdings:
             if len(here):
                 parts.append(segment.fingerprints.read(rows))
                 places.append(here)
-        whole = end_to_end(parts) if parts else Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
-        return whole if len(parts) < 2 else chosen_rows(whole, np.argsort(np.concatenate(places)))
+        return in_places(parts, places)
 
     def counts(self) -> tuple[int, int]:
         """How many live documents are held, and how many are known as dropped."""
@@ -124,6 +122,4 @@ def _matches(known: NDArray[np.uint64], asked: NDArray[np.uint64]) -> tuple[Numb
     met = met[known[first[met]] == asked[met]]
     first = first[met]
     count = np.searchsorted(known, asked[met], side="right") - first
-    ends = np.cumsum(count)
-    steps = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - count, count)
-    return np.repeat(met, count), np.repeat(first, count) + steps
+    return np.repeat(met, count), np.repeat(first, count) + within_runs(count)

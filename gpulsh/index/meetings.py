@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Buckets
 from gpulsh.backends.protocol import Backend
 from gpulsh.index.holdings import Holdings
-from gpulsh.lsh.collisions import Collisions, distinct, packed, unpacked
+from gpulsh.lsh.collisions import Collisions, distinct, packed, unpacked, within_runs
 from gpulsh.store.segments import Numbers
 
 CROWDED = 64  # documents of a bucket from which on it is joined, not compared in all pairs; no decision depends on it
@@ -71,9 +71,7 @@ class _BandBuckets:
         bucket = self.held_bucket[small]
         count = self.arriving[bucket]
         starts = np.cumsum(self.arriving) - self.arriving
-        ends = np.cumsum(count)
-        steps = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - count, count)
-        partner = self.rows[np.repeat(starts[bucket], count) + steps]
+        partner = self.rows[np.repeat(starts[bucket], count) + within_runs(count)]
         found = packed(np.repeat(held[small], count), partner + base)
         if ops is None:
             return found

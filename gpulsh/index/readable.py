@@ -8,15 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, TextBatch
+from gpulsh.backends.parts import in_fitting_parts, part_range
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.rows import gathered
+from gpulsh.lsh.comparison import MOST_PARTS
 from gpulsh.params import Shingling
-from gpulsh.store.fingerprint_blocks import chosen_rows, end_to_end
+from gpulsh.store.fingerprint_blocks import chosen_rows, end_to_end, in_places
 
 Read = Callable[[NDArray[np.int64]], Fingerprints]
 TEXT_BYTES = 6  # about the text of one fingerprint: what the comparing stages measure their work by
-MOST_PARTS = 1 << 16
 
 
 class HeldDocuments:
@@ -41,8 +42,8 @@ class HeldDocuments:
         """The same in `parts` equal ranges of values, one after another."""
         whole = self._read(self._places[places])
         for part in range(parts):
-            low, high = (-(-(number << 64) // parts) for number in (part, part + 1))
-            inside = (whole.values >= np.uint64(low)) & (whole.values <= np.uint64(high - 1))
+            first, last = map(np.uint64, part_range(part, parts))
+            inside = (whole.values >= first) & (whole.values <= last)
             before = np.concatenate([np.zeros(1, np.int64), np.cumsum(inside)])
             yield Fingerprints(whole.values[inside], before[whole.offset]).moved(self._ops.asarray)
 
@@ -59,7 +60,7 @@ def of_both(places: NDArray[np.int64], base: int, held: Read, sets: Fingerprints
     fresh = chosen_rows(sets, places[new] - base)
     if len(old) == 0:
         return fresh
-    return chosen_rows(end_to_end([held(places[old]), fresh]), np.argsort(np.concatenate([old, new])))
+    return in_places([held(places[old]), fresh], [old, new])
 
 
 def fingerprint_sets(batch: TextBatch, rows: NDArray[np.int64], shingling: Shingling, ops: Backend) -> Fingerprints:
@@ -82,14 +83,9 @@ def _sets(batch: TextBatch, shingling: Shingling, ops: Backend) -> Fingerprints:
 
 def _by_range(batch: TextBatch, shingling: Shingling, ops: Backend) -> Fingerprints:
     """One document in ranges of fingerprints, which ascend."""
-    parts = 2
-    while True:
-        try:
-            found = [ops.asnumpy(ops.shingle_part(batch, shingling, part, parts).values) for part in range(parts)]
-        except DeviceMemoryError:
-            if parts == MOST_PARTS:
-                raise
-            parts *= 2
-            continue
-        values = np.concatenate(found)
-        return Fingerprints(values, np.array([0, len(values)], np.int64))
+
+    def found(parts: int) -> list[Array]:
+        return [ops.asnumpy(ops.shingle_part(batch, shingling, part, parts).values) for part in range(parts)]
+
+    values = np.concatenate(in_fitting_parts(found, 2, MOST_PARTS)[0])
+    return Fingerprints(values, np.array([0, len(values)], np.int64))

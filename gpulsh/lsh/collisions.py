@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, BandDigests, Buckets
+from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.errors import DeviceMemoryError
 from gpulsh.params import check_type
 
 SMALL_BUCKET = 256  # documents up to which all pairs of a bucket are compared; part of the decision's definition
@@ -70,7 +71,7 @@ def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> C
     large: list[list[tuple[NDArray[np.int64], NDArray[np.int32]]]] = []
     parts = 1
     for band in range(digests.bands):
-        found, parts = _buckets(digests, band, parts, ops)
+        found, parts = in_fitting_parts(partial(_buckets, digests, band, ops), parts, MOST_PARTS)
         large.append([])
         numbered = 0
         for buckets in found:
@@ -90,15 +91,9 @@ def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> C
     return _collisions(pairs, large, digests.documents)
 
 
-def _buckets(digests: Digests, band: int, parts: int, ops: Backend) -> tuple[list[Buckets], int]:
-    """The buckets of a band, from as many ranges of digests as device memory asks for, and how many these were."""
-    while True:
-        try:
-            return [ops.collisions(*digests.band(band, part, parts)) for part in range(parts)], parts
-        except DeviceMemoryError:
-            if parts == MOST_PARTS:
-                raise
-            parts *= 2
+def _buckets(digests: Digests, band: int, ops: Backend, parts: int) -> list[Buckets]:
+    """The buckets of a band, from ranges of digests, one after another."""
+    return [ops.collisions(*digests.band(band, part, parts)) for part in range(parts)]
 
 
 def _bucket_of_member(buckets: Buckets) -> Array:
@@ -153,3 +148,9 @@ def distinct(pairs: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def first_of_runs(values: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.bool_]:
     """bool [n]: whether a value differs from the one before it."""
     return np.concatenate([np.ones(min(len(values), 1), bool), values[1:] != values[:-1]])
+
+
+def within_runs(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """0, 1, ... count - 1 for each count, end to end."""
+    ends = np.cumsum(counts)
+    return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)

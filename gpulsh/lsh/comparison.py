@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints
+from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import first_of_runs
@@ -167,14 +168,10 @@ def _measured_by_range(
     pairs: NDArray[np.int64], count: int, texts: Readable, measure: Measure, ops: Backend
 ) -> NDArray[np.float64]:
     places, rows = _renumbered(pairs, count)
-    parts = 2
-    while True:
-        try:
-            return measure(rows, texts.fingerprints_by_range(places, parts), ops)
-        except DeviceMemoryError:
-            if parts == MOST_PARTS:
-                raise
-            parts *= 2
+    found, _ = in_fitting_parts(
+        lambda parts: measure(rows, texts.fingerprints_by_range(places, parts), ops), 2, MOST_PARTS
+    )
+    return found
 
 
 def _bitmaps_pay(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import DeviceMemoryError
-from gpulsh.lsh.collisions import Collisions, distinct, first_of_runs, packed, unpacked
+from gpulsh.lsh.collisions import Collisions, distinct, first_of_runs, packed, unpacked, within_runs
 from gpulsh.lsh.comparison import Measure, Readable, row_sizes, runs_within, sizes_allow
 from gpulsh.text.shingling import concatenated
 
@@ -73,16 +73,13 @@ class PrefixJoin:
         ops: Backend,
         *,
         exact: bool,
-        settled: int = 0,
         allows: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]] | None = None,
     ) -> None:
         """`texts` and `text_sizes` [c] (bytes) go by the same places; `exact` says that `measure` is the Jaccard.
 
-        The first `settled` of the crowd stay, whatever they resemble: they meet only those after them. `allows`, of
-        earlier and later members of `crowd`, says which pairs count; None: all.
+        `allows`, of earlier and later members of `crowd`, says which pairs count; None: all.
         """
         self._crowd, self._allows = crowd, allows
-        self._settled = settled
         self._rows = np.searchsorted(collisions.crowded, crowd)
         self._collisions = collisions
         self._texts, self._text_sizes, self._ends = texts, text_sizes, np.cumsum(text_sizes)
@@ -186,11 +183,10 @@ class PrefixJoin:
         return self._allowed(unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.packed_pairs()]))))
 
     def _allowed(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The pairs [m, 2] not both settled that share a large bucket and whose sizes allow the threshold."""
-        pairs = pairs[pairs[:, 1] >= self._settled] if self._settled else pairs
-        pairs = pairs[sizes_allow(self._sizes[pairs[:, 0]], self._sizes[pairs[:, 1]], self._threshold)]
+        """The pairs [m, 2] that count, share a large bucket, and whose sizes allow the threshold."""
         if self._allows is not None:
             pairs = pairs[self._allows(self._crowd[pairs[:, 0]], self._crowd[pairs[:, 1]])]
+        pairs = pairs[sizes_allow(self._sizes[pairs[:, 0]], self._sizes[pairs[:, 1]], self._threshold)]
         rows = self._rows[pairs]
         return pairs[self._collisions.share_large_bucket(rows[:, 0], rows[:, 1])]
 
@@ -287,7 +283,7 @@ class _Matches:
         """Pairs (known, asking), packed, of at most LARGEST_JOIN matches at a time."""
         for documents, asked, first, count in self._places:
             for begin, end in runs_within(np.cumsum(count), LARGEST_JOIN):
-                known = documents[np.repeat(first[begin:end], count[begin:end]) + _within_runs(count[begin:end])]
+                known = documents[np.repeat(first[begin:end], count[begin:end]) + within_runs(count[begin:end])]
                 asking = np.repeat(self.queries.documents[asked[begin:end]], count[begin:end])
                 yield distinct(packed(known, asking))
 
@@ -300,9 +296,3 @@ def _product(known: NDArray[np.int64], asking: NDArray[np.int64]) -> NDArray[np.
 def _distinct_of(documents: NDArray[np.int64]) -> NDArray[np.int64]:
     first = int(documents.min()) if len(documents) else 0
     return np.flatnonzero(np.bincount(documents - first)) + first
-
-
-def _within_runs(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0, 1, ... count - 1 for each count, end to end."""
-    ends = np.cumsum(counts)
-    return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)

@@ -17,7 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
-from gpulsh.store.durable import FileFact, durable_file
+from gpulsh.io.buffers import numbers
+from gpulsh.store.columns import columns_file
+from gpulsh.store.durable import FileFact
 from gpulsh.store.mapping import map_batches
 
 BLOCK_VALUES = 1 << 15  # a block is read as a whole
@@ -54,9 +56,7 @@ class BlockRows:
 
     def __init__(self, path: Path, sizes: NDArray[np.int64]) -> None:
         self._batches = map_batches(path)
-        self._first = np.concatenate(
-            [np.empty(0, np.int64), *(batch.column(0).to_numpy(zero_copy_only=True) for batch in self._batches)]
-        )
+        self._first = np.concatenate([np.empty(0, np.int64), *(numbers(batch.column(0)) for batch in self._batches)])
         self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
         self._sizes = sizes
         self._decoded: OrderedDict[int, Fingerprints] = OrderedDict()
@@ -67,17 +67,13 @@ class BlockRows:
 
     def read(self, rows: NDArray[np.int64]) -> Fingerprints:
         """The rows `rows` [m], in that order; each block that is touched is decoded once."""
-        if len(rows) == 0:
-            return Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
         owner = np.searchsorted(self._first, rows, side="right") - 1
         parts, places = [], []
         for number in np.unique(owner).tolist():
             here = np.flatnonzero(owner == number)
             parts.append(chosen_rows(self._block(number), rows[here] - self._first[number]))
             places.append(here)
-        if len(parts) == 1:
-            return parts[0]
-        return chosen_rows(end_to_end(parts), np.argsort(np.concatenate(places)))
+        return in_places(parts, places)
 
     def _block(self, number: int) -> Fingerprints:
         with self._lock:
@@ -101,18 +97,15 @@ class BlockRows:
 
 def write_blocks(path: Path, rows: Iterable[Fingerprints]) -> FileFact:
     """The rows of `rows`, one after another, in blocks; one of `rows` is held at a time."""
-    with durable_file(path) as file:
-        with pa.ipc.new_file(file, SCHEMA) as writer:
-            done = 0
-            for part in rows:
-                blocks = [part.slice(start, stop) for start, stop in _cuts(part.offset)]
-                first = np.cumsum([done, *map(len, blocks)])
-                counts = [int(block.offset[-1] - block.offset[0]) for block in blocks]
-                columns = [pa.array(first[:-1], pa.int64()), pa.array(counts, pa.int64())]
-                coded = pa.array([encode(block) for block in blocks], pa.large_binary())
-                writer.write_batch(pa.record_batch([*columns, coded], schema=SCHEMA))
-                done = int(first[-1])
-        return file.fact()
+    with columns_file(path, SCHEMA) as file:
+        done = 0
+        for part in rows:
+            blocks = [part.slice(start, stop) for start, stop in _cuts(part.offset)]
+            first = np.cumsum([done, *map(len, blocks)])
+            counts = np.array([int(block.offset[-1] - block.offset[0]) for block in blocks], np.int64)
+            file.append([first[:-1], counts, pa.array([encode(block) for block in blocks], pa.large_binary())])
+            done = int(first[-1])
+        return file.finish()
 
 
 def encode(rows: Fingerprints) -> bytes:
@@ -163,6 +156,15 @@ def end_to_end(parts: list[Fingerprints]) -> Fingerprints:
     offset = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offset[1:])
     return Fingerprints(np.concatenate([np.empty(0, np.uint64), *(part.values for part in parts)]), offset)
+
+
+def in_places(parts: list[Fingerprints], places: list[NDArray[np.int64]]) -> Fingerprints:
+    """Rows gathered in parts, in the order of their `places`, which together are 0 to n - 1."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
+    return chosen_rows(end_to_end(parts), np.argsort(np.concatenate(places)))
 
 
 def _cuts(offset: NDArray[np.int64]) -> Iterator[tuple[int, int]]:

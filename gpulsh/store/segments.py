@@ -23,18 +23,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
-from gpulsh.store.durable import FileFact, durable_file
+from gpulsh.io.buffers import numbers, to_arrow
+from gpulsh.store.columns import columns_file, write_columns
+from gpulsh.store.durable import FileFact
 from gpulsh.store.fingerprint_blocks import (
     BlockRows,
     FingerprintRows,
     HeldRows,
-    chosen_rows,
-    end_to_end,
+    in_places,
     write_blocks,
 )
 from gpulsh.store.mapping import map_batches
 
+DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
 KINDS = ("documents", "digests", "hashes", "fingerprints", "keys")
+ALL = slice(None)
 ROWS_AT_ONCE = 1 << 13  # whose fingerprints are held while they are written
 Numbers = NDArray[np.int64]
 
@@ -92,9 +95,9 @@ class Segment:
         here = here[own[rows[here]] == numbers[here]]
         return here, rows[here]
 
-    def live(self, removed: Numbers) -> NDArray[np.bool_]:
-        """bool [n]: neither removed nor spoken for by one that is; `removed` ascends."""
-        return ~(among(self.documents.number, removed) | among(self.documents.witness, removed))
+    def live(self, removed: Numbers, rows: Numbers | slice = ALL) -> NDArray[np.bool_]:
+        """bool [m]: whether each of `rows` is neither removed nor spoken for by one that is; `removed` ascends."""
+        return ~(among(self.documents.number[rows], removed) | among(self.documents.witness[rows], removed))
 
 
 def make_segment(
@@ -125,29 +128,37 @@ def merged(parts: Sequence[Segment], removed: Numbers) -> Segment:
             for columns in zip(*(part.documents for part in parts), strict=True)
         )
     )
-    starts = np.cumsum([0, *(int(rows.sum()) for rows in live)])
-    hashes = [_moved(part.hashes, rows, int(start)) for part, rows, start in zip(parts, live, starts, strict=False)]
-    whole = Hashes(*(np.concatenate(columns) for columns in zip(*hashes, strict=True)))
-    order = np.lexsort((whole.row, whole.second, whole.first))
-    keys = None
-    if all(part.keys is not None for part in parts):
-        chosen = [
-            part.keys.key.filter(pa.array(rows))
-            for part, rows in zip(parts, live, strict=True)
-            if part.keys is not None
-        ]
-        moved = [
-            _moved_keys(part.keys, rows, int(start))
-            for part, rows, start in zip(parts, live, starts, strict=False)
-            if part.keys is not None
-        ]
-        hash, row = (np.concatenate(columns) for columns in zip(*moved, strict=True))
-        by_hash = np.lexsort((row, hash))
-        keys = Keys(_one_array(chosen), hash[by_hash], row[by_hash])
     places = [np.flatnonzero(rows) for rows in live]
     fingerprints = _ChainedRows([part.fingerprints for part in parts], places)
-    ordered = Hashes(whole.first[order], whole.second[order], whole.row[order])
-    return Segment(documents, ordered, _MergedBands(parts, removed), fingerprints, keys)
+    keys = [part.keys for part in parts if part.keys is not None]
+    return Segment(
+        documents,
+        _merged_hashes([part.hashes for part in parts], live),
+        _MergedBands(parts, removed),
+        fingerprints,
+        _merged_keys(keys, live) if len(keys) == len(parts) else None,
+    )
+
+
+def _merged_hashes(parts: Sequence[Hashes], live: Sequence[NDArray[np.bool_]]) -> Hashes:
+    found = [
+        Hashes(hashes.first[chosen], hashes.second[chosen], rows)
+        for hashes, (chosen, rows) in zip(parts, _moved([part.row for part in parts], live), strict=True)
+    ]
+    whole = Hashes(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+    order = np.lexsort((whole.row, whole.second, whole.first))
+    return Hashes(whole.first[order], whole.second[order], whole.row[order])
+
+
+def _merged_keys(parts: Sequence[Keys], live: Sequence[NDArray[np.bool_]]) -> Keys:
+    found = [
+        (keys.hash[chosen], rows)
+        for keys, (chosen, rows) in zip(parts, _moved([part.row for part in parts], live), strict=True)
+    ]
+    hash, row = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    order = np.lexsort((row, hash))
+    chosen = [keys.key.filter(to_arrow(rows)) for keys, rows in zip(parts, live, strict=True)]
+    return Keys(_one_array(chosen), hash[order], row[order])
 
 
 def in_memory(segment: Segment) -> Segment:
@@ -158,11 +169,14 @@ def in_memory(segment: Segment) -> Segment:
 
 def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, FileFact]:
     """Write all but the keys to the files that `name` names by kind; one band is in memory at a time."""
-    facts = {"documents": _write(name("documents"), [_table(segment.documents._asdict())])}
-    schema = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
-    facts["digests"] = _write(name("digests"), _band_batches(segment, schema), schema)
+    facts = {"documents": write_columns(name("documents"), segment.documents._asdict())}
+    with columns_file(name("digests"), DIGESTS) as file:
+        for number in range(len(segment.bands)):
+            band = segment.bands[number]
+            file.append([np.full(len(band.digest), number, np.uint16), band.digest, band.document])
+        facts["digests"] = file.finish()
     hashes = {"hash_0": segment.hashes.first, "hash_1": segment.hashes.second, "row": segment.hashes.row}
-    facts["hashes"] = _write(name("hashes"), [_table(hashes)])
+    facts["hashes"] = write_columns(name("hashes"), hashes)
     steps = range(0, len(segment), ROWS_AT_ONCE)
     parts = (segment.fingerprints.read(np.arange(at, min(at + ROWS_AT_ONCE, len(segment)))) for at in steps)
     facts["fingerprints"] = write_blocks(name("fingerprints"), parts)
@@ -171,13 +185,13 @@ def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, Fi
 
 def write_keys(path: Path, keys: Keys) -> FileFact:
     """Write the keys of a segment."""
-    return _write(path, [_table({"key": keys.key, "key_hash": keys.hash, "key_row": keys.row})])
+    return write_columns(path, {"key": keys.key, "key_hash": keys.hash, "key_row": keys.row})
 
 
 def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
     """The segment in the files that `name` names by kind, mapped; without its keys where `keys` is False."""
     documents = Documents(*_columns(name("documents")))
-    bands = [Band(_numpy(batch, 1), _numpy(batch, 2)) for batch in map_batches(name("digests"))]
+    bands = [Band(numbers(batch.column(1)), numbers(batch.column(2))) for batch in map_batches(name("digests"))]
     fingerprints = BlockRows(name("fingerprints"), documents.size)
     segment = Segment(documents, Hashes(*_columns(name("hashes"))), bands, fingerprints)
     return with_keys(segment, map_keys(name("keys"))) if keys else segment
@@ -186,7 +200,7 @@ def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
 def map_keys(path: Path) -> Keys:
     """The keys in a file of `write_keys`, mapped."""
     (batch,) = map_batches(path)
-    return Keys(batch.column(0), _numpy(batch, 1), _numpy(batch, 2))
+    return Keys(batch.column(0), numbers(batch.column(1)), numbers(batch.column(2)))
 
 
 def with_keys(segment: Segment, keys: Keys) -> Segment:
@@ -241,51 +255,22 @@ class _ChainedRows:
             here = np.flatnonzero(owner == number)
             parts.append(self._parts[number].read(self._chosen[number][rows[here] - self._starts[number]]))
             places.append(here)
-        whole = end_to_end(parts) if parts else Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
-        return whole if len(parts) < 2 else chosen_rows(whole, np.argsort(np.concatenate(places)))
+        return in_places(parts, places)
 
 
-def _moved(hashes: Hashes, live: NDArray[np.bool_], start: int) -> Hashes:
-    chosen = live[hashes.row]
-    renumbered = np.cumsum(live) - 1 + start
-    return Hashes(hashes.first[chosen], hashes.second[chosen], renumbered[hashes.row[chosen]])
-
-
-def _moved_keys(keys: Keys, live: NDArray[np.bool_], start: int) -> tuple[NDArray[np.uint64], Numbers]:
-    chosen = live[keys.row]
-    renumbered = np.cumsum(live) - 1 + start
-    return keys.hash[chosen], renumbered[keys.row[chosen]]
+def _moved(rows: Sequence[Numbers], live: Sequence[NDArray[np.bool_]]) -> Iterator[tuple[NDArray[np.bool_], Numbers]]:
+    """Of each part's `rows` which are live, and these as rows of the live ones of all parts, end to end."""
+    start = 0
+    for own, alive in zip(rows, live, strict=True):
+        chosen = alive[own]
+        yield chosen, (np.cumsum(alive) - 1 + start)[own[chosen]]
+        start += int(alive.sum())
 
 
 def _one_array(parts: list[Any]) -> Any:
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 
-def _band_batches(segment: Segment, schema: Any) -> Iterator[Any]:
-    for number in range(len(segment.bands)):
-        band = segment.bands[number]
-        columns = [np.full(len(band.digest), number, np.uint16), band.digest, band.document]
-        yield pa.record_batch([pa.array(column) for column in columns], schema=schema)
-
-
-def _table(columns: dict[str, Any]) -> Any:
-    arrays = [column if isinstance(column, pa.Array) else pa.array(column) for column in columns.values()]
-    return pa.record_batch(arrays, names=list(columns))
-
-
-def _write(path: Path, batches: Any, schema: Any = None) -> FileFact:
-    with durable_file(path) as file:
-        with pa.ipc.new_file(file, schema or batches[0].schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-        return file.fact()
-
-
 def _columns(path: Path) -> list[NDArray[Any]]:
     (batch,) = map_batches(path)
-    return [_numpy(batch, place) for place in range(batch.num_columns)]
-
-
-def _numpy(batch: Any, place: int) -> NDArray[Any]:
-    values: NDArray[Any] = batch.column(place).to_numpy(zero_copy_only=True)
-    return values
+    return list(map(numbers, batch.columns))
