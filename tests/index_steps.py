@@ -26,6 +26,13 @@ def take(index: Index, step: int) -> None:
         index.compact()
 
 
+def live(path: Path, step: int) -> None:
+    """Change the index at `path` by one step and commit it."""
+    with Index.open(path, backend=BACKEND) as index:
+        take(index, step)
+        index.save()
+
+
 def state(index: Index) -> Any:
     """All that can be asked of it."""
     found = index.query(ASKED)

@@ -9,37 +9,38 @@ import random
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from unittest import mock
 
 import pytest
 
 from gpulsh import Index
+from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
-from gpulsh.index import storage
 from gpulsh.store.snapshots import KNOWN_FILES, LOCK, read_snapshot
 from tests.index_steps import ASKED, BACKEND, generation, new_index, state, take
+from tests.mortal import Death, Mortals
 
+KILLS = int(os.environ.get("GPULSH_TEST_KILLS", "12"))  # at random instants; by hand, before a release, 50
 CALLS = ("fsync", "replace", "unlink")
-
-
-class PowerCut(BaseException):
-    """From here on nothing reaches the disk."""
+ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
 
 
 @contextmanager
-def failing(at: int, error: Callable[[], BaseException], *, for_good: bool) -> Iterator[list[int]]:
-    """Call number `at` of fsync, rename or unlink fails before it does anything, and `for_good` each one after it."""
+def failing(at: int, error: Callable[[], BaseException]) -> Iterator[list[int]]:
+    """Call number `at` of fsync, rename or unlink fails before it does anything."""
     count = [0]
 
     def wrapped(real: Any) -> Any:
         def call(*given: Any, **named: Any) -> Any:
             count[0] += 1
-            if count[0] == at or (for_good and count[0] > at):
+            if count[0] == at:
                 raise error()
             return real(*given, **named)
 
@@ -73,40 +74,200 @@ def unneeded(path: Path) -> set[str]:
     return set(os.listdir(path)) - set(read_snapshot(path).files()) - {"index.json", LOCK}
 
 
-@pytest.mark.parametrize("steps", [2, 3])  # the next step removes, or compacts
-@pytest.mark.parametrize("spill", [128 << 20, 100])
-def test_a_power_cut_at_any_write_leaves_before_or_after(tmp_path: Path, steps: int, spill: int) -> None:
-    states = lived(tmp_path / "begun", steps)
-    seen, at = set(), 0
-    with mock.patch.object(storage, "SPILL_BYTES", spill):
-        while True:
-            at += 1
-            path = tmp_path / str(at)
-            shutil.copytree(tmp_path / "begun", path)
-            index = open_index(path)
-            try:
-                with failing(at, PowerCut, for_good=True) as count:
-                    take(index, steps)
-                    index.save()
-            except PowerCut:
-                pass
-            index.close()
-            after = open_index(path)
-            assert state(after) == states[generation(after)]
-            seen.add(generation(after))
-            if generation(after) == steps + 1:
-                take(after, steps)
-                after.save()
-            assert state(after) == states[steps + 2]
-            after.compact()
-            assert unneeded(path) == set() and state(open_index(path)) == states[steps + 2]
-            after.close()
-            if count[0] < at:
-                break
-    assert seen == {steps + 1, steps + 2} and at > 10
+@dataclass(frozen=True)
+class Change:
+    """A command that takes an index from one state to another; PATH in `arguments` is its folder."""
+
+    before: Path  # absent where it makes the index
+    arguments: list[str]
+    spill: int  # bytes in memory from which on a segment is written
+
+    def begun(self, path: Path) -> Path:
+        """A fresh folder to run it on."""
+        if self.before.exists():
+            shutil.copytree(self.before, path)
+        return path
+
+    def run(self, mortals: Mortals, path: Path, **how: Any) -> Death:
+        given = [str(path) if argument == "PATH" else argument for argument in self.arguments]
+        return mortals.run(path, given, spill=self.spill, **how)
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES])
+def newest(path: Path) -> Index | None:
+    """The index as of its last commit; None where nothing was committed."""
+    try:
+        return open_index(path)
+    except InputError as error:
+        if "is no index" not in str(error):
+            raise
+        return None
+
+
+def told(index: Index | None) -> Any:
+    """Its state, with its number."""
+    return index and (generation(index), *state(index))
+
+
+class Reader(threading.Thread):
+    """Asks an index over and over, in snapshots held open and in the newest; an answer of neither state is an error."""
+
+    def __init__(self, path: Path, before: Any, after: Any) -> None:
+        super().__init__()
+        self._path, self._allowed = path, (before, after)
+        self._held: dict[int, Index] = {}
+        self._enough, self._ready = threading.Event(), threading.Event()
+        self._failed: BaseException | None = None
+        self.rounds = 0
+
+    def run(self) -> None:
+        try:
+            while not self._enough.is_set():
+                self._ask()
+                self.rounds += 1
+                self._ready.set()
+        except BaseException as error:
+            self._failed = error
+        self._ready.set()
+
+    def _ask(self) -> None:
+        for place, held in self._held.items():
+            assert told(held) == self._allowed[place]
+        index = newest(self._path)
+        place = self._allowed.index(told(index))
+        if index is not None:
+            self._held[place] = index
+
+    def __enter__(self) -> Self:
+        self.start()
+        self._ready.wait()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._enough.set()
+        self.join()
+        if self._failed:
+            raise self._failed
+
+
+@pytest.fixture(scope="module")
+def mortals() -> Iterator[Mortals]:
+    with Mortals() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def changes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Change]:
+    """Every way of changing an index, with inputs that repeat one another."""
+    folder = tmp_path_factory.mktemp("changes")
+    for name, start in (("old.jsonl", 0), ("new.jsonl", 4)):
+        texts = [" ".join(f"w{(start + k * 3 + i) % 50}" for i in range(12)) for k in range(8)]
+        lines = [json.dumps({"text": text}) + "\n" for text in [*texts, texts[2], ""]]
+        (folder / name).write_text("".join(lines))
+    old, new = str(folder / "old.jsonl"), str(folder / "new.jsonl")
+    shape = ["--threshold", "0.5", "--shingle", "word:2", "--num-perm", "16", "--bands", "8", "--rows", "2"]
+    backend = ["--backend", BACKEND]
+    assert main(["index", "build", str(folder / "built"), old, *shape, *backend]) == 0
+    shutil.copytree(folder / "built", folder / "added")
+    assert main(["index", "add", str(folder / "added"), new, *backend]) == 0
+    with open_index(folder / "added") as index:
+        index.remove([f"{old}:0", f"{new}:1"])
+        index.save()
+    lived(folder / "two", 2)
+    lived(folder / "three", 3)
+    whole = 128 << 20
+    return {
+        "build": Change(folder / "nothing", ["index", "build", "PATH", old, new, *shape, *backend], 100),
+        "add": Change(folder / "built", ["index", "add", "PATH", new, *backend], whole),
+        "compact": Change(folder / "added", ["index", "compact", "PATH"], whole),
+        "add and remove": Change(folder / "two", ["step", "PATH", "2"], 100),
+        "add and compact": Change(folder / "three", ["step", "PATH", "3"], whole),
+    }
+
+
+CHANGES = ("build", "add", "compact", "add and remove", "add and compact")
+
+
+def outcomes(change: Change, mortals: Mortals, path: Path) -> tuple[Any, Any, float]:
+    """The states before and after a change that nothing befalls, and its seconds."""
+    before = told(newest(change.begun(path)))
+    whole = change.run(mortals, path)
+    assert whole.status == 0, whole.told
+    return before, told(newest(path)), whole.seconds
+
+
+def finish(change: Change, mortals: Mortals, path: Path, before: Any, after: Any) -> bool:
+    """The change is done where it was not; then nothing else is left behind. Says whether it was."""
+    left = told(newest(path))
+    assert left in (before, after)
+    if left == before:
+        again = change.run(mortals, path)
+        assert again.status == 0 and told(newest(path)) == after, again.told
+    with open_index(path) as index:
+        index.compact()
+    assert unneeded(path) == set() and told(newest(path))[1:] == after[1:]
+    return bool(left == after)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_power_cut_at_any_switch_leaves_before_or_after(
+    name: str, changes: dict[str, Change], mortals: Mortals, tmp_path: Path
+) -> None:
+    change = changes[name]
+    before, after, _ = outcomes(change, mortals, tmp_path / "whole")
+    was_done, killed, rounds = [], True, 0
+    while killed:
+        path = change.begun(tmp_path / str(len(was_done)))
+        with Reader(path, before, after) as reader:
+            death = change.run(mortals, path, at=len(was_done) + 1)
+        killed = death.killed
+        assert killed or death.status == 0, death.told
+        was_done.append(finish(change, mortals, path, before, after))
+        rounds += reader.rounds
+    assert was_done == sorted(was_done) and set(was_done) == {False, True}
+    assert len(was_done) > 15 and rounds >= len(was_done)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_refused_call_is_told_and_leaves_before_or_after(
+    name: str, changes: dict[str, Change], mortals: Mortals, tmp_path: Path
+) -> None:
+    change = changes[name]
+    before, after, _ = outcomes(change, mortals, tmp_path / "whole")
+    at = 0
+    while True:
+        at += 1
+        error = ERRORS[at % len(ERRORS)]
+        path = change.begun(tmp_path / str(at))
+        with Reader(path, before, after):
+            death = change.run(mortals, path, at=at, error=error)
+        if death.calls < at:
+            break
+        assert death.status == 1 and os.strerror(error) in death.told and str(path) in death.told, death
+        if before is None and newest(path) is None:
+            assert not path.exists()
+        finish(change, mortals, path, before, after)
+    assert death.status == 0 and at > 20
+
+
+def test_killed_at_random_instants_every_command_leaves_before_or_after(
+    changes: dict[str, Change], mortals: Mortals, tmp_path: Path
+) -> None:
+    chance = random.Random(7)
+    known = {name: outcomes(change, mortals, tmp_path / name) for name, change in changes.items()}
+    killed = rounds = 0
+    for number in range(KILLS):
+        name = CHANGES[number % len(CHANGES)]
+        before, after, seconds = known[name]
+        path = changes[name].begun(tmp_path / str(number))
+        with Reader(path, before, after) as reader:
+            death = changes[name].run(mortals, path, after=chance.uniform(0, seconds))
+        assert death.killed or death.status == 0, death.told
+        finish(changes[name], mortals, path, before, after)
+        killed, rounds = killed + death.killed, rounds + reader.rounds
+    assert killed > KILLS // 2 and rounds >= KILLS
+
+
+@pytest.mark.parametrize("number", ERRORS)
 def test_a_refused_write_is_told_and_can_be_tried_again(tmp_path: Path, number: int) -> None:
     states = lived(tmp_path / "begun", 3)
     at, refused = 0, 0
@@ -117,7 +278,7 @@ def test_a_refused_write_is_told_and_can_be_tried_again(tmp_path: Path, number: 
         index = open_index(path)
         count = [at]
         try:
-            with failing(at, lambda: OSError(number, os.strerror(number)), for_good=False) as count:
+            with failing(at, lambda: OSError(number, os.strerror(number))) as count:
                 take(index, 3)
                 index.save()
         except OutputError as error:
@@ -137,7 +298,7 @@ def test_killed_at_random_instants_with_readers_running(tmp_path: Path) -> None:
     shadow = new_index()
     states = [None, state(shadow)]
     kills = met_between = 0
-    while kills < 12:
+    while kills < KILLS:
         writer = subprocess.Popen(
             [sys.executable, "-m", "tests.index_steps", str(path)],
             stdout=subprocess.PIPE,
@@ -166,7 +327,7 @@ def test_killed_at_random_instants_with_readers_running(tmp_path: Path) -> None:
             states.append(state(shadow))
         assert state(found) == states[generation(found)]
         kills += 1
-    assert met_between > 12
+    assert met_between > KILLS
     with open_index(path) as index:
         index.compact()
     assert unneeded(path) == set()
