@@ -4,6 +4,7 @@ CASES = (
     "signature",
     "candidates",
     "endtoend",
+    "datatrove",
     "quality",
     "licences",
     "roofline",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from benchmarks.engines.base import Engine
+from benchmarks.engines.files import FilesEngine
 
 ENGINES = {
     "gpulsh": ("gpulsh", "Gpulsh"),
@@ -14,10 +15,11 @@ ENGINES = {
     "rensa-deduplicator": ("rensa", "RensaDeduplicator"),
     "FastSketchLSH": ("fastsketchlsh", "FastSketchLSH"),
     "datasketch": ("datasketch", "Datasketch"),
+    "datatrove": ("datatrove", "Datatrove"),
 }
 
 
-def engine_class(name: str) -> type[Engine]:
+def engine_class(name: str) -> type[Engine] | type[FilesEngine]:
     module, cls = ENGINES[name]
-    found: type[Engine] = getattr(import_module(f"benchmarks.engines.{module}"), cls)
+    found: type[Engine] | type[FilesEngine] = getattr(import_module(f"benchmarks.engines.{module}"), cls)
     return found

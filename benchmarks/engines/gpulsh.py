@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from benchmarks.engines.base import BANDING, NUM_PERM, SHINGLE, Decision, Engine
 
 class Gpulsh(Engine):
     name = "gpulsh"
-    note = "`MinHash.from_texts`; `Banding` + `candidate_pairs`; `deduplicate`, verified exactly"
+    note = "`MinHash.from_texts`; `Banding` + `candidate_pairs`; `deduplicate`, verified exactly; `deduplicate_files`"
+    does = (*Engine.does, "files")
     backend = "cpu"
 
     def load(self, path: str, rows: int | None = None) -> pa.Array:
@@ -37,6 +39,15 @@ class Gpulsh(Engine):
         return gpulsh.deduplicate(
             texts, threshold=threshold, num_perm=NUM_PERM, backend=self.backend, threads=self.threads, **settings
         )
+
+    def deduplicate_files(self, inputs: Path, output: Path, threshold: float) -> Path:
+        gpulsh.deduplicate_files(
+            inputs, output, threshold=threshold, num_perm=NUM_PERM, backend=self.backend, threads=self.threads
+        )
+        return output
+
+    def kept_ids(self, output: Path) -> NDArray[np.int64]:
+        return pq.read_table(output / "data", columns=["id"])["id"].cast(pa.int64()).to_numpy()
 
     def matrix(self, signatures: Any) -> NDArray[Any]:
         return np.asarray(signatures)
