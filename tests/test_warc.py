@@ -79,7 +79,7 @@ def test_records_that_share_a_member_get_one_each(tmp_path: Path) -> None:
     assert gzip.decompress(content) == b"".join(WET[row] for row in KEPT)
     found = framed(content, True)
     assert [one.raw for one in found] == [WET[row] for row in KEPT]
-    assert [one.members is not None for one in found] == [True] * len(KEPT)
+    assert [one.span is not None for one in found] == [True] * len(KEPT)
 
 
 def test_headers_are_columns(tmp_path: Path) -> None:
@@ -243,9 +243,9 @@ def test_records_do_not_depend_on_how_the_file_is_read(monkeypatch: pytest.Monke
             found = framed(content, compressed)
             assert [bytes(one.raw) for one in found] == records
             assert [bytes(one.content) for one in found] == contents
-        assert [one.members for one in framed(shared, True)] == [None] * len(records)
+        assert [one.span for one in framed(shared, True)] == [None] * len(records)
         found = framed(b"".join(members), True)
-        assert [b"".join(members)[slice(*one.members or ())] for one in found] == members
+        assert [b"".join(members)[slice(*one.span or ())] for one in found] == members
         assert [one.offset for one in found] == [len(b"".join(members[:row])) for row in range(len(members))]
     assert [one.offset for one in framed(b"".join(records), False)] == [
         len(b"".join(records[:row])) for row in range(len(records))

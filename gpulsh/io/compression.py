@@ -4,56 +4,54 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Literal
 
 from gpulsh.backends.processors import processors
 from gpulsh.io.rows import Bytes
+from gpulsh.io.zstd import TRUNCATED, broken_data, zstd_blocks
 
 Compression = Literal["", "gz", "zst"]
 
-PLAIN_STEP = 4 << 20
 MEMBER_BYTES = 4 << 20  # of content in each gzip member written
-PACKED_STEP = 64 << 10  # one step of input may grow a thousandfold
+PLAIN_STEP = 4 << 20
+PACKED_STEP = 64 << 10
 
 
 def blocks(source: BinaryIO, compression: Compression) -> Iterator[bytes]:
-    """The content in blocks. A broken or truncated stream is a ValueError or an EOFError."""
+    """The content in blocks of at most PLAIN_STEP. A broken or truncated stream is a ValueError or an EOFError."""
     if compression == "":
         while block := source.read(PLAIN_STEP):
             yield block
     elif compression == "gz":
-        yield from _members(source, lambda: zlib.decompressobj(wbits=31), zlib.error)
+        yield from _members(source)
     else:
-        import zstandard
-
-        reader = zstandard.ZstdDecompressor(max_window_size=1 << 31)
-        yield from _members(source, reader.decompressobj, zstandard.ZstdError)
+        yield from zstd_blocks(source)
 
 
-def _members(source: BinaryIO, begin: Callable[[], Any], broken: type[Exception]) -> Iterator[bytes]:
-    # Both formats allow members one after another; gzip also zero bytes after the last.
+def _members(source: BinaryIO) -> Iterator[bytes]:
+    # Gzip allows members one after another, and zero bytes between and behind them.
     member: Any = None
     while step := source.read(PACKED_STEP):
         while step:
             if member is None:
-                step = step.lstrip(b"\0") if broken is zlib.error else step
+                step = step.lstrip(b"\0")
                 if not step:
                     break
-                member = begin()
+                member = zlib.decompressobj(wbits=31)
             try:
-                block = member.decompress(step)
-            except broken as error:
-                raise ValueError(f"its compressed data is broken ({error})") from error
+                block = member.decompress(step, PLAIN_STEP)
+            except zlib.error as error:
+                raise broken_data(error) from error
             if block:
                 yield block
-            step = b""
+            step = member.unconsumed_tail
             if member.eof:
                 step, member = member.unused_data, None
     if member is not None:
-        raise EOFError("its compressed data ends too early; the file is truncated")
+        raise EOFError(TRUNCATED)
 
 
 @contextmanager

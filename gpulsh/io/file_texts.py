@@ -22,9 +22,11 @@ from gpulsh.io.format import (
     Columns,
     Divisible,
     File,
+    Limit,
     Mask,
     Part,
     Rejection,
+    Rules,
     reason,
     wrong_length,
 )
@@ -63,17 +65,23 @@ class FileTexts:
     """Documents of `files`, one after another. Of each it holds the size of its text and, where asked, its key.
 
     With more than one of `readers`, so many threads decode the parts of files that have parts, two parts ahead each.
-    With `skip`, bad records are null rows, and in `rejected`.
+    With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is an InputError.
     """
 
     def __init__(
-        self, files: Sequence[File], columns: Columns, work: Path, readers: int = 1, skip: bool = False
+        self,
+        files: Sequence[File],
+        columns: Columns,
+        work: Path,
+        readers: int = 1,
+        skip: bool = False,
+        limit: Limit | None = None,
     ) -> None:
         self.files = files
         self.columns = columns
         self.keys: list[Any] = []  # blocks of the key column, in order
         self.rejected = Rejected()
-        self._work, self._readers, self._skip = work, readers, skip
+        self._work, self._readers, self._rules = work, readers, Rules(skip, limit)
         self._sizes: list[NDArray[np.int64]] = []
         self._rows = np.zeros(len(files), np.int64)
         self._nulls = 0
@@ -104,7 +112,7 @@ class FileTexts:
         try:
             return format_of(file).check(file, self.columns)
         except DamagedInputError:
-            if not self._skip:
+            if not self._rules.skip:
                 raise
             return None  # the pass in order meets it again
 
@@ -127,7 +135,7 @@ class FileTexts:
             try:
                 parts = kind.parts(file, self.columns) if isinstance(kind, Divisible) else None
             except DamagedInputError:
-                if not self._skip:
+                if not self._rules.skip:
                     raise
                 parts = None  # reading it as a whole says what is wrong
             if parts is None:
@@ -162,6 +170,7 @@ class FileTexts:
             self._rows[number] += rows
 
     def _slices(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
+        # Here and below a block is let go before the next one is read: each may be a document as large as allowed.
         for number, block in self._blocks(pieces, max_bytes):
             facts.sizes.append(block.texts.lengths())
             facts.nulls += block.texts.nulls() - sum(rejection.rows for rejection in block.rejected)
@@ -171,6 +180,7 @@ class FileTexts:
                 facts.keys.append(block.key)
             facts.rows[number] = facts.rows.get(number, 0) + len(block.texts)
             yield from block.texts.slices(max_bytes)
+            del block
 
     def _blocks(self, pieces: Sequence[Piece], max_bytes: int) -> Iterator[tuple[int, Block]]:
         """All blocks in order, each with the number of its file."""
@@ -183,8 +193,10 @@ class FileTexts:
             if piece.part is None:
                 blocks = self._whole(file)
             else:
-                blocks = kind.read_part(file, self.columns, piece.part, block_bytes, self._skip)
-            return ((piece.file, block) for block in blocks)
+                blocks = kind.read_part(file, self.columns, piece.part, block_bytes, self._rules)
+            for block in blocks:
+                yield piece.file, block
+                del block
 
         def read_ahead(piece: Piece) -> list[tuple[int, Block]]:
             return list(read(piece))
@@ -200,11 +212,12 @@ class FileTexts:
     def _whole(self, file: File) -> Iterator[Block]:
         rows = 0
         try:
-            for block in format_of(file).read(file, self.columns, skip=self._skip):
+            for block in format_of(file).read(file, self.columns, rules=self._rules):
                 rows = block.start + len(block.texts)
                 yield block
+                del block
         except DamagedInputError as error:
-            if not self._skip:
+            if not self._rules.skip:
                 raise
             yield Block(rows, piece_rows([]), rejected=(Rejection(rows, 0, "row", rows, reason(file, error)),))
 

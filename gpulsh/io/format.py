@@ -18,6 +18,8 @@ from gpulsh.io.rows import Rows
 Mask = NDArray[np.bool_]
 
 BLOCK_BYTES = 8 << 20  # of text that a reader aims at holding at once
+COPIES = 4  # of the largest document that fit into a memory budget
+LEAST_MEMORY = 512 << 20
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,29 @@ class Columns:
         return tuple(dict.fromkeys(name for name in (self.text, self.key, self.id) if name is not None))
 
 
+@dataclass(frozen=True)
+class Limit:
+    """What a memory budget allows: one document of a quarter of it, for reading and comparing hold a few copies."""
+
+    memory: int  # bytes, of the whole run
+
+    @property
+    def document(self) -> int:
+        """Bytes that one document may have."""
+        return self.memory // COPIES
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How readers meet records that cannot be used."""
+
+    skip: bool = False  # bad ones are rejected where rows behind them can still be read
+    limit: Limit | None = None  # a larger document stops the run also with `skip`: no record is bad for a small budget
+
+
+STRICT = Rules()
+
+
 class Rejection(NamedTuple):
     """A bad record: rows that cannot be used, or a stretch of a file in which no row can be told. Where, and why."""
 
@@ -108,9 +133,9 @@ class Divisible(Protocol):
         ...
 
     def read_part(
-        self, file: File, columns: Columns, part: Part, block_bytes: int, skip: bool = False
+        self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
     ) -> Iterator[Block]:
-        """The rows of a part, in blocks of about `block_bytes` of text; `skip` as in `Format.read`."""
+        """The rows of a part, in blocks of about `block_bytes` of text; `rules` as in `Format.read`."""
         ...
 
 
@@ -124,11 +149,12 @@ class Format(Protocol):
         """
         ...
 
-    def read(self, file: File, columns: Columns, wanted: Mask | None = None, *, skip: bool = False) -> Iterator[Block]:
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """The rows in order, or, where `wanted` [rows] is given, at least those.
 
-        A bad record is a DamagedInputError or an InputTypeError; with `skip` it is rejected where rows behind it can
-        still be read, and the error means that none can.
+        A bad record is a DamagedInputError or an InputTypeError; with `rules.skip` it is rejected where rows behind it
+        can still be read, and the error means that none can. A document beyond `rules.limit` is an InputError, and is
+        not in memory where the format tells its size before.
         """
         ...
 
@@ -180,3 +206,34 @@ def missing_column(file: File, column: str, present: Sequence[str]) -> InputErro
 def wrong_length(file: File) -> InputError:
     """The error of a file that was written to between two readings."""
     return InputError(f"{file.name}: changed while it was read; run again when nothing writes to it")
+
+
+def too_large(file: File, place: str, size: int, limit: Limit) -> InputError:
+    """The error of a document of `size` bytes; `place` says which of the file it is, empty where there is one."""
+    return InputError(
+        f"{file.name}: {place and place + ': '}has {size} bytes; a memory budget of {_exact(limit.memory)} allows"
+        f" documents up to {_exact(limit.document)}: give --memory {_enough(COPIES * size)} or more"
+    )
+
+
+def check_sizes(file: File, start: int, sizes: NDArray[np.int64], limit: Limit | None) -> None:
+    """An InputError where a row, counted from `start`, has more bytes than the limit allows."""
+    if limit is not None and len(sizes) and int(sizes.max()) > limit.document:
+        row = int(np.argmax(sizes > limit.document))
+        raise too_large(file, f"row {start + row}", int(sizes[row]), limit)
+
+
+def _exact(size: int) -> str:
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit}{name}"
+    return f"{size} bytes"
+
+
+def _enough(size: int) -> str:
+    """A round figure of at least `size` bytes that a budget may have."""
+    size = max(size, LEAST_MEMORY)
+    if size <= 1000 << 20:
+        return f"{-(-size // (50 << 20)) * 50}MiB" if size > LEAST_MEMORY else _exact(size)
+    halves = -(-size // (512 << 20))
+    return f"{halves // 2}{'.5' if halves % 2 else ''}GiB"

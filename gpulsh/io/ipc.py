@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow import arrow_rows
 from gpulsh.io.columns import check_columns
-from gpulsh.io.format import Block, Columns, File, Mask, reading, wrong_length
+from gpulsh.io.format import STRICT, Block, Columns, File, Mask, Rules, check_sizes, reading, wrong_length
 from gpulsh.io.selection import chosen, kept
 
 MAGIC = b"ARROW1"  # begins a file, not a stream
@@ -28,7 +28,7 @@ class Ipc:
             check_columns(file, schema, columns)
             return file.size()
 
-    def read(self, file: File, columns: Columns, wanted: Mask | None = None, *, skip: bool = False) -> Iterator[Block]:
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block a record batch."""
         with reading(file), _opened(file) as (schema, batches, _):
             check_columns(file, schema, columns)
@@ -36,7 +36,9 @@ class Ipc:
             for batch in batches:
                 if wanted is None or wanted[start : start + len(batch)].any():
                     key = None if columns.key is None else batch.column(columns.key)
-                    yield Block(start, arrow_rows(batch.column(columns.text)), key)
+                    texts = arrow_rows(batch.column(columns.text))
+                    check_sizes(file, start, texts.lengths(), rules.limit)
+                    yield Block(start, texts, key)
                 start += len(batch)
 
     def kind(self, file: File, column: str) -> Any:

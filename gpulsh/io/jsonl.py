@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -11,19 +12,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError
-from gpulsh.io.compression import Compression, blocks, packed_writer
+from gpulsh.io.compression import PLAIN_STEP, Compression, blocks, packed_writer
 from gpulsh.io.format import (
+    STRICT,
     Block,
     Columns,
     File,
+    Limit,
     Mask,
     Rejection,
+    Rules,
     missing_column,
     reading,
     reason,
+    too_large,
     wrong_length,
 )
 from gpulsh.io.rows import piece_rows
+
+Line = bytes | bytearray  # the latter where it is longer than a block
 
 BOM = b"\xef\xbb\xbf"
 JSON_NAMES = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
@@ -43,13 +50,13 @@ class JsonLines:
                 break
             return None if self._compression else file.size()
 
-    def read(self, file: File, columns: Columns, wanted: Mask | None = None, *, skip: bool = False) -> Iterator[Block]:
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the stream at a time. The file lacks a column that no line has."""
         missing = set() if wanted is not None else set(columns.names())
         first: list[str] = []
         row = records = 0
         with reading(file):
-            for lines, _ in self._groups(file):
+            for lines, _ in self._groups(file, rules.limit):
                 start = row
                 texts: list[bytes | None] = []
                 keys: list[int | float | None] = []
@@ -65,15 +72,18 @@ class JsonLines:
                             records += 1
                             text = _text(file, number, columns.text, record.get(columns.text))
                         except (DamagedInputError, InputTypeError) as error:
-                            if not skip:
+                            if not rules.skip:
                                 raise
                             rejected.append(Rejection(row, 1, "line", number, reason(file, error)))
                         else:
                             if columns.key is not None and wanted is None:
                                 key = _key(file, number, columns.key, _exact(record, columns.key, number, line))
+                        if text is not None and rules.limit is not None and len(text) > rules.limit.document:
+                            raise too_large(file, f"line {number}", len(text), rules.limit)
                     texts.append(text)
                     keys.append(key)
                     row += 1
+                    del line, text  # each may be as large as a document may be
                 typed = _typed(keys) if columns.key is not None else None
                 yield Block(start, piece_rows(texts), typed, tuple(rejected))
         if records and missing:
@@ -111,61 +121,132 @@ class JsonLines:
         with packed_writer(target, self._compression) as out:
             try:
                 for lines, end in self._groups(file):
-                    kept = []
+                    kept: list[Line] = []
                     for _, line in lines:
                         if row < len(keep) and keep[row]:
                             kept.append(line)
                         row += 1
                     if kept:
-                        out.write(b"\n".join(kept) + end)
+                        _write_lines(out, kept, end)
+                    kept.clear()
             except DamagedInputError:
                 if row != len(keep):  # otherwise behind the last row that is known
                     raise
         if row != len(keep):
             raise wrong_length(file)
 
-    def _groups(self, file: File) -> Iterator[tuple[Iterator[tuple[int, bytes]], bytes]]:
+    def _groups(self, file: File, limit: Limit | None = None) -> Iterator[tuple[Iterator[tuple[int, Line]], bytes]]:
         # The rows with their lines' numbers, as they stand in the file, and the end of the group's last line.
         number = 1
+        most = None if limit is None else limit.document
         with reading(file), file.open() as source:
-            for lines, end in split_lines(blocks(source, self._compression)):
-                yield ((place, line) for place, line in enumerate(lines, number) if not _blank(place, line)), end
-                number += len(lines)
+            try:
+                for lines, end in split_lines(blocks(source, self._compression), most):
+                    count = len(lines)
+                    yield _rows(lines, number), end
+                    number += count
+                    del lines
+            except _LongLineError as error:
+                assert limit is not None
+                raise too_large(file, f"line {number + error.line}", error.size, limit) from None
 
-    def _records(self, file: File) -> Iterator[tuple[int, bytes]]:
+    def _records(self, file: File) -> Iterator[tuple[int, Line]]:
         for lines, _ in self._groups(file):
             yield from lines
 
 
-def split_lines(source: Iterable[bytes]) -> Iterator[tuple[list[bytes], bytes]]:
+def _rows(lines: list[Line], number: int) -> Iterator[tuple[int, Line]]:
+    """The lines that are not blank, numbered from `number`. They are let go one by one: `lines` is empty behind."""
+    lines.reverse()
+    while lines:
+        if not _blank(number, lines[-1]):
+            yield number, lines.pop()
+        else:
+            lines.pop()
+        number += 1
+
+
+class _LongLineError(Exception):
+    """A line that is longer than allowed: which one of its group, from 0, and its bytes."""
+
+    def __init__(self, line: int, size: int) -> None:
+        super().__init__(line, size)
+        self.line, self.size = line, size
+
+
+def split_lines(source: Iterable[bytes], most: int | None = None) -> Iterator[tuple[list[Line], bytes]]:
     """Groups of lines without their ends, and the end of a group's last line: a newline, or nothing at the file's end.
+
+    A line of more than `most` bytes is a _LongLineError, and is never held: what is left of it is only counted.
 
     >>> list(split_lines([b"a\\nb", b"c\\n", b"d"]))
     [([b'a'], b'\\n'), ([b'bc'], b'\\n'), ([b'd'], b'')]
     """
-    tail: list[bytes] = []  # of a line that is longer than a block; joined once, so that a long line costs its length
+    tail: Line = b""
+    source = iter(source)
     for block in source:
-        lines = block.split(b"\n")
-        if len(lines) == 1:
-            tail.append(block)
+        first = block.find(b"\n")
+        if most is not None and len(tail) + (len(block) if first < 0 else first) > most:
+            raise _LongLineError(0, len(tail) + _line_bytes(itertools.chain([block], source)))
+        if first < 0:
+            # A line longer than a block grows in one place, so that it costs its length once.
+            if tail and isinstance(tail, bytes):
+                tail = bytearray(tail)
+            tail = _with_tail(tail, block) if tail else block
             continue
-        lines[0] = b"".join([*tail, lines[0]])
-        tail = [lines.pop()]
+        lines = list[Line](block.split(b"\n"))
+        tail, lines[0] = lines.pop(), _with_tail(tail, block[:first])
+        if most is not None:
+            for place, line in enumerate(lines):
+                if len(line) > most:
+                    raise _LongLineError(place, len(line))
+        del block
         yield lines, b"\n"
-    if last := b"".join(tail):
-        yield [last], b""
+        lines = []
+    if tail:
+        lines, tail = [tail], b""
+        yield lines, b""
 
 
-def _content(number: int, line: bytes) -> bytes:
-    return line.removeprefix(BOM) if number == 1 else line
+def _with_tail(tail: Line, rest: bytes) -> Line:
+    if isinstance(tail, bytearray):
+        tail += rest
+        return tail
+    return tail + rest
 
 
-def _blank(number: int, line: bytes) -> bool:
+def _line_bytes(source: Iterable[bytes]) -> int:
+    """Bytes up to the first end of a line."""
+    size = 0
+    for block in source:
+        end = block.find(b"\n")
+        if end >= 0:
+            return size + end
+        size += len(block)
+    return size
+
+
+def _write_lines(out: Any, lines: list[Line], end: bytes) -> None:
+    """Lines with their ends, together; a long one in pieces, for a copy of it would be as large."""
+    if all(isinstance(line, bytes) for line in lines):
+        out.write(b"\n".join(lines) + end)
+        return
+    for place, line in enumerate(lines):
+        for start in range(0, len(line), PLAIN_STEP):
+            out.write(bytes(memoryview(line)[start : start + PLAIN_STEP]))
+        out.write(b"\n" if place < len(lines) - 1 else end)
+
+
+def _content(number: int, line: Line) -> Line:
+    return line[len(BOM) :] if number == 1 and line.startswith(BOM) else line
+
+
+def _blank(number: int, line: Line) -> bool:
     content = _content(number, line)
     return not content or content.isspace()
 
 
-def _parsed(file: File, number: int, line: bytes) -> dict[str, Any]:
+def _parsed(file: File, number: int, line: Line) -> dict[str, Any]:
     import orjson
 
     content = _content(number, line)
@@ -185,11 +266,11 @@ def _parsed(file: File, number: int, line: bytes) -> dict[str, Any]:
     return record
 
 
-def _loaded(content: bytes) -> Any:
+def _loaded(content: Line) -> Any:
     return json.loads(content.decode("utf-8", "replace"))
 
 
-def _exact(record: dict[str, Any], column: str, number: int, line: bytes) -> Any:
+def _exact(record: dict[str, Any], column: str, number: int, line: Line) -> Any:
     # orjson makes floats of integers beyond 64 bits. Python's parser does not, and is asked where that may have been.
     value = record.get(column)
     if isinstance(value, (dict, list)) or (isinstance(value, float) and abs(value) >= 2**63):

@@ -15,7 +15,22 @@ from numpy.typing import NDArray
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow import arrow_rows
 from gpulsh.io.columns import check_columns
-from gpulsh.io.format import BLOCK_BYTES, Block, Columns, File, Mask, Part, Rejection, reading, reason, wrong_length
+from gpulsh.io.format import (
+    BLOCK_BYTES,
+    STRICT,
+    Block,
+    Columns,
+    File,
+    Limit,
+    Mask,
+    Part,
+    Rejection,
+    Rules,
+    check_sizes,
+    reading,
+    reason,
+    wrong_length,
+)
 from gpulsh.io.rows import piece_rows
 from gpulsh.io.selection import chosen, kept
 
@@ -33,14 +48,14 @@ class Parquet:
             groups = map(source.metadata.row_group, range(source.num_row_groups))
             return sum(_text_bytes(group, columns.text) for group in groups)
 
-    def read(self, file: File, columns: Columns, wanted: Mask | None = None, *, skip: bool = False) -> Iterator[Block]:
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Batches of about BLOCK_BYTES; row groups without a wanted row are passed over."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema_arrow, columns)
             for part in _parts(source, columns.text):
                 if wanted is None or wanted[part.start : part.start + part.rows].any():
-                    blocks = _blocks(source, part, columns, BLOCK_BYTES)
-                    yield from _unless_damaged(file, source, part, columns, blocks) if skip else blocks
+                    blocks = _blocks(file, source, part, columns, BLOCK_BYTES, rules.limit)
+                    yield from _unless_damaged(file, source, part, columns, blocks) if rules.skip else blocks
 
     def parts(self, file: File, columns: Columns) -> list[Part]:
         """The row groups."""
@@ -49,14 +64,14 @@ class Parquet:
             return list(_parts(source, columns.text))
 
     def read_part(
-        self, file: File, columns: Columns, part: Part, block_bytes: int, skip: bool = False
+        self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
     ) -> Iterator[Block]:
         """A row group in batches of about `block_bytes`."""
         with reading(file), _opened(file) as source:
             if part.number >= source.num_row_groups or source.metadata.row_group(part.number).num_rows != part.rows:
                 raise wrong_length(file)
-            blocks = _blocks(source, part, columns, block_bytes)
-            yield from _unless_damaged(file, source, part, columns, blocks) if skip else blocks
+            blocks = _blocks(file, source, part, columns, block_bytes, rules.limit)
+            yield from _unless_damaged(file, source, part, columns, blocks) if rules.skip else blocks
 
     def groups(self, file: File, columns: Columns) -> list[tuple[int, int]]:
         """Rows and about how many bytes of text each row group has, from the footer."""
@@ -143,15 +158,21 @@ def _parts(source: Any, column: str) -> Iterator[Part]:
         start += group.num_rows
 
 
-def _blocks(source: Any, part: Part, columns: Columns, block_bytes: int) -> Iterator[Block]:
+def _blocks(
+    file: File, source: Any, part: Part, columns: Columns, block_bytes: int, limit: Limit | None
+) -> Iterator[Block]:
     names = [columns.text] if columns.key in (None, columns.text) else [columns.text, columns.key]
     group = source.metadata.row_group(part.number)
     rows = _fitting_rows(group, _text_bytes(group, columns.text), block_bytes)
     at = part.start
     for batch in source.iter_batches(rows, row_groups=[part.number], columns=names):
         key = None if columns.key is None else batch.column(columns.key)
-        yield Block(at, arrow_rows(batch.column(columns.text)), key)
+        texts = arrow_rows(batch.column(columns.text))
+        check_sizes(file, at, texts.lengths(), limit)
         at += len(batch)
+        del batch  # before the next one is decoded
+        yield Block(at - len(texts), texts, key)
+        del texts, key
 
 
 def _unless_damaged(file: File, source: Any, part: Part, columns: Columns, blocks: Iterator[Block]) -> list[Block]:

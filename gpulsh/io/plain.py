@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.errors import InputError
-from gpulsh.io.format import Block, Columns, File, Mask, reading, wrong_length
+from gpulsh.io.format import STRICT, Block, Columns, File, Mask, Rules, reading, too_large, wrong_length
 from gpulsh.io.rows import piece_rows
 
 
@@ -25,11 +25,17 @@ class PlainText:
         with reading(file):
             return file.size()
 
-    def read(self, file: File, columns: Columns, wanted: Mask | None = None, *, skip: bool = False) -> Iterator[Block]:
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """One block of one row."""
+        limit = rules.limit
         with reading(file), file.open() as source:
-            text = source.read()
-        yield Block(0, piece_rows([text]))
+            if limit is not None:
+                size = file.size()
+                size = _counted(source) if size is None else size
+                if size > limit.document:
+                    raise too_large(file, "", size, limit)
+                source.seek(0)
+            yield Block(0, piece_rows([source.read()]))
 
     def kind(self, file: File, column: str) -> Any:
         """None: it has no column."""
@@ -48,3 +54,11 @@ class PlainText:
                 source = file.open()
             with source, open(target, "wb") as out:
                 shutil.copyfileobj(source, out, 1 << 20)
+
+
+def _counted(source: BinaryIO) -> int:
+    """Bytes of a file whose size the store does not tell."""
+    size = 0
+    while step := source.read(1 << 20):
+        size += len(step)
+    return size

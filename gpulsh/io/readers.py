@@ -12,7 +12,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
 from gpulsh.io.device import DeviceTexts
 from gpulsh.io.file_texts import FileTexts, Partition, PartitionFacts, Piece
-from gpulsh.io.format import Columns, File, wrong_length
+from gpulsh.io.format import Columns, File, Limit, check_sizes, wrong_length
 from gpulsh.io.inputs import format_of
 from gpulsh.io.parquet import Parquet
 
@@ -22,15 +22,21 @@ GROUP_BYTES = 256 << 20  # of text that is decoded at once: row groups are joine
 
 
 def open_files(
-    reader: Reader, files: Sequence[File], columns: Columns, work: Path, ops: Backend, skip: bool = False
+    reader: Reader,
+    files: Sequence[File],
+    columns: Columns,
+    work: Path,
+    ops: Backend,
+    skip: bool = False,
+    limit: Limit | None = None,
 ) -> FileTexts:
-    """The documents of `files` as `reader` reads them, bad records passed over with `skip`.
+    """The documents of `files` as `reader` reads them, bad records passed over with `skip`, none beyond `limit`.
 
     Raises BackendError where cuDF or CUDA is missing, InputError where a file is not local Parquet, ParameterError
     where cuDF is to pass over bad records.
     """
     if reader == "arrow":
-        return FileTexts(files, columns, work, ops.sizes().readers, skip)
+        return FileTexts(files, columns, work, ops.sizes().readers, skip, limit)
     if skip:
         raise ParameterError("on_error is 'skip', which the reader 'cudf' cannot; give reader='arrow'")
     from gpulsh.io.cudf import why_no_reader
@@ -46,14 +52,14 @@ def open_files(
         if not isinstance(format_of(file), Parquet) or file.filesystem is not None:
             what = "no Parquet file" if file.filesystem is None else "not on this machine"
             raise InputError(f"{file.name}: is {what}, and the reader is 'cudf'; give local Parquet files or 'arrow'")
-    return _DeviceFileTexts(files, columns, work, ops)
+    return _DeviceFileTexts(files, columns, work, ops, limit)
 
 
 class _DeviceFileTexts(FileTexts):
     """Parquet files whose texts are decoded on the device for the pass in order; Arrow reads chosen ones again."""
 
-    def __init__(self, files: Sequence[File], columns: Columns, work: Path, ops: Backend) -> None:
-        super().__init__(files, columns, work)
+    def __init__(self, files: Sequence[File], columns: Columns, work: Path, ops: Backend, limit: Limit | None) -> None:
+        super().__init__(files, columns, work, limit=limit)
         self._ops = ops
 
     def partitions(self, target_bytes: int) -> list[Partition]:
@@ -70,6 +76,7 @@ class _DeviceFileTexts(FileTexts):
             for groups, rows in _runs(Parquet().groups(file, self.columns)):
                 texts = _decoded(file, self.columns.text, groups, rows, self._ops)
                 facts.sizes.append(self._ops.asnumpy(texts.lengths()))
+                check_sizes(file, facts.rows[number], facts.sizes[-1], self._rules.limit)
                 facts.nulls += texts.nulls()
                 facts.rows[number] += rows
                 yield from texts.batches(max_bytes)

@@ -43,10 +43,12 @@ class Rows(Protocol):
 
 
 def joined(pieces: Sequence[Bytes]) -> TextBatch:
-    """A batch of its own memory from texts that lie apart."""
+    """A batch from texts that lie apart, copied together; one text stays where it is, for it may be large."""
     offset = np.zeros(len(pieces) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, pieces), np.int64, len(pieces)), out=offset[1:])
-    return TextBatch(np.frombuffer(b"".join(pieces), np.uint8), offset)
+    values = np.frombuffer(pieces[0] if len(pieces) == 1 else b"".join(pieces), np.uint8)
+    values.flags.writeable = False  # as of any other batch: every one looks alike to a compiler of array types
+    return TextBatch(values, offset)
 
 
 def gathered(values: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]) -> TextBatch:
@@ -95,9 +97,10 @@ def packed(pieces: Iterable[TextBatch], max_bytes: int) -> Iterator[TextBatch]:
             held, size, count = [], 0, 0
         if large:
             yield piece
-            continue
-        held.append(piece)
-        size, count = size + added, count + len(piece)
+        else:
+            held.append(piece)
+            size, count = size + added, count + len(piece)
+        del piece  # before the next one is read
     if held:
         yield concatenated(held)
 
@@ -132,8 +135,8 @@ class _PieceRows:
         return np.fromiter((len(text or b"") for text in self._texts), np.int64, len(self._texts))
 
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:
-        if self._texts:
-            yield from cut(joined([text or b"" for text in self._texts]), max_bytes)
+        for start, stop in cuts(np.concatenate(([0], np.cumsum(self.lengths()))), max_bytes):
+            yield joined([text or b"" for text in self._texts[start:stop]])
 
     def gather(self, rows: NDArray[np.int64]) -> TextBatch:
         return joined(self.pieces(rows))

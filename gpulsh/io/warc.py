@@ -28,18 +28,22 @@ from gpulsh.errors import DamagedInputError, InputError
 from gpulsh.io.compression import gzip_member
 from gpulsh.io.format import (
     BLOCK_BYTES,
+    STRICT,
     Block,
     Columns,
     File,
+    Limit,
     Mask,
     Rejection,
+    Rules,
     missing_column,
     reading,
     reason,
+    too_large,
     wrong_length,
 )
 from gpulsh.io.rows import Bytes, piece_rows
-from gpulsh.io.warc_records import Broken, Record, warc_records
+from gpulsh.io.warc_records import Broken, Record, Wanted, warc_records
 from gpulsh.io.web_text import WebText, http_text, kind_of, plain_text, require_extra
 
 ID = "WARC-Record-ID"
@@ -69,11 +73,11 @@ class Warc:
         def broken(offset: int, told: str) -> None:
             raise _damaged(file, offset, told)
 
-        for _ in self._entries(file, broken):
+        for _ in self._entries(file, broken, lambda record: False):
             break
         return None if self._compressed else file.size()
 
-    def read(self, file: File, columns: Columns, wanted: Mask | None = None, *, skip: bool = False) -> Iterator[Block]:
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Blocks of about BLOCK_BYTES of text. The file lacks a header that no document has."""
         missing = {columns.id} - {None} if wanted is None else set()
         found: set[str] = set()
@@ -83,7 +87,7 @@ class Warc:
         rejected: list[Rejection] = []
 
         def broken(offset: int, told: str) -> None:
-            if wanted is None and not skip:  # a later pass meets what the first has told of
+            if wanted is None and not rules.skip:  # a later pass meets what the first has told of
                 raise _damaged(file, offset, told)
             rejected.append(Rejection(row, 0, "byte", offset, f"byte {offset}: {told}"))
 
@@ -91,17 +95,26 @@ class Warc:
             key = pa.array(dates, pa.timestamp("us", "UTC")) if columns.key is not None else None
             return Block(start, piece_rows(texts), key, tuple(rejected))
 
-        for record, document in self._entries(file, broken):
+        def is_wanted() -> bool:
+            return wanted is None or (row < len(wanted) and bool(wanted[row]))
+
+        def is_read(record: Record) -> bool:
+            allowed = rules.limit is None or record.size <= rules.limit.document
+            return allowed and is_wanted() and _document(file, record) is not None
+
+        for record, document in self._entries(file, broken, is_read):
             if document is None:
                 continue
+            if rules.limit is not None and record.size > rules.limit.document:
+                raise too_large(file, f"byte {record.offset}: the record", record.size, rules.limit)
             found.update(record.headers)
             missing = {name for name in missing if name and name.lower() not in record.headers}
             text: Bytes | None = None
-            if wanted is None or (row < len(wanted) and wanted[row]):
+            if is_wanted():
                 try:
-                    text = _text(file, record, document)
+                    text = _text(file, record, document, rules.limit)
                 except DamagedInputError as error:
-                    if not skip:
+                    if not rules.skip:
                         raise
                     rejected.append(Rejection(row, 1, "byte", record.offset, reason(file, error)))
             texts.append(text)
@@ -109,6 +122,7 @@ class Warc:
                 dates.append(_date(file, record))
             row += 1
             size += len(text or b"")
+            del record, document, text  # each may be as large as a document may be
             if size >= BLOCK_BYTES or len(texts) == BLOCK_ROWS:
                 yield block()
                 start, size, texts, dates = row, 0, [], []
@@ -142,7 +156,7 @@ class Warc:
         with reading(file):
             packed = file.open()
         with packed, open(target, "wb") as out:
-            for record, document in self._entries(file, _told_before):
+            for record, document in self._entries(file, _told_before, lambda record: False):
                 if document is not None:
                     row += 1
                     if row > len(keep) or not keep[row - 1]:
@@ -168,12 +182,12 @@ class Warc:
         return dropped, named
 
     def _copy(self, file: File, record: Record, packed: BinaryIO, out: BinaryIO) -> None:
-        if not self._compressed:
+        if record.held and not self._compressed:
             out.write(record.raw)
-        elif record.members is None:
-            out.write(gzip_member(record.raw))
+        elif record.span is None:
+            out.write(gzip_member((record if record.held else self._held(file, record)).raw))
         else:
-            start, stop = record.members
+            start, stop = record.span
             with reading(file):
                 packed.seek(start)
             while start < stop:
@@ -184,14 +198,25 @@ class Warc:
                 out.write(step)
                 start += len(step)
 
-    def _entries(self, file: File, broken: Broken) -> Iterator[Entry]:
-        """All records that are whole."""
+    def _held(self, file: File, record: Record) -> Record:
+        """The record again, all of it."""
         with reading(file), file.open() as source:
-            for record in warc_records(source, self._compressed, broken):
-                yield Entry(record, _document(file, record))
+            for held in warc_records(source, self._compressed, _told_before, first=record.offset):
+                return held
+        raise wrong_length(file)
+
+    def _entries(self, file: File, broken: Broken, wanted: Wanted = lambda record: True) -> Iterator[Entry]:
+        """All records that are whole; a large one is held where it is `wanted`."""
+        with reading(file), file.open() as source:
+            for record in warc_records(source, self._compressed, broken, wanted):
+                entry = Entry(record, _document(file, record))
+                del record
+                yield entry
+                del entry
 
     def _documents(self, file: File) -> Iterator[Record]:
-        return (record for record, document in self._entries(file, _told_before) if document is not None)
+        entries = self._entries(file, _told_before, lambda record: False)
+        return (record for record, document in entries if document is not None)
 
 
 def _told_before(offset: int, told: str) -> None:
@@ -218,7 +243,7 @@ def _document(file: File, record: Record) -> Bytes | WebText | None:
     return None
 
 
-def _text(file: File, record: Record, document: Bytes | WebText) -> Bytes:
+def _text(file: File, record: Record, document: Bytes | WebText, limit: Limit | None) -> Bytes:
     if not isinstance(document, WebText):
         return document
     try:

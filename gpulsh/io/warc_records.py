@@ -13,7 +13,7 @@ import re
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from gpulsh.io.compression import PACKED_STEP, PLAIN_STEP
@@ -26,6 +26,7 @@ FIRST_LINE = re.compile(rb"\nWARC/\d\.\d\r\n")
 LONGEST_LINE = 11
 MAGIC = b"\x1f\x8b\x08"  # of a gzip member
 LARGE = 1 << 20  # bytes of a record that are not copied once more
+SHOWN = 64 << 10  # of a large record, enough for the headers of HTTP
 
 Broken = Callable[[int, str], None]  # is told the byte and what is wrong there
 
@@ -36,25 +37,43 @@ class Record:
 
     offset: int  # byte of the file where it, or the gzip member that holds it, begins
     headers: Mapping[str, tuple[str, ...]]  # by name in lower case
-    raw: Bytes  # header, content and the two line ends behind it
+    raw: Bytes  # header, content and the two line ends behind it; the first SHOWN bytes of it where it is not held
     content: Bytes
-    members: tuple[int, int] | None  # bytes of the file that are gzip of this record alone
+    size: int  # bytes of the content
+    span: tuple[int, int] | None  # bytes of the file that hold this record alone, in gzip members of its own
+    held: bool = True
 
     def header(self, name: str) -> str | None:
         """The first value of a header, whose name is in any case."""
         return self.headers.get(name.lower(), (None,))[0]
 
 
-def warc_records(source: BinaryIO, compressed: bool, broken: Broken) -> Iterator[Record]:
-    """All records in order; `broken` is called for each stretch of the file that is none."""
-    start: int | None = 0
+Wanted = Callable[[Record], bool]
+
+
+def warc_records(
+    source: BinaryIO, compressed: bool, broken: Broken, wanted: Wanted = lambda record: True, first: int = 0
+) -> Iterator[Record]:
+    """All records in order from byte `first` on; `broken` is called for each stretch of the file that is none.
+
+    A record of more than LARGE bytes is held only where `wanted` says so, which is shown its beginning, unless it
+    begins inside a gzip member, behind other records.
+    """
+    start: int | None = first
+    in_broken = False
     while start is not None:
-        blocks = _members(source, start) if compressed else _plain(source)
+        blocks = _members(source, start) if compressed else _plain(source, start)
         start = None
         try:
             content = _Content(blocks, compressed)
             while content.begin():
-                yield from _records(content, broken)
+                if in_broken:
+                    in_broken = False
+                    _pass_broken(content)
+                yield from _records(content, broken, wanted)
+        except _BrokenPassedRecord as error:
+            broken(error.offset, str(error))
+            start, in_broken = error.offset, True
         except _DamagedMember as error:
             broken(error.offset, str(error))
             start = _next_member(source, error.offset + 1)
@@ -62,6 +81,12 @@ def warc_records(source: BinaryIO, compressed: bool, broken: Broken) -> Iterator
 
 class _BrokenRecord(Exception):
     pass
+
+
+class _BrokenPassedRecord(Exception):
+    def __init__(self, offset: int, told: str) -> None:
+        super().__init__(told)
+        self.offset = offset
 
 
 class _DamagedMember(Exception):
@@ -99,15 +124,25 @@ class _Content:
         """Where in the file the place is, as `Record.offset` says it."""
         while len(self._begins) > 1 and self._begins[1][0] <= self.place:
             self._begins.popleft()
-        return self._begins[0][1] if self.compressed else self.place
+        return self._begins[0][1] + (0 if self.compressed else self.place)
 
-    def members(self, count: int) -> tuple[int, int] | None:
-        """The bytes of the file that are gzip of the first `count` bytes alone."""
+    def border(self, count: int = 0) -> int | None:
+        """The byte of the file where what lies `count` bytes ahead begins; None inside a gzip member."""
+        if not self.compressed:
+            return self._begins[0][1] + self.place + count
         begins = dict(self._begins)
         if self._next is not None:
             begins[self.place + len(self.held)] = self._next[0]
-        start, stop = begins.get(self.place), begins.get(self.place + count)
-        return None if start is None or stop is None or not self.compressed else (start, stop)
+        return begins.get(self.place + count)
+
+    def pass_over(self, count: int) -> int:
+        """Go on behind the first `count` bytes, which are never held together; how many the run had."""
+        left = count
+        while left and self.fill(1):
+            step = min(left, len(self.held))
+            self.take(step)
+            left -= step
+        return count - left
 
     def fill(self, count: int) -> bool:
         """Hold `count` bytes; False where the run has fewer."""
@@ -141,12 +176,13 @@ class _Content:
         return taken
 
 
-def _plain(source: BinaryIO) -> Iterator[tuple[int, bytes]]:
+def _plain(source: BinaryIO, start: int) -> Iterator[tuple[int, bytes]]:
     """Blocks with the start of what they belong to, and at the end a block of nothing with the file's size."""
-    size = 0
+    source.seek(start)
+    size = start
     while block := source.read(PLAIN_STEP):
         size += len(block)
-        yield 0, block
+        yield start, block
     yield size, b""
 
 
@@ -166,7 +202,7 @@ def _members(source: BinaryIO, start: int) -> Iterator[tuple[int, bytes]]:
                 begun, first, shown = end - len(step), b"", False
                 member = zlib.decompressobj(wbits=31)
             try:
-                block = member.decompress(step)
+                block = member.decompress(step, PLAIN_STEP)
             except zlib.error as error:
                 raise _DamagedMember(begun, f"its compressed data is broken ({error})") from error
             if not shown:
@@ -174,7 +210,7 @@ def _members(source: BinaryIO, start: int) -> Iterator[tuple[int, bytes]]:
                 shown = len(block) >= len(FIRST) or member.eof
             if block and shown:
                 yield begun, block
-            step = b""
+            step = member.unconsumed_tail
             if member.eof:
                 step, member = member.unused_data, None
     if member is not None:
@@ -211,19 +247,20 @@ def _is_record(packed: bytes) -> bool:
         return False
 
 
-def _records(content: _Content, broken: Broken) -> Iterator[Record]:
+def _records(content: _Content, broken: Broken, wanted: Wanted) -> Iterator[Record]:
     """The records of a run."""
     while True:
         _pass_line_ends(content)
         if not content.fill(1):
             return
         try:
-            record = _record(content)
+            record = _record(content, wanted)
         except _BrokenRecord as error:
             broken(content.offset(), str(error))
             _pass_broken(content)
         else:
             yield record
+            del record  # before the next one is read
 
 
 def _pass_line_ends(content: _Content) -> None:
@@ -244,7 +281,7 @@ def _pass_broken(content: _Content) -> None:
             return
 
 
-def _record(content: _Content) -> Record:
+def _record(content: _Content, wanted: Wanted) -> Record:
     if not (content.fill(len(FIRST)) and content.held.startswith(FIRST)):
         raise _BrokenRecord("no WARC record begins here")
     searched = 0
@@ -259,7 +296,17 @@ def _record(content: _Content) -> Record:
     length = headers.get("content-length", ("none",))[0].strip()
     if not (length.isascii() and length.isdigit()):
         raise _BrokenRecord(f"the Content-Length of the record is {length}; it must be a number of bytes")
-    end = head + int(length)
+    size = int(length)
+    end = head + size
+    begin = content.border()
+    if size > LARGE and begin is not None:
+        content.fill(min(end, head + SHOWN))
+        shown = bytes(memoryview(content.held)[: min(end, head + SHOWN)])
+        beginning = Record(content.offset(), headers, shown, memoryview(shown)[head:], size, None, held=False)
+        if not wanted(beginning):
+            _pass_record(content, end, head)
+            stop = content.border()
+            return replace(beginning, span=None if stop is None else (begin, stop))
     if not content.fill(end):
         raise _BrokenRecord(f"the record is cut short: {len(content.held) - head} of {length} bytes")
     whole = content.fill(end + len(END))
@@ -268,9 +315,24 @@ def _record(content: _Content) -> Record:
         raise _BrokenRecord(f"the record does not end after the {length} bytes that its header tells")
     end_behind = end + len(behind)
     content.fill(end_behind + 1)  # shows whether a gzip member ends here, and whether it ends well
-    offset, members = content.offset(), content.members(end_behind)
+    offset, stop = content.offset(), content.border(end_behind)
     raw = content.take(end_behind)
-    return Record(offset, headers, raw, memoryview(raw)[head:end], members)
+    span = None if begin is None or stop is None else (begin, stop)
+    return Record(offset, headers, raw, memoryview(raw)[head:end], size, span)
+
+
+def _pass_record(content: _Content, end: int, head: int) -> None:
+    """Go on behind a record that ends at `end` and the line ends behind it."""
+    offset = content.offset()
+    passed = content.pass_over(end)
+    if passed < end:
+        raise _BrokenPassedRecord(offset, f"the record is cut short: {passed - head} of {end - head} bytes")
+    whole = content.fill(len(END))
+    behind = bytes(content.held[: len(END)])
+    if behind != END and (whole or behind.strip(b"\r\n")):
+        raise _BrokenPassedRecord(offset, f"the record does not end after the {end - head} bytes that its header tells")
+    content.take(len(behind))
+    content.fill(1)
 
 
 def _headers(head: bytes) -> dict[str, tuple[str, ...]]:

@@ -1,0 +1,100 @@
+"""Zstandard streams in pieces of bounded content.
+
+A few bytes may hold any amount of content, and the decoder hands over all that its input holds; a block of a frame has
+at most 128 KiB of it. So frames are cut here at their blocks, and the decoder is given a few blocks at a time,
+which also shows a stream that was cut short.
+
+Format: RFC 8878, sections 3.1.1 and 3.1.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+READ_STEP = 256 << 10
+BLOCKS = 32  # given to the decoder at once, of at most 128 KiB of content each
+MAGIC = b"\x28\xb5\x2f\xfd"
+SKIPPED = b"\x2a\x4d\x18"  # behind a byte 0x50 to 0x5f
+TRUNCATED = "its compressed data ends too early; the file is truncated"
+MOST_WINDOW = 1 << 31
+
+
+def broken_data(error: object) -> ValueError:
+    """The error of compressed data that its decoder refuses."""
+    return ValueError(f"its compressed data is broken ({error})")
+
+
+def zstd_blocks(source: BinaryIO) -> Iterator[bytes]:
+    """The content of all frames, in order, in pieces of at most 4 MiB."""
+    import zstandard
+
+    decoder = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW)
+    packed = _Packed(source)
+    while packed.fill(1):
+        magic = packed.take(4)
+        if magic[1:] == SKIPPED and magic[0] & 0xF0 == 0x50:
+            packed.pass_over(int.from_bytes(packed.take(4), "little"))
+            continue
+        if magic != MAGIC:
+            raise broken_data("no frame begins here")
+        frame = decoder.decompressobj()
+        for piece in _frame(packed):
+            try:
+                content = frame.decompress(piece)
+            except zstandard.ZstdError as error:
+                raise broken_data(error) from error
+            if content:
+                yield content
+
+
+def _frame(packed: _Packed) -> Iterator[bytes]:
+    """A frame behind its magic number, cut into runs of blocks."""
+    flags = packed.take(1)
+    of_size, alone = flags[0] >> 6, bool(flags[0] & 0x20)
+    behind = (0 if alone else 1) + (0, 1, 2, 4)[flags[0] & 3] + (1 if alone else 0, 2, 4, 8)[of_size]
+    run, count, last = [MAGIC, flags, packed.take(behind)], 0, False
+    while not last:
+        head = packed.take(3)
+        fields = int.from_bytes(head, "little")
+        last, kind, size = bool(fields & 1), fields >> 1 & 3, fields >> 3
+        run += [head, packed.take(1 if kind == 1 else size)]  # of one byte repeated, `size` says how often
+        count += 1
+        if count == BLOCKS and not last:
+            yield b"".join(run)
+            run, count = [], 0
+    if flags[0] & 4:
+        run.append(packed.take(4))  # a checksum
+    yield b"".join(run)
+
+
+class _Packed:
+    """Bytes of a file, taken in order."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+        self._held = b""
+        self._place = 0
+
+    def fill(self, count: int) -> bool:
+        """Hold `count` bytes; False where the file has fewer."""
+        while len(self._held) - self._place < count:
+            step = self._source.read(max(READ_STEP, count))
+            if not step:
+                return False
+            self._held, self._place = self._held[self._place :] + step, 0
+        return True
+
+    def take(self, count: int) -> bytes:
+        """The next `count` bytes, of which there must be so many."""
+        if not self.fill(count):
+            raise EOFError(TRUNCATED)
+        self._place += count
+        return self._held[self._place - count : self._place]
+
+    def pass_over(self, count: int) -> None:
+        """Go on behind the next `count` bytes."""
+        while count:
+            step = min(count, READ_STEP)
+            self.take(step)
+            count -= step
