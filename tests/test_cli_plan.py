@@ -14,7 +14,18 @@ import pytest
 
 import gpulsh
 from gpulsh.cli import main
-from gpulsh.report.estimate import STAGES, Corpus, Rates, estimate, false_candidates, index_bytes, recorded
+from gpulsh.report.estimate import (
+    STAGES,
+    Corpus,
+    Estimate,
+    Rates,
+    estimate,
+    false_candidates,
+    index_bytes,
+    recorded,
+    stage_works,
+    workers_needed,
+)
 
 CORPUS = Corpus(documents=1000, bytes=2_000_000, met=0.5, pairs=3, dropped=0.25, bytes_per_shingle=5)
 
@@ -29,7 +40,7 @@ def test_bytes_and_seconds_by_hand() -> None:
     rates = Rates(sign=100_000, collide=1000, read=50_000, verify=10, resolve=5, write=200_000)
     found = estimate(CORPUS, rates, workers=2, nodes=2, bands=4, rows=8)
     stages = {stage.name: stage for stage in found.stages}
-    assert [stage.name for stage in found.stages] == list(STAGES)
+    assert [stage.name for stage in found.stages] == list(STAGES) == list(stage_works(CORPUS, 4))
     assert stages["sign"].seconds == 2_000_000 / 100_000 / 2
     assert stages["collide"].seconds == 1000 * 4 / 1000 / 2
     assert stages["read"].seconds == 1_000_000 / 50_000 / 2
@@ -38,7 +49,10 @@ def test_bytes_and_seconds_by_hand() -> None:
     assert stages["write"].seconds == 2_000_000 / 200_000 / 2
     assert found.seconds == sum(stage.seconds or 0 for stage in found.stages)
     assert (stages["sign"].disk_read, stages["sign"].disk_written) == (2_000_000, 1000 * (4 * 8 + 32))
-    assert stages["collide"].network == 1000 * 4 * 16 / 2  # half of it is on the other machine
+    # Half of it is on the other machine: digests and hashes, each with the document's number.
+    assert stages["collide"].network == 1000 * (4 * (8 + 4) + 16 + 4) / 2
+    assert stages["resolve"].network == (3000 * 24 + 500 * 21) / 2
+    assert found.false_seconds[0.1] == found.false_candidates[0.1] / 10 / 2
     assert stages["write"].disk_written == found.output == 1_500_000
     assert {stage.memory_each for stage in found.stages} == {1000 * 32 / 2}
 
@@ -47,8 +61,22 @@ def test_a_slow_disk_or_network_is_what_bounds() -> None:
     rates = {"sign": 1e9, "collide": 1e9}
     slow = estimate(CORPUS, Rates(**rates, disk=1000, network=10), workers=4, nodes=2, bands=4, rows=8).stages
     assert (slow[0].bound, slow[0].seconds) == ("disk", (2_000_000 + 64_000) / 1000 / 2)
-    assert (slow[1].bound, slow[1].seconds) == ("network", 32_000 / 10 / 2)
+    assert (slow[1].bound, slow[1].seconds) == ("network", 34_000 / 10 / 2)
     assert slow[2].seconds is None  # its own rate is not known, however slow the disk
+
+
+def test_remote_inputs_and_results_go_through_the_network() -> None:
+    here, there = (
+        {
+            stage.name: stage
+            for stage in estimate(CORPUS, Rates(), workers=2, nodes=2, bands=4, rows=8, remote=far).stages
+        }
+        for far in (False, True)
+    )
+    for name, more in {"sign": 2e6, "collide": 0, "read": 2e6, "verify": 0, "resolve": 0, "write": 3.5e6}.items():
+        near, far = here[name], there[name]
+        assert far.network - near.network == more
+        assert near.disk_read + near.disk_written - far.disk_read - far.disk_written == more
 
 
 def test_one_machine_needs_no_network() -> None:
@@ -91,11 +119,15 @@ def test_pairs_of_a_run_are_as_expected() -> None:
     assert abs(met - expected) < 4 * math.sqrt(expected)
 
 
-def test_the_command_takes_rates_of_the_record_for_threads_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_takes_rates_of_such_workers_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     threads = planned(capsys, "--docs", "1e6", "--bytes", "5e9", "--threads", "4")
-    known = recorded()
+    known = recorded()["thread"]
     assert threads["source"] == known["source"] and threads["rates"]["sign"] == known["rates"]["sign"]
     assert threads["stages"][0]["seconds"] == pytest.approx(known["start"] + 5e9 / known["rates"]["sign"] / 4)
+    without = {kind: found for kind, found in recorded().items() if kind != "GPU"}
+    monkeypatch.setattr("gpulsh.report.estimate.recorded", lambda: without)
     gpus = planned(capsys, "--docs", "1e6", "--bytes", "5e9", "--gpus", "4", "--rate", "sign=20G")
     assert [stage["seconds"] for stage in gpus["stages"]] == [5e9 / 20e9 / 4, *[None] * 5]
     assert gpus["seconds"] is None
@@ -104,11 +136,46 @@ def test_the_command_takes_rates_of_the_record_for_threads_only(capsys: pytest.C
     assert text.count("not measured") == len(STAGES) and "500.0 TB" in text and "21 bands of 6 rows" in text
 
 
+def test_gpus_are_counted_where_their_rates_are_on_record(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = dict.fromkeys(STAGES, 1e9)
+    device = {"worker": "one NVIDIA H200", "source": "a record", "start": 1.0, "rates": rates}
+    known = {**recorded(), "GPU": device}
+    monkeypatch.setattr("gpulsh.report.estimate.recorded", lambda: known)
+    arguments = ("--docs", "1e9", "--bytes", "5e12", "--gpus", "1", "--met", "0", "--pairs", "0")
+    found = planned(capsys, *arguments, "--hours", "1")
+    assert found["measured_worker"] == "one NVIDIA H200"
+    assert found["seconds"] == pytest.approx(1 + (5e12 + 21e9 + 5e12) / 1e9)
+    assert found["workers_needed"] == 3  # 1 s to start, and 10,021 s of work
+    assert main(["plan", *arguments, "--hours", "1"]) == 0
+    assert capsys.readouterr().out.endswith("To finish in 1 h: 3 GPUs on 3 machines\n")
+
+
+@pytest.mark.parametrize("wanted", [1, 2, 3, 4, 5, 7, 8, 9, 1000])
+def test_the_fewest_workers_are_found(wanted: int) -> None:
+    def estimated(workers: int) -> Estimate:
+        return estimate(CORPUS, Rates(**dict.fromkeys(STAGES, 1.0)), workers=workers, nodes=1, bands=4, rows=8)
+
+    alone = estimated(1).seconds
+    assert alone is not None
+    assert workers_needed(alone / wanted * (1 + 1e-9), estimated) == wanted
+    assert workers_needed(alone / wanted * (1 - 1e-9), estimated) == wanted + 1
+
+
+def test_no_workers_outdo_a_disk(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--docs", "1e9", "--bytes", "5e12", "--threads", "1", "--rate", "disk=1G"]
+    assert planned(capsys, *arguments, "--hours", "1")["workers_needed"] is None
+    assert main(["plan", *arguments, "--hours", "1"]) == 0
+    assert "no number of threads is enough" in capsys.readouterr().out
+
+
 def test_workers_for_a_deadline(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("--docs", "1e9", "--bytes", "5e12", "--threads", "1")
     alone = planned(capsys, *arguments)["seconds"]
+    start = recorded()["thread"]["start"]
     asked = planned(capsys, *arguments, "--hours", "2")
-    assert asked["workers_needed"] == math.ceil(alone / 7200)
+    assert asked["workers_needed"] == math.ceil((alone - start) / (7200 - start))
     assert planned(capsys, "--docs", "9", "--bytes", "9", "--gpus", "2", "--hours", "1")["workers_needed"] is None
 
 
@@ -148,13 +215,15 @@ def test_what_makes_no_sense_is_refused(arguments: list[str], told: str, capsys:
 
 
 def test_the_rates_are_those_of_their_record() -> None:
-    known = recorded()
-    path = Path(__file__).parents[1] / known["source"]
-    if not path.exists():
-        pytest.skip("the records are not in a source distribution")
-    record = json.loads(path.read_text())
-    for name, rate in known["rates"].items():
-        assert rate == pytest.approx(record["rates"][name], rel=1e-3)
+    for kind in recorded().keys() - {"corpus"}:
+        known = recorded()[kind]
+        path = Path(__file__).parents[1] / known["source"]
+        if not path.exists():
+            pytest.skip("the records are not in a source distribution")
+        record = json.loads(path.read_text())
+        assert known["rates"].keys() == set(STAGES)
+        for name, rate in known["rates"].items():
+            assert rate == pytest.approx(record["rates"][name], rel=1e-3)
 
 
 def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

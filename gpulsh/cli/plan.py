@@ -33,6 +33,7 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
 @click.option("--gpus", type=int, metavar="N", help="Workers are GPUs, one a machine unless --nodes says otherwise.")
 @click.option("--threads", type=int, metavar="N", help="Workers are CPU threads.  [default: of this machine]")
 @click.option("--nodes", type=int, metavar="N", help="Machines that share the workers evenly.  [default: 1]")
+@click.option("--remote", is_flag=True, help="Inputs and results lie behind the network, as in S3, not on the disks.")
 @click.option("--hours", type=float, metavar="H", help="Say how many workers finish in so many hours.")
 @click.option("--threshold", type=float, default=0.8, show_default=True, metavar="J", help="Jaccard of duplicates.")
 @click.option("--num-perm", type=int, default=128, show_default=True, metavar="K", help="Values of a signature.")
@@ -57,6 +58,7 @@ def plan(
     gpus: int | None,
     threads: int | None,
     nodes: int | None,
+    remote: bool,
     hours: float | None,
     threshold: float,
     num_perm: int,
@@ -68,16 +70,16 @@ def plan(
 ) -> None:
     """Foretell what a job takes: time, disk, network and memory of each stage, and candidate pairs that are false.
 
-    Rates that were measured are known for CPU threads only; what is not known is given by --rate, or told as not
-    measured. What of the documents repeats (--met, --pairs, --dropped) is a matter of the corpus: run a sample, and
-    take it from its report. Where it is not given, it is that of the corpus the rates were measured on.
+    Rates are those of a record, where there is one of such workers; what is not known is given by --rate, or told as
+    not measured. What of the documents repeats (--met, --pairs, --dropped) is a matter of the corpus: run a sample,
+    and take it from its report. Where it is not given, it is that of the corpus the rates were measured on.
     """
     if gpus is not None and threads is not None:
         raise click.UsageError("give --gpus or --threads, not both")
     from gpulsh.backends.processors import processors
     from gpulsh.errors import ParameterError
     from gpulsh.params import check_integer
-    from gpulsh.report.estimate import Corpus, Rates, estimate, recorded
+    from gpulsh.report.estimate import Corpus, Rates, estimate, recorded, workers_needed
     from gpulsh.theory import default_banding
 
     kind = "GPU" if gpus is not None else "thread"
@@ -86,23 +88,39 @@ def plan(
         workers = check_integer("gpus", gpus, 1, most)
     else:
         workers = check_integer("threads", processors() if threads is None else threads, 1, most)
-    machines = check_integer("nodes", nodes if nodes is not None else gpus if gpus is not None else 1, 1, workers)
+
+    def machines(workers: int) -> int:
+        return nodes if nodes is not None else workers if gpus is not None else 1
+
+    check_integer("nodes", machines(workers), 1, workers)
     unknown = sorted(given_rates.keys() - Rates.__dataclass_fields__.keys())
     if unknown:
         raise ParameterError(f"there is no rate of {unknown[0]}; there are {', '.join(Rates.__dataclass_fields__)}")
-    known = recorded()
-    measured, start = (known["rates"], known["start"]) if gpus is None else ({}, 0.0)
-    rates = Rates(**{**measured, **given_rates})
-    assumed = {**known["corpus"], **{name: share for name, share in shares.items() if share is not None}}
+    measured = recorded().get(kind, {})
+    rates = Rates(**{**measured.get("rates", {}), **given_rates})
+    assumed = {**recorded()["corpus"], **{name: share for name, share in shares.items() if share is not None}}
     corpus = Corpus(documents=docs, bytes=size, **assumed)
     shape = default_banding(num_perm, threshold, bands=bands, rows=rows)
-    found = estimate(corpus, rates, workers=workers, nodes=machines, bands=shape[0], rows=shape[1], start=start)
+
+    def estimated(workers: int) -> Estimate:
+        return estimate(
+            corpus,
+            rates,
+            workers=workers,
+            nodes=machines(workers),
+            bands=shape[0],
+            rows=shape[1],
+            start=measured.get("start", 0.0),
+            remote=remote,
+        )
+
+    found = estimated(workers)
     needed = None
     if hours is not None:
         if not (math.isfinite(hours) and hours > 0):
             raise ParameterError(f"hours is {hours:g}; give a number above 0")
-        alone = estimate(corpus, rates, workers=1, nodes=1, bands=shape[0], rows=shape[1]).seconds
-        needed = None if alone is None else math.ceil(alone / (hours * 3600))
+        if found.seconds is not None:
+            needed = workers_needed(hours * 3600, estimated)
     asked = {
         "documents": docs,
         "bytes": size,
@@ -111,10 +129,12 @@ def plan(
         "rows": shape[1],
         "workers": workers,
         "worker": kind,
-        "nodes": machines,
+        "nodes": machines(workers),
+        "remote": remote,
         "assumed": assumed,
         "rates": {name: getattr(rates, name) for name in Rates.__dataclass_fields__},
-        "source": known["source"],
+        "measured_worker": measured.get("worker"),
+        "source": measured.get("source"),
     }
     if as_json:
         more = {} if hours is None else {"hours": hours, "workers_needed": needed}
@@ -122,12 +142,18 @@ def plan(
         return
     click.echo(_table(asked, found, rates, set(given_rates)))
     if hours is not None:
-        told = f"{needed:,} {kind}s" if needed is not None else "not known while a rate is not measured"
+        if needed is not None:
+            told = f"{needed:,} {kind}{'s' if needed != 1 else ''}"
+            told += f" on {machines(needed):,} machine{'s' if machines(needed) != 1 else ''}"
+        elif found.seconds is None:
+            told = "not known while a rate is not measured"
+        else:
+            told = f"no number of {kind}s is enough: start, disks or networks alone take longer"
         click.echo(f"\nTo finish in {hours:g} h: {told}")
 
 
 def _table(asked: dict[str, Any], found: Estimate, rates: Rates, given: set[str]) -> str:
-    from gpulsh.report.estimate import STAGES
+    from gpulsh.report.estimate import STAGES, STATE_BYTES
     from gpulsh.report.funnel import duration, size
 
     def row(name: str, time: str, bound: str, amounts: Sequence[str]) -> str:
@@ -160,23 +186,26 @@ def _table(asked: dict[str, Any], found: Estimate, rates: Rates, given: set[str]
         "False candidates, which are compared and drop nothing, where unrelated documents have a Jaccard similarity of",
     ]
     for similarity, pairs in found.false_candidates.items():
-        told = "digests of 64 bits that agree by chance" if similarity == 0 else ""
-        lines.append(
-            f"{similarity:>9g}  {pairs:>10.3g} pairs, {pairs / asked['documents']:.2g} a document  {told}".rstrip()
-        )
+        each, seconds = f"{pairs / asked['documents']:.2g} a document", found.false_seconds[similarity]
+        told = f"{duration(seconds):>14} to compare" if seconds is not None else ""
+        chance = "  (digests of 64 bits that agree by chance)" if similarity == 0 else ""
+        lines.append(f"{similarity:>9g}  {pairs:>10.3g} pairs, {each:<19}{told}{chance}".rstrip())
     assumed = asked["assumed"]
     used = [name for name in STAGES if getattr(rates, name) is not None and name not in given]
     met, dropped = (f"{100 * assumed[name]:.1f} %" for name in ("met", "dropped"))
     lines += [
         "",
         f"Assumed: {met} of the documents are in a candidate pair, {assumed['pairs']:g} pairs are compared a document,",
-        f"{dropped} are dropped.",
+        f"{dropped} are dropped. False candidates beyond those are not in the time above.",
+        f"Memory is the state of documents, at most {STATE_BYTES} bytes each; texts under way come on top.",
     ]
+    if asked["remote"]:
+        lines.append("Inputs and results count as network, the work between the stages as disk.")
     slow = [name for name in ("disk", "network") if getattr(rates, name) is None]
     if slow and found.seconds is not None:
         lines.append(f"Not a limit here: {' and '.join(slow)}; give {' '.join(f'--rate {name}=...' for name in slow)}.")
     if asked["nodes"] > 1:
         lines.append("Several machines are calculated, as work that divides evenly; none were run.")
     if used:
-        lines.append(f"Rates of {', '.join(used)}: {asked['source']}")
+        lines.append(f"Rates of {', '.join(used)}: {asked['measured_worker']}, {asked['source']}")
     return "\n".join(lines)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -19,12 +20,15 @@ import numpy as np
 from gpulsh.errors import ParameterError
 from gpulsh.theory import SCurve
 
-STAGES = ("sign", "collide", "read", "verify", "resolve", "write")
 STATE_BYTES = 32  # resident, of a document: the bound that the work keeps to
-ROW_BYTES = 32  # of a signed document on disk beside its digests: 128-bit hash, shingle count, size
+HASH_BYTES = 16  # exact, of a document
+ROW_BYTES = 32  # of a signed document on disk beside its digests: exact hash, shingle count, size
+NUMBER_BYTES = 4  # of a document within its partition, which goes with what is brought together
+EDGE_BYTES = 24  # of a pair: two documents and their similarity
 DECISION_BYTES = 21  # keep, witness, similarity, cluster
 UNRELATED = (0.0, 0.001, 0.01, 0.05, 0.1)  # similarities of unrelated documents that are looked at
 EVERY_PAIR_BITS = 64  # of a band digest
+MOST_WORKERS = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,13 +64,60 @@ class Rates:
     resolve: float | None = None  # documents that met
     write: float | None = None  # bytes of text, of all documents
     disk: float | None = None  # bytes read or written
-    network: float | None = None  # bytes received
+    network: float | None = None  # bytes received or sent
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise ParameterError(f"the rate of {field.name} is {value:g}; give a number above 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a stage has to do, in bytes but for its amount."""
+
+    amount: float
+    unit: str
+    inputs: float = 0.0  # read of the input
+    outputs: float = 0.0  # written of the results
+    read: float = 0.0  # of OUT/_work
+    written: float = 0.0  # to it
+    gathered: float = 0.0  # brought together from where it was made, by digest or by group
+
+
+def stage_works(corpus: Corpus, bands: int) -> dict[str, Work]:
+    """The stages of a run over files, by the names that its report gives their seconds."""
+    n, size = corpus.documents, corpus.bytes
+    meeting, met = corpus.met * n, corpus.met * size
+    edges = EDGE_BYTES * corpus.pairs * n
+    digests = 8 * n * bands
+    return {
+        # Text to digests, exact hash and size.
+        "sign": Work(amount=size, unit="bytes of text", inputs=size, written=digests + ROW_BYTES * n),
+        # Copies by exact hash, candidates by digest, and who is connected by either.
+        "collide": Work(
+            amount=n * bands,
+            unit="digests",
+            read=digests + HASH_BYTES * n,
+            gathered=digests + HASH_BYTES * n + NUMBER_BYTES * n * (bands + 1),
+        ),
+        # The texts of documents in candidate pairs, brought together by what they are compared with.
+        "read": Work(amount=met, unit="bytes of text", inputs=size if met else 0.0, written=met, gathered=met),
+        "verify": Work(amount=corpus.pairs * n, unit="pairs", read=met, written=edges),
+        # Decisions go back to where the documents lie.
+        "resolve": Work(
+            amount=meeting,
+            unit="documents",
+            read=edges,
+            written=DECISION_BYTES * n,
+            gathered=edges + DECISION_BYTES * meeting,
+        ),
+        "write": Work(amount=size, unit="bytes of text", inputs=size, outputs=(1 - corpus.dropped) * size),
+    }
+
+
+STAGES = ("sign", "collide", "read", "verify", "resolve", "write")  # the keys of `stage_works`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +144,7 @@ class Estimate:
     output: float
     index: float  # of the kept documents, for later crawls
     false_candidates: dict[float, float]  # expected pairs, by the similarity of unrelated documents
+    false_seconds: dict[float, float | None]  # to compare them, where that rate is known
 
     @property
     def seconds(self) -> float | None:
@@ -107,40 +159,41 @@ class Estimate:
 
 @cache
 def recorded() -> Mapping[str, Any]:
-    """rates.json: rates of a worker, the corpus they were measured on, and the record they are taken from."""
+    """rates.json: what is assumed of a corpus; by kind of worker, thread or GPU, its rates and the record of them."""
     found: dict[str, Any] = json.loads(Path(__file__).with_name("rates.json").read_bytes())
     return found
 
 
 def estimate(
-    corpus: Corpus, rates: Rates, *, workers: int, nodes: int, bands: int, rows: int, start: float = 0.0
+    corpus: Corpus,
+    rates: Rates,
+    *,
+    workers: int,
+    nodes: int,
+    bands: int,
+    rows: int,
+    start: float = 0.0,
+    remote: bool = False,
 ) -> Estimate:
     """The stages on `workers` equal workers on `nodes` machines, whose work is divided evenly.
 
-    `start` are seconds that the first stage takes however little there is to do.
+    `start` are seconds that the first stage takes however little there is to do. Inputs and results lie on the
+    machines' disks, or with `remote` behind their networks.
 
     >>> corpus = Corpus(documents=1e9, bytes=5e12, met=0.5, pairs=4, dropped=0.25, bytes_per_shingle=6)
     >>> found = estimate(corpus, Rates(sign=1e9), workers=10, nodes=1, bands=21, rows=6)
     >>> found.stages[0].seconds, found.stages[1].seconds, found.seconds
     (500.0, None, None)
     """
-    n, size, met = corpus.documents, corpus.bytes, corpus.met * corpus.bytes
+    works = stage_works(corpus, bands)
     elsewhere = 1 - 1 / nodes  # share of what is brought together that comes from another machine
-    row = 8 * bands + ROW_BYTES
-    edges = 24 * corpus.pairs * n
-    plans: dict[str, tuple[float, str, float, float, float]] = {
-        # amount, unit, bytes read from disk, written to it, through the network
-        "sign": (size, "bytes of text", size, n * row, 0),
-        "collide": (n * bands, "digests", n * (row - 8), 0, n * bands * 16 * elsewhere),
-        "read": (met, "bytes of text", size if met else 0, met, met * elsewhere),
-        "verify": (corpus.pairs * n, "pairs", met, edges, 0),
-        "resolve": (corpus.met * n, "documents", edges, n * DECISION_BYTES, edges * elsewhere),
-        "write": (size, "bytes of text", size, (1 - corpus.dropped) * size, 0),
-    }
     stages = []
-    for name, (amount, unit, read, written, network) in plans.items():
+    for name, work in works.items():
+        read = work.read + (0.0 if remote else work.inputs)
+        written = work.written + (0.0 if remote else work.outputs)
+        network = work.gathered * elsewhere + (work.inputs + work.outputs if remote else 0.0)
         bounds = {
-            "work": _seconds(amount, getattr(rates, name), workers),
+            "work": _seconds(work.amount, getattr(rates, name), workers),
             "disk": _seconds(read + written, rates.disk, nodes),
             "network": _seconds(network, rates.network, nodes),
         }
@@ -151,23 +204,43 @@ def estimate(
         stages.append(
             Stage(
                 name=name,
-                amount=amount,
-                unit=unit,
+                amount=work.amount,
+                unit=work.unit,
                 seconds=known[bound] if bound else None,
                 bound=bound,
                 disk_read=read,
                 disk_written=written,
                 network=network,
-                memory_each=STATE_BYTES * n / nodes,
+                memory_each=STATE_BYTES * corpus.documents / nodes,
             )
         )
+    false = {similarity: false_candidates(corpus.documents, similarity, bands, rows) for similarity in UNRELATED}
     return Estimate(
         stages=tuple(stages),
-        work_disk=n * (row + DECISION_BYTES) + met + edges,
-        output=(1 - corpus.dropped) * size,
+        work_disk=sum(work.written for work in works.values()),
+        output=works["write"].outputs,
         index=index_bytes(corpus, bands),
-        false_candidates={s: false_candidates(n, s, bands, rows) for s in UNRELATED},
+        false_candidates=false,
+        false_seconds={similarity: _seconds(pairs, rates.verify, workers) for similarity, pairs in false.items()},
     )
+
+
+def workers_needed(seconds: float, estimated: Callable[[int], Estimate]) -> int | None:
+    """The fewest workers whose estimate is at most `seconds`; None where no number of them is enough.
+
+    `estimated` gives the estimate of a number of workers. Of two or more, further ones never take longer.
+    """
+
+    def enough(workers: int) -> bool:
+        took = estimated(workers).seconds
+        return took is not None and took <= seconds
+
+    most = 1
+    while not enough(most):
+        if most > MOST_WORKERS:
+            return None
+        most *= 2
+    return bisect_left(range(most + 1), True, lo=most // 2 + 1, key=enough)
 
 
 def false_candidates(documents: float, similarity: float, bands: int, rows: int) -> float:
