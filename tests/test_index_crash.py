@@ -23,7 +23,7 @@ import pytest
 from gpulsh import Index
 from gpulsh.cli import main
 from gpulsh.errors import InputError, OutputError
-from gpulsh.store.snapshots import KNOWN_FILES, LOCK, read_snapshot
+from gpulsh.store.snapshots import FORMAT, KNOWN_FILES, LOCK, read_snapshot
 from tests.index_steps import ASKED, BACKEND, generation, new_index, state, take
 from tests.mortal import Death, Mortals
 
@@ -362,7 +362,7 @@ def test_another_version_is_told(tmp_path: Path) -> None:
 
     with mock.patch.object(snapshots, "FORMAT", 99):
         lived(tmp_path / "i", 1)
-    with pytest.raises(InputError, match=r"is an index of format 99, written by gpulsh .*reads format 1"):
+    with pytest.raises(InputError, match=rf"is an index of format 99, written by gpulsh .*reads format {FORMAT}"):
         open_index(tmp_path / "i")
 
 

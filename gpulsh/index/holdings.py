@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints
 from gpulsh.index.keys import hashes_of
 from gpulsh.lsh.collisions import within_runs
+from gpulsh.store.filters import Sought, Words
 from gpulsh.store.fingerprint_blocks import in_places
 from gpulsh.store.segments import Numbers, Segment, among
 
@@ -34,9 +35,10 @@ class Holdings:
     def holders(self, band: int, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
         """Held documents with digests [m] in `band`, which ascend: places in `digests` [k] and numbers [k]."""
         places, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        sought = Sought.of(digests)
         for segment in self.segments:
             known = segment.bands[band]
-            place, found = _matches(known.digest, digests)
+            place, found = _matches(known.digest, sought, segment.filter(band))
             number = known.document[found]
             alive = ~among(number, self.removed)
             places.append(place[alive])
@@ -48,9 +50,10 @@ class Holdings:
         witness, similarity = np.full(len(exact), NOBODY), np.zeros(len(exact))
         order = np.argsort(exact[:, 0], kind="stable")
         asked = exact[order]
+        sought = Sought.of(asked[:, 0])
         for segment in reversed(self.segments):  # the first overwrites the later
             hashes, documents = segment.hashes, segment.documents
-            place, found = _matches(hashes.first, asked[:, 0])
+            place, found = _matches(hashes.first, sought, segment.filter(-1))
             equal = hashes.second[found] == asked[place, 1]
             place, row = place[equal], hashes.row[found[equal]]
             live = segment.live(self.removed, row)
@@ -65,9 +68,10 @@ class Holdings:
         numbers = np.full(len(keys), NOBODY)
         hashes = hashes_of(keys)
         order = np.argsort(hashes, kind="stable")
+        sought = Sought.of(hashes[order])
         for segment in self.segments:
             assert segment.keys is not None
-            place, found = _matches(segment.keys.hash, hashes[order])
+            place, found = _matches(segment.keys.hash, sought)
             place, row = order[place], segment.keys.row[found]
             if len(place) == 0 or segment.keys.key.type != keys.type:
                 continue
@@ -115,11 +119,19 @@ class Holdings:
         return held, dropped
 
 
-def _matches(known: NDArray[np.uint64], asked: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
-    """All (place in `asked`, place in `known`) of equal values, both ascending; int64 [k] each."""
+def _matches(known: NDArray[np.uint64], sought: Sought, words: Words | None = None) -> tuple[Numbers, Numbers]:
+    """All (place in `sought`, place in `known`) of equal values, both ascending; int64 [k] each.
+
+    `known` is not looked at where its filter of `words` rules a value out.
+    """
+    met = np.arange(len(sought)) if words is None else sought.places_in(words)
+    if len(met) == 0:
+        return met, met
+    asked = sought.values[met]
     first = np.searchsorted(known, asked, side="left")
-    met = np.flatnonzero(first < len(known))
-    met = met[known[first[met]] == asked[met]]
-    first = first[met]
-    count = np.searchsorted(known, asked[met], side="right") - first
+    met = met[first < len(known)]
+    first = first[: len(met)]  # those beyond the end are the last
+    same = known[first] == sought.values[met]
+    met, first = met[same], first[same]
+    count = np.searchsorted(known, sought.values[met], side="right") - first
     return np.repeat(met, count), np.repeat(first, count) + within_runs(count)

@@ -1,6 +1,6 @@
 """A segment of an index: the documents of some commits, sorted for every way in which they are looked up.
 
-Five Arrow IPC files a segment, never changed once written:
+Six Arrow IPC files a segment, never changed once written:
 
 - `documents`: number, witness, similarity, size; a row a document, ascending by number. A document is held where it is
   its own witness; else it was dropped, and its witness is the number of the document that speaks for it. `size` is how
@@ -8,6 +8,8 @@ Five Arrow IPC files a segment, never changed once written:
 - `digests`: band, digest, document (its number); sorted so. A record batch a band, of held documents only.
 - `hashes`: hash_0, hash_1, row; the 128-bit hash of every document with a token, sorted so.
 - `fingerprints`: the unique fingerprints of each row of `documents`, in blocks (`fingerprint_blocks`).
+- `filters`: band, word; a Bloom filter (`filters`) of each band's digests and, as a band more, of the first halves of
+  the hashes. A record batch a band.
 - `keys`: key, a row a document; key_hash and key_row, the keys' hashes sorted and whose they are.
 """
 
@@ -24,8 +26,9 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.io.buffers import numbers, to_arrow
-from gpulsh.store.columns import columns_file, write_columns
+from gpulsh.store.columns import ColumnsFile, columns_file, write_columns
 from gpulsh.store.durable import FileFact
+from gpulsh.store.filters import Words, make_filter
 from gpulsh.store.fingerprint_blocks import (
     BlockRows,
     FingerprintRows,
@@ -36,7 +39,8 @@ from gpulsh.store.fingerprint_blocks import (
 from gpulsh.store.mapping import map_batches
 
 DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
-KINDS = ("documents", "digests", "hashes", "fingerprints", "keys")
+FILTERS = pa.schema([("band", pa.uint16()), ("word", pa.uint64())])
+KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys")
 ALL = slice(None)
 ROWS_AT_ONCE = 1 << 13  # whose fingerprints are held while they are written
 Numbers = NDArray[np.int64]
@@ -76,16 +80,24 @@ class Band(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Documents as they are looked up, in memory or mapped from files. `keys` come last and are None before."""
+    """Documents as they are looked up, in memory or mapped from files. `keys` come last and are None before.
+
+    `filters` are of each band and of the hashes, None in memory.
+    """
 
     documents: Documents
     hashes: Hashes
     bands: Sequence[Band]
     fingerprints: FingerprintRows
     keys: Keys | None = None
+    filters: Sequence[Words] | None = None
 
     def __len__(self) -> int:
         return len(self.documents.number)
+
+    def filter(self, number: int) -> Words | None:
+        """Of the digests of band `number`, or with -1 of the first halves of the hashes."""
+        return self.filters[number] if self.filters else None
 
     def rows_of(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
         """Which of `numbers` [m] are here, as places in it, and their rows."""
@@ -164,23 +176,30 @@ def _merged_keys(parts: Sequence[Keys], live: Sequence[NDArray[np.bool_]]) -> Ke
 def in_memory(segment: Segment) -> Segment:
     """The same with all that is read when used held in memory."""
     rows = segment.fingerprints.read(np.arange(len(segment)))
-    return replace(segment, bands=list(segment.bands), fingerprints=HeldRows(rows))
+    return replace(segment, bands=list(segment.bands), fingerprints=HeldRows(rows), filters=None)
 
 
 def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, FileFact]:
     """Write all but the keys to the files that `name` names by kind; one band is in memory at a time."""
     facts = {"documents": write_columns(name("documents"), segment.documents._asdict())}
-    with columns_file(name("digests"), DIGESTS) as file:
+    with columns_file(name("digests"), DIGESTS) as file, columns_file(name("filters"), FILTERS) as filters:
         for number in range(len(segment.bands)):
             band = segment.bands[number]
             file.append([np.full(len(band.digest), number, np.uint16), band.digest, band.document])
-        facts["digests"] = file.finish()
+            _write_filter(filters, number, band.digest)
+        _write_filter(filters, len(segment.bands), segment.hashes.first)
+        facts["digests"], facts["filters"] = file.finish(), filters.finish()
     hashes = {"hash_0": segment.hashes.first, "hash_1": segment.hashes.second, "row": segment.hashes.row}
     facts["hashes"] = write_columns(name("hashes"), hashes)
     steps = range(0, len(segment), ROWS_AT_ONCE)
     parts = (segment.fingerprints.read(np.arange(at, min(at + ROWS_AT_ONCE, len(segment)))) for at in steps)
     facts["fingerprints"] = write_blocks(name("fingerprints"), parts)
     return facts
+
+
+def _write_filter(file: ColumnsFile, number: int, hashes: NDArray[np.uint64]) -> None:
+    words = make_filter(hashes)
+    file.append([np.full(len(words), number, np.uint16), words])
 
 
 def write_keys(path: Path, keys: Keys) -> FileFact:
@@ -193,7 +212,8 @@ def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
     documents = Documents(*_columns(name("documents")))
     bands = [Band(numbers(batch.column(1)), numbers(batch.column(2))) for batch in map_batches(name("digests"))]
     fingerprints = BlockRows(name("fingerprints"), documents.size)
-    segment = Segment(documents, Hashes(*_columns(name("hashes"))), bands, fingerprints)
+    filters = [numbers(batch.column(1)) for batch in map_batches(name("filters"))]
+    segment = Segment(documents, Hashes(*_columns(name("hashes"))), bands, fingerprints, filters=filters)
     return with_keys(segment, map_keys(name("keys"))) if keys else segment
 
 

@@ -23,9 +23,9 @@ from gpulsh.store.durable import FileFact, durable_file, fact_of
 
 NAME = "index.json"
 LOCK = "lock"
-FORMAT = 1  # of the files; CHANGELOG.md tells what each changed
+FORMAT = 2  # of the files; CHANGELOG.md tells what each changed
 KNOWN_FILES = re.compile(
-    r"(documents|digests|hashes|fingerprints|keys|removed)-[0-9a-f-]+\.arrow(\.part)?|index\.json\.part"
+    r"(documents|digests|hashes|fingerprints|filters|keys|removed)-[0-9a-f-]+\.arrow(\.part)?|index\.json\.part"
 )
 
 
