@@ -1,20 +1,24 @@
 """Rates of the stages of `gpulsh dedup` on this machine, and how well `gpulsh plan` foretells other sizes from them.
 
-    python -m benchmarks.planner TEXTS.parquet FOLDER [--documents 25000,100000,400000] [--rounds 3]
+    python -m benchmarks.planner TEXTS.parquet FOLDER [--backend cpu] [--documents 25000,100000,400000] [--rounds 3]
 
 Three corpora of job advertisements are recombined from TEXTS in FOLDER and run from file to file. The largest gives the
-rates of a worker (a thread), and its shares of documents that meet and are dropped; the others are foretold from those
-and from what 1,000 documents take to sign, which is the start. The record is written to
-record/<device>/<date>/plan.json and .md, the rates to gpulsh/report/rates.json.
+rates of a worker (a thread, or with --backend cuda a GPU), and its shares of documents that meet and are dropped; the
+others are foretold from those and from what 1,000 documents take to sign, which is the start. What OUT/_work grows to
+is read off while each size runs for the first time, out of the clock. False candidates are counted in groups of
+documents of known similarity. The record is written to record/<device>/<date>/plan.json and .md, the rates to
+gpulsh/report/rates.json under the kind of worker; the README shows a plan made of them (tests/test_readme.py).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 import subprocess
 import sys
+import threading
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -22,22 +26,59 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from benchmarks import machine
-from benchmarks.corpora import job_ads
+from benchmarks.corpora import groups, job_ads
 from benchmarks.record import FOLDER, table
-from gpulsh.report.estimate import STAGES, Corpus, Rates, estimate
+from gpulsh.report.estimate import STAGES, Corpus, Rates, estimate, false_candidates
 
 STARTED = 1_000  # documents that take hardly more than the start
+GROUPS, MEMBERS = 400, (10, 20, 40)
 RATES = Path(__file__).parents[1] / "gpulsh" / "report" / "rates.json"
 
 
-def run(path: Path, out: Path, threads: int) -> dict[str, Any]:
+class Watched:
+    """The greatest size of a folder's files, but for the results in it, and of a process's memory."""
+
+    def __init__(self, folder: Path, pid: int) -> None:
+        self.disk = self.memory = 0
+        self._folder, self._status, self._done = folder, Path(f"/proc/{pid}/status"), threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.01):
+            self.disk = max(self.disk, self._size())
+            try:
+                found = re.search(r"VmHWM:\s+(\d+)", self._status.read_text())
+            except OSError:
+                continue
+            self.memory = int(found[1]) * 1024 if found else self.memory
+
+    def _size(self) -> int:
+        held = 0
+        for path in self._folder.glob("*.*"):
+            try:
+                held += path.stat().st_size
+            except OSError:  # it went while it was looked at
+                continue
+        return held
+
+    def end(self) -> None:
+        self._done.set()
+        self._thread.join()
+
+
+def run(path: Path, out: Path, options: list[str]) -> dict[str, Any]:
     """Report and stages' ends of one run in a process of its own; its input has been read before."""
-    command = [sys.executable, "-m", "gpulsh", "dedup", str(path), "-o", str(out), "--overwrite", "--json"]
-    ran = subprocess.run(
-        [*command, "--backend", "cpu", "--threads", str(threads)], capture_output=True, text=True, check=True
-    )
-    told = [json.loads(line) for line in ran.stderr.splitlines() if line.startswith("{")]
-    return {"report": json.loads(ran.stdout), "ends": {e["stage"]: e for e in told if e["event"] == "end"}}
+    command = [sys.executable, "-m", "gpulsh", "dedup", str(path), "-o", str(out), "--overwrite", "--json", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        watched = Watched(out / "_work", process.pid)
+        stdout, stderr = process.communicate()
+        watched.end()
+    if process.returncode:
+        raise SystemExit(stderr)
+    told = [json.loads(line) for line in stderr.splitlines() if line.startswith("{")]
+    ends = {e["stage"]: e for e in told if e["event"] == "end"}
+    return {"report": json.loads(stdout), "ends": ends, "disk": watched.disk, "memory": watched.memory}
 
 
 def facts(found: dict[str, Any]) -> Corpus:
@@ -52,21 +93,49 @@ def facts(found: dict[str, Any]) -> Corpus:
     )
 
 
-def main() -> None:
+def false(folder: Path, options: list[str]) -> list[dict[str, Any]]:
+    """Candidates that drop nothing, in groups that grow: their pairs grow by the square."""
+    rows = []
+    for members in MEMBERS:
+        path = groups.make(folder / f"groups-{members}.parquet", GROUPS, members)
+        report = run(path, folder / "out", options)["report"]
+        foretold = GROUPS * false_candidates(members, groups.SIMILARITY, **report["parameters"]["banding"])
+        counted, dropped = report["funnel"]["candidates"], report["funnel"]["dropped"]
+        assert not dropped, f"{dropped} of {path} were dropped"
+        rows.append(
+            {
+                "documents": GROUPS * members,
+                "pairs of that similarity": GROUPS * members * (members - 1) // 2,
+                "foretold": round(foretold),
+                "counted": counted,
+                "ratio": round(foretold / counted, 2),
+            }
+        )
+    return rows
+
+
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("texts", type=Path)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--backend", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--documents", default="25000,100000,400000")
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
+    parser.add_argument("--record", type=Path, help="folder of the record; then the rates of gpulsh plan stay")
+    return parser.parse_args()
+
+
+def main() -> None:
+    given = arguments()
     described = machine.describe()
-    threads = described["cores"]
+    kind, workers = ("thread", described["cores"]) if given.backend == "cpu" else ("GPU", 1)
+    options = ["--backend", given.backend, *(["--threads", str(workers)] if kind == "thread" else ["--devices", "0"])]
     texts = pq.read_table(given.texts, columns=["text"])["text"].to_pylist()
     sizes = [STARTED, *(int(part) for part in given.documents.split(","))]
     given.folder.mkdir(parents=True, exist_ok=True)
     paths = [job_ads.make(given.folder / f"{documents}.parquet", texts, documents) for documents in sizes]
     # Size by size within a round, so that whatever else the machine does meets all sizes alike; the first one warms up.
-    rounds = [[run(path, given.folder / "out", threads) for path in paths] for _ in range(given.rounds + 1)][1:]
+    first, *rounds = [[run(path, given.folder / "out", options) for path in paths] for _ in range(given.rounds + 1)]
     measured = []
     for runs in zip(*rounds, strict=True):
         took = [one["report"]["funnel"]["seconds"] for one in runs]
@@ -75,64 +144,92 @@ def main() -> None:
 
     start = measured.pop(0)[1]["sign"]
     largest, by_stage, _ = measured[-1]
-    banding = rounds[0][0]["report"]["parameters"]["banding"]
+    report = rounds[0][0]["report"]
+    banding = report["parameters"]["banding"]
     plain = estimate(largest, Rates(), workers=1, nodes=1, **banding)
     units = {stage.name: stage.unit for stage in plain.stages}
     rates = {
-        stage.name: stage.amount / (by_stage[stage.name] - (start if stage.name == "sign" else 0)) / threads
+        stage.name: stage.amount / (by_stage[stage.name] - (start if stage.name == "sign" else 0)) / workers
         for stage in plain.stages
+        if stage.amount
     }
     shares = {name: getattr(largest, name) for name in ("met", "pairs", "dropped", "bytes_per_shingle")}
-    rows = []
-    for corpus, seconds, _ in measured:
+    rows, space = [], []
+    for (corpus, seconds, _), watched in zip(measured, first[1:], strict=True):
         guess = Corpus(documents=corpus.documents, bytes=corpus.bytes, **shares)
-        foretold = estimate(guess, Rates(**rates), workers=threads, nodes=1, **banding, start=start)
+        foretold = estimate(guess, Rates(**rates), workers=workers, nodes=1, **banding, start=start)
         both = [(stage.name, stage.seconds or 0.0, seconds[stage.name]) for stage in foretold.stages]
         both.append(("all", sum(told for _, told, _ in both), sum(took for _, _, took in both)))
+        size = {"documents": int(corpus.documents), "MB": round(corpus.bytes / 1e6, 1)}
         for name, told, took in both:
-            entry = {"documents": int(corpus.documents), "MB": round(corpus.bytes / 1e6, 1), "stage": name}
-            rows.append(
-                {**entry, "foretold": round(told, 3), "measured": round(took, 3), "ratio": round(told / took, 2)}
-            )
+            times = {"foretold": round(told, 3), "measured": round(took, 3), "ratio": round(told / took, 2)}
+            rows.append({**size, "stage": name, **times})
+        space.append(
+            {
+                **size,
+                "_work foretold MB": round(foretold.work_disk / 1e6, 1),
+                "_work measured MB": round(watched["disk"] / 1e6, 1),
+                "state foretold MB": round(foretold.stages[0].memory_each / 1e6, 1),
+                "peak of the process MB": round(watched["memory"] / 1e6, 1),
+            }
+        )
+    wrong = false(given.folder, options)
 
-    device, today = machine.device_name(), date.today().isoformat()
-    record = FOLDER / device / today / "plan.json"
+    machine_told = f"{described['cpu']}, {workers} cores" if kind == "thread" else str(report["backend"]["device"])
+    slug = machine.device_name() if kind == "thread" else re.sub(r"[^a-z0-9]+", "-", machine_told.lower()).strip("-")
+    today = date.today().isoformat()
+    record = (given.record or FOLDER / slug / today) / "plan.json"
     record.parent.mkdir(parents=True, exist_ok=True)
-    header = {
+    found = {
         "date": today,
         "machine": described,
         "rounds": given.rounds,
-        "threads": threads,
+        "worker": f"one {kind}",
+        "workers": workers,
         "banding": banding,
         "start": start,
+        "rates": rates,
+        "shares": shares,
+        "rows": rows,
+        "space": space,
+        "false": wrong,
+        "raw": [{"documents": int(corpus.documents), "seconds": every} for corpus, _, every in measured],
     }
-    raw = [{"documents": int(corpus.documents), "seconds": every} for corpus, _, every in measured]
-    record.write_text(
-        json.dumps({**header, "rates": rates, "shares": shares, "rows": rows, "raw": raw}, indent=1) + "\n"
-    )
+    record.write_text(json.dumps(found, indent=1) + "\n")
     told = "\n".join(f"| {name} | {units[name]} | {rate:,.4g} |" for name, rate in rates.items())
-    page = f"""# {described["cpu"]}, {threads} cores, {today}: the planner
+    page = f"""# {machine_told}, {today}: the planner
 
 `python -m benchmarks.planner`, commit {described["commit"]}, load before: {described["load_before"]}.
-Job advertisements from file to file, {threads} threads, medians of {given.rounds} rounds after a first.
-The rates are those of {int(largest.documents):,} documents, by which the others are foretold;
+Job advertisements from file to file, {workers} {kind}{"s" if workers != 1 else ""}; medians of {given.rounds} rounds
+after a first. The rates are those of {int(largest.documents):,} documents, by which the others are foretold;
 the start takes {start:.2f} s.
 
 {table(rows)}
 
-| stage | amount | a thread and second |
+What the first round of each size held, whose texts under way are not foretold:
+
+{table(space)}
+
+Candidates in {GROUPS} groups of documents that have a Jaccard similarity of {groups.SIMILARITY} to each other:
+
+{table(wrong)}
+
+| stage | amount | a {kind} and second |
 | --- | --- | --- |
 {told}
 """
     record.with_suffix(".md").write_text(page)
-    source = {
-        "source": f"benchmarks/record/{device}/{today}/plan.json",
-        "worker": f"one thread of {described['cpu']}, {threads} cores",
-        "start": float(f"{start:.4g}"),
-        "rates": {name: float(f"{rate:.4g}") for name, rate in rates.items()},
-        "corpus": {name: float(f"{share:.4g}") for name, share in shares.items()},
-    }
-    RATES.write_text(json.dumps(source, indent=2) + "\n")
+    if given.record is None:
+        known = json.loads(RATES.read_text())
+        known[kind] = {
+            "source": f"benchmarks/record/{slug}/{today}/plan.json",
+            "worker": f"one thread of {machine_told}" if kind == "thread" else f"one {machine_told}",
+            "start": float(f"{start:.4g}"),
+            "rates": {name: float(f"{rate:.4g}") for name, rate in rates.items()},
+        }
+        if kind == "thread":
+            known["corpus"] = {name: float(f"{share:.4g}") for name, share in shares.items()}
+        RATES.write_text(json.dumps(known, indent=2) + "\n")
     print(page)
 
 
