@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -28,18 +29,21 @@ from gpulsh.io.format import Columns
 from gpulsh.io.inputs import find_files
 from gpulsh.io.source import ChosenTexts
 from gpulsh.store.durable import durable_file
+from gpulsh.store.segments import Documents
 
 ENDINGS = (".parquet", ".jsonl")
 ROWS_AT_ONCE = 1 << 16  # written at once
+KEYS_AT_ONCE = 1 << 19  # read at once; for each such part a file is read again up to its end
 
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Documents of files and the keys of those they duplicate: one row each, in input order."""
+    """Documents of files and those of an index that they duplicate, by number: one row each, in input order."""
 
     texts: FileTexts
     positions: NDArray[np.int64]
-    keys: NDArray[Any]
+    index: Index
+    numbers: NDArray[np.int64]
     similarity: NDArray[np.float64]
 
     def __len__(self) -> int:
@@ -54,7 +58,7 @@ class Duplicates:
         for start in range(0, max(len(self), 1), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
             files, rows = texts.locate(self.positions[part])
-            keys = self.keys[part]
+            keys = self.index.keys_of(self.numbers[part])
             whole = keys.dtype != object
             columns = {
                 "file": names.take(to_arrow(files)),
@@ -158,7 +162,7 @@ def query_index(
     if not every:
         first = np.flatnonzero(np.diff(positions, prepend=-1))
         positions, numbers, similarity = positions[first], numbers[first], similarity[first]
-    return Duplicates(texts, positions, index.keys_of(numbers), similarity)
+    return Duplicates(texts, positions, index, numbers, similarity)
 
 
 def check_output(path: Path) -> None:
@@ -175,24 +179,36 @@ def _open(inputs: Sequence[str], text: str, id: str | None, parameters: dict[str
 
 def _taken_in(index: Index, texts: FileTexts, progress: Progress) -> Indexed:
     with progress.stage("index", texts.check(), "B"):
-        numbers, witness, similarity = index.admit_source(_Watched(texts, progress), lambda: _keys(texts), decide=True)
+        numbers = index.admit_source(_Watched(texts, progress), lambda: _keys(texts), decide=True)
+        found = [_dropped(documents) for documents in index.decisions(numbers)]
+    number, witness, similarity = (
+        np.concatenate([columns[place] for columns in found] or [np.empty(0, np.int64)]) for place in range(3)
+    )
     with progress.stage("save", None, "documents"):
         index.save()
-    dropped = np.flatnonzero(witness != numbers)
-    duplicates = Duplicates(texts, dropped, index.keys_of(witness[dropped]), similarity[dropped])
+    duplicates = Duplicates(texts, number - numbers.start, index, witness, similarity)
     return Indexed(len(numbers), duplicates, len(index))
 
 
-def _keys(texts: FileTexts) -> Any:
-    if texts.columns.id is not None:
-        return _ids(texts, np.arange(len(texts)))
-    counts = np.diff(texts.starts)
+def _dropped(documents: Documents) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Number, witness and similarity of those that others speak for."""
+    rows = np.flatnonzero(documents.witness != documents.number)
+    return documents.number[rows], documents.witness[rows], documents.similarity[rows]
+
+
+def _keys(texts: FileTexts) -> Iterator[Any]:
+    """The keys of all documents in order, of one file at a time, as pyarrow.Arrays."""
+    starts = texts.starts.tolist()
     names = strings([file.name for file in texts.files]).to_pylist()
-    parts = [
-        pa.array([f"{name}:{row}" for row in range(count)], pa.large_string())
-        for name, count in zip(names, counts.tolist(), strict=True)
-    ]
-    return pa.chunked_array(parts, pa.large_string())
+    kind = pa.large_string()
+    for name, first, stop in zip(names, starts, starts[1:], strict=True):
+        for start in range(first, stop, KEYS_AT_ONCE):
+            positions = np.arange(start, min(start + KEYS_AT_ONCE, stop))
+            if texts.columns.id is not None:
+                yield _ids(texts, positions)
+            else:
+                rows = to_arrow(positions - first).cast(kind)
+                yield pc.binary_join_element_wise(pa.scalar(f"{name}:", kind), rows, pa.scalar("", kind))
 
 
 def _ids(texts: FileTexts, positions: NDArray[np.int64]) -> Any:

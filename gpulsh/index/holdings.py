@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
-from gpulsh.index.keys import hashes_of
 from gpulsh.lsh.collisions import within_runs
 from gpulsh.store.filters import Sought, Words
 from gpulsh.store.fingerprint_blocks import in_places
-from gpulsh.store.segments import Numbers, Segment, among
+from gpulsh.store.segments import Keys, Numbers, Segment, among
 
 NOBODY = -1
+MANY = 1 << 12  # lookups at once, from which on pages of a segment are not held for the next ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,8 @@ class Holdings:
             alive = ~among(number, self.removed)
             places.append(place[alive])
             numbers.append(number[alive])
+            if len(sought) >= MANY:
+                segment.let_go()
         return np.concatenate(places), np.concatenate(numbers)
 
     def first_copies(self, exact: NDArray[np.uint64]) -> tuple[Numbers, NDArray[np.float64]]:
@@ -63,19 +65,22 @@ class Holdings:
             witness[place], similarity[place] = documents.witness[row], documents.similarity[row]
         return witness, similarity
 
-    def find(self, keys: Any) -> Numbers:
-        """The number of the live document with each key [m], a pyarrow.Array; NOBODY where there is none."""
-        numbers = np.full(len(keys), NOBODY)
-        hashes = hashes_of(keys)
-        order = np.argsort(hashes, kind="stable")
-        sought = Sought.of(hashes[order])
+    def let_go(self) -> None:
+        """What was read of files need not stay in memory."""
+        for segment in self.segments:
+            segment.let_go()
+
+    def find(self, keys: Keys) -> Numbers:
+        """The number of the live document with each key [m]; NOBODY where there is none."""
+        numbers = np.full(len(keys.key), NOBODY)
+        sought = Sought.of(keys.hash)
         for segment in self.segments:
             assert segment.keys is not None
             place, found = _matches(segment.keys.hash, sought)
-            place, row = order[place], segment.keys.row[found]
-            if len(place) == 0 or segment.keys.key.type != keys.type:
+            place, row = keys.row[place], segment.keys.row[found]
+            if len(place) == 0 or segment.keys.key.type != keys.key.type:
                 continue
-            equal = np.asarray(pc.equal(segment.keys.key.take(pa.array(row)), keys.take(pa.array(place))), np.bool_)
+            equal = np.asarray(pc.equal(segment.keys.key.take(pa.array(row)), keys.key.take(pa.array(place))), np.bool_)
             chosen = equal & segment.live(self.removed, row)
             numbers[place[chosen]] = segment.documents.number[row[chosen]]
         return numbers

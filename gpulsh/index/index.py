@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,16 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.index.admission import Arrivals, admit, hold_all
 from gpulsh.index.holdings import NOBODY, Holdings
-from gpulsh.index.keys import TYPES, as_numpy, checked_keys, refuse_repeats, sorted_keys
+from gpulsh.index.keys import (
+    TYPES,
+    KeyStream,
+    as_numpy,
+    checked_keys,
+    refuse_kind,
+    refuse_repeats,
+    repeated,
+    sorted_keys,
+)
 from gpulsh.index.parameters import IndexParameters
 from gpulsh.index.query import similar
 from gpulsh.index.storage import Contents, Folder, Shelved, compacted, discard, keyed, settled
@@ -26,7 +35,7 @@ from gpulsh.io.source import TextSource
 from gpulsh.io.texts import open_texts
 from gpulsh.params import Folding, Shingling
 from gpulsh.permutations import coefficients
-from gpulsh.store.segments import in_memory
+from gpulsh.store.segments import Documents, Keys, Numbers, in_memory
 from gpulsh.text.shingling import folded_batches
 
 
@@ -169,7 +178,7 @@ class Index:
         if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):
             return False
         array, kind = checked_keys([key], "key")
-        return kind == self._contents.keys and int(self._holdings().find(array)[0]) != NOBODY
+        return kind == self._contents.keys and int(self._holdings().find(sorted_keys(array))[0]) != NOBODY
 
     def insert(self, keys: object, texts: object) -> None:
         """Hold the documents, whatever they resemble; `texts` is any kind that `deduplicate` takes.
@@ -185,7 +194,11 @@ class Index:
         The decision is that of `deduplicate` over everything that was ever added, in order: a document is dropped when
         it is an exact copy of an earlier one, or a held one is at least `threshold` similar. Raises as `insert` does.
         """
-        numbers, witness, similarity = self._take_in(keys, texts, decide=True)
+        found = list(self.decisions(self._take_in(keys, texts, decide=True)))
+        numbers, witness, similarity = (
+            np.concatenate([getattr(documents, name) for documents in found] or [np.empty(0, np.int64)])
+            for name in ("number", "witness", "similarity")
+        )
         return Added(witness == numbers, self.keys_of(witness), similarity.astype(np.float32))
 
     def query(self, texts: object) -> Matches:
@@ -204,7 +217,7 @@ class Index:
             return
         self._begin_change()
         known = self._contents.keys == kind
-        numbers = self._holdings().find(array) if known else np.full(len(array), NOBODY)
+        numbers = self._holdings().find(sorted_keys(array)) if known else np.full(len(array), NOBODY)
         missing = np.flatnonzero(numbers == NOBODY)
         if len(missing):
             raise ParameterError(f"keys[{missing[0]}] is {array[int(missing[0])].as_py()!r}, which is not in the index")
@@ -258,49 +271,57 @@ class Index:
 
     # --- what files are composed with
 
-    def admit_source(
-        self, source: TextSource, keys: Callable[[], Any], *, decide: bool
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Take in the documents of `source`: their numbers, their witnesses' and how similar they are, [n] each.
+    def admit_source(self, source: TextSource, keys: Callable[[], Iterable[Any]], *, decide: bool) -> range:
+        """Take in the documents of `source`: their numbers.
 
-        `keys` is called after the last one was read.
+        `keys` is called after the last one was read and gives their keys, in order, in pieces of any lengths. With a
+        folder, little is held of a document: its columns are written when 128 MiB of them are together, its key with
+        those of the same segment.
         """
         self._begin_change()
         ops, path = self._ops, self.path
         before = self._contents
         new: list[Shelved] = []
-        witness, similarity = [np.empty(0, np.int64)], [np.empty(0, np.float64)]
         number = before.next_number
         try:
             for arrivals in self._signed(source):
                 if decide:
-                    shelves = [*before.shelves, *new]
-                    holdings = Holdings([shelved.segment for shelved in shelves], before.removed)
+                    holdings = _holdings_of([*before.shelves, *new], before.removed)
                     segment = admit(arrivals, number, holdings, self._parameters, ops)
+                    holdings.let_go()
                 else:
                     segment = hold_all(arrivals, number, self._parameters, ops)
-                witness.append(segment.documents.witness)
-                similarity.append(segment.documents.similarity)
                 number += len(segment)
                 new = settled([*new, Shelved(segment)], path)
-            array, kind = self._fresh_keys(keys(), number - before.next_number)
-            start = 0
+            stream = KeyStream(keys(), before.keys)
             for place, shelved in enumerate(new):
-                stop = start + len(shelved.segment)
-                new[place] = keyed(shelved, sorted_keys(array[start:stop]), path)
-                start = stop
+                known = sorted_keys(stream.take(len(shelved.segment)))
+                holdings = _holdings_of([*before.shelves, *new[:place]], before.removed)
+                self._refuse_known(known, holdings, int(shelved.segment.documents.number[0]) - before.next_number)
+                new[place] = keyed(shelved, known, path)
+                holdings.let_go()
         except BaseException:
             discard(new, path)
             raise
         shelves = settled([*before.shelves, *new], path) if new else list(before.shelves)
-        self._set(Contents(tuple(shelves), before.removed, number, kind))
-        return np.arange(before.next_number, number), np.concatenate(witness), np.concatenate(similarity)
+        self._set(Contents(tuple(shelves), before.removed, number, stream.kind))
+        return range(before.next_number, number)
+
+    def decisions(self, numbers: range) -> Iterator[Documents]:
+        """Of the documents `numbers`, which were taken in and are not committed yet, in order, some at a time."""
+        for shelved in self._contents.shelves:
+            documents = shelved.segment.documents
+            first, last = np.searchsorted(documents.number, [numbers.start, numbers.stop])
+            if first < last:
+                yield documents.slice(int(first), int(last))
 
     def find_similar(self, source: TextSource) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """`query` of a source: positions, numbers of held documents, similarity, [m] each."""
         holdings, start = self._holdings(), 0
         found: list[tuple[NDArray[Any], ...]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
         for arrivals in self._signed(source):
+            if start:
+                holdings.let_go()
             rows, numbers, similarity = similar(arrivals, holdings, self._parameters, self._ops)
             found.append((rows + start, numbers, similarity))
             start += len(arrivals)
@@ -312,34 +333,31 @@ class Index:
         kind = TYPES[self._contents.keys or "string"]
         return as_numpy(self._holdings().keys(numbers, kind))
 
-    def _take_in(
-        self, keys: object, texts: object, *, decide: bool
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    def _take_in(self, keys: object, texts: object, *, decide: bool) -> range:
         source = open_texts(texts, self._ops)
-        array, _ = checked_keys(keys)
+        array, kind = checked_keys(keys)
         if len(array) != len(source):
             raise ParameterError(f"keys are {len(array)} and texts {len(source)}; give one key for each text")
         self._begin_change()
-        self._fresh_keys(array, len(source))  # before any work is done
-        return self.admit_source(source, lambda: array, decide=decide)
+        if kind is not None:  # before any work is done
+            refuse_kind(kind, self._contents.keys)
+            self._refuse_known(sorted_keys(array), self._holdings(), 0)
+        return self.admit_source(source, lambda: [array], decide=decide)
 
-    def _fresh_keys(self, keys: Any, count: int) -> tuple[Any, str | None]:
-        """The keys of `count` new documents and the kind of all; ParameterError where one is there already."""
-        array, kind = checked_keys(keys)
-        own = self._contents.keys
-        if kind is None:
-            return array, own
-        assert len(array) == count
-        if own not in (None, kind):
-            raise ParameterError(f"keys are of kind {kind}, and those in the index of kind {own}; give {own} keys")
-        refuse_repeats(array)
-        there = np.flatnonzero(self._holdings().find(array) != NOBODY)
-        if len(there):
-            place = int(there[0])
-            raise ParameterError(
-                f"keys[{place}] is {array[place].as_py()!r}, which is in the index; remove it first, or give another"
-            )
-        return array, kind
+    def _refuse_known(self, keys: Keys, holdings: Holdings, start: int) -> None:
+        """ParameterError where one of the keys from number `start` on is there already, or comes twice."""
+        refuse_repeats(keys, start)
+        numbers = holdings.find(keys)
+        there = np.flatnonzero(numbers != NOBODY)
+        if len(there) == 0:
+            return
+        place, number = int(there[0]), int(numbers[there[0]])
+        key = keys.key[place].as_py()
+        if number >= self._contents.next_number:
+            raise repeated(start + place, key, number - self._contents.next_number)
+        raise ParameterError(
+            f"keys[{start + place}] is {key!r}, which is in the index; remove it first, or give another"
+        )
 
     def _signed(self, source: TextSource) -> Iterator[Arrivals]:
         parameters, ops = self._parameters, self._ops
@@ -352,7 +370,7 @@ class Index:
             yield from ops.each(folded_batches(source, parameters.folding, ops.sizes().batch), sign)
 
     def _holdings(self) -> Holdings:
-        return Holdings([shelved.segment for shelved in self._contents.shelves], self._contents.removed)
+        return _holdings_of(self._contents.shelves, self._contents.removed)
 
     def _begin_change(self) -> None:
         if self._folder is not None:
@@ -362,6 +380,10 @@ class Index:
 
     def _set(self, contents: Contents) -> None:
         self._contents, self._changed = contents, True
+
+
+def _holdings_of(shelves: Sequence[Shelved], removed: Numbers) -> Holdings:
+    return Holdings([shelved.segment for shelved in shelves], removed)
 
 
 def _same(path: Path, other: Path) -> bool:

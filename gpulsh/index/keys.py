@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from gpulsh.errors import ParameterError
 from gpulsh.store.segments import Keys
 
+HASHED_AT_ONCE = 1 << 16  # as Python strings
 TYPES = {"string": pa.large_string(), "integer": pa.int64()}
 
 
@@ -48,8 +50,12 @@ def hashes_of(keys: Any) -> NDArray[np.uint64]:
     """uint64 [n]: 64 bits of each key, BLAKE2b of a string's UTF-8, an integer itself."""
     if pa.types.is_integer(keys.type):
         return keys.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)  # type: ignore[no-any-return]
-    digests = [hashlib.blake2b(key.encode(), digest_size=8).digest() for key in keys.to_pylist()]
-    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+    hashes = np.empty(len(keys), np.uint64)
+    for start in range(0, len(keys), HASHED_AT_ONCE):
+        texts = keys.slice(start, HASHED_AT_ONCE).to_pylist()
+        digests = b"".join([hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts])
+        hashes[start : start + len(texts)] = np.frombuffer(digests, "<u8")
+    return hashes
 
 
 def sorted_keys(keys: Any) -> Keys:
@@ -59,15 +65,49 @@ def sorted_keys(keys: Any) -> Keys:
     return Keys(keys, hashes[order], order)
 
 
-def refuse_repeats(keys: Any) -> None:
-    """ParameterError where a key comes twice."""
-    known = sorted_keys(keys)
+def refuse_repeats(known: Keys, start: int = 0) -> None:
+    """ParameterError where a key comes twice; the first is told as key number `start`."""
     alike = np.flatnonzero(known.hash[1:] == known.hash[:-1])
     seen: dict[Any, int] = {}
     for place in np.unique(known.row[np.concatenate([alike, alike + 1])]).tolist():  # those that share their hash
-        key = keys[place].as_py()
+        key = known.key[place].as_py()
         if seen.setdefault(key, place) != place:
-            raise ParameterError(f"keys[{place}] is {key!r}, as keys[{seen[key]}] is; give each document its own key")
+            raise repeated(start + place, key, start + seen[key])
+
+
+def repeated(place: int, key: Any, first: int) -> ParameterError:
+    """Of a key that comes twice."""
+    return ParameterError(f"keys[{place}] is {key!r}, as keys[{first}] is; give each document its own key")
+
+
+class KeyStream:
+    """Keys of one kind, in pieces of any lengths, taken in pieces of others."""
+
+    def __init__(self, pieces: Iterable[Any], kind: str | None) -> None:
+        self.kind = kind  # of all keys, None while none is known
+        self._pieces = iter(pieces)
+        self._left = pa.array([], TYPES[kind or "string"])
+
+    def take(self, count: int) -> Any:
+        """The next `count` keys, a pyarrow.Array; ParameterError where a piece is of another kind."""
+        parts = [self._left]
+        known = len(self._left)
+        while known < count:
+            array, kind = checked_keys(next(self._pieces))
+            if kind is not None:
+                refuse_kind(kind, self.kind)
+                self.kind = kind
+                parts.append(array)
+                known += len(array)
+        whole = pa.concat_arrays([part for part in parts if len(part)]) if known else self._left
+        self._left = whole.slice(count)
+        return whole.slice(0, count)
+
+
+def refuse_kind(kind: str, own: str | None) -> None:
+    """ParameterError where an index has keys of another kind."""
+    if own not in (None, kind):
+        raise ParameterError(f"keys are of kind {kind}, and those in the index of kind {own}; give {own} keys")
 
 
 def as_numpy(keys: Any) -> NDArray[Any]:

@@ -22,10 +22,10 @@ from gpulsh.store.segments import (
     Numbers,
     Segment,
     in_memory,
-    map_keys,
     map_segment,
     merged,
     with_keys,
+    with_mapped_keys,
     write_keys,
     write_segment,
 )
@@ -75,12 +75,15 @@ class Contents:
 def settled(shelves: Sequence[Shelved], folder: Path | None) -> list[Shelved]:
     """The same documents in fewer segments: of those in memory, each is more than twice the next; large ones on disk.
 
-    So a document is merged about log2(n) times, and memory is bounded where there is a folder.
+    So a document is merged about log2(n) times, and memory is bounded where there is a folder: what is large enough to
+    be written is merged while it is.
     """
     shelves = list(shelves)
     while len(shelves) > 1 and _mergeable(shelves[-2], shelves[-1]):
         later, earlier = shelves.pop(), shelves.pop()
-        shelves.append(Shelved(in_memory(merged([earlier.segment, later.segment], NOTHING))))
+        both = merged([earlier.segment, later.segment], NOTHING)
+        large = folder is not None and earlier.bytes() + later.bytes() > SPILL_BYTES
+        shelves.append(Shelved(both if large else in_memory(both)))
     if folder is not None and shelves and shelves[-1].bytes() > SPILL_BYTES:
         shelves.append(stored(shelves.pop(), folder))
     return shelves
@@ -122,7 +125,7 @@ def keyed(shelved: Shelved, keys: Keys, folder: Path | None) -> Shelved:
     path = folder / file_name("keys", shelved.stored.name)
     with _writing(folder):
         files = {**shelved.stored.files, "keys": write_keys(path, keys)}
-    return Shelved(with_keys(shelved.segment, map_keys(path)), StoredSegment(shelved.stored.name, files))
+    return Shelved(with_mapped_keys(shelved.segment, path), StoredSegment(shelved.stored.name, files))
 
 
 def discard(shelves: Sequence[Shelved], folder: Path | None) -> None:

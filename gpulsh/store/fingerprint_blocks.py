@@ -6,6 +6,7 @@ of the distances are mostly zero and lie together, the lower ones do not compres
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,10 +21,10 @@ from gpulsh.arrays import Fingerprints
 from gpulsh.io.buffers import numbers
 from gpulsh.store.columns import columns_file
 from gpulsh.store.durable import FileFact
-from gpulsh.store.mapping import map_batches
+from gpulsh.store.mapping import MappedBatches
 
 BLOCK_VALUES = 1 << 15  # a block is read as a whole
-BLOCKS_HELD = 64  # decoded, of one file
+BLOCKS_HELD = 256  # decoded, of all files together
 SCHEMA = pa.schema([("first_row", pa.int64()), ("values", pa.int64()), ("coded", pa.large_binary())])
 
 
@@ -51,16 +52,46 @@ class HeldRows:
         return chosen_rows(self._fingerprints, rows)
 
 
+class DecodedBlocks:
+    """The blocks that were used last, of all files together, so that an index of many files holds no more of them."""
+
+    def __init__(self) -> None:
+        self._blocks: OrderedDict[tuple[int, int], tuple[Any, Fingerprints]] = OrderedDict()
+        self._lock = Lock()  # several streams of a backend may read at once
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def get(self, owner: object, number: int) -> Fingerprints | None:
+        """A block of `owner`; None where it is not held."""
+        with self._lock:
+            key = id(owner), number
+            held = self._blocks.get(key)
+            if held is None or held[0]() is not owner:  # another had its id
+                return None
+            self._blocks.move_to_end(key)
+            return held[1]
+
+    def put(self, owner: object, number: int, block: Fingerprints) -> None:
+        """Hold it, and let go what was not used for longest."""
+        with self._lock:
+            self._blocks[id(owner), number] = weakref.ref(owner), block
+            while len(self._blocks) > BLOCKS_HELD:
+                self._blocks.popitem(last=False)
+
+
+DECODED = DecodedBlocks()
+
+
 class BlockRows:
     """Rows of a file of blocks, mapped; `sizes` int64 [n] says how many fingerprints each row has."""
 
     def __init__(self, path: Path, sizes: NDArray[np.int64]) -> None:
-        self._batches = map_batches(path)
+        self.mapped = MappedBatches(path)
+        self._batches = self.mapped.batches
         self._first = np.concatenate([np.empty(0, np.int64), *(numbers(batch.column(0)) for batch in self._batches)])
         self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
         self._sizes = sizes
-        self._decoded: OrderedDict[int, Fingerprints] = OrderedDict()
-        self._lock = Lock()  # several streams of a backend may read at once
 
     def __len__(self) -> int:
         return len(self._sizes)
@@ -76,23 +107,20 @@ class BlockRows:
         return in_places(parts, places)
 
     def _block(self, number: int) -> Fingerprints:
-        with self._lock:
-            return self._decoded_block(number)
+        held = DECODED.get(self, number)
+        if held is None:
+            held = self._decode(number)
+            DECODED.put(self, number, held)
+        return held
 
-    def _decoded_block(self, number: int) -> Fingerprints:
-        if number in self._decoded:
-            self._decoded.move_to_end(number)
-            return self._decoded[number]
+    def _decode(self, number: int) -> Fingerprints:
         batch = int(np.searchsorted(self._starts, number, side="right")) - 1
         row = number - int(self._starts[batch])
         first = int(self._first[number])
         last = int(self._first[number + 1]) if number + 1 < len(self._first) else len(self._sizes)
         columns = self._batches[batch]
         coded, count = columns.column(2)[row].as_buffer(), int(columns.column(1)[row].as_py())
-        block = self._decoded[number] = decode(coded, count, self._sizes[first:last])
-        if len(self._decoded) > BLOCKS_HELD:
-            self._decoded.popitem(last=False)
-        return block
+        return decode(coded, count, self._sizes[first:last])
 
 
 def write_blocks(path: Path, rows: Iterable[Fingerprints]) -> FileFact:

@@ -36,7 +36,7 @@ from gpulsh.store.fingerprint_blocks import (
     in_places,
     write_blocks,
 )
-from gpulsh.store.mapping import map_batches
+from gpulsh.store.mapping import MappedBatches
 
 DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
 FILTERS = pa.schema([("band", pa.uint16()), ("word", pa.uint64())])
@@ -53,6 +53,11 @@ class Documents(NamedTuple):
     witness: Numbers
     similarity: NDArray[np.float64]
     size: Numbers
+
+    def slice(self, start: int, stop: int) -> Documents:
+        """Rows `start` to `stop`."""
+        rows = slice(start, stop)
+        return Documents(self.number[rows], self.witness[rows], self.similarity[rows], self.size[rows])
 
 
 class Hashes(NamedTuple):
@@ -91,9 +96,15 @@ class Segment:
     fingerprints: FingerprintRows
     keys: Keys | None = None
     filters: Sequence[Words] | None = None
+    mapped: tuple[MappedBatches, ...] = ()
 
     def __len__(self) -> int:
         return len(self.documents.number)
+
+    def let_go(self) -> None:
+        """What was read of its files need not stay in memory."""
+        for file in self.mapped:
+            file.let_go()
 
     def filter(self, number: int) -> Words | None:
         """Of the digests of band `number`, or with -1 of the first halves of the hashes."""
@@ -176,7 +187,7 @@ def _merged_keys(parts: Sequence[Keys], live: Sequence[NDArray[np.bool_]]) -> Ke
 def in_memory(segment: Segment) -> Segment:
     """The same with all that is read when used held in memory."""
     rows = segment.fingerprints.read(np.arange(len(segment)))
-    return replace(segment, bands=list(segment.bands), fingerprints=HeldRows(rows), filters=None)
+    return replace(segment, bands=list(segment.bands), fingerprints=HeldRows(rows), filters=None, mapped=())
 
 
 def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, FileFact]:
@@ -209,18 +220,22 @@ def write_keys(path: Path, keys: Keys) -> FileFact:
 
 def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
     """The segment in the files that `name` names by kind, mapped; without its keys where `keys` is False."""
-    documents = Documents(*_columns(name("documents")))
-    bands = [Band(numbers(batch.column(1)), numbers(batch.column(2))) for batch in map_batches(name("digests"))]
+    files = {kind: MappedBatches(name(kind)) for kind in ("documents", "digests", "hashes", "filters")}
+    documents = Documents(*_columns(files["documents"]))
+    bands = [Band(numbers(batch.column(1)), numbers(batch.column(2))) for batch in files["digests"].batches]
     fingerprints = BlockRows(name("fingerprints"), documents.size)
-    filters = [numbers(batch.column(1)) for batch in map_batches(name("filters"))]
-    segment = Segment(documents, Hashes(*_columns(name("hashes"))), bands, fingerprints, filters=filters)
-    return with_keys(segment, map_keys(name("keys"))) if keys else segment
+    filters = [numbers(batch.column(1)) for batch in files["filters"].batches]
+    mapped = (*files.values(), fingerprints.mapped)
+    segment = Segment(documents, Hashes(*_columns(files["hashes"])), bands, fingerprints, None, filters, mapped)
+    return with_mapped_keys(segment, name("keys")) if keys else segment
 
 
-def map_keys(path: Path) -> Keys:
-    """The keys in a file of `write_keys`, mapped."""
-    (batch,) = map_batches(path)
-    return Keys(batch.column(0), numbers(batch.column(1)), numbers(batch.column(2)))
+def with_mapped_keys(segment: Segment, path: Path) -> Segment:
+    """The segment with its keys, in a file of `write_keys`."""
+    file = MappedBatches(path)
+    (batch,) = file.batches
+    keys = Keys(batch.column(0), numbers(batch.column(1)), numbers(batch.column(2)))
+    return replace(segment, keys=keys, mapped=(*segment.mapped, file))
 
 
 def with_keys(segment: Segment, keys: Keys) -> Segment:
@@ -253,6 +268,8 @@ class _MergedBands(Sequence[Band]):
         alive = [~among(found.document, self._removed) for found in bands]
         digest = np.concatenate([found.digest[rows] for found, rows in zip(bands, alive, strict=True)])
         document = np.concatenate([found.document[rows] for found, rows in zip(bands, alive, strict=True)])
+        for part in self._parts:
+            part.let_go()
         order = np.argsort(digest, kind="stable")  # parts ascend by number, so do equal digests
         return Band(digest[order], document[order])
 
@@ -291,6 +308,6 @@ def _one_array(parts: list[Any]) -> Any:
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 
-def _columns(path: Path) -> list[NDArray[Any]]:
-    (batch,) = map_batches(path)
+def _columns(file: MappedBatches) -> list[NDArray[Any]]:
+    (batch,) = file.batches
     return list(map(numbers, batch.columns))
