@@ -15,6 +15,8 @@ import pytest
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.report.estimate import (
+    INDEX_KEY_BYTES,
+    INDEX_ROW_BYTES,
     STAGES,
     Corpus,
     Estimate,
@@ -97,8 +99,24 @@ def test_the_index_is_as_large_as_the_entropy_of_its_gaps() -> None:
     gaps = np.diff(drawn).astype(np.float64)
     bits = float(np.log2(gaps).mean()) + 2  # about what a Golomb or Elias code of them takes
     one = Corpus(documents=1, bytes=4000 * 5, met=0, pairs=0, dropped=0, bytes_per_shingle=5)
-    coded = (index_bytes(one, bands=0) - 24) * 8 / 4000
+    coded = (index_bytes(one, bands=0) - INDEX_ROW_BYTES) * 8 / 4000
     assert bits - 2 < coded < bits + 1
+
+
+def test_an_index_is_as_large_as_foretold(tmp_path: Path) -> None:
+    texts = [" ".join(f"{number}x{i}" for i in range(44)) for number in range(1500) for _ in range(1 + number % 2)]
+    keys = [f"https://example.org/page/{number:07}" for number in range(len(texts))]
+    assert len(keys[0]) == INDEX_KEY_BYTES
+    with gpulsh.Index(backend="cpu") as index:
+        index.add(keys, texts)
+        index.save(tmp_path / "index")
+        bands = index.parameters.banding.bands
+        dropped = index.dropped() / len(texts)
+    taken = sum(file.stat().st_size for file in (tmp_path / "index").iterdir())
+    corpus = Corpus(
+        documents=len(texts), bytes=40 * 5 * len(texts), met=0, pairs=0, dropped=dropped, bytes_per_shingle=5
+    )
+    assert dropped > 0.3 and index_bytes(corpus, bands) == pytest.approx(taken, rel=0.05)
 
 
 def test_pairs_of_a_run_are_as_expected() -> None:

@@ -181,7 +181,8 @@ def _table(asked: dict[str, Any], found: Estimate, rates: Rates, given: set[str]
     lines += [
         "",
         f"OUT/_work at most     {size(int(found.work_disk)):>10}  beside {size(int(found.output))} of kept text",
-        f"index of what is kept {size(int(found.index)):>10}  for later crawls",
+        f"index of what is kept {size(int(found.index)):>10}  for later crawls, "
+        f"{size(round(found.index / asked['documents']))} a document",
         "",
         "False candidates, which are compared and drop nothing, where unrelated documents have a Jaccard similarity of",
     ]

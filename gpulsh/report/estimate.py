@@ -25,6 +25,10 @@ HASH_BYTES = 16  # exact, of a document
 ROW_BYTES = 32  # of a signed document on disk beside its digests: exact hash, shingle count, size
 NUMBER_BYTES = 4  # of a document within its partition, which goes with what is brought together
 EDGE_BYTES = 24  # of a pair: two documents and their similarity
+INDEX_BAND_BYTES = 18 + 12 / 8  # of a kept document and band: band, digest, document, and its share of a filter
+INDEX_KEY_BYTES = 32  # of a key, about, as a path and a row or a URL are
+# Of a document: number, witness, similarity, size; hash, row, share of a filter; key, its end, its hash and row.
+INDEX_ROW_BYTES = 32 + 24 + 12 / 8 + INDEX_KEY_BYTES + 24
 DECISION_BYTES = 21  # keep, witness, similarity, cluster
 UNRELATED = (0.0, 0.001, 0.01, 0.05, 0.1)  # similarities of unrelated documents that are looked at
 EVERY_PAIR_BITS = 64  # of a band digest
@@ -255,14 +259,14 @@ def false_candidates(documents: float, similarity: float, bands: int, rows: int)
 
 
 def index_bytes(corpus: Corpus, bands: int) -> float:
-    """Size of a persistent index: digests and delta-coded fingerprints of what is kept, a hash of every document.
+    """Size of a persistent index: digests and delta-coded fingerprints of what is kept, hash and key of every document.
 
     m sorted 64-bit numbers have gaps of about 2^64 / m, so that a gap takes 64 - log2(m) + log2(e) bits at best.
     """
     shingles = max(corpus.bytes / corpus.documents / corpus.bytes_per_shingle, 1)
     bits = 64 - np.log2(shingles) + np.log2(np.e)
     kept = (1 - corpus.dropped) * corpus.documents
-    return float(kept * (8 * bands + shingles * bits / 8) + corpus.documents * 24)
+    return float(kept * (INDEX_BAND_BYTES * bands + shingles * bits / 8) + corpus.documents * INDEX_ROW_BYTES)
 
 
 def _seconds(amount: float, rate: float | None, workers: int) -> float | None:

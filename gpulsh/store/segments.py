@@ -8,8 +8,7 @@ Six Arrow IPC files a segment, never changed once written:
 - `digests`: band, digest, document (its number); sorted so. A record batch a band, of held documents only.
 - `hashes`: hash_0, hash_1, row; the 128-bit hash of every document with a token, sorted so.
 - `fingerprints`: the unique fingerprints of each row of `documents`, in blocks (`fingerprint_blocks`).
-- `filters`: band, word; a Bloom filter (`filters`) of each band's digests and, as a band more, of the first halves of
-  the hashes. A record batch a band.
+- `filters`: word; a record batch a band, a Bloom filter (`filters`) of its digests, and one more, of hash_0.
 - `keys`: key, a row a document; key_hash and key_row, the keys' hashes sorted and whose they are.
 """
 
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.io.buffers import numbers, to_arrow
-from gpulsh.store.columns import ColumnsFile, columns_file, write_columns
+from gpulsh.store.columns import columns_file, write_columns
 from gpulsh.store.durable import FileFact
 from gpulsh.store.filters import Words, make_filter
 from gpulsh.store.fingerprint_blocks import (
@@ -39,7 +38,7 @@ from gpulsh.store.fingerprint_blocks import (
 from gpulsh.store.mapping import MappedBatches
 
 DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
-FILTERS = pa.schema([("band", pa.uint16()), ("word", pa.uint64())])
+FILTERS = pa.schema([("word", pa.uint64())])
 KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys")
 ALL = slice(None)
 ROWS_AT_ONCE = 1 << 13  # whose fingerprints are held while they are written
@@ -197,8 +196,8 @@ def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, Fi
         for number in range(len(segment.bands)):
             band = segment.bands[number]
             file.append([np.full(len(band.digest), number, np.uint16), band.digest, band.document])
-            _write_filter(filters, number, band.digest)
-        _write_filter(filters, len(segment.bands), segment.hashes.first)
+            filters.append([make_filter(band.digest)])
+        filters.append([make_filter(segment.hashes.first)])
         facts["digests"], facts["filters"] = file.finish(), filters.finish()
     hashes = {"hash_0": segment.hashes.first, "hash_1": segment.hashes.second, "row": segment.hashes.row}
     facts["hashes"] = write_columns(name("hashes"), hashes)
@@ -206,11 +205,6 @@ def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, Fi
     parts = (segment.fingerprints.read(np.arange(at, min(at + ROWS_AT_ONCE, len(segment)))) for at in steps)
     facts["fingerprints"] = write_blocks(name("fingerprints"), parts)
     return facts
-
-
-def _write_filter(file: ColumnsFile, number: int, hashes: NDArray[np.uint64]) -> None:
-    words = make_filter(hashes)
-    file.append([np.full(len(words), number, np.uint16), words])
 
 
 def write_keys(path: Path, keys: Keys) -> FileFact:
@@ -224,7 +218,7 @@ def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
     documents = Documents(*_columns(files["documents"]))
     bands = [Band(numbers(batch.column(1)), numbers(batch.column(2))) for batch in files["digests"].batches]
     fingerprints = BlockRows(name("fingerprints"), documents.size)
-    filters = [numbers(batch.column(1)) for batch in files["filters"].batches]
+    filters = [numbers(batch.column(0)) for batch in files["filters"].batches]
     mapped = (*files.values(), fingerprints.mapped)
     segment = Segment(documents, Hashes(*_columns(files["hashes"])), bands, fingerprints, None, filters, mapped)
     return with_mapped_keys(segment, name("keys")) if keys else segment
