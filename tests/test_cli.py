@@ -114,7 +114,7 @@ def test_a_defect_is_told_as_one(
     def defect(*_: object) -> None:
         raise KeyError("first line\nsecond line")
 
-    monkeypatch.setattr("gpulsh.engine.local.write_evidence", defect)
+    monkeypatch.setattr("gpulsh.dedup.partitioned.evidence", defect)
     assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference"]) == 1
     assert "gpulsh: error: unexpected KeyError" in capsys.readouterr().err.splitlines()[-1]
     assert os.listdir() == ["a.parquet"]
@@ -125,11 +125,11 @@ def test_interrupted(corpus: Path, number: signal.Signals, status: int) -> None:
     # Runs until it is interrupted: the stage that follows the signing never ends.
     code = """
 import sys, time
-from gpulsh.engine import local
+from gpulsh.dedup import partitioned
 def endless(*_):
     print("ready", flush=True)
     time.sleep(60)
-local.decide = endless
+partitioned.copies_stage.copies = endless
 from gpulsh.cli import main
 sys.exit(main(["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]))
 """

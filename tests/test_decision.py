@@ -480,7 +480,7 @@ def test_the_greedy_in_rounds_and_in_order(pairs: list[tuple[int, int]], cut: in
 def test_copies_have_all_128_bits_in_common() -> None:
     exact = np.array([[5, 1], [5, 2], [5, 1], [6, 1], [5, 2], [0, 0], [0, 0]], np.uint64)
     rank = np.array([4, 3, 2, 1, 0, 5, 6])
-    copies, first = first_copies(exact, np.arange(5), rank, select_backend("cpu"))
+    copies, first = first_copies(exact, np.arange(5), rank.__getitem__, select_backend("cpu"))
     assert copies.tolist() == [0, 1]
     assert first.tolist() == [2, 4]
 

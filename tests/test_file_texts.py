@@ -31,16 +31,16 @@ def write_files(folder: Path) -> list[str]:
     return [str(folder / name) for name in names]
 
 
-def read(names: list[str], work: Path, readers: int) -> tuple[bytes, FileTexts]:
-    texts = FileTexts(find_files(names), Columns(text="text", key="score"), work, readers)
+def read(names: list[str], readers: int) -> tuple[bytes, FileTexts]:
+    texts = FileTexts(find_files(names), Columns(text="text", key="score"), readers)
     return b"".join(bytes(b.values[b.offset[0] : b.offset[-1]]) for b in texts.batches(200)), texts
 
 
 def test_several_readers_read_what_one_reads(tmp_path: Path) -> None:
     names = write_files(tmp_path)
-    wanted, one = read(names, tmp_path, 1)
+    wanted, one = read(names, 1)
     for readers in (2, 5):
-        found, several = read(names, tmp_path, readers)
+        found, several = read(names, readers)
         assert found == wanted
         assert several.starts.tolist() == one.starts.tolist() == [0, 100, 200, 210, 300]
         assert several.sizes.tolist() == one.sizes.tolist()
@@ -56,4 +56,4 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     data[100:2000] = b"\xff" * 1900  # pages, not the footer
     Path(names[1]).write_bytes(data)
     with pytest.raises(InputError, match=r"b\.parquet: cannot be read"):
-        read(names, tmp_path, 3)
+        read(names, 3)

@@ -541,7 +541,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gpulsh.engine.local.write_evidence", interrupted)
+    monkeypatch.setattr("gpulsh.dedup.partitioned.evidence", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "a.jsonl", tmp_path / "new/deep/out")
     assert everything_below(tmp_path) == {"a.jsonl"}
@@ -555,16 +555,16 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_file_that_changes_between_two_readings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"\n".join(lines()))
-    from gpulsh.engine import local
+    from gpulsh.dedup import partitioned
 
-    sign = local.sign_partitions
+    sign = partitioned.sign
 
     def then_change(*arguments: Any) -> Any:
         signed = sign(*arguments)
         path.write_bytes(b"\n".join(lines([text and text + " more" for text in TEXTS])))
         return signed
 
-    monkeypatch.setattr(local, "sign_partitions", then_change)
+    monkeypatch.setattr(partitioned, "sign", then_change)
     with pytest.raises(InputError, match="changed while it was read"):
         run(path, tmp_path / "out")
     assert everything_below(tmp_path) == {"a.jsonl"}

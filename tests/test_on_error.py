@@ -14,7 +14,7 @@ import pytest
 
 import gpulsh
 from gpulsh.cli import main
-from gpulsh.engine import checkpoints
+from gpulsh.dedup import budget
 from gpulsh.engine.local import deduplicate_files
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, OutputError, ParameterError
 
@@ -223,12 +223,12 @@ def test_what_was_rejected_is_known_when_a_run_goes_on(tmp_path: Path, monkeypat
     damaged_parquet(tmp_path / "d.parquet", 3, 1, rows=100)
     (tmp_path / "e.jsonl.gz").write_bytes(b"no gzip")
     inputs = sorted(path for path in tmp_path.iterdir())
-    monkeypatch.setattr(checkpoints, "PARTITION_BYTES", 100)
-    monkeypatch.setattr(checkpoints, "PARTITION_BATCHES", 0)
+    monkeypatch.setattr(budget, "PARTITION_BYTES", 100)
+    monkeypatch.setattr(budget, "PARTITION_BATCHES", 0)
     monkeypatch.setattr("gpulsh.engine.output.worth_resuming", lambda manifest: True)
     whole = skip(inputs, tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr("gpulsh.engine.local.write_evidence", interrupted)
+        patch.setattr("gpulsh.dedup.partitioned.evidence", interrupted)
         with pytest.raises(KeyboardInterrupt):
             skip(inputs, tmp_path / "out")
     resumed = skip(inputs, tmp_path / "out", resume=True)

@@ -43,7 +43,7 @@ def test_every_stage_begins_and_ends_and_tells_what_it_did(corpus: Path, capsys:
     funnel = report["funnel"]
     assert (end["sign"]["documents"], end["sign"]["bytes"]) == (funnel["documents"], funnel["bytes"])
     assert end["write"]["documents"] == funnel["documents"] and end["write"]["bytes"] == funnel["bytes"]
-    assert end["write"]["dropped"] == end["resolve"]["dropped"] == funnel["dropped"] >= 5
+    assert end["write"]["dropped"] == end["verify"]["dropped"] == funnel["dropped"] >= 5
     assert end["sign"]["documents_per_second"] == pytest.approx(funnel["documents"] / end["sign"]["seconds"], rel=0.01)
     for stage, seconds in funnel["seconds"].items():
         assert end[stage]["seconds"] <= seconds + 1e-6

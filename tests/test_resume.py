@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.engine import checkpoints
+from gpulsh.dedup import budget
 from gpulsh.errors import OutputError
 from gpulsh.store import durable
 
@@ -27,8 +27,8 @@ OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score"}
 @pytest.fixture
 def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Files of three formats with duplicates in and between them, signed in many steps."""
-    monkeypatch.setattr(checkpoints, "PARTITION_BYTES", 2000)
-    monkeypatch.setattr(checkpoints, "PARTITION_BATCHES", 0)
+    monkeypatch.setattr(budget, "PARTITION_BYTES", 2000)
+    monkeypatch.setattr(budget, "PARTITION_BATCHES", 0)
     return write_inputs(tmp_path / "in")
 
 
@@ -78,7 +78,7 @@ def fails_at(monkeypatch: pytest.MonkeyPatch, number: int, error: BaseException)
 def test_many_steps_give_what_one_gives(inputs: Path, tmp_path: Path) -> None:
     gpulsh.deduplicate_files(inputs, tmp_path / "many", **OPTIONS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints, "PARTITION_BYTES", 1 << 30)
+        patch.setattr(budget, "PARTITION_BYTES", 1 << 30)
         gpulsh.deduplicate_files(inputs, tmp_path / "one", **OPTIONS)
     assert results(tmp_path / "many") == results(tmp_path / "one")
 
@@ -90,7 +90,6 @@ def test_an_end_at_every_fsync(inputs: Path, tmp_path: Path, error: BaseExceptio
     out, number, ended = tmp_path / "out", 1, 0
     while True:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(checkpoints, "worth_resuming", lambda manifest: True)
             patch.setattr("gpulsh.engine.output.worth_resuming", lambda manifest: True)
             calls = fails_at(patch, number, error)
             try:
@@ -112,17 +111,18 @@ def test_a_damaged_step_is_told_and_done_again(
     out = tmp_path / "out"
     monkeypatch.setattr("gpulsh.engine.output.worth_resuming", lambda manifest: True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.engine.local.write_evidence", interrupted)
+        patch.setattr("gpulsh.dedup.partitioned.evidence", interrupted)
         with pytest.raises(KeyboardInterrupt):
             gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     work = out / "_work"
-    for name, damage in (("sign-000001.arrow", b""), ("decide.arrow", b"x"), ("data/b.jsonl", b"{}\n")):
+    damages = {"sign-000001-digests.arrow": b"", "verify-000000-decided.arrow": b"x", "data/b.jsonl": b"{}\n"}
+    for name, damage in damages.items():
         data = (work / name).read_bytes()
         (work / name).write_bytes(data[: len(data) // 2] + damage)
-    (work / "sign-000002.arrow").unlink()
+    (work / "sign-000002-exact.arrow").unlink()
     gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
     assert results(out) == results(tmp_path / "whole")
-    for name in ("sign-000001.arrow", "sign-000002.arrow", "decide.arrow", "data/b.jsonl"):
+    for name in (*damages, "sign-000002-exact.arrow"):
         assert f"{name} is missing or damaged" in caplog.text
 
 
@@ -173,7 +173,7 @@ def test_without_resume_an_unfinished_run_is_left_alone(
     out = tmp_path / "out"
     monkeypatch.setattr("gpulsh.engine.output.worth_resuming", lambda manifest: True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.engine.local.write_evidence", interrupted)
+        patch.setattr("gpulsh.dedup.partitioned.evidence", interrupted)
         with pytest.raises(KeyboardInterrupt):
             gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     with pytest.raises(OutputError, match="unfinished run; give --resume"):
@@ -198,8 +198,8 @@ def test_durable_files_are_whole_or_absent(tmp_path: Path) -> None:
 
 RUN = """
 import sys
-from gpulsh.engine import checkpoints
-checkpoints.PARTITION_BYTES, checkpoints.PARTITION_BATCHES = 2000, 0
+from gpulsh.dedup import budget
+budget.PARTITION_BYTES, budget.PARTITION_BATCHES = 2000, 0
 import gpulsh
 gpulsh.deduplicate_files(sys.argv[1], sys.argv[2], resume=True, backend="cpu", threads=1, keep="score")
 """

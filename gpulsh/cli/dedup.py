@@ -60,6 +60,7 @@ import click
     help="Documents that are never dropped and that others are dropped for, as a test set; not written.",
 )
 @click.option("--within", is_flag=True, help="Only documents of one INPUT are duplicates of one another.")
+@click.option("--across", is_flag=True, help="Only documents of two INPUTs are duplicates of one another.")
 @click.option(
     "--backend",
     type=click.Choice(["auto", "cpu", "cuda", "reference"]),
@@ -94,6 +95,11 @@ import click
     default="fail",
     show_default=True,
     help="Stop at a bad record, or list it in rejected.parquet and go on.",
+)
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="What the run may take, as 4GiB; 8GiB, or half of the memory where that is less, where not given.",
 )
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run of the same job in OUT.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier run's results in OUT, and nothing else.")

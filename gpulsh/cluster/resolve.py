@@ -34,7 +34,7 @@ def resolve_kept(
         done = end
     rest = _later_in(small, done, count)
     settle(status, done, count, rest.earlier, rest.later)
-    return status != DROPPED, _distinct(found)
+    return status != DROPPED, distinct_edges(found)
 
 
 def witnesses(kept: NDArray[np.bool_], edges: Edges) -> Edges:
@@ -59,7 +59,8 @@ def _moved(edges: Edges, places: NDArray[np.int64]) -> Edges:
     return Edges(places[edges.earlier], places[edges.later], edges.similarity)
 
 
-def _distinct(parts: list[Edges]) -> Edges:
+def distinct_edges(parts: list[Edges]) -> Edges:
+    """The edges of several, each once, lexicographic."""
     earlier, later = np.concatenate([e.earlier for e in parts]), np.concatenate([e.later for e in parts])
     order = np.lexsort((later, earlier))
     edges = Edges(earlier, later, np.concatenate([e.similarity for e in parts])).where(order)

@@ -73,6 +73,8 @@ class ArrivingRows:
 class ParticipatingDigests:
     """`lsh.collisions.Digests` of the documents that `takes_part`, bool [n] in the backend's memory, marks."""
 
+    ascending = True
+
     def __init__(self, digests: SignedRows, bands: int, takes_part: Array, ops: Backend) -> None:
         self._digests, self._takes_part, self._ops = digests, takes_part, ops
         self.documents, self.bands = len(takes_part), bands

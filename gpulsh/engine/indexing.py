@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.dedup.progress import Progress
-from gpulsh.engine.evidence import one_type
 from gpulsh.engine.output import refuse_overlap
 from gpulsh.engine.progress import open_progress
 from gpulsh.errors import InputError, OutputError, ParameterError
@@ -26,8 +25,8 @@ from gpulsh.index.index import Index
 from gpulsh.io.buffers import null_mask, strings, to_arrow
 from gpulsh.io.file_texts import FileTexts
 from gpulsh.io.format import Columns
+from gpulsh.io.ids import one_type
 from gpulsh.io.inputs import find_files
-from gpulsh.io.source import ChosenTexts
 from gpulsh.store.durable import durable_file
 from gpulsh.store.segments import Documents
 
@@ -174,7 +173,7 @@ def check_output(path: Path) -> None:
 def _open(inputs: Sequence[str], text: str, id: str | None, parameters: dict[str, Any]) -> FileTexts:
     backend: BackendName = parameters.get("backend", "auto")
     readers = select_backend(backend, threads=parameters.get("threads")).sizes().readers
-    return FileTexts(find_files(list(inputs)), Columns(text=text, id=id), Path(), readers)
+    return FileTexts(find_files(list(inputs)), Columns(text=text, id=id), readers)
 
 
 def _taken_in(index: Index, texts: FileTexts, progress: Progress) -> Indexed:
@@ -239,6 +238,3 @@ class _Watched:
 
     def nulls(self) -> int:
         return self._texts.nulls()
-
-    def choose(self, ids: NDArray[np.int64]) -> ChosenTexts:
-        return self._texts.choose(ids)

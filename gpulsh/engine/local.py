@@ -1,42 +1,35 @@
-"""Runs the plan over files on this machine: read, sign, decide, write."""
+"""`gpulsh.deduplicate_files`: a job over files, from its parameters to its results."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
-
-import numpy as np
+from typing import Any, get_args
 
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.dedup.decision import Decision
-from gpulsh.dedup.plan import Plan, Resolve, Verify, make_plan
-from gpulsh.dedup.progress import Progress
-from gpulsh.dedup.stages import decide
-from gpulsh.engine.checkpoints import decide_once, sign_partitions, write_once
-from gpulsh.engine.evidence import write_evidence
+from gpulsh.dedup.budget import cut, parse_memory
+from gpulsh.dedup.job import Job, OnError, Write
+from gpulsh.dedup.partitioned import deduplicate_partitions
+from gpulsh.dedup.plan import Resolve, Verify, make_plan
+from gpulsh.dedup.policy import Policy
+from gpulsh.dedup.task import Workplace
+from gpulsh.engine.in_process import InProcess
 from gpulsh.engine.output import PAGE, REPORT, OutputFolder, finished, refuse_overlap
-from gpulsh.engine.policy import Policy
 from gpulsh.engine.progress import Show, open_progress
+from gpulsh.engine.steps import Steps
 from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
-from gpulsh.io.file_texts import FileTexts
-from gpulsh.io.format import Columns, File
-from gpulsh.io.inputs import find_files, format_of, natural_id
-from gpulsh.io.readers import Reader, open_files
-from gpulsh.params import SCHEME, Folding, Shingling, check_choice
+from gpulsh.io.format import Columns
+from gpulsh.io.inputs import find_files, natural_id
+from gpulsh.io.readers import Reader
+from gpulsh.params import Folding, Shingling, check_choice
 from gpulsh.report.document import describe, write_report
 from gpulsh.report.evidence import summarise
 from gpulsh.report.page import missing, write_page
-from gpulsh.store.manifest import Manifest
 
-Write = Literal["data", "duplicates"]
-OnError = Literal["fail", "skip"]
 Input = str | os.PathLike[str]
 
 
@@ -72,6 +65,7 @@ def deduplicate_files(
     keep: str = "first",
     protect: Input | Sequence[Input] = (),
     within: bool = False,
+    across: bool = False,
     write: Write = "data",
     threshold: float = 0.8,
     shingling: Shingling | None = None,
@@ -87,6 +81,7 @@ def deduplicate_files(
     devices: Sequence[int] | None = None,
     reader: Reader = "arrow",
     on_error: OnError = "fail",
+    memory: int | str | None = None,
     overwrite: bool = False,
     resume: bool = False,
     progress: Show = False,
@@ -101,8 +96,10 @@ def deduplicate_files(
     `report.json` and, with the extra `report`, `report.html`. `keep` says which of two duplicates is kept:
     the "first", the "longest" text in bytes, the one with the highest value of a column, or by "source:A,B" the one of
     the INPUT that is listed first. Documents of `protect` are never dropped, others are for them, and they are not
-    written. With `within`, only documents of one INPUT are duplicates. A bad record stops the run,
-    or with `on_error="skip"` is listed in `rejected.parquet` and is no document (see `gpulsh.io.rejected`).
+    written. With `within`, only documents of one INPUT are duplicates; with `across`, only those of two. `memory` is
+    what the run may take, as "4GiB" or bytes (at least 512 MiB and four times the largest document); the work is cut
+    to fit. A bad record stops the run, or with `on_error="skip"` is listed in `rejected.parquet` and is no document
+    (see `gpulsh.io.rejected`).
     `reader="cudf"` decodes the text of Parquet files on the device of the CUDA backend. `progress="json"` writes its
     events to standard error as JSON lines: the "begin" and the "end" of each stage, with seconds, amounts and rates.
     All other parameters are those of `deduplicate`.
@@ -132,6 +129,7 @@ def deduplicate_files(
     _check_name("text_column", text_column)
     if id_column is not None:
         _check_name("id_column", id_column)
+    budget = parse_memory(memory)
     plan = make_plan(
         threshold=threshold,
         shingling=shingling,
@@ -143,40 +141,36 @@ def deduplicate_files(
         verify=verify,
         resolve=resolve,
     )
-    policy = Policy(keep, tuple(given), tuple(guarded), within)
+    policy = Policy(keep, tuple(given), tuple(guarded), within, across)
     files = find_files(given, guarded)
-    columns = Columns(text=text_column, key=policy.key, id=id_column or natural_id(files))
     refuse_overlap(given_output, [*guarded, *given], files)
     doing = select_backend(backend, threads=threads, devices=devices)
     shown = open_progress(progress)
     try:
-        choices = {**policy.to_json(), "write": write, "on_error": on_error}
-        job = _job(plan, columns, choices, files)
-        done = finished(out, job) if resume else None
+        job = Job(
+            plan=plan,
+            policy=policy,
+            files=tuple(files),
+            columns=Columns(text=text_column, key=policy.key, id=id_column or natural_id(files)),
+            reader=reader,
+            on_error=on_error,
+            write=write,
+            cut=cut(budget, doing.sizes()),
+        )
+        described = job.to_json()
+        done = finished(out, described) if resume else None
         if done is not None:
             return FilesResult(out, done)
         with OutputFolder(out, overwrite=overwrite, resume=resume) as folder:
-            texts = open_files(reader, files, columns, folder.work, doing, on_error == "skip")
-            total = texts.check()
-            manifest = folder.manifest(job)
-            signed = sign_partitions(texts, plan, doing, shown, manifest, folder.work, total)
-            decision = decide_once(
-                lambda: decide(signed, texts, policy.order(texts), plan, doing, shown, policy.relation(texts)),
-                *(manifest, folder.work),
-            )
-            if write == "data":
-                _write_kept(texts, decision, policy, folder.work, manifest, shown)
-            write_evidence(folder.work / "duplicates.parquet", texts, decision)
-            if on_error == "skip":
-                texts.rejected.write(folder.work / "rejected.parquet", [file.name for file in files])
-                decision.funnel.leave_out(texts.rejected.records, texts.rejected.rows)
+            steps = Steps(folder.manifest(job.steps()))
+            runner = InProcess(Workplace(job, folder.work, doing, shown), steps)
+            outcome = deduplicate_partitions(job, folder.work, doing, runner, shown)
             parameters = {
-                "text_column": text_column,
+                **job.parameters(),
                 "id_column": id_column,
-                **choices,
-                "seed": seed,
                 "threads": threads,
                 "reader": reader,
+                "memory": budget,
             }
             report = describe(
                 began=began,
@@ -185,13 +179,13 @@ def deduplicate_files(
                 plan=plan,
                 backend=doing,
                 inputs=given,
-                rows=[(file.name, int(count)) for file, count in zip(files, np.diff(texts.starts), strict=True)],
-                funnel=decision.funnel.to_dict(),
-                evidence=summarise(folder.work / "duplicates.parquet", files, columns),
+                rows=[(file.name, count) for file, count in zip(files, outcome.rows, strict=True)],
+                funnel=outcome.funnel.to_dict(),
+                evidence=summarise(folder.work / "duplicates.parquet", files, job.columns),
                 page=(no_page := missing()),
                 outputs=[*_written(folder.work), *([] if no_page else [PAGE])],
             )
-            report["job"] = job
+            report["job"] = described
             write_report(folder.work / REPORT, report)
             if no_page is None:
                 write_page(folder.work / PAGE, report)
@@ -227,37 +221,6 @@ def _check_name(name: str, value: object) -> None:
 
 def _shown(value: object) -> str:
     return "None" if value is None else f"of type {type(value).__name__}"
-
-
-def _write_kept(
-    texts: FileTexts, decision: Decision, policy: Policy, work: Path, manifest: Manifest, progress: Progress
-) -> None:
-    (work / "data").mkdir(exist_ok=True)
-    starts = texts.starts
-    with decision.funnel.stage(progress, "write", len(decision), "documents"):
-        for number, file in enumerate(texts.files):
-            part = decision.keep[starts[number] : starts[number + 1]]
-            target = work / "data" / file.relative
-            if not texts.is_lost(number) and not policy.protects(file):
-                write = partial(format_of(file).write_kept, file, texts.rejected.left_out(part, number))
-                write_once(f"write-{number:06d}", target, write, manifest, work)
-            progress.advance(len(part))
-            size = int(texts.sizes[starts[number] : starts[number + 1]].sum())
-            progress.count(size=size, dropped=len(part) - int(part.sum()))
-
-
-def _job(plan: Plan, columns: Columns, choices: Mapping[str, Any], files: Sequence[File]) -> dict[str, Any]:
-    """All that decides the bytes of the results, as JSON has it: a run goes on only with the same."""
-    return {
-        "scheme": SCHEME,
-        "parameters": {
-            **json.loads(plan.to_json()),
-            "text_column": columns.text,
-            "id_column": columns.id,
-            **choices,
-        },
-        "inputs": {file.name: file.stamp() for file in files},
-    }
 
 
 def _written(work: Path) -> list[str]:

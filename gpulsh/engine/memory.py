@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import on_host
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.dedup.decision import Decision
+from gpulsh.dedup.in_memory import decide, sign
 from gpulsh.dedup.plan import Resolve, Verify, make_plan
-from gpulsh.dedup.stages import decide, sign
 from gpulsh.engine.progress import open_progress
 from gpulsh.errors import ParameterError
 from gpulsh.io.texts import open_texts

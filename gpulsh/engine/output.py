@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gpulsh.engine.checkpoints import worth_resuming
+from gpulsh.engine.steps import worth_resuming
 from gpulsh.errors import OutputError
 from gpulsh.io.format import File
 from gpulsh.report.document import write_report

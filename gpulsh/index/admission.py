@@ -65,7 +65,7 @@ def admit(arrivals: Arrivals, start: int, holdings: Holdings, parameters: IndexP
 
     rest = with_token[~is_known]
     with ops.here():
-        copies, first = first_copies(ops.asarray(arrivals.exact), ops.asarray(rest), np.arange(count), ops)
+        copies, first = first_copies(ops.asarray(arrivals.exact), ops.asarray(rest), lambda rows: rows, ops)
     taking_part = np.setdiff1d(rest, copies, assume_unique=True)
     sets = fingerprint_sets(arrivals.batch, taking_part, parameters.shingling, ops)
     with ops.here():

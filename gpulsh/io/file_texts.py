@@ -1,13 +1,10 @@
-"""The documents of many files as one source: a pass in order, then a chosen few again from a mapped copy."""
+"""The documents of many files as one source: a pass in order, then a chosen few again."""
 
 from __future__ import annotations
 
-import mmap
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +29,7 @@ from gpulsh.io.format import (
 )
 from gpulsh.io.inputs import format_of
 from gpulsh.io.rejected import Rejected, rejections
-from gpulsh.io.rows import Bytes, joined, packed, piece_rows
+from gpulsh.io.rows import Bytes, packed, piece_rows
 
 
 class Piece(NamedTuple):
@@ -60,6 +57,16 @@ class PartitionFacts:
     nulls: int = 0
     rejected: list[Any] = field(default_factory=list)  # pyarrow.RecordBatch of `gpulsh.io.rejected.rejections`
 
+    def place(self, partition: Partition, row: int) -> tuple[int, int]:
+        """The number of the file, and the row in it, of a row of the partition."""
+        first = partition.pieces[0]
+        before = first.part.start if first.part else 0
+        for number, rows in self.rows.items():
+            if row < rows:
+                return number, before + row
+            row, before = row - rows, 0
+        raise IndexError(row)
+
 
 class FileTexts:
     """Documents of `files`, one after another. Of each it holds the size of its text and, where asked, its key.
@@ -72,7 +79,6 @@ class FileTexts:
         self,
         files: Sequence[File],
         columns: Columns,
-        work: Path,
         readers: int = 1,
         skip: bool = False,
         limit: Limit | None = None,
@@ -81,11 +87,10 @@ class FileTexts:
         self.columns = columns
         self.keys: list[Any] = []  # blocks of the key column, in order
         self.rejected = Rejected()
-        self._work, self._readers, self._rules = work, readers, Rules(skip, limit)
+        self._readers, self._rules = readers, Rules(skip, limit)
         self._sizes: list[NDArray[np.int64]] = []
         self._rows = np.zeros(len(files), np.int64)
         self._nulls = 0
-        self._choices = 0
 
     def __len__(self) -> int:
         return int(self._rows.sum())
@@ -235,25 +240,25 @@ class FileTexts:
         files = np.searchsorted(starts, positions, side="right") - 1
         return files, positions - starts[files]
 
-    def choose(self, ids: NDArray[np.int64]) -> FileChoice:
-        """The documents `ids` [chosen], ascending, copied from their files into one that is mapped into memory."""
-        self._choices += 1
-        path = self._work / f"texts-{self._choices}"
-        sizes, starts = self.sizes[ids], self.starts
-        with open(path, "wb") as out:
-            for number, wanted in self._by_file(ids):
-                file = self.files[number]
-                for block in format_of(file).read(file, self.columns, wanted):
-                    rows = np.flatnonzero(wanted[block.start : block.start + len(block.texts)])
-                    out.writelines(block.texts.pieces(rows))
-                    wanted[block.start : block.start + len(block.texts)] = False
-                    if not wanted.any():  # behind may lie damage that the first pass met, too
-                        break
-                # Offsets are from the first pass: a file that changed since would shift every text after it.
-                end = int(np.searchsorted(ids, starts[number + 1]))
-                if wanted.any() or out.tell() != int(sizes[:end].sum()):
-                    raise wrong_length(file)
-        return FileChoice(path, sizes)
+    def chosen(self, piece: Piece, rows: NDArray[np.int64], count: int) -> Iterator[list[Bytes]]:
+        """The texts at ascending `rows` of a file that has `count`, all of them in `piece`, block by block."""
+        file = self.files[piece.file]
+        kind: Any = format_of(file)
+        if piece.part is not None:
+            blocks = kind.read_part(file, self.columns, piece.part, BLOCK_BYTES, self._rules)
+        else:
+            wanted = np.zeros(count, np.bool_)
+            wanted[rows] = True
+            blocks = kind.read(file, self.columns, wanted)
+        done = 0
+        for block in blocks:
+            first, last = np.searchsorted(rows, [block.start, block.start + len(block.texts)])
+            if first < last:
+                yield block.texts.pieces(rows[first:last] - block.start)
+                done = int(last)
+            if done == len(rows):  # behind may lie damage that the first pass met, too
+                return
+        raise wrong_length(file)
 
     def values(self, column: str, positions: NDArray[np.int64]) -> list[Any]:
         """The column at `positions`, ascending: one pyarrow.Array a file, in its own type."""
@@ -276,29 +281,3 @@ class FileTexts:
             wanted = np.zeros(stop - start, np.bool_)
             wanted[positions[first:last] - start] = True
             yield number, wanted
-
-
-class FileChoice:
-    """Chosen documents in one file, mapped into memory."""
-
-    def __init__(self, path: Path, sizes: NDArray[np.int64]) -> None:
-        self._sizes = sizes
-        self._offset = np.concatenate(([0], np.cumsum(sizes)))
-        self._data = memoryview(b"")
-        if self._offset[-1]:  # nothing cannot be mapped
-            with open(path, "rb") as source:
-                self._data = memoryview(mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ))
-        os.unlink(path)  # the map keeps it alive, and nothing is left behind
-
-    def take(self, places: NDArray[np.int64]) -> TextBatch:
-        """The documents at `places` [m] of the choice, in that order, as a batch of their own."""
-        data = self._data
-        pieces: list[Bytes] = [
-            data[start:stop]
-            for start, stop in zip(self._offset[places].tolist(), self._offset[places + 1].tolist(), strict=True)
-        ]
-        return joined(pieces)
-
-    def sizes(self) -> NDArray[np.int64]:
-        """int64 [chosen]: UTF-8 bytes of each document of the choice."""
-        return self._sizes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Literal
 
 from gpulsh.arrays import TextBatch
@@ -25,7 +24,6 @@ def open_files(
     reader: Reader,
     files: Sequence[File],
     columns: Columns,
-    work: Path,
     ops: Backend,
     skip: bool = False,
     limit: Limit | None = None,
@@ -36,7 +34,7 @@ def open_files(
     where cuDF is to pass over bad records.
     """
     if reader == "arrow":
-        return FileTexts(files, columns, work, ops.sizes().readers, skip, limit)
+        return FileTexts(files, columns, ops.sizes().readers, skip, limit)
     if skip:
         raise ParameterError("on_error is 'skip', which the reader 'cudf' cannot; give reader='arrow'")
     from gpulsh.io.cudf import why_no_reader
@@ -52,14 +50,14 @@ def open_files(
         if not isinstance(format_of(file), Parquet) or file.filesystem is not None:
             what = "no Parquet file" if file.filesystem is None else "not on this machine"
             raise InputError(f"{file.name}: is {what}, and the reader is 'cudf'; give local Parquet files or 'arrow'")
-    return _DeviceFileTexts(files, columns, work, ops, limit)
+    return _DeviceFileTexts(files, columns, ops, limit)
 
 
 class _DeviceFileTexts(FileTexts):
     """Parquet files whose texts are decoded on the device for the pass in order; Arrow reads chosen ones again."""
 
-    def __init__(self, files: Sequence[File], columns: Columns, work: Path, ops: Backend, limit: Limit | None) -> None:
-        super().__init__(files, columns, work, limit=limit)
+    def __init__(self, files: Sequence[File], columns: Columns, ops: Backend, limit: Limit | None) -> None:
+        super().__init__(files, columns, limit=limit)
         self._ops = ops
 
     def partitions(self, target_bytes: int) -> list[Partition]:

@@ -15,7 +15,6 @@ rows are copied, stops the run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,11 +77,11 @@ class Rejected:
                 keep[start : start + count] = False
         return keep
 
-    def write(self, path: Path, names: Sequence[str]) -> None:
-        """`rejected.parquet`; `names` are the files'."""
+    def write(self, target: Any, names: Sequence[str]) -> None:
+        """`rejected.parquet`, to a file; `names` are the files'."""
         schema = pa.schema([("file", pa.string()), *FIELDS.items()])
         shown = strings(names)
-        with pq.ParquetWriter(path, schema, compression="zstd", version="2.6") as out:
+        with pq.ParquetWriter(target, schema, compression="zstd", version="2.6") as out:
             for batch in self._batches:
                 columns = [shown.take(batch.column("file")), *batch.columns[1:]]
                 out.write_table(pa.table(columns, schema))

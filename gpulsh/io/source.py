@@ -34,6 +34,10 @@ class TextSource(Protocol):
         """How many documents were null; complete after `batches` is exhausted."""
         ...
 
+
+class TextsReadAgain(TextSource, Protocol):
+    """Documents of which some are read again."""
+
     def choose(self, ids: NDArray[np.int64]) -> ChosenTexts:
         """The documents `ids` [chosen], ascending positions, for reading again. Called after `batches`."""
         ...

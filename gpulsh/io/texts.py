@@ -13,7 +13,7 @@ from gpulsh.arrays import TextBatch, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
 from gpulsh.io.rows import Bytes, Rows, concatenated, cut, joined, packed
-from gpulsh.io.source import TextSource
+from gpulsh.io.source import TextsReadAgain
 from gpulsh.io.strings import encoded, fitting
 
 ALLOWED = (
@@ -23,7 +23,7 @@ ALLOWED = (
 GROUP = 4096  # strings encoded at once
 
 
-class MemoryTexts(TextSource, Protocol):
+class MemoryTexts(TextsReadAgain, Protocol):
     """Documents in memory, by row number."""
 
     def __len__(self) -> int: ...

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from gpulsh.params import check_type
 
 SMALL_BUCKET = 256  # documents up to which all pairs of a bucket are compared; part of the decision's definition
 MOST_PARTS = 1 << 12  # ranges of digests that a band is cut into at most
+MOST_PACKED = 1 << 32  # documents whose numbers `candidates` packs two of into 64 bits
 
 
 def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
@@ -35,7 +36,26 @@ def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", thre
     values = ops.asarray(digests.values)
     ids = ops.asarray(np.arange(len(digests), dtype=np.int64))
     buckets = [ops.collisions(values[:, band], ids) for band in range(digests.shape[1])]
-    return _pairs([bucket.ids for bucket in buckets], [np.diff(bucket.offset) for bucket in buckets], ops)
+    sizes = [np.diff(bucket.offset) for bucket in buckets]
+    return _pairs([bucket.ids for bucket in buckets], sizes, len(digests), ops)
+
+
+class Crowd(NamedTuple):
+    """Memberships in large buckets: int64 [r] each, a bucket going by the first of its documents."""
+
+    document: NDArray[np.int64]
+    band: NDArray[np.int64]
+    bucket: NDArray[np.int64]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Crowd]) -> Crowd:
+        """Several, end to end."""
+        none = np.empty(0, np.int64)
+        return (
+            cls(*(np.concatenate([none, *columns]) for columns in zip(*parts, strict=True)))
+            if parts
+            else cls(*[none] * 3)
+        )
 
 
 @dataclass(frozen=True)
@@ -44,7 +64,15 @@ class Collisions:
 
     pairs: NDArray[np.int64]  # [m, 2] i < j, lexicographic: all pairs of the small buckets
     crowded: NDArray[np.int64]  # [c] ascending: documents in a large bucket
-    bucket: NDArray[np.int32]  # [c, bands]: each one's large bucket in each band, numbered within the band, or -1
+    bucket: NDArray[np.signedinteger]  # [c, bands]: each one's large bucket in each band, by any number, or -1
+
+    @classmethod
+    def of(cls, pairs: NDArray[np.int64], crowd: Crowd, bands: int) -> Collisions:
+        """From pairs and memberships."""
+        crowded = np.unique(crowd.document)
+        bucket = np.full((len(crowded), bands), -1, np.int64)
+        bucket[np.searchsorted(crowded, crowd.document), crowd.band] = crowd.bucket
+        return cls(pairs, crowded, bucket)
 
     def share_large_bucket(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.bool_]:
         """bool [m]: whether rows i [m] and j [m] of `crowded` stand in one large bucket."""
@@ -59,21 +87,20 @@ class Digests(Protocol):
 
     documents: int
     bands: int
+    ascending: bool  # whether the ids of a band ascend; otherwise those of equal digests do
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
-        """The digests uint64 [m] of a band in range `part` of `parts` equal ones, and the ids int64 [m], ascending."""
+        """The digests uint64 [m] of a band in range `part` of `parts` equal ones, and the ids int64 [m]."""
         ...
 
 
-def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> Collisions:
-    """Collisions of documents, band after band."""
+def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[NDArray[np.int64], Crowd]:
+    """All pairs [m, 2] of the small buckets, i < j, lexicographic, and who stands in large ones; band after band."""
     small: list[tuple[Array, Array]] = []
-    large: list[list[tuple[NDArray[np.int64], NDArray[np.int32]]]] = []
+    large: list[Crowd] = []
     parts = 1
     for band in range(digests.bands):
         found, parts = in_fitting_parts(partial(_buckets, digests, band, ops), parts, MOST_PARTS)
-        large.append([])
-        numbered = 0
         for buckets in found:
             sizes = np.diff(buckets.offset)
             is_large = sizes > SMALL_BUCKET
@@ -83,17 +110,24 @@ def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> C
             of_member = _bucket_of_member(buckets)
             crowded = is_large[of_member]
             small.append((buckets.ids[~crowded], sizes[~is_large]))
-            number = np.cumsum(is_large)[of_member[crowded]] + (numbered - 1)
-            large[band].append((ops.asnumpy(buckets.ids[crowded]), ops.asnumpy(number).astype(np.int32)))
-            numbered += int(is_large.sum())
+            first = buckets.ids[buckets.offset[:-1]][of_member[crowded]]
+            members = ops.asnumpy(buckets.ids[crowded])
+            large.append(Crowd(members, np.full(len(members), band), ops.asnumpy(first)))
         advance(1)
-    pairs = ops.asnumpy(_pairs([ids for ids, _ in small], [sizes for _, sizes in small], ops))
-    return _collisions(pairs, large, digests.documents)
+    pairs = _pairs([ids for ids, _ in small], [sizes for _, sizes in small], digests.documents, ops)
+    return ops.asnumpy(pairs), Crowd.joined(large)
 
 
 def _buckets(digests: Digests, band: int, ops: Backend, parts: int) -> list[Buckets]:
     """The buckets of a band, from ranges of digests, one after another."""
-    return [ops.collisions(*digests.band(band, part, parts)) for part in range(parts)]
+    return [_buckets_of(*digests.band(band, part, parts), digests.ascending, ops) for part in range(parts)]
+
+
+def _buckets_of(digests: Array, ids: Array, ascending: bool, ops: Backend) -> Buckets:
+    if ascending:
+        return ops.collisions(digests, ids)
+    found = ops.collisions(digests, ops.asarray(np.arange(len(ids))))  # spares it the sort by ids
+    return Buckets(ids[found.ids], found.offset)
 
 
 def _bucket_of_member(buckets: Buckets) -> Array:
@@ -103,28 +137,14 @@ def _bucket_of_member(buckets: Buckets) -> Array:
     return np.cumsum(steps)
 
 
-def _collisions(
-    pairs: NDArray[np.int64], large: list[list[tuple[NDArray[np.int64], NDArray[np.int32]]]], documents: int
-) -> Collisions:
-    if not any(large):
-        return Collisions(pairs, np.empty(0, np.int64), np.empty((0, len(large)), np.int32))
-    row = np.full(documents, -1, np.int64)
-    for band in large:
-        for members, _ in band:
-            row[members] = 0
-    everyone = np.flatnonzero(row == 0)
-    row[everyone] = np.arange(len(everyone))
-    bucket = np.full((len(everyone), len(large)), -1, np.int32)
-    for number, band in enumerate(large):
-        for members, buckets in band:
-            bucket[row[members], number] = buckets
-    return Collisions(pairs, everyone, bucket)
-
-
-def _pairs(members: list[Array], sizes: list[Array], ops: Backend) -> Array:
+def _pairs(members: list[Array], sizes: list[Array], documents: int, ops: Backend) -> Array:
     """All pairs of the buckets of all bands at once, so that a pair found in many bands is told once."""
     none = ops.asarray(np.zeros(1, np.int64))
-    return ops.candidates(Buckets(np.concatenate([none[:0], *members]), np.cumsum(np.concatenate([none, *sizes]))))
+    ids, offset = np.concatenate([none[:0], *members]), np.cumsum(np.concatenate([none, *sizes]))
+    if documents <= MOST_PACKED:
+        return ops.candidates(Buckets(ids, offset))
+    involved = np.unique(ids)  # numbers among these fit where those among all documents do not
+    return involved[ops.candidates(Buckets(np.searchsorted(involved, ids), offset))]
 
 
 def packed(i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.uint64]:

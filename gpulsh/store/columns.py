@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
-from gpulsh.io.buffers import numbers, to_arrow
+from gpulsh.io.buffers import booleans, numbers, to_arrow
 from gpulsh.store.durable import ChecksummedFile, FileFact, durable_file
 
 
@@ -74,6 +74,24 @@ class MappedColumns:
         """A column of numbers, in place, in the runs it was written in."""
         for batch in self._batches:
             yield numbers(batch.column(name))
+
+    def runs(self) -> Iterator[dict[str, NDArray[Any]]]:
+        """All columns, of numbers, in place, run by run."""
+        for batch in self._batches:
+            yield {name: numbers(batch.column(name)) for name in batch.schema.names}
+
+    def names(self) -> list[str]:
+        """Of the columns."""
+        return list(self._batches[0].schema.names)
+
+    def kind(self, name: str) -> Any:
+        """A column's pyarrow.DataType."""
+        return self._batches[0].schema.field(name).type
+
+    def flags(self, name: str) -> NDArray[np.bool_]:
+        """A boolean column of a file that was written in one run."""
+        (batch,) = self._batches
+        return booleans(batch.column(name))
 
     def array(self, name: str) -> Any:
         """A column as one pyarrow.Array."""

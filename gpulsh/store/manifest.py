@@ -58,9 +58,9 @@ class Manifest:
             steps[entry["step"]] = Step(files, entry["facts"])
         return cls(folder, entries[0]["job"], steps, length)
 
-    def steps(self) -> Iterable[Step]:
-        """All finished ones, in order."""
-        return self._steps.values()
+    def steps(self) -> Iterable[tuple[str, Step]]:
+        """All finished ones with their names, in order."""
+        return self._steps.items()
 
     def find(self, step: str) -> Step | None:
         """The step if it is done."""

@@ -13,9 +13,9 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.launcher import Geometry
 from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.dedup.in_memory import decide, sign
 from gpulsh.dedup.plan import make_plan
 from gpulsh.dedup.progress import Silent
-from gpulsh.dedup.stages import decide, sign
 from gpulsh.errors import BackendError
 from gpulsh.io.device import DeviceTexts
 from gpulsh.io.texts import open_texts

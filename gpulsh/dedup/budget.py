@@ -1,0 +1,60 @@
+"""`--memory`: how the work is cut so that all of it fits."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from gpulsh.backends.protocol import Sizes
+from gpulsh.dedup.job import Cut
+from gpulsh.errors import ParameterError
+
+LEAST = 512 << 20
+MOST_CHOSEN = 8 << 30  # where nothing is given
+PROGRAM = 256 << 20  # the interpreter, compiled code and libraries
+PARTITION_BYTES = 256 << 20  # of text that is signed in one step
+PARTITION_BATCHES = 16  # at least so many batches, for each step waits for its last one
+DIGEST_COST = 64  # bytes that a digest costs while its range is looked at, sorting and pairs included
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def parse_memory(given: int | str | None) -> int:
+    """Bytes of a budget such as 4GiB, 4G or a number; None takes 8 GiB, or half of the machine's memory where that is
+    less. ParameterError where it is none, or less than 512 MiB.
+
+    >>> parse_memory("1.5GiB")
+    1610612736
+    """
+    if given is None:
+        return max(LEAST, min(MOST_CHOSEN, _machine() // 2))
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?", str(given).strip(), re.IGNORECASE)
+    memory = int(float(found[1]) * UNITS[found[2].upper()]) if found and not isinstance(given, bool) else -1
+    if memory < LEAST:
+        what = "no amount of memory" if memory < 0 else "too little to work in"
+        raise ParameterError(f"memory is {given!r}, {what}; give at least 512MiB, as 4GiB")
+    return memory
+
+
+def cut(memory: int, sizes: Sizes) -> Cut:
+    """The cut for a budget of `memory` bytes."""
+    free = memory - PROGRAM
+    return Cut(
+        memory=memory,
+        partition=max(PARTITION_BYTES, PARTITION_BATCHES * sizes.batch),
+        digests=free // 3 // DIGEST_COST,
+        group=free // 4,
+    )
+
+
+def _machine() -> int:
+    """Bytes of memory that this process may use."""
+    known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        try:
+            text = Path(limit).read_text(encoding="ascii").strip()
+        except OSError:
+            continue
+        if text.isdigit():
+            known.append(int(text))
+    return min(known)

@@ -1,0 +1,72 @@
+"""A job over files: what is to be done to what, and how the work is cut. It is all that a worker has to be told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from gpulsh.backends.protocol import Backend
+from gpulsh.dedup.plan import Plan
+from gpulsh.dedup.policy import Policy
+from gpulsh.io.file_texts import FileTexts
+from gpulsh.io.format import Columns, File, Limit
+from gpulsh.io.readers import Reader, open_files
+from gpulsh.params import SCHEME
+
+Write = Literal["data", "duplicates"]
+OnError = Literal["fail", "skip"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cut:
+    """How much of the work is one task. No bit of the results depends on it."""
+
+    memory: int  # bytes that it is to fit into; a document may have a part of them
+    partition: int  # bytes of text that are signed together
+    digests: int  # that are looked at together for collisions
+    group: int  # bytes of text, and of what is known of documents, that are decided together
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One run of `deduplicate_files`."""
+
+    plan: Plan
+    policy: Policy
+    files: tuple[File, ...]
+    columns: Columns
+    reader: Reader
+    on_error: OnError
+    write: Write
+    cut: Cut
+
+    def texts(self, ops: Backend) -> FileTexts:
+        """The documents of the files."""
+        return open_files(self.reader, self.files, self.columns, ops, self.on_error == "skip", Limit(self.cut.memory))
+
+    def parameters(self) -> dict[str, Any]:
+        """All that decides the bytes of the results, but for the files."""
+        return {
+            **json.loads(self.plan.to_json()),
+            "text_column": self.columns.text,
+            "id_column": self.columns.id,
+            **self.policy.to_json(),
+            "write": self.write,
+            "on_error": self.on_error,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """All that decides the bytes of the results: a run goes on only with the same."""
+        inputs = {file.name: file.stamp() for file in self.files}
+        return {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
+
+    def steps(self) -> dict[str, Any]:
+        """The same, and how the steps are cut: what a step's file is that was finished before."""
+        return {**self.to_json(), "cut": asdict(self.cut)}
+
+
+def step_file(folder: Path, step: str, what: str) -> Path:
+    """The file of a step that holds `what` of it."""
+    return folder / f"{step}-{what}.arrow"

@@ -1,0 +1,206 @@
+"""The decision about documents once it is known who meets whom: read again, verify, resolve, put copies back.
+
+The documents may be all of a run, or a group that shares no bucket and no copy with the rest: of a group the decision
+is the same as of the whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array
+from gpulsh.backends.protocol import Backend
+from gpulsh.cluster.resolve import distinct_edges, heads, resolve_kept, witnesses
+from gpulsh.dedup.decision import Decision
+from gpulsh.dedup.funnel import Funnel
+from gpulsh.dedup.plan import Plan
+from gpulsh.dedup.progress import Progress
+from gpulsh.dedup.relation import Relation
+from gpulsh.dedup.shingled import ShingledTexts
+from gpulsh.io.source import ChosenTexts
+from gpulsh.lsh.collisions import Collisions, packed
+from gpulsh.lsh.comparison import Measure, compare, estimated, exact, unmeasured
+from gpulsh.lsh.prefix_join import Edges, PrefixJoin
+from gpulsh.permutations import coefficients
+
+Numbers = NDArray[np.int64]
+
+
+def involved_in(met: Collisions, documents: int) -> Numbers:
+    """The documents that meet others, ascending."""
+    meets = np.zeros(documents, bool)
+    meets[met.pairs] = meets[met.crowded] = True
+    return np.flatnonzero(meets)
+
+
+def is_read(plan: Plan, crowded: int) -> bool:
+    """Whether texts are read again: without a measure only the prefix filter of large buckets does."""
+    return plan.verify != "none" or crowded > 0
+
+
+@dataclass(frozen=True)
+class Case:
+    """Documents to decide about, n of them, by position."""
+
+    met: Collisions
+    copies: Numbers  # [c] ascending: exact copies, which take part in no pair
+    first: Numbers  # [c] the first copy of each in decision order
+    rank: Numbers  # [n] numbers that ascend in decision order
+    relation: Relation
+    texts: ChosenTexts  # of the documents that meet others, ascending
+    plan: Plan
+    ops: Backend
+
+    def decide(self, funnel: Funnel, progress: Progress) -> Decision:
+        """The decision; counts pairs and documents in `funnel`, whose documents are counted."""
+        with self.ops.here(), funnel.stage(progress, "verify", len(self.met.pairs), "pairs"):
+            small = self._verified_small(progress)
+            funnel.candidates = len(self.met.pairs)
+        with self.ops.here(), funnel.stage(progress, "resolve", len(self.met.crowded), "documents"):
+            kept, edges, compared = self._resolved(small)
+            funnel.candidates += compared
+            decision = self._put_back(kept, edges, funnel)
+            progress.count(dropped=funnel.dropped)
+            return decision
+
+    @cached_property
+    def involved(self) -> Numbers:
+        """The documents that meet others in decision order; pairs and edges go by places in it."""
+        ascending = involved_in(self.met, len(self.rank))
+        return ascending[np.argsort(self.rank[ascending], kind="stable")]
+
+    @cached_property
+    def _shingled(self) -> ShingledTexts:
+        ascending = involved_in(self.met, len(self.rank))
+        return ShingledTexts(self.texts, np.searchsorted(ascending, self.involved), self.plan, self.ops)
+
+    @cached_property
+    def _measure(self) -> Measure:
+        if self.plan.verify == "exact":
+            return exact
+        return estimated(coefficients(self.plan.family)) if self.plan.verify == "signature" else unmeasured
+
+    @cached_property
+    def _pairs(self) -> Numbers:
+        """The pairs of small buckets as places, the earlier document first."""
+        place = np.empty(len(self.rank), np.int64)
+        place[self.involved] = np.arange(len(self.involved))
+        first, second = place[self.met.pairs].T
+        return np.stack([np.minimum(first, second), np.maximum(first, second)], axis=1)
+
+    def _verified_small(self, progress: Progress) -> Edges:
+        """The pairs of small buckets at or above the threshold."""
+        pairs, plan = self._pairs, self.plan
+        pairs = pairs[self.relation.allows(self.involved[pairs[:, 0]], self.involved[pairs[:, 1]])]
+        if plan.verify == "none":
+            return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
+        threshold = plan.threshold if plan.verify == "exact" else 0.0  # sizes bound the Jaccard, not its estimate
+        texts = self._shingled
+        similarity = compare(pairs, texts.sizes(), texts, self._measure, threshold, self.ops, progress.advance)
+        return Edges(pairs[:, 0], pairs[:, 1], similarity).where(~(similarity < plan.threshold))
+
+    def _resolved(self, small: Edges) -> tuple[NDArray[np.bool_], Edges, int]:
+        """Which of the involved are kept, all verified pairs, and how many pairs of large buckets were compared."""
+        count = len(self.involved)
+        crowd = np.flatnonzero(np.isin(self.involved, self.met.crowded))
+        if len(crowd) == 0:
+            return (*resolve_kept(count, small, None, crowd), 0)
+        if self.plan.verify == "exact":
+            join = self._join(crowd)
+            return (*resolve_kept(count, small, join, crowd), join.compared)
+        # Without an exact measure the filter's frequencies decide which pairs count: they are those of a connected
+        # component, whatever else is decided with it.
+        label = self._component_of(crowd)
+        kept, found, compared = np.ones(count, bool), [], 0
+        for component in np.unique(label[crowd]).tolist():
+            members = np.flatnonzero(label == component)
+            own = _renumbered(small.where(label[small.later] == component), members)
+            chosen = crowd[label[crowd] == component]
+            join = self._join(chosen)
+            stays, edges = resolve_kept(len(members), own, join, np.searchsorted(members, chosen))
+            kept[members] = stays
+            found.append(Edges(members[edges.earlier], members[edges.later], edges.similarity))
+            compared += join.compared
+        rest = small.where(~np.isin(label[small.later], label[crowd]))
+        stays, edges = resolve_kept(count, rest, None, crowd[:0])
+        return kept & stays, distinct_edges([*found, edges]), compared
+
+    def _component_of(self, crowd: Numbers) -> Numbers:
+        """int64 [involved]: of documents connected by candidate pairs and large buckets the same number."""
+        rows = np.searchsorted(self.met.crowded, self.involved[crowd])
+        edges = [self._pairs]
+        for band in self.met.bucket.T:
+            bucket = band[rows]
+            members, bucket = crowd[bucket >= 0], bucket[bucket >= 0]
+            _, first, which = np.unique(bucket, return_index=True, return_inverse=True)
+            edges.append(np.stack([members[first][which], members], axis=1))
+        ops = self.ops
+        label: Numbers = ops.asnumpy(ops.components(len(self.involved), ops.asarray(np.concatenate(edges))))
+        return label
+
+    def _join(self, crowd: Numbers) -> PrefixJoin:
+        readable = self._shingled.renumbered(crowd)
+        return PrefixJoin(
+            *(self.involved[crowd], self.met, readable, readable.sizes(), self._measure, self.plan.threshold, self.ops),
+            exact=self.plan.verify == "exact",
+            allows=self.relation.allows,
+        )
+
+    def _put_back(self, kept: NDArray[np.bool_], edges: Edges, funnel: Funnel) -> Decision:
+        """The decision about all documents: those that met nobody stay, each copy follows its first copy."""
+        count, ops = len(self.rank), self.ops
+        counted = self.copies >= self.relation.protected
+        copies, first = self.copies[counted], self.first[counted]
+        like, heads_of = ops.asarray(copies), ops.asarray(first)
+        place = np.arange(count, dtype=np.int64, like=like)
+        target, similarity = place.copy(), np.ones_like(place, np.float64)
+        dropped = witnesses(kept, edges) if self.plan.resolve == "kept" else self._component_heads(edges)
+        later = ops.asarray(self.involved[dropped.later])
+        target[later] = ops.asarray(self.involved[dropped.earlier])
+        similarity[later] = ops.asarray(dropped.similarity)
+        target[like], similarity[like] = target[heads_of], similarity[heads_of]
+        joined = ops.asarray(copies), heads_of, np.ones_like(similarity[like])
+        if self.relation.across:  # a copy is of its first copy's source: it is dropped for what that is dropped for
+            stays = target[like] == heads_of
+            target[like[stays]] = like[stays]
+            joined = like[~stays], target[like[~stays]], similarity[like[~stays]]
+        keep = target == place
+
+        pairs, pair_similarity = self._all_pairs(edges, [ops.asnumpy(column) for column in joined])
+        funnel.verified, funnel.kept = len(pairs), int(keep.sum())
+        funnel.exact_copies = len(copies)
+        funnel.dropped = count - funnel.kept
+        cluster = ops.components(count, pairs)
+        return Decision(keep, target, similarity.astype(np.float32), cluster, pairs, pair_similarity, funnel)
+
+    def _all_pairs(self, edges: Edges, joined: list[Array]) -> tuple[Array, Array]:
+        """Verified pairs and those of copies [m, 2], lexicographic, and how similar they are."""
+        later, earlier, alike = joined
+        earlier = np.concatenate([self.involved[edges.earlier], earlier])
+        later = np.concatenate([self.involved[edges.later], later])
+        pairs = np.stack([np.minimum(earlier, later), np.maximum(earlier, later)], axis=1)
+        similarity = np.concatenate([edges.similarity, alike])
+        order = np.argsort(packed(*pairs.T), kind="stable")
+        return self.ops.asarray(pairs[order]), self.ops.asarray(similarity[order].astype(np.float32))
+
+    def _component_heads(self, edges: Edges) -> Edges:
+        """Every other member of a component with its first document in decision order, and how similar they are."""
+        pairs = np.stack([edges.earlier, edges.later], axis=1)
+        head = heads(self.ops.asnumpy(self.ops.components(len(self.involved), self.ops.asarray(pairs))))
+        later = np.flatnonzero((head != np.arange(len(head))) & (self.involved >= self.relation.protected))
+        pairs = np.stack([head[later], later], axis=1)
+        if self.plan.verify == "none":
+            return Edges(head[later], later, np.full(len(later), np.nan))
+        texts = self._shingled
+        similarity = compare(pairs, texts.sizes(), texts, self._measure, 0.0, self.ops, lambda done: None)
+        return Edges(head[later], later, similarity)
+
+
+def _renumbered(edges: Edges, members: Numbers) -> Edges:
+    """Edges among ascending `members`, by places in it."""
+    earlier, later = np.searchsorted(members, edges.earlier), np.searchsorted(members, edges.later)
+    return Edges(earlier, later, edges.similarity)

@@ -1,0 +1,31 @@
+"""Signing: text to band digests and the 128-bit hash of its tokens, batch after batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpulsh.arrays import Signed, TextBatch
+from gpulsh.backends.protocol import Backend
+from gpulsh.dedup.funnel import Funnel
+from gpulsh.dedup.plan import Plan
+from gpulsh.dedup.progress import Progress
+from gpulsh.io.normalize import normalized
+from gpulsh.permutations import coefficients
+
+
+def sign_batches(
+    batches: Iterable[TextBatch], plan: Plan, ops: Backend, funnel: Funnel, progress: Progress
+) -> Iterator[Signed]:
+    """The documents of `batches`, signed; counts their bytes."""
+    drawn = coefficients(plan.family)
+
+    def prepared() -> Iterator[TextBatch]:
+        for batch in batches:
+            size = int(batch.offset[-1] - batch.offset[0])
+            yield normalized(batch, plan.folding.form)
+            funnel.bytes += size
+            progress.advance(size)
+            progress.count(documents=len(batch))
+
+    with ops.here():
+        yield from ops.each(prepared(), lambda lane, batch: lane.sign(batch, plan.shingling, drawn, plan.banding))

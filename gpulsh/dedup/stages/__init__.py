@@ -1,0 +1,12 @@
+"""The stages of a run over files, each a module with the function of its tasks, in the order of the data.
+
+sign         a partition: text -> band digests and exact hashes in order of their upper bits, facts of documents
+copies       a range of exact hashes: later copies and their first ones
+collide      a range of digests: candidate pairs, members of large buckets, who is connected
+connect      connected documents of several ranges together; the groups that are decided by themselves
+route        pairs, memberships and copies in order of their groups
+gather       a partition: texts of the documents that met others, in order of their groups
+decide       a group: verification and resolution
+collect      a partition: its documents' decisions and ids together
+write        a file: its kept rows; all: the evidence
+"""

@@ -1,0 +1,73 @@
+"""collect: a partition; what its groups decided about its documents, and the ids that the evidence tells.
+
+Makes `decisions`, the columns of `verify` less the members of other partitions, ascending by document; and, where there
+is an id column, `ids0`, `ids1`, ... (document, id): ids of dropped documents and of those they are dropped for, a file
+for each run of files in which ids have one type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.dedup.job import Job, step_file
+from gpulsh.dedup.placed import Numbers, Placed
+from gpulsh.dedup.stages.verify import step_of as verify_step
+from gpulsh.dedup.task import Made, Workplace
+from gpulsh.io.buffers import booleans, numbers
+from gpulsh.io.inputs import format_of
+from gpulsh.store.columns import MappedColumns, write_columns
+
+COLUMNS = ("document", "duplicate_of", "similarity", "cluster", "speaks")
+
+
+def step_of(partition: int) -> str:
+    """The step of a partition."""
+    return f"collect-{partition:06d}"
+
+
+def collect(place: Workplace, placed: Placed, partition: int, groups: int) -> Made:
+    """Bring together what was decided about a partition."""
+    start, stop = placed.partitions[partition : partition + 2].tolist()
+    found: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
+    for group in range(groups):
+        (batch,) = MappedColumns(step_file(place.folder, verify_step(group), "decided")).batches()
+        rows = slice(*np.searchsorted(numbers(batch.column("document")), [start, stop]).tolist())
+        for name in COLUMNS:
+            column = batch.column(name).slice(rows.start, rows.stop - rows.start)
+            found[name].append(booleans(column) if name == "speaks" else numbers(column))
+    columns = {name: np.concatenate(parts) if parts else np.empty(0, np.int64) for name, parts in found.items()}
+    order = np.argsort(columns["document"])
+    columns = {name: column[order] for name, column in columns.items()}
+    step = step_of(partition)
+    path = step_file(place.folder, step, "decisions")
+    made = {path.name: write_columns(path, columns)}
+    files = 0
+    if place.job.columns.id is not None:
+        named = columns["document"][(columns["duplicate_of"] != columns["document"]) | columns["speaks"].astype(bool)]
+        for documents, ids in _ids(place.job, placed, named):
+            path = step_file(place.folder, step, f"ids{files}")
+            made[path.name] = write_columns(path, {"document": documents, "id": ids})
+            files += 1
+    place.progress.advance(1)
+    return Made(made, {"amount": 1, "ids": files})
+
+
+def _ids(job: Job, placed: Placed, named: Numbers) -> Iterator[tuple[Numbers, Any]]:
+    """Runs of the documents `named` whose ids have one type, and the ids."""
+    column = job.columns.id
+    assert column is not None
+    parts = []
+    for number in np.unique(placed.file_of(named)).tolist():
+        start, stop = placed.files[number : number + 2]
+        here = named[slice(*np.searchsorted(named, [start, stop]))]
+        values = format_of(job.files[number]).values(job.files[number], column, here - start)
+        parts.append((here, values.dictionary_decode() if pa.types.is_dictionary(values.type) else values))
+    for _, run in groupby(parts, lambda part: part[1].type):
+        documents, values = zip(*run, strict=True)
+        yield np.concatenate(documents), pa.concat_arrays(values)

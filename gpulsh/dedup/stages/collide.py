@@ -1,0 +1,87 @@
+"""collide: a range of digests, all bands; who shares a bucket in it.
+
+Makes `pairs` (i, j), all pairs of small buckets, i < j, lexicographic; `crowd` (document, band, bucket), the members of
+large ones, a bucket going by its first document; `connected` (document, label), whom these connect.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array
+from gpulsh.backends.parts import part_range
+from gpulsh.backends.protocol import Backend
+from gpulsh.dedup.job import step_file
+from gpulsh.dedup.placed import Numbers, Placed
+from gpulsh.dedup.stages.connect import connected
+from gpulsh.dedup.stages.copies import step_of as copies_step
+from gpulsh.dedup.stages.sign import step_of as sign_step
+from gpulsh.dedup.task import Made, Workplace
+from gpulsh.lsh.collisions import collide as collide_bands
+from gpulsh.store.columns import MappedColumns, write_columns
+from gpulsh.store.ranged import range_rows, within
+
+
+def step_of(part: int) -> str:
+    """The step of a range."""
+    return f"collide-{part:06d}"
+
+
+def collide(place: Workplace, placed: Placed, copy_parts: int, part: int, parts: int) -> Made:
+    """Find who meets whom in one of `parts` equal ranges of digests; copies, listed in `copy_parts` files, do not."""
+    bands = place.job.plan.banding.bands
+    digests = _Digests(place, placed, copy_parts, part, parts)
+    with place.ops.here():
+        pairs, crowd = collide_bands(digests, place.ops, lambda done: None)
+    edges = np.concatenate([pairs, np.stack([crowd.bucket, crowd.document], axis=1)])
+    found = {
+        "pairs": {"i": pairs[:, 0], "j": pairs[:, 1]},
+        "crowd": crowd._asdict(),
+        "connected": connected(edges, place.ops),
+    }
+    made = {}
+    for what, columns in found.items():
+        path = step_file(place.folder, step_of(part), what)
+        made[path.name] = write_columns(path, columns)
+    place.progress.advance(bands)
+    return Made(made, {"amount": bands, "pairs": len(pairs), "memberships": len(crowd.document)})
+
+
+class _Digests:
+    """`lsh.collisions.Digests` of a range, all documents but copies."""
+
+    ascending = False  # they come partition by partition, in order of their upper bits
+
+    def __init__(self, place: Workplace, placed: Placed, copy_parts: int, part: int, parts: int) -> None:
+        self._part, self._parts, self._ops = part, parts, place.ops
+        self.documents, self.bands = len(placed), place.job.plan.banding.bands
+        self._digests: list[list[NDArray[np.uint64]]] = [[] for _ in range(self.bands)]
+        self._ids: list[list[Numbers]] = [[] for _ in range(self.bands)]
+        first, last = part_range(part, parts)
+        folder = place.folder
+        copies = [MappedColumns(step_file(folder, copies_step(at), "copies")) for at in range(copy_parts)]
+        for number, (start, stop) in enumerate(zip(placed.partitions, placed.partitions[1:], strict=False)):
+            takes_part = np.ones(int(stop - start), bool)
+            for file in copies:
+                documents = file.column("document")
+                takes_part[documents[slice(*np.searchsorted(documents, [start, stop]))] - start] = False
+            columns = MappedColumns(step_file(folder, sign_step(number), "digests"))
+            for at, batch in enumerate(columns.runs()):
+                rows = range_rows(batch["digest"], first, last)
+                numbers, digests = batch["row"][rows], batch["digest"][rows]
+                chosen = takes_part[numbers]
+                if parts > 1:
+                    chosen[:] &= (digests >= np.uint64(first)) & (digests <= np.uint64(last))
+                self._digests[at % self.bands].append(digests[chosen])
+                self._ids[at % self.bands].append(numbers[chosen].astype(np.int64) + start)
+
+    def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
+        """The digests of a band in one of `parts` parts of the range, and the documents' numbers."""
+        ops: Backend = self._ops
+        digests = np.concatenate([np.empty(0, np.uint64), *self._digests[band]])
+        ids = np.concatenate([np.empty(0, np.int64), *self._ids[band]])
+        if parts > 1:
+            chosen = within(digests, *part_range(self._part * parts + part, self._parts * parts))
+            digests, ids = digests[chosen], ids[chosen]
+        return ops.asarray(digests), ops.asarray(ids)

@@ -1,0 +1,140 @@
+"""evidence: of each dropped document, where it stands, what it duplicates and how similar the two are.
+
+Makes `duplicates.parquet`, a row a dropped document in input order, and with `on_error="skip"` `rejected.parquet`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gpulsh.dedup.job import Job, step_file
+from gpulsh.dedup.placed import Numbers, Placed
+from gpulsh.dedup.stages.collect import step_of as collect_step
+from gpulsh.dedup.stages.write import rejected
+from gpulsh.dedup.task import Made, Workplace
+from gpulsh.io.buffers import strings, to_arrow
+from gpulsh.io.ids import as_texts, common_type, in_parquet
+from gpulsh.io.inputs import format_of
+from gpulsh.io.rejected import Rejected
+from gpulsh.io.selection import chosen
+from gpulsh.store.columns import MappedColumns
+from gpulsh.store.durable import durable_file
+
+DUPLICATES, REJECTED = "duplicates.parquet", "rejected.parquet"
+GROUP_ROWS = 1 << 18  # of a row group; the file's bytes depend on it, and on nothing of how the work was cut
+ROWS_AT_ONCE = 1 << 16
+
+
+def evidence(place: Workplace, placed: Placed, id_files: Sequence[int]) -> Made:
+    """Write the evidence; `id_files` tells how many files of ids each partition has."""
+    job, bad = place.job, rejected(place, placed)
+    ids = _Ids(place.folder, placed, id_files, _declared(job, placed, bad))
+    names = strings([file.name for file in job.files])
+    schema = pa.schema(
+        [
+            ("file", pa.string()),
+            ("row", pa.int64()),
+            ("id", ids.type),
+            ("duplicate_of_file", pa.string()),
+            ("duplicate_of_row", pa.int64()),
+            ("duplicate_of_id", ids.type),
+            ("similarity", pa.float32()),
+            ("cluster", pa.int64()),
+        ]
+    )
+
+    def where(positions: Numbers) -> list[Any]:
+        files = placed.file_of(positions)
+        return [names.take(to_arrow(files)), to_arrow(positions - placed.files[files]), ids.of(positions)]
+
+    made = {}
+    with durable_file(place.folder / DUPLICATES) as sink:
+        with pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
+            tables = (
+                pa.table([*where(document), *where(target), to_arrow(similarity), to_arrow(cluster)], schema)
+                for document, target, similarity, cluster in _dropped(place.folder, len(placed.partitions) - 1)
+            )
+            for table in _in_groups(tables):
+                out.write_table(table, row_group_size=GROUP_ROWS)
+        made[DUPLICATES] = sink.fact()
+    if job.on_error == "skip":
+        with durable_file(place.folder / REJECTED) as sink:
+            bad.write(sink, [file.name for file in job.files])
+            made[REJECTED] = sink.fact()
+    return Made(made, {"records": bad.records, "rejected_rows": bad.rows})
+
+
+def _dropped(folder: Path, partitions: int) -> Iterator[list[Any]]:
+    """Dropped documents in order, some at a time: document, duplicate_of, similarity, cluster."""
+    for partition in range(partitions):
+        columns = MappedColumns(step_file(folder, collect_step(partition), "decisions"))
+        dropped = np.flatnonzero(columns.column("document") != columns.column("duplicate_of"))
+        for start in range(0, len(dropped), ROWS_AT_ONCE):
+            rows = dropped[start : start + ROWS_AT_ONCE]
+            yield [columns.column(name)[rows] for name in ("document", "duplicate_of", "similarity", "cluster")]
+
+
+def _in_groups(tables: Iterable[Any]) -> Iterator[Any]:
+    """The rows of `tables`, GROUP_ROWS at a time, each column in one piece."""
+    held: list[Any] = []
+    rows = 0
+    for table in tables:
+        while rows + len(table) >= GROUP_ROWS:
+            yield pa.concat_tables([*held, table.slice(0, GROUP_ROWS - rows)]).combine_chunks()
+            table = table.slice(GROUP_ROWS - rows)
+            held, rows = [], 0
+        held.append(table)
+        rows += len(table)
+    if rows:
+        yield pa.concat_tables(held).combine_chunks()
+
+
+def _declared(job: Job, placed: Placed, bad: Rejected) -> list[Any]:
+    """The type of the id column in each file that declares one."""
+    if job.columns.id is None:
+        return []
+    known = np.diff(placed.files) > 0
+    files = [file for number, file in enumerate(job.files) if known[number] or not bad.touches(number)]
+    kinds = (format_of(file).kind(file, job.columns.id) for file in files)
+    return [kind for kind in kinds if kind is not None]
+
+
+class _Ids:
+    """Ids by position, in the type common to all and to the files' schemas, otherwise each value as JSON text.
+
+    So the type does not depend on which rows are dropped, where every file has a schema.
+    """
+
+    def __init__(self, folder: Path, placed: Placed, files: Sequence[int], declared: Sequence[Any]) -> None:
+        self._placed = placed
+        self._paths = [
+            [step_file(folder, collect_step(partition), f"ids{number}") for number in range(count)]
+            for partition, count in enumerate(files)
+        ]
+        self._none = not any(files)
+        kinds = [MappedColumns(path).kind("id") for paths in self._paths for path in paths]
+        kind = common_type([*declared, *kinds])
+        self.in_json = kind is None or not in_parquet(kind)
+        self.type = pa.string() if self.in_json else kind
+
+    def of(self, positions: Numbers) -> Any:
+        """The ids at `positions` [m], as one pyarrow.Array."""
+        if self._none:
+            return pa.nulls(len(positions), self.type)
+        ascending, places = np.unique(positions, return_inverse=True)
+        found = []
+        for partition, part in self._placed.by_partition(ascending):
+            wanted = ascending[part]
+            for path in self._paths[partition]:
+                columns = MappedColumns(path)
+                known = columns.column("document")
+                here = wanted[slice(*np.searchsorted(wanted, [known[0], known[-1] + 1]))]
+                values = chosen(columns.array("id"), np.searchsorted(known, here))
+                found.append(as_texts(values) if self.in_json else values.cast(self.type))
+        return chosen(pa.concat_arrays(found), places)

@@ -1,0 +1,36 @@
+"""What the partitions know of documents, looked up by position."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.dedup.job import step_file
+from gpulsh.dedup.order import Order, by_place
+from gpulsh.dedup.placed import Numbers, Placed
+from gpulsh.dedup.stages.sign import step_of
+from gpulsh.store.columns import MappedColumns
+
+
+def sizes_of(positions: Numbers, folder: Path, placed: Placed) -> Numbers:
+    """int64 [m]: bytes of text of the documents at ascending `positions`."""
+    return _looked_up("size", positions, np.int64, folder, placed)
+
+
+def ranks_of(positions: Numbers, by_position: bool, folder: Path, placed: Placed) -> Numbers:
+    """int64 [m]: the place of each of ascending `positions` in the decision order of them all."""
+    order = by_place(np.zeros(len(positions), np.int64))
+    if not by_position:
+        order = Order(*(_looked_up(name, positions, np.uint64, folder, placed) for name in Order._fields))
+    return order.rank(positions < placed.protected)
+
+
+def _looked_up(name: str, positions: Numbers, dtype: type, folder: Path, placed: Placed) -> NDArray[Any]:
+    found: NDArray[Any] = np.empty(len(positions), dtype)
+    for number, part in placed.by_partition(positions):
+        columns = MappedColumns(step_file(folder, step_of(number), "documents"))
+        found[part] = columns.column(name)[positions[part] - placed.partitions[number]]
+    return found

@@ -1,0 +1,176 @@
+"""gather: a partition; the texts of its documents that met others, in order of their groups.
+
+Makes `texts`, the texts end to end, and `places` (group, document, size), a row a text, in the same order. A group
+reads its texts from all partitions, where they lie.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from itertools import pairwise
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import TextBatch
+from gpulsh.dedup.job import step_file
+from gpulsh.dedup.placed import Numbers, Placed
+from gpulsh.dedup.stages.facts import sizes_of
+from gpulsh.dedup.task import Made, Workplace
+from gpulsh.io.file_texts import Partition
+from gpulsh.io.format import wrong_length
+from gpulsh.store.columns import MappedColumns, write_columns
+from gpulsh.store.durable import fact_of, put_in_place
+
+OPEN_FILES = 64
+
+
+def step_of(partition: int) -> str:
+    """The step of a partition."""
+    return f"gather-{partition:06d}"
+
+
+def gather(place: Workplace, placed: Placed, partition: Partition, members: Path) -> Made:
+    """Copy the texts of the partition's members that meet others."""
+    start, stop = placed.partitions[partition.number : partition.number + 2]
+    known = MappedColumns(members)
+    rows = slice(*np.searchsorted(known.column("document"), [start, stop]))
+    meets = known.flags("meets")[rows]
+    document, group = known.column("document")[rows][meets], known.column("group")[rows][meets]
+    size = sizes_of(document, place.folder, placed)
+    order = np.argsort(group, kind="stable")
+    offset = np.empty(len(order), np.int64)
+    offset[order] = np.cumsum(size[order]) - size[order]
+    columns = {"group": group[order], "document": document[order], "size": size[order]}
+    step = step_of(partition.number)
+    path = step_file(place.folder, step, "places")
+    made = {path.name: write_columns(path, columns)}
+    target = _texts(place.folder, partition.number)
+    part = target.with_name(target.name + ".part")
+    with open(part, "wb") as out:
+        _copy(place, placed, partition, document, size, offset, out.fileno())
+    put_in_place(part, target)
+    fact = fact_of(target)
+    assert fact is not None
+    made[target.name] = fact
+    copied = int(size.sum())
+    return Made(made, {"amount": len(document), "bytes": copied, "texts": len(document)})
+
+
+def _texts(folder: Path, partition: int) -> Path:
+    return folder / f"{step_of(partition)}-texts.bin"
+
+
+def _copy(
+    place: Workplace, placed: Placed, partition: Partition, document: Numbers, size: Numbers, offset: Numbers, out: int
+) -> None:
+    """The texts of ascending documents of a partition, of `size` bytes each, to their places in a file."""
+    texts = place.job.texts(place.ops)
+    done = 0
+    for piece in partition.pieces:
+        start, stop = placed.files[piece.file : piece.file + 2].tolist()
+        end = start + piece.part.start + piece.part.rows if piece.part else stop
+        last = int(np.searchsorted(document, end))
+        if done == last:
+            continue
+        for pieces in texts.chosen(piece, document[done:last] - start, stop - start):
+            here = slice(done, done + len(pieces))
+            # Sizes are of the first reading: a file that changed since would put one text over another.
+            if [len(text) for text in pieces] != size[here].tolist():
+                raise wrong_length(place.job.files[piece.file])
+            for first, after in _runs(size[here], offset[here]):
+                _write(out, pieces[first:after], int(offset[done + first]))
+            place.progress.advance(len(pieces))
+            place.progress.count(size=int(size[here].sum()))
+            done = here.stop
+
+
+def _runs(size: Numbers, offset: Numbers) -> list[tuple[int, int]]:
+    """Where texts that lie end to end begin and end."""
+    if not len(size):
+        return []
+    breaks = np.flatnonzero(offset[1:] != offset[:-1] + size[:-1]) + 1
+    bounds = [0, *breaks.tolist(), len(size)]
+    return list(pairwise(bounds))
+
+
+def _write(out: int, pieces: list[bytes | memoryview], offset: int) -> None:
+    data = memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+    while data:
+        written = os.pwrite(out, data, offset)
+        data, offset = data[written:], offset + written
+
+
+class GroupTexts:
+    """`io.source.ChosenTexts` of a group: the documents `documents` that met others, ascending."""
+
+    def __init__(self, folder: Path, partitions: int, group: int) -> None:
+        none = np.empty(0, np.int64)
+        documents, sizes, files, offsets = [none], [none], [none], [none]
+        for number in range(partitions):
+            columns = MappedColumns(step_file(folder, step_of(number), "places"))
+            size = columns.column("size")
+            rows = slice(*np.searchsorted(columns.column("group"), [group, group + 1]))
+            before = int(size[: rows.start].sum())
+            documents.append(columns.column("document")[rows].copy())
+            sizes.append(size[rows].copy())
+            files.append(np.full(len(sizes[-1]), number))
+            offsets.append(before + np.cumsum(sizes[-1]) - sizes[-1])
+        self.documents, self._sizes = np.concatenate(documents), np.concatenate(sizes)
+        self._files, self._offsets = np.concatenate(files), np.concatenate(offsets)
+        self._open = _OpenFiles(folder)
+
+    def sizes(self) -> Numbers:
+        """int64 [documents]: bytes of each text."""
+        return self._sizes
+
+    def take(self, places: Numbers) -> TextBatch:
+        """The documents at `places` [m], in that order, as a batch."""
+        size = self._sizes[places]
+        offset = np.zeros(len(places) + 1, np.int64)
+        np.cumsum(size, out=offset[1:])
+        data = np.empty(int(offset[-1]), np.uint8)
+        file, begin = self._files[places], self._offsets[places]
+        apart = np.flatnonzero((file[1:] != file[:-1]) | (begin[1:] != begin[:-1] + size[:-1])) + 1
+        bounds = [0, *apart.tolist(), len(places)]
+        for first, last in pairwise(bounds):
+            if first < last:
+                part = data[offset[first] : offset[last]]
+                self._open.read(int(file[first]), part, int(begin[first]))
+        return TextBatch(data, offset)
+
+
+class _OpenFiles:
+    """Files of texts, of which a few are open at a time; several threads may read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._handles: OrderedDict[int, int] = OrderedDict()
+        self._lock = Lock()
+
+    def read(self, number: int, target: NDArray[np.uint8], offset: int) -> None:
+        """Fill `target` from a place in the file of partition `number`."""
+        view = target.data
+        with self._lock:  # a handle must not be closed while it is read from
+            handle = self._handle(number)
+            while view:
+                count = os.preadv(handle, [view], offset)
+                if not count:
+                    raise EOFError(f"{_texts(self._folder, number)}: ends early")
+                view, offset = view[count:], offset + count
+
+    def _handle(self, number: int) -> int:
+        if number in self._handles:
+            self._handles.move_to_end(number)
+        else:
+            self._handles[number] = os.open(_texts(self._folder, number), os.O_RDONLY)
+            if len(self._handles) > OPEN_FILES:
+                os.close(self._handles.popitem(last=False)[1])
+        return self._handles[number]
+
+    def __del__(self) -> None:
+        for handle in self._handles.values():
+            os.close(handle)

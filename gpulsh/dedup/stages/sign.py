@@ -1,0 +1,133 @@
+"""sign: a partition of the files, signed; what is known of its documents.
+
+Makes `digests`, a record batch a run and band (digest, row), and `exact`, one a run (hash_0, hash_1, row), both in
+ranges (`store.ranged`), rows without a token left out; `documents` (size and, where it is not by position, major and
+minor of the decision order), a row a document; `rejected`, where there is something rejected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Signed
+from gpulsh.backends.protocol import Backend
+from gpulsh.dedup.funnel import Funnel
+from gpulsh.dedup.job import step_file
+from gpulsh.dedup.order import kind_of
+from gpulsh.dedup.signing import sign_batches
+from gpulsh.dedup.task import Made, Workplace
+from gpulsh.io.file_texts import Partition, PartitionFacts
+from gpulsh.io.rejected import end_to_end
+from gpulsh.store.columns import ColumnsFile, columns_file, write_columns
+from gpulsh.store.durable import FileFact
+from gpulsh.store.ranged import range_order
+
+DIGESTS = pa.schema([("digest", pa.uint64()), ("row", pa.uint32())])
+EXACT = pa.schema([("hash_0", pa.uint64()), ("hash_1", pa.uint64()), ("row", pa.uint32())])
+RUN_DIGESTS = 1 << 22  # that are held before they are put in order and written
+
+
+def step_of(partition: int) -> str:
+    """The step that signs a partition."""
+    return f"sign-{partition:06d}"
+
+
+def sign(place: Workplace, partition: Partition) -> Made:
+    """Sign a partition."""
+    texts, folder, step = place.job.texts(place.ops), place.folder, step_of(partition.number)
+    facts, funnel = PartitionFacts(), Funnel()
+    batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
+    signed = sign_batches(batches, place.job.plan, place.ops, funnel, place.progress)
+    made, counts = _write_runs(folder, step, signed, place.job.plan.banding.bands, place.ops)
+
+    def where(row: int) -> str:
+        file, number = facts.place(partition, row)
+        return f"{place.job.files[file].name}: row {number}"
+
+    sizes = np.concatenate([np.empty(0, np.int64), *facts.sizes])
+    order = place.job.policy.order(facts, place.job.files, where)
+    columns: dict[str, Mapping[str, Any]] = {"documents": {"size": sizes, **(order._asdict() if order else {})}}
+    if facts.rejected:
+        columns["rejected"] = end_to_end(facts.rejected)
+    for what, values in columns.items():
+        path = step_file(folder, step, what)
+        made[path.name] = write_columns(path, values)
+    return Made(
+        made,
+        {
+            **counts,
+            "amount": funnel.bytes,
+            "bytes": funnel.bytes,
+            "nulls": facts.nulls,
+            "rows": {str(number): rows for number, rows in facts.rows.items()},
+            "kinds": sorted(set(map(kind_of, facts.keys))),
+            "rejected": bool(facts.rejected),
+        },
+    )
+
+
+def _write_runs(
+    folder: Path, step: str, signed: Iterable[Signed], bands: int, ops: Backend
+) -> tuple[dict[str, FileFact], dict[str, int]]:
+    """The files of digests and exact hashes, and counts of documents and shingles."""
+    digests_path, exact_path = (step_file(folder, step, what) for what in ("digests", "exact"))
+    documents = shingles = empty = 0
+    with columns_file(digests_path, DIGESTS) as digests_out, columns_file(exact_path, EXACT) as exact_out:
+        run = _Run(bands)
+        for part in signed:
+            counts = ops.asnumpy(part.shingles)
+            run.add(ops.asnumpy(part.digests), ops.asnumpy(part.exact), counts > 0, documents)
+            documents += len(counts)
+            shingles += int(counts.sum())
+            empty += len(counts) - int(np.count_nonzero(counts))
+            if run.rows * bands >= RUN_DIGESTS:
+                run.write(digests_out, exact_out)
+                run = _Run(bands)
+        run.write(digests_out, exact_out)
+        made = {digests_path.name: digests_out.finish(), exact_path.name: exact_out.finish()}
+    return made, {"documents": documents, "shingles": shingles, "empty": empty}
+
+
+class _Run:
+    """Documents with a token, held until they are put in order."""
+
+    def __init__(self, bands: int) -> None:
+        self._bands = bands
+        self._digests: list[NDArray[np.uint64]] = []
+        self._exact: list[NDArray[np.uint64]] = []
+        self._numbers: list[NDArray[np.uint32]] = []
+        self.rows = 0
+
+    def add(
+        self, digests: NDArray[np.uint64], exact: NDArray[np.uint64], filled: NDArray[np.bool_], start: int
+    ) -> None:
+        """Rows from number `start` on: [m, bands], [m, 2], and whether each has a token."""
+        numbers = np.flatnonzero(filled)
+        whole = len(numbers) == len(filled)
+        self._digests.append(digests if whole else digests[numbers])
+        self._exact.append(exact if whole else exact[numbers])
+        self._numbers.append((numbers + start).astype(np.uint32))
+        self.rows += len(numbers)
+
+    def write(self, digests_out: ColumnsFile, exact_out: ColumnsFile) -> None:
+        """All of it."""
+        if not self.rows:
+            return
+        numbers = np.concatenate(self._numbers)
+
+        def column(parts: list[NDArray[Any]], number: int) -> NDArray[Any]:
+            return np.concatenate([part[:, number] for part in parts])
+
+        for band in range(self._bands):
+            digests = column(self._digests, band)
+            order = range_order(digests)
+            digests_out.append([digests[order], numbers[order]])
+        first, second = column(self._exact, 0), column(self._exact, 1)
+        order = range_order(first)
+        exact_out.append([first[order], second[order], numbers[order]])

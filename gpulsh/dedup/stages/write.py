@@ -1,0 +1,57 @@
+"""write: a file; its kept rows, every column, in its own format, below `data/`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpulsh.dedup.job import step_file
+from gpulsh.dedup.placed import Placed
+from gpulsh.dedup.stages.collect import step_of as collect_step
+from gpulsh.dedup.stages.facts import sizes_of
+from gpulsh.dedup.stages.sign import step_of as sign_step
+from gpulsh.dedup.task import Made, Workplace
+from gpulsh.io.inputs import format_of
+from gpulsh.io.rejected import Rejected
+from gpulsh.store.columns import MappedColumns
+from gpulsh.store.durable import fact_of, put_in_place
+
+DATA = "data"
+
+
+def write(place: Workplace, placed: Placed, number: int) -> Made:
+    """Write the kept rows of the file of that number; of a file of one document that is dropped nothing is written."""
+    file = place.job.files[number]
+    start, stop = placed.files[number : number + 2].tolist()
+    keep = np.ones(stop - start, bool)
+    first = max(int(np.searchsorted(placed.partitions, start, side="right")) - 1, 0)
+    last = int(np.searchsorted(placed.partitions, stop, side="left"))
+    for partition in range(first, last):
+        columns = MappedColumns(step_file(place.folder, collect_step(partition), "decisions"))
+        document = columns.column("document")
+        dropped = document[columns.column("duplicate_of") != document]
+        keep[dropped[slice(*np.searchsorted(dropped, [start, stop]))] - start] = False
+    size = int(sizes_of(np.arange(start, stop), place.folder, placed).sum())
+    bad = rejected(place, placed)
+    made = {}
+    if not (len(keep) == 0 and bad.touches(number)):  # of a file so damaged that no row is known there is nothing
+        target = place.folder / DATA / file.relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_name(target.name + ".part")
+        format_of(file).write_kept(file, bad.left_out(keep, number), str(part))
+        if part.exists():
+            put_in_place(part, target)
+            fact = fact_of(target)
+            assert fact is not None
+            made[target.relative_to(place.folder).as_posix()] = fact
+    dropped = len(keep) - int(keep.sum())
+    place.progress.advance(len(keep))
+    place.progress.count(size=size, dropped=dropped)
+    return Made(made, {"amount": len(keep), "bytes": size, "dropped": dropped})
+
+
+def rejected(place: Workplace, placed: Placed) -> Rejected:
+    """All that was rejected."""
+    found = Rejected()
+    for partition in placed.rejecting:
+        found.add(MappedColumns(step_file(place.folder, sign_step(partition), "rejected")).batches())
+    return found

@@ -1,0 +1,76 @@
+"""A task: a pure function from files of the work folder, and the inputs, to files of the work folder.
+
+Whoever runs it gives it a workplace. What it makes follows from the job and the task alone, so that it may run again,
+anywhere, after whatever end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from gpulsh.backends.protocol import Backend
+from gpulsh.dedup.job import Job
+from gpulsh.dedup.progress import Progress
+from gpulsh.store.durable import FileFact
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where a task runs: the work folder, and what works there."""
+
+    job: Job
+    folder: Path
+    ops: Backend
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a task made: files, relative to the work folder and durable, and facts as JSON has them.
+
+    Of the facts, `amount` is how much of its stage's total the task was; `documents`, `bytes` and `dropped` are told to
+    who watches.
+    """
+
+    files: Mapping[str, FileFact] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Task:
+    """`work(workplace, *arguments)`, a function of a module and what can be sent to a worker; `step` is its name."""
+
+    step: str
+    work: Callable[..., Made]
+    arguments: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Tasks that need nothing of one another, and as what they are shown."""
+
+    name: str
+    tasks: Sequence[Task]
+    total: int | None
+    unit: str
+
+
+class Runner(Protocol):
+    """Who runs tasks."""
+
+    def run(self, stage: Stage) -> list[Mapping[str, Any]]:
+        """The facts of each task, in order, once all are done and their files are durable."""
+        ...
+
+
+def tallied(facts: Sequence[Mapping[str, Any]], name: str) -> int:
+    """The sum of a fact over tasks."""
+    return sum(int(fact.get(name, 0)) for fact in facts)
+
+
+def numbered(stage: str, count: int) -> Iterator[str]:
+    """Names of a stage's steps."""
+    return (f"{stage}-{number:06d}" for number in range(count))

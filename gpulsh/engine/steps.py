@@ -1,0 +1,49 @@
+"""Which tasks of a job are done: the steps of its manifest. One whose files are damaged is to be done again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from gpulsh.dedup.progress import Progress
+from gpulsh.dedup.task import Made
+from gpulsh.store.manifest import Manifest
+
+WORTH_BYTES = 256 << 20  # of signed text: so much work outlives an error; of a killed run everything does
+
+_log = logging.getLogger("gpulsh")
+
+
+class Steps:
+    """The steps of a manifest, as whoever runs tasks asks for them."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+
+    def finished(self, step: str) -> Mapping[str, Any] | None:
+        """The facts of a step that needs not be done again."""
+        found = self._manifest.find(step)
+        damaged = self._manifest.damaged(found) if found else None
+        if damaged is not None:
+            _log.warning("%s is missing or damaged; what it held is computed again", damaged)
+        return found.facts if found and damaged is None else None
+
+    def finish(self, step: str, made: Made) -> None:
+        """The step is done."""
+        self._manifest.add(step, made.files, made.facts)
+
+
+def tell(facts: Mapping[str, Any], unit: str, progress: Progress) -> None:
+    """Tell of a task of a stage in `unit` that was done elsewhere, or before."""
+    progress.advance(facts.get("amount", 0))
+    documents, size = (
+        0 if unit == own else facts.get(name, 0) for name, own in (("documents", "documents"), ("bytes", "B"))
+    )
+    progress.count(documents=documents, size=size, dropped=facts.get("dropped", 0))
+
+
+def worth_resuming(manifest: Manifest) -> bool:
+    """Whether finished steps have taken so long that they should outlive an error; a killed run leaves them anyway."""
+    signed = sum(step.facts.get("bytes", 0) for name, step in manifest.steps() if name.startswith("sign-"))
+    return bool(signed >= WORTH_BYTES)

@@ -1,0 +1,53 @@
+"""Ids of several files as one column: the type that holds them all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+
+def one_type(parts: Sequence[Any], declared: Sequence[Any]) -> Any:
+    """Arrays end to end, in the type common to them and to `declared`, otherwise each value as JSON text."""
+    parts = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in parts]
+    kind = common_type([*declared, *(part.type for part in parts)])
+    if kind is not None and in_parquet(kind):
+        return pa.concat_arrays([pa.nulls(0, kind), *(part.cast(kind) for part in parts)])
+    return pa.concat_arrays([pa.nulls(0, pa.string()), *map(as_texts, parts)])
+
+
+def common_type(kinds: Iterable[Any]) -> Any:
+    """The type that holds every value of the types exactly; None where no one type does."""
+    types = pa.types
+    kinds = {kind.value_type if types.is_dictionary(kind) else kind for kind in kinds}
+    kinds -= {pa.null()}
+    if len(kinds) < 2:
+        return kinds.pop() if kinds else pa.null()
+    if all(map(types.is_unsigned_integer, kinds)):
+        return max(kinds, key=lambda kind: kind.bit_width)
+    if all(map(types.is_integer, kinds)) and pa.uint64() not in kinds:
+        return pa.int64()
+    if all(types.is_string(kind) or types.is_large_string(kind) for kind in kinds):
+        return pa.large_string()
+    return None
+
+
+def in_parquet(kind: Any) -> bool:
+    """Whether Parquet has the type."""
+    try:
+        pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([("id", kind)])).close()
+    except pa.ArrowNotImplementedError:
+        return False
+    return True
+
+
+def as_texts(values: Any) -> Any:
+    """Each value as JSON text, strings as they are."""
+    return pa.array([None if value is None else _as_text(value) for value in values.to_pylist()], pa.string())
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
