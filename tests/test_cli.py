@@ -114,7 +114,7 @@ def test_a_defect_is_told_as_one(
     def defect(*_: object) -> None:
         raise KeyError("first line\nsecond line")
 
-    monkeypatch.setattr("gpulsh.dedup.partitioned.evidence", defect)
+    monkeypatch.setattr("gpulsh.dedup.stages.evidence.evidence", defect)
     assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference"]) == 1
     assert "gpulsh: error: unexpected KeyError" in capsys.readouterr().err.splitlines()[-1]
     assert os.listdir() == ["a.parquet"]
@@ -129,7 +129,7 @@ from gpulsh.dedup import partitioned
 def endless(*_):
     print("ready", flush=True)
     time.sleep(60)
-partitioned.copies_stage.copies = endless
+partitioned.copies.copies = endless
 from gpulsh.cli import main
 sys.exit(main(["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]))
 """

@@ -541,7 +541,7 @@ def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gpulsh.dedup.partitioned.evidence", interrupted)
+    monkeypatch.setattr("gpulsh.dedup.stages.evidence.evidence", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "a.jsonl", tmp_path / "new/deep/out")
     assert everything_below(tmp_path) == {"a.jsonl"}
@@ -557,14 +557,14 @@ def test_a_file_that_changes_between_two_readings(tmp_path: Path, monkeypatch: p
     path.write_bytes(b"\n".join(lines()))
     from gpulsh.dedup import partitioned
 
-    sign = partitioned.sign
+    sign = partitioned.sign.sign
 
     def then_change(*arguments: Any) -> Any:
         signed = sign(*arguments)
         path.write_bytes(b"\n".join(lines([text and text + " more" for text in TEXTS])))
         return signed
 
-    monkeypatch.setattr(partitioned, "sign", then_change)
+    monkeypatch.setattr(partitioned.sign, "sign", then_change)
     with pytest.raises(InputError, match="changed while it was read"):
         run(path, tmp_path / "out")
     assert everything_below(tmp_path) == {"a.jsonl"}

@@ -228,7 +228,7 @@ def test_what_was_rejected_is_known_when_a_run_goes_on(tmp_path: Path, monkeypat
     monkeypatch.setattr("gpulsh.engine.output.worth_resuming", lambda manifest: True)
     whole = skip(inputs, tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr("gpulsh.dedup.partitioned.evidence", interrupted)
+        patch.setattr("gpulsh.dedup.stages.evidence.evidence", interrupted)
         with pytest.raises(KeyboardInterrupt):
             skip(inputs, tmp_path / "out")
     resumed = skip(inputs, tmp_path / "out", resume=True)

@@ -111,7 +111,7 @@ def test_a_damaged_step_is_told_and_done_again(
     out = tmp_path / "out"
     monkeypatch.setattr("gpulsh.engine.output.worth_resuming", lambda manifest: True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.dedup.partitioned.evidence", interrupted)
+        patch.setattr("gpulsh.dedup.stages.evidence.evidence", interrupted)
         with pytest.raises(KeyboardInterrupt):
             gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     work = out / "_work"
@@ -173,7 +173,7 @@ def test_without_resume_an_unfinished_run_is_left_alone(
     out = tmp_path / "out"
     monkeypatch.setattr("gpulsh.engine.output.worth_resuming", lambda manifest: True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.dedup.partitioned.evidence", interrupted)
+        patch.setattr("gpulsh.dedup.stages.evidence.evidence", interrupted)
         with pytest.raises(KeyboardInterrupt):
             gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     with pytest.raises(OutputError, match="unfinished run; give --resume"):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +26,14 @@ from gpulsh.dedup.funnel import Funnel
 from gpulsh.dedup.job import Job, step_file
 from gpulsh.dedup.judging import is_read
 from gpulsh.dedup.order import check_kinds
-from gpulsh.dedup.placed import Placed
+from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.progress import Progress
-from gpulsh.dedup.stages import collide as collide_stage
-from gpulsh.dedup.stages import copies as copies_stage
-from gpulsh.dedup.stages import route as route_stage
-from gpulsh.dedup.stages import verify as verify_stage
-from gpulsh.dedup.stages.collect import collect
-from gpulsh.dedup.stages.collect import step_of as collect_step
-from gpulsh.dedup.stages.connect import FAN, connect
-from gpulsh.dedup.stages.evidence import evidence
-from gpulsh.dedup.stages.gather import gather
-from gpulsh.dedup.stages.gather import step_of as gather_step
-from gpulsh.dedup.stages.sign import sign
-from gpulsh.dedup.stages.sign import step_of as sign_step
-from gpulsh.dedup.stages.write import write
+from gpulsh.dedup.stages import collect, collide, connect, copies, evidence, gather, route, sign, verify, write
 from gpulsh.dedup.task import Runner, Stage, Task, tallied
 from gpulsh.io.file_texts import Partition
 
 Facts = Mapping[str, Any]
+Paths = tuple[Path, ...]
 
 
 @dataclass(frozen=True)
@@ -55,150 +44,170 @@ class Outcome:
     rows: Sequence[int]  # of each file
 
 
+@dataclass(frozen=True)
+class _Met:
+    """Who met whom: files of the ranges."""
+
+    pairs: Paths
+    crowds: Paths
+    connected: Paths
+    memberships: int  # in large buckets
+
+
+@dataclass(frozen=True)
+class _Members:
+    """Who is in a group: a file, and how many."""
+
+    path: Path
+    documents: int
+    meeting: int  # those in pairs or large buckets
+    groups: int
+
+
 def deduplicate_partitions(job: Job, folder: Path, ops: Backend, runner: Runner, progress: Progress) -> Outcome:
     """Everything from the files to the results in `folder`. `ops` is looked at for how it is best fed, no more."""
-    return _Run(job, folder, runner, progress).whole(ops)
+    texts = job.texts(ops)
+    total = texts.check()
+    partitions = texts.partitions(job.cut.partition)
+    run = _Run(job, folder, runner, progress, Funnel())
+    placed = run.sign(partitions, total)
+    copied = run.copies(placed)
+    met = run.collide(placed, copied)
+    members = run.connect(placed, met.connected, copied)
+    pairs, crowds, copied = run.route(members, met.pairs, met.crowds, copied)
+    read = members.meeting > 0 and is_read(job.plan, met.memberships)
+    if read:
+        run.gather(placed, partitions, members)
+    run.verify(placed, members, pairs, crowds, copied, len(partitions) if read else 0)
+    run.write(placed, run.collect(placed, members))
+    return Outcome(run.funnel, np.diff(placed.files).tolist())
 
 
+@dataclass(frozen=True)
 class _Run:
-    def __init__(self, job: Job, folder: Path, runner: Runner, progress: Progress) -> None:
-        self._job, self._folder, self._runner, self._progress = job, folder, runner, progress
-        self._funnel = Funnel()
+    """The stages of one job. Each knows its tasks, and hands on where their files lie."""
 
-    def whole(self, ops: Backend) -> Outcome:
-        job = self._job
-        texts = job.texts(ops)
-        total = texts.check()
-        partitions = texts.partitions(job.cut.partition)
-        tasks = [Task(sign_step(partition.number), sign, (partition,)) for partition in partitions]
-        placed = self._placed(self._stage("sign", tasks, total, "B"))
-        copies = self._copies(placed)
-        pairs, crowds, members, groups = self._met(placed, copies)
-        gathered = self._gathered(partitions, placed, members) if groups else 0
-        self._decided(placed, pairs, crowds, self._routed, groups, gathered)
-        tasks = [
-            Task(collect_step(partition.number), collect, (placed, partition.number, groups))
-            for partition in partitions
-        ]
-        collected = self._stage("collect", tasks, len(partitions), "partitions")
-        told = Task("evidence", evidence, (placed, tuple(int(fact["ids"]) for fact in collected)))
-        files = [number for number, file in enumerate(job.files) if not job.policy.protects(file)]
-        if job.write == "duplicates":
-            files = []
-        tasks = [Task(f"write-{number:06d}", write, (placed, number)) for number in files]
-        *_, facts = self._stage("write", [*tasks, told], int(np.diff(placed.files)[files].sum()), "documents")
-        if job.on_error == "skip":
-            self._funnel.leave_out(facts["records"], facts["rejected_rows"])
-        return Outcome(self._funnel, np.diff(placed.files).tolist())
+    job: Job
+    folder: Path
+    runner: Runner
+    progress: Progress
+    funnel: Funnel
 
-    def _stage(self, name: str, tasks: Sequence[Task], total: int | None, unit: str) -> list[Facts]:
-        with self._funnel.stage(self._progress, name, total, unit):
-            return self._runner.run(Stage(name, tasks, total, unit))
-
-    def _placed(self, signed: Sequence[Facts]) -> Placed:
-        """Where documents stand, from the facts of the partitions; counts them."""
-        job, funnel = self._job, self._funnel
+    def sign(self, partitions: Sequence[Partition], total: int | None) -> Placed:
+        """Sign every partition; where documents stand. Counts them."""
+        job, funnel = self.job, self.funnel
+        tasks = [Task(sign.step_of(partition.number), sign.sign, (partition,)) for partition in partitions]
+        signed = self._stage("sign", tasks, total, "B")
         if job.policy.key is not None:
             check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
+        for name in ("documents", "nulls", "empty", "bytes", "shingles"):
+            setattr(funnel, name, tallied(signed, name))
         rows = np.zeros(len(job.files), np.int64)
         for facts in signed:
             for number, found in facts["rows"].items():
                 rows[int(number)] += found
-        for name in ("documents", "nulls", "empty", "bytes", "shingles"):
-            setattr(funnel, name, tallied(signed, name))
-        numbers = {source: number for number, source in enumerate(dict.fromkeys(file.source for file in job.files))}
         files = _starts(rows)
+        numbers = {source: number for number, source in enumerate(dict.fromkeys(file.source for file in job.files))}
         return Placed(
-            _starts([int(facts["documents"]) for facts in signed]),
+            _starts(np.array([facts["documents"] for facts in signed], np.int64)),
             files,
             np.array([numbers[file.source] for file in job.files], np.int64),
             int(files[sum(map(job.policy.protects, job.files))]),
             tuple(number for number, facts in enumerate(signed) if facts["rejected"]),
         )
 
-    def _ranges(self, digests: int) -> int:
-        return max(1, -(-digests // self._job.cut.digests))
-
-    def _copies(self, placed: Placed) -> list[Path]:
+    def copies(self, placed: Placed) -> Paths:
+        """Find copies in every range of exact hashes."""
         parts = self._ranges(len(placed))
-        steps = [copies_stage.step_of(part) for part in range(parts)]
-        tasks = [Task(step, copies_stage.copies, (placed, part, parts)) for part, step in enumerate(steps)]
+        tasks = [Task(copies.step_of(part), copies.copies, (placed, part, parts)) for part in range(parts)]
         self._stage("copies", tasks, parts, "ranges")
-        return [step_file(self._folder, step, "copies") for step in steps]
+        return self._files(tasks, "copies")
 
-    def _met(self, placed: Placed, copies: list[Path]) -> tuple[list[Path], list[Path], Path, int]:
-        """Candidate pairs and memberships, in order of their groups; the members of groups; how many groups."""
-        bands = self._job.plan.banding.bands
+    def collide(self, placed: Placed, copied: Paths) -> _Met:
+        """Find who meets whom in every range of digests."""
+        bands = self.job.plan.banding.bands
         parts = self._ranges(len(placed) * bands)
-        steps = [collide_stage.step_of(part) for part in range(parts)]
-        tasks = [
-            Task(step, collide_stage.collide, (placed, len(copies), part, parts)) for part, step in enumerate(steps)
-        ]
-        met = self._stage("collide", tasks, parts * bands, "bands")
-        self._crowded = tallied(met, "memberships")
-        stars = [step_file(self._folder, step, "connected") for step in steps]
-        members, groups = self._connected(stars, copies, placed)
-        found = [[step_file(self._folder, step, what) for what in ("pairs", "crowd")] for step in steps]
-        routes = [(f"route-{step}", paths) for step, paths in zip(steps, found, strict=True)]
-        routes.append(("route-copies", copies))
-        tasks = [Task(step, route_stage.route, (step, members, tuple(paths))) for step, paths in routes]
-        self._stage("route", tasks, len(tasks), "ranges")
-        self._routed = [route_stage.routed(self._folder, "route-copies", path) for path in copies]
-        routed = [
-            [route_stage.routed(self._folder, step, path) for path in paths] for step, paths in routes[: len(steps)]
-        ]
-        return [pairs for pairs, _ in routed], [crowd for _, crowd in routed], members, groups
+        tasks = [Task(collide.step_of(part), collide.collide, (placed, copied, part, parts)) for part in range(parts)]
+        facts = self._stage("collide", tasks, parts * bands, "bands")
+        pairs, crowds, connected = (self._files(tasks, what) for what in ("pairs", "crowd", "connected"))
+        return _Met(pairs, crowds, connected, tallied(facts, "memberships"))
 
-    def _connected(self, stars: list[Path], copies: list[Path], placed: Placed) -> tuple[Path, int]:
-        """The members of groups, and how many groups: stars merged FAN at a time, until one task takes all."""
+    def connect(self, placed: Placed, connected: Paths, copied: Paths) -> _Members:
+        """Merge who is connected, FAN files at a time, until one task takes all and makes the groups."""
         for level in count():
-            if len(stars) + len(copies) <= 2 * FAN:
+            if len(connected) + len(copied) <= 2 * connect.FAN:
                 break
-            tasks, merged = [], []
-            for number, start in enumerate(range(0, max(len(stars), len(copies)), FAN)):
-                some = slice(start, start + FAN)
+            tasks = []
+            for number, start in enumerate(range(0, max(len(connected), len(copied)), connect.FAN)):
+                some = slice(start, start + connect.FAN)
                 step = f"connect-{level}-{number:06d}"
-                tasks.append(Task(step, connect, (step, tuple(stars[some]), tuple(copies[some]), None)))
-                merged.append(step_file(self._folder, step, "members"))
+                tasks.append(Task(step, connect.connect, (step, connected[some], copied[some])))
             self._stage("connect", tasks, len(tasks), "ranges")
-            stars, copies = merged, []
-        last = Task("connect", connect, ("connect", tuple(stars), tuple(copies), placed))
+            connected, copied = self._files(tasks, "members"), ()
+        last = Task("connect", connect.group, (placed, connected, copied))
         (facts,) = self._stage("connect", [last], 1, "ranges")
-        self._members = int(facts["documents"])
-        self._meeting = int(facts["meeting"])
-        return step_file(self._folder, "connect", "members"), int(facts["groups"])
+        counts = (int(facts[name]) for name in ("documents", "meeting", "groups"))
+        return _Members(step_file(self.folder, last.step, "members"), *counts)
 
-    def _gathered(self, partitions: Sequence[Partition], placed: Placed, members: Path) -> int:
-        """In how many partitions texts were gathered: all, or none where no text is read again."""
-        if not is_read(self._job.plan, self._crowded) or not self._meeting:
-            return 0
-        tasks = [Task(gather_step(partition.number), gather, (placed, partition, members)) for partition in partitions]
-        self._stage("gather", tasks, self._meeting, "documents")
-        return len(partitions)
+    def route(self, members: _Members, *found: Paths) -> list[Paths]:
+        """Put what every range found, of each kind, in order of its groups."""
+        paths = [path for kind in found for path in kind]
+        steps = [f"route-{path.stem}" for path in paths]
+        tasks = [Task(step, route.route, (step, members.path, path)) for step, path in zip(steps, paths, strict=True)]
+        self._stage("route", tasks, len(tasks), "ranges")
+        routed = iter(self._files(tasks, "routed"))
+        return [tuple(islice(routed, len(kind))) for kind in found]
 
-    def _decided(
-        self,
-        placed: Placed,
-        pairs: Sequence[Path],
-        crowds: Sequence[Path],
-        copies: Sequence[Path],
-        groups: int,
-        gathered: int,
-    ) -> None:
+    def gather(self, placed: Placed, partitions: Sequence[Partition], members: _Members) -> None:
+        """Bring the texts of every partition's members into order of their groups."""
         tasks = [
-            Task(
-                verify_stage.step_of(group),
-                verify_stage.verify,
-                (placed, group, tuple(pairs), tuple(crowds), tuple(copies), gathered),
-            )
-            for group in range(groups)
+            Task(gather.step_of(partition.number), gather.gather, (placed, partition, members.path))
+            for partition in partitions
         ]
-        facts = self._stage("verify", tasks, self._members, "documents")
-        funnel = self._funnel
+        self._stage("gather", tasks, members.meeting, "documents")
+
+    def verify(
+        self, placed: Placed, members: _Members, pairs: Paths, crowds: Paths, copied: Paths, gathered: int
+    ) -> None:
+        """Compare and resolve every group; texts lie in the files of `gathered` partitions. Counts pairs."""
+        tasks = [
+            Task(verify.step_of(group), verify.verify, (placed, group, pairs, crowds, copied, gathered))
+            for group in range(members.groups)
+        ]
+        facts, funnel = self._stage("verify", tasks, members.documents, "documents"), self.funnel
         for name in ("exact_copies", "crowded", "candidates", "verified", "dropped"):
             setattr(funnel, name, tallied(facts, name))
         funnel.kept = funnel.documents - funnel.dropped
 
+    def collect(self, placed: Placed, members: _Members) -> tuple[int, ...]:
+        """Bring together what was decided about every partition; how many files of ids each has."""
+        numbers = range(len(placed.partitions) - 1)
+        tasks = [Task(collect.step_of(number), collect.collect, (placed, number, members.groups)) for number in numbers]
+        facts = self._stage("collect", tasks, len(tasks), "partitions")
+        return tuple(int(fact["ids"]) for fact in facts)
 
-def _starts(counts: Any) -> Any:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.asarray(counts, np.int64))])
+    def write(self, placed: Placed, id_files: tuple[int, ...]) -> None:
+        """Write every file's kept rows, and the evidence."""
+        job = self.job
+        files = [] if job.write == "duplicates" else range(len(job.files))
+        files = [number for number in files if not job.policy.protects(job.files[number])]
+        tasks = [Task(f"write-{number:06d}", write.write, (placed, number)) for number in files]
+        tasks.append(Task("evidence", evidence.evidence, (placed, id_files)))
+        total = int(np.diff(placed.files)[files].sum())
+        *_, facts = self._stage("write", tasks, total, "documents")
+        if job.on_error == "skip":
+            self.funnel.leave_out(facts["records"], facts["rejected_rows"])
+
+    def _stage(self, name: str, tasks: Sequence[Task], total: int | None, unit: str) -> list[Facts]:
+        with self.funnel.stage(self.progress, name, total, unit):
+            return self.runner.run(Stage(name, tasks, total, unit))
+
+    def _ranges(self, hashes: int) -> int:
+        return max(1, -(-hashes // self.job.cut.digests))
+
+    def _files(self, tasks: Sequence[Task], what: str) -> Paths:
+        return tuple(step_file(self.folder, task.step, what) for task in tasks)
+
+
+def _starts(counts: Numbers) -> Numbers:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])

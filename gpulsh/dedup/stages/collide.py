@@ -6,6 +6,9 @@ large ones, a bucket going by its first document; `connected` (document, label),
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +18,6 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.stages.connect import connected
-from gpulsh.dedup.stages.copies import step_of as copies_step
 from gpulsh.dedup.stages.sign import step_of as sign_step
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.lsh.collisions import collide as collide_bands
@@ -28,10 +30,10 @@ def step_of(part: int) -> str:
     return f"collide-{part:06d}"
 
 
-def collide(place: Workplace, placed: Placed, copy_parts: int, part: int, parts: int) -> Made:
-    """Find who meets whom in one of `parts` equal ranges of digests; copies, listed in `copy_parts` files, do not."""
+def collide(place: Workplace, placed: Placed, copies: Sequence[Path], part: int, parts: int) -> Made:
+    """Find who meets whom in one of `parts` equal ranges of digests; the `copies` in files of theirs do not."""
     bands = place.job.plan.banding.bands
-    digests = _Digests(place, placed, copy_parts, part, parts)
+    digests = _Digests(place, placed, copies, part, parts)
     with place.ops.here():
         pairs, crowd = collide_bands(digests, place.ops, lambda done: None)
     edges = np.concatenate([pairs, np.stack([crowd.bucket, crowd.document], axis=1)])
@@ -53,17 +55,17 @@ class _Digests:
 
     ascending = False  # they come partition by partition, in order of their upper bits
 
-    def __init__(self, place: Workplace, placed: Placed, copy_parts: int, part: int, parts: int) -> None:
+    def __init__(self, place: Workplace, placed: Placed, copies: Sequence[Path], part: int, parts: int) -> None:
         self._part, self._parts, self._ops = part, parts, place.ops
         self.documents, self.bands = len(placed), place.job.plan.banding.bands
         self._digests: list[list[NDArray[np.uint64]]] = [[] for _ in range(self.bands)]
         self._ids: list[list[Numbers]] = [[] for _ in range(self.bands)]
         first, last = part_range(part, parts)
         folder = place.folder
-        copies = [MappedColumns(step_file(folder, copies_step(at), "copies")) for at in range(copy_parts)]
+        known = [MappedColumns(path) for path in copies]
         for number, (start, stop) in enumerate(zip(placed.partitions, placed.partitions[1:], strict=False)):
             takes_part = np.ones(int(stop - start), bool)
-            for file in copies:
+            for file in known:
                 documents = file.column("document")
                 takes_part[documents[slice(*np.searchsorted(documents, [start, stop]))] - start] = False
             columns = MappedColumns(step_file(folder, sign_step(number), "digests"))

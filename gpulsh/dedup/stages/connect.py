@@ -7,7 +7,7 @@ copies. `groups` (document, group, meets) puts whole components together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,20 @@ def connected(edges: Numbers, ops: Backend) -> dict[str, Numbers]:
     return {"document": documents, "label": documents[label]}
 
 
-def connect(place: Workplace, step: str, stars: Sequence[Path], copies: Sequence[Path], groups: Placed | None) -> Made:
-    """Merge files of stars, and of copies; with `groups`, into groups."""
-    ops = place.ops
+def connect(place: Workplace, step: str, stars: Sequence[Path], copies: Sequence[Path]) -> Made:
+    """Merge files of stars, and of copies."""
+    return _made(place, step, _merged(place.ops, stars, copies), {})
+
+
+def group(place: Workplace, placed: Placed, stars: Sequence[Path], copies: Sequence[Path]) -> Made:
+    """The same of all that there are, and put whole components into groups."""
+    members = _merged(place.ops, stars, copies)
+    groups = _grouped(members["document"], members.pop("label"), members["meets"], place, placed)
+    members = {"document": members["document"], "group": groups, "meets": members["meets"]}
+    return _made(place, "connect", members, {"groups": int(groups.max(initial=-1)) + 1})
+
+
+def _merged(ops: Backend, stars: Sequence[Path], copies: Sequence[Path]) -> dict[str, NDArray[Any]]:
     meeting = [np.empty(0, np.int64)]
     edges = [np.empty((0, 2), np.int64)]
     for path in stars:
@@ -50,14 +61,14 @@ def connect(place: Workplace, step: str, stars: Sequence[Path], copies: Sequence
         members: dict[str, NDArray[Any]] = dict(connected(np.concatenate(edges), ops))
     members["meets"] = np.zeros(len(members["document"]), bool)
     members["meets"][np.searchsorted(members["document"], np.concatenate(meeting))] = True
-    facts: dict[str, int] = {"documents": len(members["document"]), "meeting": int(members["meets"].sum())}
-    if groups is not None:
-        group = _grouped(members["document"], members.pop("label"), members["meets"], place, groups)
-        facts["groups"] = int(group.max(initial=-1)) + 1
-        members = {"document": members["document"], "group": group, "meets": members["meets"]}
+    return members
+
+
+def _made(place: Workplace, step: str, members: Mapping[str, NDArray[Any]], facts: Mapping[str, int]) -> Made:
     path = step_file(place.folder, step, "members")
+    counts = {"documents": len(members["document"]), "meeting": int(members["meets"].sum())}
     place.progress.advance(1)
-    return Made({path.name: write_columns(path, members)}, {**facts, "amount": 1})
+    return Made({path.name: write_columns(path, members)}, {**facts, **counts, "amount": 1})
 
 
 def _grouped(document: Numbers, label: Numbers, meets: NDArray[np.bool_], place: Workplace, placed: Placed) -> Numbers:
