@@ -50,7 +50,7 @@ def test_bytes_and_seconds_by_hand() -> None:
     assert stages["resolve"].seconds == 500 / 5 / 2
     assert stages["write"].seconds == 2_000_000 / 200_000 / 2
     assert found.seconds == sum(stage.seconds or 0 for stage in found.stages)
-    assert (stages["sign"].disk_read, stages["sign"].disk_written) == (2_000_000, 1000 * (4 * 8 + 32))
+    assert (stages["sign"].disk_read, stages["sign"].disk_written) == (2_000_000, 1000 * (4 * (8 + 4) + 32))
     # Half of it is on the other machine: digests and hashes, each with the document's number.
     assert stages["collide"].network == 1000 * (4 * (8 + 4) + 16 + 4) / 2
     assert stages["resolve"].network == (3000 * 24 + 500 * 21) / 2
@@ -62,7 +62,7 @@ def test_bytes_and_seconds_by_hand() -> None:
 def test_a_slow_disk_or_network_is_what_bounds() -> None:
     rates = {"sign": 1e9, "collide": 1e9}
     slow = estimate(CORPUS, Rates(**rates, disk=1000, network=10), workers=4, nodes=2, bands=4, rows=8).stages
-    assert (slow[0].bound, slow[0].seconds) == ("disk", (2_000_000 + 64_000) / 1000 / 2)
+    assert (slow[0].bound, slow[0].seconds) == ("disk", (2_000_000 + 80_000) / 1000 / 2)
     assert (slow[1].bound, slow[1].seconds) == ("network", 34_000 / 10 / 2)
     assert slow[2].seconds is None  # its own rate is not known, however slow the disk
 
@@ -250,16 +250,17 @@ def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path, capsys: pytest.Ca
     pq.write_table(pa.table({"text": [*texts, *texts[:100]]}), tmp_path / "a.parquet")
     seen: list[int] = []
 
-    def decide(*given: Any) -> Any:
+    def copies(*given: Any) -> Any:
         seen.append(sum(path.stat().st_size for path in (tmp_path / "out/_work").glob("sign-*.arrow")))
         return real(*given)
 
-    import gpulsh.engine.local as local
+    from gpulsh.dedup.stages import copies as stage
+    from gpulsh.engine.local import deduplicate_files
 
-    real = local.decide
+    real = stage.copies
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local, "decide", decide)
-        result = local.deduplicate_files(tmp_path / "a.parquet", tmp_path / "out", backend="reference")
+        patch.setattr(stage, "copies", copies)
+        result = deduplicate_files(tmp_path / "a.parquet", tmp_path / "out", backend="reference")
     funnel = result.funnel
     corpus = Corpus(
         documents=funnel["documents"], bytes=funnel["bytes"], met=0.4, pairs=1, dropped=0.2, bytes_per_shingle=6

@@ -25,7 +25,7 @@ FITS, LARGER = "b" * (MOST - 1000), "c" * (MOST + 1)
 
 
 def read(path: Path, limit: Limit | None = LIMIT, skip: bool = False, readers: int = 1) -> list[str]:
-    texts = FileTexts(find_files([str(path)]), Columns(text="text"), path.parent, readers, skip, limit)
+    texts = FileTexts(find_files([str(path)]), Columns(text="text"), readers, skip, limit)
     texts.check()
     batches = list(texts.batches(1 << 16))
     return [

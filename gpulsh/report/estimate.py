@@ -98,7 +98,9 @@ def stage_works(corpus: Corpus, bands: int) -> dict[str, Work]:
     digests = 8 * n * bands
     return {
         # Text to digests, exact hash and size.
-        "sign": Work(amount=size, unit="bytes of text", inputs=size, written=digests + ROW_BYTES * n),
+        "sign": Work(
+            amount=size, unit="bytes of text", inputs=size, written=digests + NUMBER_BYTES * n * bands + ROW_BYTES * n
+        ),
         # Copies by exact hash, candidates by digest, and who is connected by either.
         "collide": Work(
             amount=n * bands,
