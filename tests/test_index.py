@@ -25,7 +25,7 @@ from gpulsh.errors import InputTypeError, OutputError, ParameterError
 from gpulsh.index import comparing, meetings, storage
 from gpulsh.index.holdings import Holdings
 from gpulsh.io.texts import open_texts
-from gpulsh.store import fingerprint_blocks, segments
+from gpulsh.store import filters, fingerprint_blocks, merging, segments
 from tests.naive_index import NaiveIndex
 from tests.texts import WORDS, known, licences
 
@@ -53,6 +53,9 @@ def small_limits(batch: int = 200) -> Iterator[None]:
         mock.patch.object(fingerprint_blocks, "BLOCK_VALUES", 24),
         mock.patch.object(fingerprint_blocks, "BLOCKS_HELD", 2),
         mock.patch.object(segments, "ROWS_AT_ONCE", 3),
+        mock.patch.object(merging, "ROWS_AT_ONCE", 5),
+        mock.patch.object(merging, "SAMPLED", 2),
+        mock.patch.object(filters, "HASHES_AT_ONCE", 3),
         mock.patch.object(cpu_backend, "SIZES", Sizes(batch=batch, tile=300, largest_tile=600)),
     ):
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from itertools import accumulate, pairwise
@@ -19,12 +20,13 @@ from gpulsh import Fingerprints, Index
 from gpulsh.backends.reference import backend as reference
 from gpulsh.cli import main
 from gpulsh.engine import indexing
-from gpulsh.errors import ParameterError
+from gpulsh.errors import OutputError, ParameterError
 from gpulsh.index import index as index_module
 from gpulsh.index import storage
 from gpulsh.index.keys import KeyStream
-from gpulsh.store import fingerprint_blocks
+from gpulsh.store import fingerprint_blocks, merging
 from gpulsh.store.fingerprint_blocks import BlockRows, write_blocks
+from gpulsh.store.scratch import Column
 
 SMALL = reference.SIZES._replace(batch=2000)
 
@@ -92,6 +94,40 @@ def test_large_segments_are_merged_while_they_are_written(tmp_path: Path) -> Non
     with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(storage, "SPILL_BYTES", 30_000), patched:
         held_at_most(tmp_path / "i", 500)
     assert 0 < max(merges) <= 30_000
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_is_merged_lies_in_files(whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No run of rows is longer than it may be, and a full disk is told while the index stays as it is."""
+    count = 600
+    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(storage, "SPILL_BYTES", 30_000):
+        held_at_most(tmp_path / "i", count)
+    runs: list[int] = []
+    real = Column.append
+
+    def append(column: Column, values: Any) -> None:
+        runs.append(len(values))
+        if not whole and len(runs) == 50:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(column, values)
+
+    monkeypatch.setattr(Column, "append", append)
+    monkeypatch.setattr(merging, "ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(merging, "SAMPLED", 4)
+    before = sorted(os.listdir(tmp_path / "i"))
+    with Index.open(tmp_path / "i", backend="reference") as index:
+        if whole:
+            index.compact()
+            segments = sum(name.startswith("keys-") for name in before)
+            assert segments > 4 and max(runs) <= 64 + 4 * segments and len(runs) > 300
+            assert len(os.listdir(tmp_path / "i")) == 8
+        else:
+            with pytest.raises(OutputError, match="No space left"):
+                index.compact()
+            assert sorted(os.listdir(tmp_path / "i")) == before
+    index = Index.open(tmp_path / "i", backend="reference")
+    assert len(index) == count and all(key in index for key in (0, 1, count - 1))
+    assert index.query([text(7)]).keys.tolist() == [7]
 
 
 def test_decoded_blocks_are_few_over_all_files(tmp_path: Path) -> None:

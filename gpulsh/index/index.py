@@ -35,7 +35,8 @@ from gpulsh.io.source import TextSource
 from gpulsh.io.texts import open_texts
 from gpulsh.params import Folding, Shingling
 from gpulsh.permutations import coefficients
-from gpulsh.store.segments import Documents, Keys, Numbers, in_memory
+from gpulsh.store.merging import in_memory
+from gpulsh.store.segments import Documents, Keys, Numbers
 from gpulsh.text.shingling import folded_batches
 
 
@@ -247,7 +248,7 @@ class Index:
     def compact(self) -> None:
         """Merge all segments into one without removed documents; on disk, commit that and remove unneeded files."""
         self._begin_change()
-        whole = compacted(self._contents)
+        whole = compacted(self._contents, self.path)
         if self._folder is not None:
             self._contents = self._folder.commit(whole)
             self._changed = False

@@ -16,14 +16,13 @@ from gpulsh import __version__
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index.parameters import IndexParameters, as_told
 from gpulsh.store.columns import MappedColumns, write_columns
+from gpulsh.store.merging import in_memory, merged
 from gpulsh.store.segments import (
     KINDS,
     Keys,
     Numbers,
     Segment,
-    in_memory,
     map_segment,
-    merged,
     with_keys,
     with_mapped_keys,
     write_keys,
@@ -89,12 +88,17 @@ def settled(shelves: Sequence[Shelved], folder: Path | None) -> list[Shelved]:
     return shelves
 
 
-def compacted(contents: Contents) -> Contents:
-    """One segment in place of all, read when it is used, without removed documents."""
+def compacted(contents: Contents, folder: Path | None) -> Contents:
+    """One segment in place of all, read when it is used, without removed documents; the work lies in `folder`."""
     if not contents.shelves:
         return contents
-    whole = Shelved(merged([shelved.segment for shelved in contents.shelves], contents.removed))
-    return Contents((whole,), NOTHING, contents.next_number, contents.keys)
+    parts = [shelved.segment for shelved in contents.shelves]
+    if folder is None:
+        whole = merged(parts, contents.removed)
+    else:
+        with _writing(folder):
+            whole = merged(parts, contents.removed, folder)
+    return Contents((Shelved(whole),), NOTHING, contents.next_number, contents.keys)
 
 
 def _mergeable(earlier: Shelved, later: Shelved) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BITS = 12  # of a filter, a hash
+HASHES_AT_ONCE = 1 << 18  # put into a filter at once
 SET_BITS = 4  # of a word, by a hash; 6 bits of the hash choose each
 
 Words = NDArray[np.uint64]
@@ -51,9 +52,9 @@ class Sought:
 def make_filter(hashes: NDArray[np.uint64]) -> Words:
     """uint64 [words]: the filter of ascending hashes, without a word where there are none."""
     words = np.zeros(min(-(-len(hashes) * BITS // 64), 1 << 32), np.uint64)
-    if len(hashes):
-        sought = Sought.of(hashes)
+    for start in range(0, len(hashes), HASHES_AT_ONCE):
+        sought = Sought.of(hashes[start : start + HASHES_AT_ONCE])
         owner = sought.words(len(words))
         first = np.flatnonzero(np.diff(owner, prepend=-1))
-        words[owner[first]] = np.bitwise_or.reduceat(sought.bits, first)
+        words[owner[first]] |= np.bitwise_or.reduceat(sought.bits, first)
     return words

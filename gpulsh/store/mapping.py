@@ -6,9 +6,17 @@ import ctypes
 import mmap
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
+
+
+class Mapped(Protocol):
+    """Anything that is mapped."""
+
+    def let_go(self) -> None:
+        """What was read need not stay in this process's memory; it is read again where it is looked at again."""
+        ...
 
 
 class MappedBatches:

@@ -14,7 +14,7 @@ Six Arrow IPC files a segment, never changed once written:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
-from gpulsh.io.buffers import numbers, to_arrow
+from gpulsh.io.buffers import numbers
 from gpulsh.store.columns import columns_file, write_columns
 from gpulsh.store.durable import FileFact
 from gpulsh.store.filters import Words, make_filter
@@ -32,10 +32,9 @@ from gpulsh.store.fingerprint_blocks import (
     BlockRows,
     FingerprintRows,
     HeldRows,
-    in_places,
     write_blocks,
 )
-from gpulsh.store.mapping import MappedBatches
+from gpulsh.store.mapping import Mapped, MappedBatches
 
 DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
 FILTERS = pa.schema([("word", pa.uint64())])
@@ -95,7 +94,7 @@ class Segment:
     fingerprints: FingerprintRows
     keys: Keys | None = None
     filters: Sequence[Words] | None = None
-    mapped: tuple[MappedBatches, ...] = ()
+    mapped: tuple[Mapped, ...] = ()
 
     def __len__(self) -> int:
         return len(self.documents.number)
@@ -141,57 +140,10 @@ def make_segment(
     return Segment(documents, hashes, bands, HeldRows(fingerprints))
 
 
-def merged(parts: Sequence[Segment], removed: Numbers) -> Segment:
-    """The live documents of several segments, which ascend by number; digests and fingerprints are read when used."""
-    live = [part.live(removed) for part in parts]
-    documents = Documents(
-        *(
-            np.concatenate([column[rows] for column, rows in zip(columns, live, strict=True)])
-            for columns in zip(*(part.documents for part in parts), strict=True)
-        )
-    )
-    places = [np.flatnonzero(rows) for rows in live]
-    fingerprints = _ChainedRows([part.fingerprints for part in parts], places)
-    keys = [part.keys for part in parts if part.keys is not None]
-    return Segment(
-        documents,
-        _merged_hashes([part.hashes for part in parts], live),
-        _MergedBands(parts, removed),
-        fingerprints,
-        _merged_keys(keys, live) if len(keys) == len(parts) else None,
-    )
-
-
-def _merged_hashes(parts: Sequence[Hashes], live: Sequence[NDArray[np.bool_]]) -> Hashes:
-    found = [
-        Hashes(hashes.first[chosen], hashes.second[chosen], rows)
-        for hashes, (chosen, rows) in zip(parts, _moved([part.row for part in parts], live), strict=True)
-    ]
-    whole = Hashes(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
-    order = np.lexsort((whole.row, whole.second, whole.first))
-    return Hashes(whole.first[order], whole.second[order], whole.row[order])
-
-
-def _merged_keys(parts: Sequence[Keys], live: Sequence[NDArray[np.bool_]]) -> Keys:
-    found = [
-        (keys.hash[chosen], rows)
-        for keys, (chosen, rows) in zip(parts, _moved([part.row for part in parts], live), strict=True)
-    ]
-    hash, row = (np.concatenate(columns) for columns in zip(*found, strict=True))
-    order = np.lexsort((row, hash))
-    chosen = [keys.key.filter(to_arrow(rows)) for keys, rows in zip(parts, live, strict=True)]
-    return Keys(_one_array(chosen), hash[order], row[order])
-
-
-def in_memory(segment: Segment) -> Segment:
-    """The same with all that is read when used held in memory."""
-    rows = segment.fingerprints.read(np.arange(len(segment)))
-    return replace(segment, bands=list(segment.bands), fingerprints=HeldRows(rows), filters=None, mapped=())
-
-
 def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, FileFact]:
     """Write all but the keys to the files that `name` names by kind; one band is in memory at a time."""
     facts = {"documents": write_columns(name("documents"), segment.documents._asdict())}
+    segment.let_go()
     with columns_file(name("digests"), DIGESTS) as file, columns_file(name("filters"), FILTERS) as filters:
         for number in range(len(segment.bands)):
             band = segment.bands[number]
@@ -199,12 +151,20 @@ def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, Fi
             filters.append([make_filter(band.digest)])
         filters.append([make_filter(segment.hashes.first)])
         facts["digests"], facts["filters"] = file.finish(), filters.finish()
+    segment.let_go()
     hashes = {"hash_0": segment.hashes.first, "hash_1": segment.hashes.second, "row": segment.hashes.row}
     facts["hashes"] = write_columns(name("hashes"), hashes)
     steps = range(0, len(segment), ROWS_AT_ONCE)
     parts = (segment.fingerprints.read(np.arange(at, min(at + ROWS_AT_ONCE, len(segment)))) for at in steps)
-    facts["fingerprints"] = write_blocks(name("fingerprints"), parts)
+    facts["fingerprints"] = write_blocks(name("fingerprints"), _let_go_after_each(parts, segment))
+    segment.let_go()
     return facts
+
+
+def _let_go_after_each(parts: Iterable[Fingerprints], segment: Segment) -> Iterator[Fingerprints]:
+    for part in parts:
+        yield part
+        segment.let_go()
 
 
 def write_keys(path: Path, keys: Keys) -> FileFact:
@@ -244,62 +204,6 @@ def among(values: Numbers, sorted_values: Numbers) -> NDArray[np.bool_]:
     places = np.minimum(np.searchsorted(sorted_values, values), len(sorted_values) - 1)
     found: NDArray[np.bool_] = sorted_values[places] == values
     return found
-
-
-class _MergedBands(Sequence[Band]):
-    """The digests of several segments less those of removed documents, merged a band at a time when asked for."""
-
-    def __init__(self, parts: Sequence[Segment], removed: Numbers) -> None:
-        self._parts, self._removed = parts, removed
-
-    def __len__(self) -> int:
-        return len(self._parts[0].bands)
-
-    def __getitem__(self, band: Any) -> Any:
-        if not 0 <= band < len(self):
-            raise IndexError(band)
-        bands = [part.bands[band] for part in self._parts]
-        alive = [~among(found.document, self._removed) for found in bands]
-        digest = np.concatenate([found.digest[rows] for found, rows in zip(bands, alive, strict=True)])
-        document = np.concatenate([found.document[rows] for found, rows in zip(bands, alive, strict=True)])
-        for part in self._parts:
-            part.let_go()
-        order = np.argsort(digest, kind="stable")  # parts ascend by number, so do equal digests
-        return Band(digest[order], document[order])
-
-
-class _ChainedRows:
-    """Chosen rows of several, one after another."""
-
-    def __init__(self, parts: Sequence[FingerprintRows], chosen: Sequence[Numbers]) -> None:
-        self._parts, self._chosen = parts, chosen
-        self._starts = np.cumsum([0, *map(len, chosen)])
-
-    def __len__(self) -> int:
-        return int(self._starts[-1])
-
-    def read(self, rows: Numbers) -> Fingerprints:
-        """The rows `rows` [m], in that order."""
-        owner = np.searchsorted(self._starts, rows, side="right") - 1
-        parts, places = [], []
-        for number in np.unique(owner).tolist():
-            here = np.flatnonzero(owner == number)
-            parts.append(self._parts[number].read(self._chosen[number][rows[here] - self._starts[number]]))
-            places.append(here)
-        return in_places(parts, places)
-
-
-def _moved(rows: Sequence[Numbers], live: Sequence[NDArray[np.bool_]]) -> Iterator[tuple[NDArray[np.bool_], Numbers]]:
-    """Of each part's `rows` which are live, and these as rows of the live ones of all parts, end to end."""
-    start = 0
-    for own, alive in zip(rows, live, strict=True):
-        chosen = alive[own]
-        yield chosen, (np.cumsum(alive) - 1 + start)[own[chosen]]
-        start += int(alive.sum())
-
-
-def _one_array(parts: list[Any]) -> Any:
-    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
 
 
 def _columns(file: MappedBatches) -> list[NDArray[Any]]:

@@ -1,0 +1,45 @@
+"""Numbers that are appended and then read as one array: in memory, or in a file that has no name and dies with us."""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Column:
+    """In memory where `folder` is None, else in a file there."""
+
+    def __init__(self, dtype: Any, folder: Path | None) -> None:
+        self._dtype = np.dtype(dtype)
+        self._parts: list[NDArray[Any]] = []
+        self._file = None if folder is None else tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - `whole` closes it
+        self._map: mmap.mmap | None = None
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Numbers more."""
+        values = np.ascontiguousarray(values, self._dtype)
+        if self._file is None:
+            self._parts.append(values)
+        else:
+            self._file.write(values.view(np.uint8).data)
+
+    def whole(self) -> NDArray[Any]:
+        """All that was appended; nothing more is."""
+        if self._file is None:
+            return np.concatenate([np.empty(0, self._dtype), *self._parts])
+        with self._file:
+            if self._file.tell() == 0:
+                return np.empty(0, self._dtype)
+            self._file.flush()
+            self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(self._map, self._dtype)
+
+    def let_go(self) -> None:
+        """What was read need not stay in memory; it is read again where it is looked at again."""
+        if self._map is not None:
+            self._map.madvise(mmap.MADV_DONTNEED)
