@@ -76,7 +76,10 @@ def unneeded(path: Path) -> set[str]:
 
 @dataclass(frozen=True)
 class Change:
-    """A command that takes an index from one state to another; PATH in `arguments` is its folder."""
+    """A command that takes an index from one state to another; PATH in `arguments` is its folder.
+
+    Where it says what it dropped, that is in PATH.jsonl.
+    """
 
     before: Path  # absent where it makes the index
     arguments: list[str]
@@ -89,7 +92,7 @@ class Change:
         return path
 
     def run(self, mortals: Mortals, path: Path, **how: Any) -> Death:
-        given = [str(path) if argument == "PATH" else argument for argument in self.arguments]
+        given = [argument.replace("PATH", str(path)) for argument in self.arguments]
         return mortals.run(path, given, spill=self.spill, **how)
 
 
@@ -174,10 +177,10 @@ def changes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Change]:
         index.save()
     lived(folder / "two", 2)
     lived(folder / "three", 3)
-    whole = 128 << 20
+    whole, evidence = 128 << 20, ["-o", "PATH.jsonl"]
     return {
-        "build": Change(folder / "nothing", ["index", "build", "PATH", old, new, *shape, *backend], 100),
-        "add": Change(folder / "built", ["index", "add", "PATH", new, *backend], whole),
+        "build": Change(folder / "nothing", ["index", "build", "PATH", old, new, *evidence, *shape, *backend], 100),
+        "add": Change(folder / "built", ["index", "add", "PATH", new, *evidence, *backend], whole),
         "compact": Change(folder / "added", ["index", "compact", "PATH"], whole),
         "add and remove": Change(folder / "two", ["step", "PATH", "2"], 100),
         "add and compact": Change(folder / "three", ["step", "PATH", "3"], whole),
@@ -199,6 +202,11 @@ def finish(change: Change, mortals: Mortals, path: Path, before: Any, after: Any
     """The change is done where it was not; then nothing else is left behind. Says whether it was."""
     left = told(newest(path))
     assert left in (before, after)
+    evidence = path.with_name(f"{path.name}.jsonl")
+    if left == after and "PATH.jsonl" in change.arguments:  # no commit without its evidence
+        rows = [json.loads(line) for line in evidence.read_text().splitlines()]
+        dropped = after[2] - (before[2] if before else 0)
+        assert len({(row["file"], row["row"]) for row in rows}) == len(rows) == dropped > 3
     if left == before:
         again = change.run(mortals, path)
         assert again.status == 0 and told(newest(path)) == after, again.told

@@ -69,7 +69,7 @@ def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool,
     """Make an index in the new folder PATH of the documents of INPUT, near-duplicates dropped."""
     from gpulsh.engine.indexing import build_index
 
-    _told(build_index(path, inputs, progress=True, **_prepared(output, options)), output, as_json)
+    _told(build_index(path, inputs, output=output, progress=True, **_prepared(output, options)), as_json)
 
 
 @index.command(short_help="Add files to an index.")
@@ -80,7 +80,7 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
     """Add the documents of INPUT that duplicate none of the index at PATH or of INPUT, and know the others."""
     from gpulsh.engine.indexing import add_to_index
 
-    _told(add_to_index(path, inputs, progress=True, **_prepared(output, options)), output, as_json)
+    _told(add_to_index(path, inputs, output=output, progress=True, **_prepared(output, options)), as_json)
 
 
 @index.command(short_help="Find what files duplicate in an index.")
@@ -123,9 +123,7 @@ def _prepared(output: str | None, options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-def _told(indexed: Any, output: str | None, as_json: bool) -> None:
-    if output is not None:
-        indexed.duplicates.write(Path(output))
+def _told(indexed: Any, as_json: bool) -> None:
     counts = indexed.counts()
     if as_json:
         click.echo(json.dumps(counts, indent=2))

@@ -112,18 +112,20 @@ def build_index(
     *,
     text_column: str = "text",
     id_column: str | None = None,
+    output: str | os.PathLike[str] | None = None,
     progress: bool = False,
     **parameters: Any,
 ) -> Indexed:
     """A new index in the folder `path` of the documents of files, near-duplicates dropped as `deduplicate` drops them.
 
     A document's key is its value of `id_column`, a string or an integer, or FILE:ROW. All other parameters are those of
-    `Index`. Raises as `Index.create` and `Index.add` do; then `path` is as it was.
+    `Index`. What is dropped is written to `output` before the index is committed: no commit is without it. Raises as
+    `Index.create` and `Index.add` do; then `path` is as it was.
     """
     texts = _open(inputs, text_column, id_column, parameters)
     refuse_overlap(os.fspath(path), inputs, texts.files)
     with Index.create(path, **parameters) as index:
-        return _taken_in(index, texts, open_progress(progress))
+        return _taken_in(index, texts, output, open_progress(progress))
 
 
 def add_to_index(
@@ -132,6 +134,7 @@ def add_to_index(
     *,
     text_column: str = "text",
     id_column: str | None = None,
+    output: str | os.PathLike[str] | None = None,
     progress: bool = False,
     **parameters: Any,
 ) -> Indexed:
@@ -139,7 +142,7 @@ def add_to_index(
     texts = _open(inputs, text_column, id_column, parameters)
     refuse_overlap(os.fspath(path), inputs, texts.files)
     with Index.open(path, **parameters) as index:
-        return _taken_in(index, texts, open_progress(progress))
+        return _taken_in(index, texts, output, open_progress(progress))
 
 
 def query_index(
@@ -176,16 +179,18 @@ def _open(inputs: Sequence[str], text: str, id: str | None, parameters: dict[str
     return FileTexts(find_files(list(inputs)), Columns(text=text, id=id), readers)
 
 
-def _taken_in(index: Index, texts: FileTexts, progress: Progress) -> Indexed:
+def _taken_in(index: Index, texts: FileTexts, output: str | os.PathLike[str] | None, progress: Progress) -> Indexed:
     with progress.stage("index", texts.check(), "B"):
         numbers = index.admit_source(_Watched(texts, progress), lambda: _keys(texts), decide=True)
         found = [_dropped(documents) for documents in index.decisions(numbers)]
     number, witness, similarity = (
         np.concatenate([columns[place] for columns in found] or [np.empty(0, np.int64)]) for place in range(3)
     )
-    with progress.stage("save", None, "documents"):
-        index.save()
     duplicates = Duplicates(texts, number - numbers.start, index, witness, similarity)
+    with progress.stage("save", None, "documents"):
+        if output is not None:
+            duplicates.write(Path(output))
+        index.save()
     return Indexed(len(numbers), duplicates, len(index))
 
 
