@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.in_order import in_order
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.format import (
     BLOCK_BYTES,
@@ -28,8 +27,11 @@ from gpulsh.io.format import (
     wrong_length,
 )
 from gpulsh.io.inputs import format_of
+from gpulsh.io.read_ahead import read_ahead
 from gpulsh.io.rejected import Rejected, rejections
 from gpulsh.io.rows import Bytes, packed, piece_rows
+
+AHEAD_BLOCKS = 2  # that wait for each thread that reads
 
 
 class Piece(NamedTuple):
@@ -71,7 +73,7 @@ class PartitionFacts:
 class FileTexts:
     """Documents of `files`, one after another. Of each it holds the size of its text and, where asked, its key.
 
-    With more than one of `readers`, so many threads decode the parts of files that have parts, two parts ahead each.
+    With more than one of `readers`, so many threads decode the parts of files that have parts, a few blocks ahead.
     With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is an InputError.
     """
 
@@ -203,13 +205,12 @@ class FileTexts:
                 yield piece.file, block
                 del block
 
-        def read_ahead(piece: Piece) -> list[tuple[int, Block]]:
-            return list(read(piece))
+        def size(numbered: tuple[int, Block]) -> int:
+            return int(numbered[1].texts.lengths().sum())
 
         for divided, run in groupby(pieces, lambda piece: piece.part is not None):
             if divided and self._readers > 1:
-                for blocks in in_order(run, [read_ahead] * self._readers):
-                    yield from blocks
+                yield from read_ahead(run, read, size, self._readers, AHEAD_BLOCKS * self._readers * block_bytes)
             else:
                 for piece in run:
                     yield from read(piece)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import mmap
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +16,11 @@ from numpy.typing import NDArray
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow import arrow_rows
 from gpulsh.io.columns import check_columns
-from gpulsh.io.format import STRICT, Block, Columns, File, Mask, Rules, check_sizes, reading, wrong_length
+from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Columns, File, Mask, Rules, check_sizes, reading, wrong_length
+from gpulsh.io.rows import cuts
 from gpulsh.io.selection import chosen, kept
 
+BATCH_BYTES = 64 << 20  # of a record batch that are written together
 MAGIC = b"ARROW1"  # begins a file, not a stream
 
 
@@ -24,32 +29,39 @@ class Ipc:
 
     def check(self, file: File, columns: Columns) -> int | None:
         """Columns and their types, from the schema."""
-        with reading(file), _opened(file) as (schema, _, _):
+        with reading(file), _opened(file) as (schema, _, _, _):
             check_columns(file, schema, columns)
             return file.size()
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
-        """A block a record batch."""
-        with reading(file), _opened(file) as (schema, batches, _):
+        """Blocks of about BLOCK_BYTES of each record batch."""
+        with reading(file), _opened(file) as (schema, batches, _, let_go):
             check_columns(file, schema, columns)
             start = 0
             for batch in batches:
-                if wanted is None or wanted[start : start + len(batch)].any():
-                    key = None if columns.key is None else batch.column(columns.key)
-                    texts = arrow_rows(batch.column(columns.text))
-                    check_sizes(file, start, texts.lengths(), rules.limit)
-                    yield Block(start, texts, key)
+                sizes = arrow_rows(batch.column(columns.text)).lengths()
+                check_sizes(file, start, sizes, rules.limit)
+                for first, last in (
+                    cuts(np.concatenate(([0], np.cumsum(sizes))), BLOCK_BYTES) if len(batch) else [(0, 0)]
+                ):
+                    if wanted is None or wanted[start + first : start + last].any():
+                        part = batch.slice(first, last - first)
+                        key = None if columns.key is None else part.column(columns.key)
+                        yield Block(start + first, arrow_rows(part.column(columns.text)), key)
+                        del part, key
+                        let_go()
                 start += len(batch)
+                del batch, sizes
 
     def kind(self, file: File, column: str) -> Any:
         """The type of the column, from the schema."""
-        with reading(file), _opened(file) as (schema, _, _):
+        with reading(file), _opened(file) as (schema, _, _, _):
             return schema.field(column).type
 
     def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
         """The column at `rows`, batch by batch."""
         found: list[Any] = []
-        with reading(file), _opened(file) as (schema, batches, _):
+        with reading(file), _opened(file) as (schema, batches, _, let_go):
             kind = schema.field(column).type
             start = 0
             for batch in batches:
@@ -57,12 +69,13 @@ class Ipc:
                 if first < last:
                     found.append(chosen(batch.column(column), rows[first:last] - start))
                 start += len(batch)
+                let_go()
                 if last == len(rows):
                     break
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
     def write_kept(self, file: File, keep: Mask, target: str) -> None:
-        """A record batch a record batch; a stream stays a stream."""
+        """A record batch a record batch, several of one beyond BATCH_BYTES; a stream stays a stream."""
         with open(target, "wb") as sink:
             writer: Any = None
             start = 0
@@ -75,6 +88,7 @@ class Ipc:
                         start += len(batch)
                         if part.any():
                             writer.write_batch(kept(batch, part))
+                        del batch
             except DamagedInputError:
                 if writer is None or start != len(keep):  # otherwise behind the last row that is known
                     raise
@@ -84,16 +98,35 @@ class Ipc:
 
 
 def _checked(file: File) -> Iterator[tuple[Any, bool, Any]]:
-    with reading(file), _opened(file) as (schema, batches, stream):
+    with reading(file), _opened(file) as (schema, batches, stream, let_go):
         yield schema, stream, None
         for batch in batches:
-            yield schema, stream, batch
+            # Of a large batch only parts are copied at once, and are batches of their own in the output.
+            rows = max(1, len(batch) * BATCH_BYTES // max(batch.nbytes, 1))
+            for first in range(0, max(len(batch), 1), rows):
+                yield schema, stream, batch.slice(first, rows)
+                let_go()
+            del batch
+
+
+class _Opened(NamedTuple):
+    schema: Any
+    batches: Iterator[Any]
+    stream: bool
+    let_go: Callable[[], object]  # what was read of a mapped file need not stay in memory
 
 
 @contextmanager
-def _opened(file: File) -> Iterator[tuple[Any, Iterator[Any], bool]]:
+def _opened(file: File) -> Iterator[_Opened]:
+    """A local file mapped into memory, so that a column is read where it is looked at."""
     with file.open() as source:
         stream = source.read(len(MAGIC)) != MAGIC
         source.seek(0)
-        reader = pa.ipc.open_stream(source) if stream else pa.ipc.open_file(source)
-        yield reader.schema, iter(reader) if stream else map(reader.get_batch, range(reader.num_record_batches)), stream
+        content: Any = source
+        let_go: Callable[[], object] = int
+        if file.filesystem is None and os.fstat(source.fileno()).st_size:  # nothing cannot be mapped
+            mapped = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
+            content, let_go = pa.py_buffer(mapped), partial(mapped.madvise, mmap.MADV_DONTNEED)
+        reader = pa.ipc.open_stream(content) if stream else pa.ipc.open_file(content)
+        batches = iter(reader) if stream else map(reader.get_batch, range(reader.num_record_batches))
+        yield _Opened(reader.schema, batches, stream, let_go)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow import arrow_rows
+from gpulsh.io.arrow import arrow_rows, is_text
 from gpulsh.io.columns import check_columns
 from gpulsh.io.format import (
     BLOCK_BYTES,
@@ -31,10 +31,16 @@ from gpulsh.io.format import (
     reason,
     wrong_length,
 )
+from gpulsh.io.parquet_pages import largest_value
 from gpulsh.io.rows import piece_rows
 from gpulsh.io.selection import chosen, kept
+from gpulsh.io.spilled_rows import Output, SpilledRows
 
-MAX_BATCH_ROWS = 1 << 16
+MAX_BATCH_ROWS = 1 << 13
+DECODED_BYTES = 3 << 19  # about what is decoded at once: larger batches are slower, for each is memory from the system
+MOST_BATCHES = 200  # of a row group, which take as long as to read its dictionary
+WORST_BYTES = 32 << 20  # of a batch in which every row were the largest value of a dictionary
+CHUNK_ROWS = 1024  # that are written together, where they are no more than BLOCK_BYTES
 READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
 
 
@@ -100,8 +106,7 @@ class Parquet:
                 count = source.metadata.row_group(group).num_rows
                 first, last = np.searchsorted(rows, [start, start + count])
                 if first < last:
-                    part = source.read_row_group(group, columns=[column]).column(column)
-                    found.append(chosen(part, rows[first:last] - start))
+                    found += _chosen_of(file, source, group, column, rows[first:last] - start)
                 start += count
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
@@ -112,11 +117,14 @@ class Parquet:
         try:
             groups = source.num_row_groups
             codec = source.metadata.row_group(0).column(0).compression if groups and len(source.schema) else "ZSTD"
-            # Fixed options and combined chunks: the same rows give the same bytes, however they were read.
+            # Fixed options, and chunks that follow from the footer: the same rows give the same bytes.
             with (
-                open(target, "wb") as sink,
+                open(target, "wb") as file_out,
                 pq.ParquetWriter(
-                    sink, source.schema_arrow, compression="NONE" if codec == "UNCOMPRESSED" else codec, version="2.6"
+                    (sink := Output(file_out)),
+                    source.schema_arrow,
+                    compression="NONE" if codec == "UNCOMPRESSED" else codec,
+                    version="2.6",
                 ) as out,
             ):
                 start = 0
@@ -125,25 +133,31 @@ class Parquet:
                     part = keep[start : start + count]
                     start += count
                     if part.any():
-                        with reading(file):
-                            table = _kept_rows(source, group, part)
-                        out.write_table(table, row_group_size=len(table))
+                        rows = SpilledRows(source.schema_arrow, target + ".rows")
+                        try:
+                            for batch in _kept_rows(file, source, group, part):
+                                rows.add(batch)
+                            rows.write(out, sink)
+                        finally:
+                            rows.close()
             if start != len(keep):
                 raise wrong_length(file)
         finally:
             source.close(force=True)
 
 
-def _open(file: File) -> Any:
+def _open(file: File, dictionaries: Sequence[str] = (), metadata: Any = None) -> Any:
     # Absolute, for Arrow would take "s3:..." for a URL. It knows only paths that are UTF-8, as a printable one is.
     local = file.filesystem is None and file.path.isprintable()
     where = os.path.abspath(file.path) if local else file.open()
-    return pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False)
+    return pq.ParquetFile(
+        where, buffer_size=READ_AHEAD, pre_buffer=False, read_dictionary=list(dictionaries), metadata=metadata
+    )
 
 
 @contextmanager
-def _opened(file: File) -> Iterator[Any]:
-    source = _open(file)
+def _opened(file: File, dictionaries: Sequence[str] = (), metadata: Any = None) -> Iterator[Any]:
+    source = _open(file, dictionaries, metadata)
     try:
         yield source
     finally:
@@ -162,10 +176,9 @@ def _blocks(
     file: File, source: Any, part: Part, columns: Columns, block_bytes: int, limit: Limit | None
 ) -> Iterator[Block]:
     names = [columns.text] if columns.key in (None, columns.text) else [columns.text, columns.key]
-    group = source.metadata.row_group(part.number)
-    rows = _fitting_rows(group, _text_bytes(group, columns.text), block_bytes)
+    rows = _fitting_rows(file, source, part.number, names)
     at = part.start
-    for batch in source.iter_batches(rows, row_groups=[part.number], columns=names):
+    for batch in _joined(source.iter_batches(rows, row_groups=[part.number], columns=names), block_bytes):
         key = None if columns.key is None else batch.column(columns.key)
         texts = arrow_rows(batch.column(columns.text))
         check_sizes(file, at, texts.lengths(), limit)
@@ -173,6 +186,28 @@ def _blocks(
         del batch  # before the next one is decoded
         yield Block(at - len(texts), texts, key)
         del texts, key
+
+
+def _joined(batches: Iterator[Any], block_bytes: int) -> Iterator[Any]:
+    """Runs of batches copied together to about `block_bytes`, by the thread that decodes them."""
+    run: list[Any] = []
+    size = 0
+    for batch in batches:
+        if run and size + batch.nbytes > block_bytes:
+            yield _one(run)
+            run, size = [], 0
+        run.append(batch)
+        size += batch.nbytes
+        del batch
+    if run:
+        yield _one(run)
+
+
+def _one(run: list[Any]) -> Any:
+    if len(run) == 1:
+        return run[0]
+    columns = [pa.concat_arrays([batch.column(place) for batch in run]) for place in range(run[0].num_columns)]
+    return pa.RecordBatch.from_arrays(columns, schema=run[0].schema)
 
 
 def _unless_damaged(file: File, source: Any, part: Part, columns: Columns, blocks: Iterator[Block]) -> list[Block]:
@@ -186,17 +221,32 @@ def _unless_damaged(file: File, source: Any, part: Part, columns: Columns, block
         return [Block(part.start, piece_rows([None] * part.rows), key, (why,))]
 
 
-def _kept_rows(source: Any, group: int, keep: Mask) -> Any:
-    """The kept rows of a row group, chosen batch by batch, so that what is dropped is never held."""
-    parts = []
-    start = 0
-    rows = _fitting_rows(source.metadata.row_group(group), source.metadata.row_group(group).total_byte_size)
-    for batch in source.iter_batches(rows, row_groups=[group]):
-        part = keep[start : start + len(batch)]
-        start += len(batch)
-        if part.any():
-            parts.append(kept(batch, part))
-    return pa.Table.from_batches(parts, source.schema_arrow).combine_chunks()
+def _kept_rows(file: File, source: Any, number: int, keep: Mask) -> Iterator[Any]:
+    """The kept rows of a row group in batches of equal length, chosen batch by batch: what is dropped is not held."""
+    group = source.metadata.row_group(number)
+    length = max(1, min(CHUNK_ROWS, group.num_rows * BLOCK_BYTES // max(group.total_byte_size, 1)))
+    parts: list[Any] = []
+    start = held = 0
+    with reading(file):
+        for batch in source.iter_batches(_fitting_rows(file, source, number), row_groups=[number]):
+            part = keep[start : start + len(batch)]
+            start += len(batch)
+            if part.any():
+                parts.append(kept(batch, part))
+                held += len(parts[-1])
+            del batch
+            if held >= length:
+                *full, rest = _cut(parts, length, source.schema_arrow)
+                parts, held = [rest], len(rest)
+                yield from full
+    yield from _cut(parts, length, source.schema_arrow)
+
+
+def _cut(parts: list[Any], length: int, schema: Any) -> list[Any]:
+    """All rows as batches of `length`, and one, which may be empty, of the rest."""
+    table = pa.Table.from_batches(parts, schema)
+    cuts = [table.slice(start, length).combine_chunks() for start in range(0, len(table) + 1, length)]
+    return [batch for one in cuts for batch in (one.to_batches() or [pa.RecordBatch.from_pylist([], schema)])]
 
 
 def _text_bytes(group: Any, column: str) -> int:
@@ -204,6 +254,51 @@ def _text_bytes(group: Any, column: str) -> int:
     return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
 
 
-def _fitting_rows(group: Any, size: int, block_bytes: int = BLOCK_BYTES) -> int:
-    fitting: int = group.num_rows * block_bytes // max(size, 1)
-    return max(1, min(MAX_BATCH_ROWS, fitting))
+def _chosen_of(file: File, source: Any, group: int, column: str, rows: NDArray[np.int64]) -> list[Any]:
+    """The column at `rows` of a row group, of each batch that holds some."""
+    found = []
+    start = 0
+    for batch in source.iter_batches(
+        _fitting_rows(file, source, group, [column]), row_groups=[group], columns=[column]
+    ):
+        first, last = np.searchsorted(rows, [start, start + len(batch)])
+        if first < last:
+            found.append(chosen(batch.column(column), rows[first:last] - start))
+        start += len(batch)
+    return found
+
+
+def _fitting_rows(file: File, source: Any, number: int, names: Sequence[str] | None = None) -> int:
+    """How many rows of these columns, or all, are decoded at once: few large ones, and few that may be.
+
+    A value that a dictionary holds once may stand in all rows, and a row group of kilobytes hold gigabytes. How large
+    it is the footer does not say; the dictionary's page is not smaller, and where that leaves too few rows, it is read.
+    """
+    group = source.metadata.row_group(number)
+    chunks = list(map(group.column, range(group.num_columns)))
+    chunks = [chunk for chunk in chunks if names is None or chunk.path_in_schema in names]
+    size = sum(chunk.total_uncompressed_size for chunk in chunks)
+    fitting: int = max(1, min(group.num_rows * DECODED_BYTES // max(size, 1), MAX_BATCH_ROWS))
+    chunks = [chunk for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"]
+    if fitting * size <= WORST_BYTES or not chunks:
+        return fitting
+    largest = {chunk.path_in_schema: largest_value(file, chunk) for chunk in chunks}
+    rows = max(1, WORST_BYTES // max(sum(largest.values()), 1))
+    if rows < fitting and group.num_rows > MOST_BATCHES * rows:
+        largest |= _largest_values(file, source, number, list(largest))
+        rows = max(1, WORST_BYTES // max(sum(largest.values()), 1))
+    return min(fitting, rows)
+
+
+def _largest_values(file: File, source: Any, number: int, names: Sequence[str]) -> dict[str, int]:
+    """Bytes of the largest value in the dictionary of each of these columns, of those that can be read so."""
+    names = [name for name in names if name in source.schema_arrow.names]
+    with _opened(file, names, source.metadata) as decoded:
+        for batch in decoded.iter_batches(1, row_groups=[number], columns=names):
+            found = {name: batch.column(name) for name in names}
+            return {
+                name: int(arrow_rows(column.dictionary).lengths().max(initial=0))
+                for name, column in found.items()
+                if pa.types.is_dictionary(column.type) and is_text(column.dictionary.type)
+            }
+    return {}
