@@ -35,6 +35,8 @@ from gpulsh.io.file_texts import Partition
 Facts = Mapping[str, Any]
 Paths = tuple[Path, ...]
 
+EXACT_COST = 4  # digests that an exact hash costs as much as
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -50,7 +52,7 @@ class _Met:
 
     pairs: Paths
     crowds: Paths
-    connected: Paths
+    stars: Paths
     memberships: int  # in large buckets
 
 
@@ -73,7 +75,7 @@ def deduplicate_partitions(job: Job, folder: Path, ops: Backend, runner: Runner,
     placed = run.sign(partitions, total)
     copied = run.copies(placed)
     met = run.collide(placed, copied)
-    members = run.connect(placed, met.connected, copied)
+    members = run.connect(placed, met.stars, copied)
     pairs, crowds, copied = run.route(members, met.pairs, met.crowds, copied)
     read = members.meeting > 0 and is_read(job.plan, met.memberships)
     if read:
@@ -118,7 +120,7 @@ class _Run:
 
     def copies(self, placed: Placed) -> Paths:
         """Find copies in every range of exact hashes."""
-        parts = self._ranges(len(placed))
+        parts = self._ranges(EXACT_COST * len(placed))
         tasks = [Task(copies.step_of(part), copies.copies, (placed, part, parts)) for part in range(parts)]
         self._stage("copies", tasks, parts, "ranges")
         return self._files(tasks, "copies")
@@ -129,22 +131,22 @@ class _Run:
         parts = self._ranges(len(placed) * bands)
         tasks = [Task(collide.step_of(part), collide.collide, (placed, copied, part, parts)) for part in range(parts)]
         facts = self._stage("collide", tasks, parts * bands, "bands")
-        pairs, crowds, connected = (self._files(tasks, what) for what in ("pairs", "crowd", "connected"))
-        return _Met(pairs, crowds, connected, tallied(facts, "memberships"))
+        pairs, crowds, stars = (self._files(tasks, what) for what in ("pairs", "crowd", "stars"))
+        return _Met(pairs, crowds, stars, tallied(facts, "memberships"))
 
-    def connect(self, placed: Placed, connected: Paths, copied: Paths) -> _Members:
+    def connect(self, placed: Placed, stars: Paths, copied: Paths) -> _Members:
         """Merge who is connected, FAN files at a time, until one task takes all and makes the groups."""
         for level in count():
-            if len(connected) + len(copied) <= 2 * connect.FAN:
+            if len(stars) + len(copied) <= 2 * connect.FAN:
                 break
             tasks = []
-            for number, start in enumerate(range(0, max(len(connected), len(copied)), connect.FAN)):
+            for number, start in enumerate(range(0, max(len(stars), len(copied)), connect.FAN)):
                 some = slice(start, start + connect.FAN)
                 step = f"connect-{level}-{number:06d}"
-                tasks.append(Task(step, connect.connect, (step, connected[some], copied[some])))
+                tasks.append(Task(step, connect.connect, (step, stars[some], copied[some])))
             self._stage("connect", tasks, len(tasks), "ranges")
-            connected, copied = self._files(tasks, "members"), ()
-        last = Task("connect", connect.group, (placed, connected, copied))
+            stars, copied = self._files(tasks, "stars"), ()
+        last = Task("connect", connect.group, (placed, stars, copied))
         (facts,) = self._stage("connect", [last], 1, "ranges")
         counts = (int(facts[name]) for name in ("documents", "meeting", "groups"))
         return _Members(step_file(self.folder, last.step, "members"), *counts)

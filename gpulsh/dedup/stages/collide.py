@@ -1,7 +1,7 @@
 """collide: a range of digests, all bands; who shares a bucket in it.
 
 Makes `pairs` (i, j), all pairs of small buckets, i < j, lexicographic; `crowd` (document, band, bucket), the members of
-large ones, a bucket going by its first document; `connected` (document, label), whom these connect.
+large ones, a bucket going by its first document; `stars` (document, label, pairs), whom these connect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpulsh.backends.parts import part_range
 from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.placed import Numbers, Placed
-from gpulsh.dedup.stages.connect import connected
+from gpulsh.dedup.stages.connect import star_of
 from gpulsh.dedup.stages.sign import step_of as sign_step
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.lsh.collisions import collide as collide_bands
@@ -40,7 +40,7 @@ def collide(place: Workplace, placed: Placed, copies: Sequence[Path], part: int,
     found = {
         "pairs": {"i": pairs[:, 0], "j": pairs[:, 1]},
         "crowd": crowd._asdict(),
-        "connected": connected(edges, place.ops),
+        "stars": star_of(edges, pairs[:, 0], place.ops),
     }
     made = {}
     for what, columns in found.items():
@@ -77,6 +77,7 @@ class _Digests:
                     chosen[:] &= (digests >= np.uint64(first)) & (digests <= np.uint64(last))
                 self._digests[at % self.bands].append(digests[chosen])
                 self._ids[at % self.bands].append(numbers[chosen].astype(np.int64) + start)
+                columns.let_go()  # what a search for the range looked at would add up
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
         """The digests of a band in one of `parts` parts of the range, and the documents' numbers."""
