@@ -156,7 +156,7 @@ class _Run:
         paths = [path for kind in found for path in kind]
         steps = [f"route-{path.stem}" for path in paths]
         tasks = [Task(step, route.route, (step, members.path, path)) for step, path in zip(steps, paths, strict=True)]
-        self._stage("route", tasks, len(tasks), "ranges")
+        self._stage("route", tasks, len(tasks), "ranges", one_thread=True)
         routed = iter(self._files(tasks, "routed"))
         return [tuple(islice(routed, len(kind))) for kind in found]
 
@@ -166,7 +166,7 @@ class _Run:
             Task(gather.step_of(partition.number), gather.gather, (placed, partition, members.path))
             for partition in partitions
         ]
-        self._stage("gather", tasks, members.meeting, "documents")
+        self._stage("gather", tasks, members.meeting, "documents", one_thread=True)
 
     def verify(
         self, placed: Placed, members: _Members, pairs: Paths, crowds: Paths, copied: Paths, gathered: int
@@ -185,7 +185,7 @@ class _Run:
         """Bring together what was decided about every partition; how many files of ids each has."""
         numbers = range(len(placed.partitions) - 1)
         tasks = [Task(collect.step_of(number), collect.collect, (placed, number, members.groups)) for number in numbers]
-        facts = self._stage("collect", tasks, len(tasks), "partitions")
+        facts = self._stage("collect", tasks, len(tasks), "partitions", one_thread=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
     def write(self, placed: Placed, id_files: tuple[int, ...]) -> None:
@@ -196,13 +196,15 @@ class _Run:
         tasks = [Task(f"write-{number:06d}", write.write, (placed, number)) for number in files]
         tasks.append(Task("evidence", evidence.evidence, (placed, id_files)))
         total = int(np.diff(placed.files)[files].sum())
-        *_, facts = self._stage("write", tasks, total, "documents")
+        *_, facts = self._stage("write", tasks, total, "documents", one_thread=True)
         if job.on_error == "skip":
             self.funnel.leave_out(facts["records"], facts["rejected_rows"])
 
-    def _stage(self, name: str, tasks: Sequence[Task], total: int | None, unit: str) -> list[Facts]:
+    def _stage(
+        self, name: str, tasks: Sequence[Task], total: int | None, unit: str, one_thread: bool = False
+    ) -> list[Facts]:
         with self.funnel.stage(self.progress, name, total, unit):
-            return self.runner.run(Stage(name, tasks, total, unit))
+            return self.runner.run(Stage(name, tasks, total, unit, one_thread))
 
     def _ranges(self, hashes: int) -> int:
         return max(1, -(-hashes // self.job.cut.digests))

@@ -56,6 +56,7 @@ class Stage:
     tasks: Sequence[Task]
     total: int | None
     unit: str
+    one_thread: bool = False  # whether a task leaves the backend's other threads and devices idle
 
 
 class Runner(Protocol):

@@ -1,30 +1,50 @@
-"""Tasks run one after another in this process; the backend works on all its threads and devices at each."""
+"""Tasks run in this process: those that the backend works at with all its threads one after another, others abreast."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
-from gpulsh.dedup.task import Stage, Workplace
+from gpulsh.dedup.progress import Silent
+from gpulsh.dedup.task import Made, Stage, Task, Workplace
 from gpulsh.engine.steps import Steps, tell
 
 
 class InProcess:
-    """`dedup.task.Runner` at one workplace."""
+    """`dedup.task.Runner` at one workplace, with `workers` threads for tasks that take one thread each."""
 
-    def __init__(self, place: Workplace, steps: Steps) -> None:
-        self._place, self._steps = place, steps
+    def __init__(self, place: Workplace, steps: Steps, workers: int) -> None:
+        self._place, self._steps, self._workers = place, steps, workers
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task; one that was finished before is not done again."""
-        facts = []
-        for task in stage.tasks:
-            found = self._steps.finished(task.step)
-            if found is None:
-                made = task.work(self._place, *task.arguments)
-                self._steps.finish(task.step, made)
-                found = made.facts
-            else:
-                tell(found, stage.unit, self._place.progress)
-            facts.append(found)
-        return facts
+        found = [self._steps.finished(task.step) for task in stage.tasks]
+        for facts in found:
+            if facts is not None:
+                tell(facts, stage.unit, self._place.progress)
+        missing = [number for number, facts in enumerate(found) if facts is None]
+        abreast = stage.one_thread and self._workers > 1 and len(missing) > 1
+        work = self._abreast if abreast else self._in_turn
+        tasks = [stage.tasks[number] for number in missing]
+        for number, task, made in zip(missing, tasks, work(tasks), strict=True):
+            self._steps.finish(task.step, made)
+            found[number] = made.facts
+            if abreast:
+                tell(made.facts, stage.unit, self._place.progress)
+        return [facts for facts in found if facts is not None]
+
+    def _in_turn(self, tasks: Sequence[Task]) -> Iterator[Made]:
+        return (task.work(self._place, *task.arguments) for task in tasks)
+
+    def _abreast(self, tasks: Sequence[Task]) -> Iterator[Made]:
+        quiet = replace(self._place, progress=Silent())  # progress is told by one thread, as each task ends
+        with ThreadPoolExecutor(self._workers) as pool:
+            begun = [pool.submit(task.work, quiet, *task.arguments) for task in tasks]
+            try:
+                for future in begun:
+                    yield future.result()
+            finally:
+                for future in begun:
+                    future.cancel()

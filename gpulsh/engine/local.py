@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
+from gpulsh.backends.processors import processors
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.dedup.budget import cut, parse_memory
 from gpulsh.dedup.job import Job, OnError, Write
@@ -163,7 +164,7 @@ def deduplicate_files(
             return FilesResult(out, done)
         with OutputFolder(out, overwrite=overwrite, resume=resume) as folder:
             steps = Steps(folder.manifest(job.steps()))
-            runner = InProcess(Workplace(job, folder.work, doing, shown), steps)
+            runner = InProcess(Workplace(job, folder.work, doing, shown), steps, threads or processors())
             outcome = deduplicate_partitions(job, folder.work, doing, runner, shown)
             parameters = {
                 **job.parameters(),

@@ -32,8 +32,7 @@ NO_PAIR = -1  # of a document that is only a copy
 
 
 def star_of(edges: Numbers, pairs: Numbers, ops: Backend) -> dict[str, Numbers]:
-    """The documents of `edges` [m, 2], ascending, the least that each is connected with, and how often it is in `pairs`.
-    """
+    """The documents of `edges` [m, 2], ascending; the least that each is connected with; how often it is in `pairs`."""
     documents, places = np.unique(edges, return_inverse=True)
     label = ops.asnumpy(ops.components(len(documents), ops.asarray(places.reshape(edges.shape))))
     count = np.bincount(np.searchsorted(documents, pairs), minlength=len(documents))
