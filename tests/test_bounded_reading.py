@@ -31,7 +31,7 @@ def table(kind: str = "string") -> pa.Table:
 
 
 def documents(path: Path, readers: int = 1, max_bytes: int = 1 << 16) -> list[bytes]:
-    texts = FileTexts(find_files([str(path)]), Columns(text="text"), path.parent, readers)
+    texts = FileTexts(find_files([str(path)]), Columns(text="text"), readers)
     return [
         bytes(batch.values[start:stop])
         for batch in texts.batches(max_bytes)
