@@ -193,7 +193,7 @@ class _Run:
         job = self.job
         files = [] if job.write == "duplicates" else range(len(job.files))
         files = [number for number in files if not job.policy.protects(job.files[number])]
-        tasks = [Task(f"write-{number:06d}", write.write, (placed, number)) for number in files]
+        tasks = [Task(write.step_of(number), write.write, (placed, number)) for number in files]
         tasks.append(Task("evidence", evidence.evidence, (placed, id_files)))
         total = int(np.diff(placed.files)[files].sum())
         *_, facts = self._stage("write", tasks, total, "documents", one_thread=True)

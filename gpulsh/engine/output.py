@@ -17,6 +17,7 @@ from gpulsh.errors import OutputError
 from gpulsh.io.format import File
 from gpulsh.report.document import write_report
 from gpulsh.report.page import missing, write_page
+from gpulsh.store.durable import PART
 from gpulsh.store.manifest import Manifest
 
 WORK = "_work"
@@ -148,6 +149,8 @@ class OutputFolder:
         if self.work.is_dir() and (self._overwrite or self._resume) and _is_work(self.work):
             self._take_lock()
             if self._resume and Manifest.open(self.work) is not None:
+                for part in self.work.glob(f"*{PART}"):  # of an attempt that was killed
+                    part.unlink(missing_ok=True)
                 return
             for entry in self.work.iterdir():
                 if entry.name != "lock":

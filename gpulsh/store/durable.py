@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+from uuid import uuid4
 
 READ_AT_ONCE = 8 << 20
+PART = ".part"  # how names of unfinished files end
 
 
 @dataclass(frozen=True)
@@ -51,18 +53,27 @@ class ChecksummedFile:
 @contextmanager
 def durable_file(path: Path) -> Iterator[ChecksummedFile]:
     """A new file at `path`, which appears when the context is left without an exception, and then survives a crash."""
-    part = path.with_name(path.name + ".part")
-    try:
+    with unfinished(path) as part:
         with open(part, "wb") as file:
             yield ChecksummedFile(file)
         put_in_place(part, path)
+
+
+@contextmanager
+def unfinished(path: Path) -> Iterator[Path]:
+    """A name beside `path` for what will become it, of this attempt alone: two may write the same file at once, where a
+    worker was given up and lives. Of an attempt that fails nothing is left.
+    """
+    part = path.with_name(f"{path.name}.{uuid4().hex}{PART}")
+    try:
+        yield part
     except BaseException:
         part.unlink(missing_ok=True)
         raise
 
 
 def put_in_place(part: Path, path: Path) -> None:
-    """The finished file `part` becomes `path`, in the same folder, and then survives a crash."""
+    """The finished file `part` becomes `path`, on the same disk, and then survives a crash."""
     with open(part, "rb") as file:
         os.fsync(file.fileno())
     os.replace(part, path)

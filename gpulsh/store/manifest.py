@@ -68,10 +68,7 @@ class Manifest:
 
     def damaged(self, step: Step) -> str | None:
         """The first file of a finished step that is missing or not as it was; None where there is none."""
-        for name, fact in step.files.items():
-            if fact_of(self._folder / name) != fact:
-                return name
-        return None
+        return damaged(self._folder, step.files)
 
     def add(self, step: str, files: Mapping[str, FileFact], facts: Mapping[str, Any]) -> None:
         """The step is done; its files, durable already, lie in the folder."""
@@ -85,6 +82,14 @@ class Manifest:
             os.fsync(file.fileno())
         self._length += len(line)
         self._steps[step] = Step(dict(files), dict(facts))
+
+
+def damaged(folder: Path, files: Mapping[str, FileFact]) -> str | None:
+    """The first of `files` that is missing in `folder` or not as it was; None where there is none."""
+    for name, fact in files.items():
+        if fact_of(folder / name) != fact:
+            return name
+    return None
 
 
 def _line(entry: Mapping[str, Any]) -> bytes:

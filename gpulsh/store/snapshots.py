@@ -25,7 +25,8 @@ NAME = "index.json"
 LOCK = "lock"
 FORMAT = 2  # of the files; CHANGELOG.md tells what each changed
 KNOWN_FILES = re.compile(
-    r"(documents|digests|hashes|fingerprints|filters|keys|removed)-[0-9a-f-]+\.arrow(\.part)?|index\.json\.part"
+    r"(documents|digests|hashes|fingerprints|filters|keys|removed)-[0-9a-f-]+\.arrow(\.[0-9a-f]+\.part)?"
+    r"|index\.json\.[0-9a-f]+\.part"
 )
 
 

@@ -23,7 +23,7 @@ from gpulsh.dedup.task import Made, Workplace
 from gpulsh.io.file_texts import Partition
 from gpulsh.io.format import wrong_length
 from gpulsh.store.columns import MappedColumns, write_columns
-from gpulsh.store.durable import fact_of, put_in_place
+from gpulsh.store.durable import fact_of, put_in_place, unfinished
 
 OPEN_FILES = 64
 
@@ -49,10 +49,10 @@ def gather(place: Workplace, placed: Placed, partition: Partition, members: Path
     path = step_file(place.folder, step, "places")
     made = {path.name: write_columns(path, columns)}
     target = _texts(place.folder, partition.number)
-    part = target.with_name(target.name + ".part")
-    with open(part, "wb") as out:
-        _copy(place, placed, partition, document, size, offset, out.fileno())
-    put_in_place(part, target)
+    with unfinished(target) as part:
+        with open(part, "wb") as out:
+            _copy(place, placed, partition, document, size, offset, out.fileno())
+        put_in_place(part, target)
     fact = fact_of(target)
     assert fact is not None
     made[target.name] = fact

@@ -13,9 +13,14 @@ from gpulsh.dedup.task import Made, Workplace
 from gpulsh.io.inputs import format_of
 from gpulsh.io.rejected import Rejected
 from gpulsh.store.columns import MappedColumns
-from gpulsh.store.durable import fact_of, put_in_place
+from gpulsh.store.durable import fact_of, put_in_place, unfinished
 
 DATA = "data"
+
+
+def step_of(number: int) -> str:
+    """The step of a file."""
+    return f"write-{number:06d}"
 
 
 def write(place: Workplace, placed: Placed, number: int) -> Made:
@@ -36,13 +41,13 @@ def write(place: Workplace, placed: Placed, number: int) -> Made:
     if not (len(keep) == 0 and bad.touches(number)):  # of a file so damaged that no row is known there is nothing
         target = place.folder / DATA / file.relative
         target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(target.name + ".part")
-        format_of(file).write_kept(file, bad.left_out(keep, number), str(part))
-        if part.exists():
-            put_in_place(part, target)
-            fact = fact_of(target)
-            assert fact is not None
-            made[target.relative_to(place.folder).as_posix()] = fact
+        with unfinished(place.folder / step_of(number)) as part:  # what is left of a killed attempt is no result
+            format_of(file).write_kept(file, bad.left_out(keep, number), str(part))
+            if part.exists():
+                put_in_place(part, target)
+                fact = fact_of(target)
+                assert fact is not None
+                made[target.relative_to(place.folder).as_posix()] = fact
     dropped = len(keep) - int(keep.sum())
     place.progress.advance(len(keep))
     place.progress.count(size=size, dropped=dropped)
