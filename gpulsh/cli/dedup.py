@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import click
@@ -101,6 +101,18 @@ import click
     metavar="SIZE",
     help="What the run may take, as 4GiB; 8GiB, or half of the memory where that is less, where not given.",
 )
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="This process, or workers on a Ray cluster, which --memory and --threads are then of.",
+)
+@click.option(
+    "--address",
+    metavar="HOST:PORT",
+    help="Ray cluster to join, or auto, with --engine ray; one is started on this machine where not given.",
+)
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run of the same job in OUT.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier run's results in OUT, and nothing else.")
 @click.option(
@@ -116,12 +128,15 @@ def dedup(inputs: tuple[str, ...], output: str, shingle: str, as_json: bool, **o
     or text files. OUT gets data/ (the kept rows, file by file), duplicates.parquet (each dropped document with the kept
     one it duplicates), report.json and, where jinja2 is installed (gpulsh[report]), report.html.
 
+    With --engine ray all nodes must see INPUT and OUT under the same paths: stages hand on what they make in OUT/_work.
+
     --verbose shows where an error comes from.
     """
     from gpulsh.params import Shingling
 
     shingling = Shingling.parse(shingle)
-    with _ended_cleanly():
+    # Ray prints which of its processes ended, and standard output is for the result.
+    with _ended_cleanly(), redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout):
         from gpulsh.engine.local import deduplicate_files
 
         result = deduplicate_files(

@@ -4,12 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from gpulsh.dedup.progress import Silent
-from gpulsh.dedup.task import Made, Stage, Task, Workplace
+from gpulsh.backends.protocol import Backend
+from gpulsh.dedup.job import Job
+from gpulsh.dedup.progress import Progress, Silent
+from gpulsh.dedup.task import Made, Runner, Stage, Task, Workplace
 from gpulsh.engine.steps import Steps, tell
+
+
+class ThisProcess:
+    """The engine "local": `engine.engines.Engine` without anybody else."""
+
+    def __init__(self, ops: Backend, threads: int, memory: int) -> None:
+        self.ops, self.memory = ops, memory
+        self._threads = threads
+
+    @contextmanager
+    def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> Iterator[Runner]:
+        """This process."""
+        yield InProcess(Workplace(job, folder, self.ops, progress), steps, self._threads)
+
+    def to_json(self) -> dict[str, Any]:
+        """What the report says of it."""
+        return {"name": "local", "workers": 1}
 
 
 class InProcess:

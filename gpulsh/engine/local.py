@@ -5,25 +5,23 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
-from gpulsh.backends.processors import processors
-from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.backends.select import BackendName
 from gpulsh.dedup.budget import cut, parse_memory
 from gpulsh.dedup.job import Job, OnError, Write
 from gpulsh.dedup.partitioned import deduplicate_partitions
 from gpulsh.dedup.plan import Resolve, Verify, make_plan
 from gpulsh.dedup.policy import Policy
-from gpulsh.dedup.task import Workplace
-from gpulsh.engine.in_process import InProcess
+from gpulsh.engine.engines import EngineName, check_engine, open_engine
 from gpulsh.engine.output import PAGE, REPORT, OutputFolder, finished, refuse_overlap
 from gpulsh.engine.progress import Show, open_progress
 from gpulsh.engine.steps import Steps
 from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
-from gpulsh.io.format import Columns
+from gpulsh.io.format import Columns, File
 from gpulsh.io.inputs import find_files, natural_id
 from gpulsh.io.readers import Reader
 from gpulsh.params import Folding, Shingling, check_choice
@@ -83,6 +81,8 @@ def deduplicate_files(
     reader: Reader = "arrow",
     on_error: OnError = "fail",
     memory: int | str | None = None,
+    engine: EngineName = "local",
+    address: str | None = None,
     overwrite: bool = False,
     resume: bool = False,
     progress: Show = False,
@@ -99,8 +99,10 @@ def deduplicate_files(
     the INPUT that is listed first. Documents of `protect` are never dropped, others are for them, and they are not
     written. With `within`, only documents of one INPUT are duplicates; with `across`, only those of two. `memory` is
     what the run may take, as "4GiB" or bytes (at least 512 MiB and four times the largest document); the work is cut
-    to fit. A bad record stops the run, or with `on_error="skip"` is listed in `rejected.parquet` and is no document
-    (see `gpulsh.io.rejected`).
+    to fit. `engine="ray"` does the work on the Ray cluster at `address`, or on one of its own on this machine; all its
+    nodes see inputs and output under the same paths; `memory` and `threads` are of one worker (4 GiB and 4, or what a
+    node has where that is less), which has a GPU where the backend is CUDA. A bad record stops the run, or with
+    `on_error="skip"` is listed in `rejected.parquet` and is no document (see `gpulsh.io.rejected`).
     `reader="cudf"` decodes the text of Parquet files on the device of the CUDA backend. `progress="json"` writes its
     events to standard error as JSON lines: the "begin" and the "end" of each stage, with seconds, amounts and rates.
     All other parameters are those of `deduplicate`.
@@ -130,7 +132,8 @@ def deduplicate_files(
     _check_name("text_column", text_column)
     if id_column is not None:
         _check_name("id_column", id_column)
-    budget = parse_memory(memory)
+    parse_memory(memory)
+    check_engine(engine, address, devices)
     plan = make_plan(
         threshold=threshold,
         shingling=shingling,
@@ -145,58 +148,65 @@ def deduplicate_files(
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
     files = find_files(given, guarded)
     refuse_overlap(given_output, [*guarded, *given], files)
-    doing = select_backend(backend, threads=threads, devices=devices)
     shown = open_progress(progress)
     try:
-        job = Job(
-            plan=plan,
-            policy=policy,
-            files=tuple(files),
-            columns=Columns(text=text_column, key=policy.key, id=id_column or natural_id(files)),
-            reader=reader,
-            on_error=on_error,
-            write=write,
-            cut=cut(budget, doing.sizes()),
-        )
-        described = job.to_json()
-        done = finished(out, described) if resume else None
-        if done is not None:
-            return FilesResult(out, done)
-        with OutputFolder(out, overwrite=overwrite, resume=resume) as folder:
-            steps = Steps(folder.manifest(job.steps()))
-            runner = InProcess(Workplace(job, folder.work, doing, shown), steps, threads or processors())
-            outcome = deduplicate_partitions(job, folder.work, doing, runner, shown)
-            parameters = {
-                **job.parameters(),
-                "id_column": id_column,
-                "threads": threads,
-                "reader": reader,
-                "memory": budget,
-            }
-            report = describe(
-                began=began,
-                seconds=time.perf_counter() - clock,
-                parameters=parameters,
+        with open_engine(engine, address, backend, threads, devices, memory) as doing:
+            job = Job(
                 plan=plan,
-                backend=doing,
-                inputs=given,
-                rows=[(file.name, count) for file, count in zip(files, outcome.rows, strict=True)],
-                funnel=outcome.funnel.to_dict(),
-                evidence=summarise(folder.work / "duplicates.parquet", files, job.columns),
-                page=(no_page := missing()),
-                outputs=[*_written(folder.work), *([] if no_page else [PAGE])],
+                policy=policy,
+                files=tuple(files if engine == "local" else map(_anywhere, files)),
+                columns=Columns(text=text_column, key=policy.key, id=id_column or natural_id(files)),
+                reader=reader,
+                on_error=on_error,
+                write=write,
+                cut=cut(doing.memory, doing.ops.sizes()),
             )
-            report["job"] = described
-            write_report(folder.work / REPORT, report)
-            if no_page is None:
-                write_page(folder.work / PAGE, report)
-            folder.commit()
+            described = job.to_json()
+            done = finished(out, described) if resume else None
+            if done is not None:
+                return FilesResult(out, done)
+            with OutputFolder(out, overwrite=overwrite, resume=resume) as folder:
+                work = folder.work if engine == "local" else folder.work.absolute()
+                steps = Steps(folder.manifest(job.steps()))
+                with doing.running(job, work, steps, shown) as runner:
+                    outcome = deduplicate_partitions(job, work, doing.ops, runner, shown)
+                parameters = {
+                    **job.parameters(),
+                    "id_column": id_column,
+                    "threads": threads,
+                    "reader": reader,
+                    "memory": doing.memory,
+                }
+                report = describe(
+                    began=began,
+                    seconds=time.perf_counter() - clock,
+                    parameters=parameters,
+                    plan=plan,
+                    backend=doing.ops,
+                    engine=doing.to_json(),
+                    inputs=given,
+                    rows=[(file.name, count) for file, count in zip(files, outcome.rows, strict=True)],
+                    funnel=outcome.funnel.to_dict(),
+                    evidence=summarise(folder.work / "duplicates.parquet", files, job.columns),
+                    page=(no_page := missing()),
+                    outputs=[*_written(folder.work), *([] if no_page else [PAGE])],
+                )
+                report["job"] = described
+                write_report(folder.work / REPORT, report)
+                if no_page is None:
+                    write_page(folder.work / PAGE, report)
+                folder.commit()
     except GpulshError:
         raise
     except OSError as error:
         told = os.strerror(error.errno) if error.errno else str(error)
         raise OutputError(f"{error.filename or out}: cannot be written: {told}") from error
     return FilesResult(out, report)
+
+
+def _anywhere(file: File) -> File:
+    """The file, for processes in other folders and on other machines."""
+    return file if file.filesystem is not None else replace(file, path=os.path.join(os.getcwd(), file.path))
 
 
 def _paths(inputs: Input | Sequence[Input]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.task import Made
-from gpulsh.store.manifest import Manifest
+from gpulsh.store.manifest import Manifest, Step
 
 WORTH_BYTES = 256 << 20  # of signed text: so much work outlives an error; of a killed run everything does
 
@@ -23,11 +23,18 @@ class Steps:
 
     def finished(self, step: str) -> Mapping[str, Any] | None:
         """The facts of a step that needs not be done again."""
-        found = self._manifest.find(step)
-        damaged = self._manifest.damaged(found) if found else None
+        found = self.recorded(step)
+        return found.facts if found and self.intact(self._manifest.damaged(found)) else None
+
+    def recorded(self, step: str) -> Step | None:
+        """The step if it was finished; its files may be damaged since."""
+        return self._manifest.find(step)
+
+    def intact(self, damaged: str | None) -> bool:
+        """Whether a finished step counts; otherwise it is told which of its files is `damaged`."""
         if damaged is not None:
             _log.warning("%s is missing or damaged; what it held is computed again", damaged)
-        return found.facts if found and damaged is None else None
+        return damaged is None
 
     def finish(self, step: str, made: Made) -> None:
         """The step is done."""

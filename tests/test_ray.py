@@ -1,0 +1,390 @@
+"""Runs on a Ray cluster of several node processes on this machine: the bytes of a local run, whoever is killed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.dedup.job import Cut
+from gpulsh.engine.steps import Steps
+from gpulsh.errors import BackendError, InputError, ParameterError
+from gpulsh.io.format import File
+
+ray = pytest.importorskip("ray", reason="Ray has no wheel for this Python")
+
+from ray.cluster_utils import Cluster  # noqa: E402
+
+import gpulsh.engine.ray as engine  # noqa: E402
+from gpulsh.engine import worker  # noqa: E402
+
+ROOT = Path(__file__).parents[1]
+OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "memory": "512MiB"}
+SMALL_STORE = 80 << 20  # bytes: containers have little shared memory
+NODES = 3
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The address of a cluster of three nodes with a processor each, which run this checkout."""
+    before = dict(os.environ)
+    os.environ |= {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 1, "object_store_memory": SMALL_STORE, "include_dashboard": False},
+    )
+    try:
+        for _ in range(NODES - 1):
+            cluster.add_node(num_cpus=1, object_store_memory=SMALL_STORE)
+        yield cluster.address
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        os.environ.clear()
+        os.environ |= before
+
+
+@pytest.fixture(scope="module")
+def joined(address: str) -> str:
+    """The same; this process is in it."""
+    ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
+    return address
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """Seven files of about one size, with duplicates in and between them."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    source = random.Random(5)
+    words = [f"word{number}" for number in range(400)]
+    pages = [" ".join(source.choices(words, k=30)) for _ in range(25)]
+    for number in range(7):
+        rows = [
+            " ".join([*source.choice(pages).split()[: source.choice([30, 30, 29, 20])], *source.choices(words, k=2)])
+            for _ in range(30)
+        ]
+        table = pa.table(
+            {
+                "text": [*rows, pages[number], None, "!"],
+                "score": [source.randrange(50) for _ in range(33)],
+                "key": [f"{number}/{row}" for row in range(33)],
+            }
+        )
+        if number % 2:
+            pq.write_table(table, folder / f"{number}.parquet")
+        else:
+            lines = "".join(f"{json.dumps(row)}\n" for row in table.to_pylist())
+            (folder / f"{number}.jsonl").write_text(lines)
+    return folder
+
+
+@pytest.fixture
+def cuts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Cuts the work into small ranges and groups, and partitions of so many bytes."""
+
+    def small(partition: int) -> None:
+        cut = Cut(partition=partition, digests=1000, group=20_000, memory=1 << 30)
+        monkeypatch.setattr("gpulsh.engine.local.cut", lambda memory, sizes: cut)
+
+    return small
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The steps that are finished, one after another."""
+    names: list[str] = []
+    finish = Steps.finish
+
+    def told(self: Steps, step: str, made: Any) -> None:
+        finish(self, step, made)
+        names.append(step)
+
+    monkeypatch.setattr(Steps, "finish", told)
+    return names
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The processes of the workers that were taken on."""
+    found: list[int] = []
+    began = engine._Pool._began
+
+    def noted(self: Any, member: Any, answer: Any) -> None:
+        if isinstance(answer, dict):
+            found.append(int(answer["process"]))
+        began(self, member, answer)
+
+    monkeypatch.setattr(engine._Pool, "_began", noted)
+    return found
+
+
+def results(out: Path) -> dict[str, bytes]:
+    """All that a run gives but its report, which tells times."""
+    files = {str(path.relative_to(out)): path for path in sorted(out.rglob("*")) if path.is_file()}
+    return {name: path.read_bytes() for name, path in files.items() if not name.startswith("report")}
+
+
+def kill(process: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
+FIRST: dict[str, Any] = {}
+LONGEST = {"keep": "longest", "id_column": "key"}
+SCORE = {"keep": "score", "resolve": "components", "id_column": "key"}
+
+
+@pytest.mark.parametrize(
+    ("partitions", "size", "options"),
+    [(1, 1 << 30, LONGEST), (2, 40_000, SCORE), (7, 1, FIRST), (7, 1, LONGEST), (7, 1, SCORE)],
+)
+def test_the_bytes_are_those_of_a_local_run(
+    joined: str,
+    inputs: Path,
+    tmp_path: Path,
+    cuts: Callable[[int], None],
+    steps: list[str],
+    partitions: int,
+    size: int,
+    options: dict[str, Any],
+) -> None:
+    gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS, **options)
+    wanted = results(tmp_path / "local")
+    cuts(size)
+    steps.clear()
+    result = gpulsh.deduplicate_files(inputs, tmp_path / "ray", **OPTIONS, **options, engine="ray", address=joined)
+    assert results(tmp_path / "ray") == wanted and len(wanted) == 8
+    assert sum(step.startswith("sign-") for step in steps) == partitions
+    for stage in ("collide", "verify"):
+        assert sum(step.startswith(f"{stage}-") for step in steps) > 3, stage
+    assert result.report["engine"] == {"name": "ray", "workers": NODES}
+    assert result.report["backend"] == {"name": "cpu", "device": None}
+    assert result.funnel["dropped"] > 50
+
+
+def test_relative_paths_and_inputs_of_sources(
+    joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuts: Callable[[int], None]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    cuts(1)
+    keep = "source:in/0.jsonl,in/3.parquet,in/[4-6].*"
+    for out in ("local", "ray"):
+        gpulsh.deduplicate_files(
+            keep.removeprefix("source:").split(",")[::-1], out, protect="in/1.parquet", keep=keep, engine=out, **OPTIONS
+        )
+    assert results(Path("local")) == results(Path("ray"))
+
+
+def test_workers_killed_in_every_stage(
+    joined: str,
+    inputs: Path,
+    tmp_path: Path,
+    cuts: Callable[[int], None],
+    processes: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS)
+    killed: list[str] = []
+    finish = Steps.finish
+
+    def finish_and_kill(self: Steps, step: str, made: Any) -> None:
+        finish(self, step, made)
+        stage = step.partition("-")[0]
+        if stage in ("sign", "collide", "verify", "write") and stage not in killed:
+            killed.append(stage)
+            for process in processes:
+                kill(process)
+
+    monkeypatch.setattr(Steps, "finish", finish_and_kill)
+    cuts(1)
+    gpulsh.deduplicate_files(inputs, tmp_path / "ray", **OPTIONS, engine="ray")
+    assert results(tmp_path / "ray") == results(tmp_path / "local")
+    assert len(killed) == 4
+    for stage in killed:
+        assert f"{stage}-" in caplog.text
+    assert caplog.text.count("another one begins anew") >= 4
+
+
+def test_workers_that_always_end_end_the_run(
+    joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = engine._Pool._began
+
+    def killed(self: Any, member: Any, answer: Any) -> None:
+        kill(int(answer["process"]))
+        began(self, member, answer)
+
+    monkeypatch.setattr(engine._Pool, "_began", killed)
+    said = r"4 workers ended before they could begin, the last on node [\d.]+ \(process \d+\): "
+    with pytest.raises(BackendError, match=said):
+        gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, engine="ray")
+    assert not (tmp_path / "out").exists()
+
+
+RUN = """
+import sys
+import gpulsh.engine.local, gpulsh.engine.output
+from gpulsh.cli import main
+from gpulsh.dedup.job import Cut
+gpulsh.engine.local.cut = lambda memory, sizes: Cut(partition=1, digests=1000, group=20_000, memory=1 << 30)
+gpulsh.engine.output.worth_resuming = lambda manifest: True
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def started(inputs: Path, out: Path, *more: str) -> subprocess.Popen[bytes]:
+    """A run in a process of its own that has finished some steps."""
+    options = ["--backend", "cpu", "--threads", "1", "--memory", "512MiB", "--engine", "ray", *more]
+    command = [sys.executable, "-c", RUN, "dedup", str(inputs), "-o", str(out), *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=ROOT)
+    manifest, deadline = out / "_work" / "manifest.jsonl", time.monotonic() + 60
+    while not manifest.exists() or manifest.read_bytes().count(b"\n") < 4:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.002)
+    return process
+
+
+def test_a_killed_driver_is_resumed(
+    joined: str,
+    inputs: Path,
+    tmp_path: Path,
+    cuts: Callable[[int], None],
+    steps: list[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS)
+    cuts(1)
+    for engine_name in ("ray", "local"):
+        out = tmp_path / f"with {engine_name}"
+        with started(inputs, out, "--address", joined) as process:
+            process.kill()
+        before = re.findall('"step": "([^"]+)"', (out / "_work" / "manifest.jsonl").read_text())
+        damaged = out / "_work" / f"{before[1]}-digests.arrow"
+        damaged.write_bytes(damaged.read_bytes()[:-1])
+        steps.clear()
+        gpulsh.deduplicate_files(inputs, out, **OPTIONS, engine=engine_name, resume=True)
+        assert results(out) == results(tmp_path / "local")
+        assert not (out / "_work").exists()
+        assert set(steps) & set(before) == {before[1]} and len(before) >= 3
+        assert f"{damaged.name} is missing or damaged" in caplog.text
+        caplog.clear()
+
+
+def test_interrupted_on_a_cluster_of_its_own(inputs: Path, tmp_path: Path, cuts: Callable[[int], None]) -> None:
+    out = tmp_path / "out"
+    with started(inputs, out, "--address", "local") as process:
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+    assert process.returncode == 130, said
+    assert said.splitlines()[-1] == "gpulsh: interrupted" and "--resume goes on with it" in said
+    assert "Traceback" not in said
+    gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS)
+    cuts(1)
+    gpulsh.deduplicate_files(inputs, out, **OPTIONS, resume=True)
+    assert results(out) == results(tmp_path / "local")
+
+
+def test_the_first_error_is_told_as_a_local_run_tells_it(
+    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None]
+) -> None:
+    for number in (2, 4, 6):
+        with open(inputs / f"{number}.jsonl", "a") as file:
+            file.write("{broken\n")
+    cuts(1)
+    said = []
+    for how in ({}, {"engine": "ray"}):
+        with pytest.raises(InputError) as caught:
+            gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, **how)
+        said.append((type(caught.value), str(caught.value)))
+        assert not (tmp_path / "out").exists()
+    assert said[0] == said[1] and "2.jsonl" in said[0][1]
+    assert "On node" in caught.value.__notes__[0]  # for --verbose
+
+
+def test_what_is_wrong_is_said_before_work_begins(joined: str, inputs: Path, tmp_path: Path) -> None:
+    def run(**how: Any) -> None:
+        gpulsh.deduplicate_files(inputs, tmp_path / "out", **{**OPTIONS, **how})
+
+    with pytest.raises(ParameterError, match="engine is 'spark'; give one of 'local', 'ray'"):
+        run(engine="spark")
+    with pytest.raises(ParameterError, match="engine is 'local'; give engine='ray' with it"):
+        run(address=joined)
+    with pytest.raises(ParameterError, match="address is 7; give that of a Ray cluster"):
+        run(engine="ray", address=7)
+    with pytest.raises(ParameterError, match="devices are of this machine"):
+        run(engine="ray", devices=[0])
+    with pytest.raises(ParameterError, match=rf"'192.0.2.1:1' and this process is in the Ray cluster at {joined}"):
+        run(engine="ray", address="192.0.2.1:1")
+    with pytest.raises(BackendError, match=r"room for a worker, which takes 500 processors and 536\.9 MB"):
+        run(engine="ray", threads=500)
+    with pytest.raises(BackendError, match="takes a GPU, 1 processor and"):
+        run(engine="ray", backend="cuda")
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_ray_the_extra_is_named(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "gpulsh.engine.ray")
+    with pytest.raises(BackendError, match=r"Ray is not installed; install gpulsh\[ray\]"):
+        gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, engine="ray")
+
+
+def test_other_versions_on_a_node(joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = {**worker.versions(), "gpulsh": "0.0.1", "Python": "3.9"}
+    monkeypatch.setattr(engine, "versions", lambda: other)
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    said = rf"node [\d.]+ of the Ray cluster has Python {here} and not 3.9, gpulsh {gpulsh.__version__} and not 0.0.1,"
+    with pytest.raises(BackendError, match=said):
+        gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, engine="ray")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_node_that_does_not_see_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "PATIENCE", 0.2)
+    out, seen, unseen = (tmp_path / name for name in ("out/_work", "seen.jsonl", "unseen.jsonl"))
+    out.mkdir(parents=True)
+    seen.touch()
+
+    def told(folder: Path, *paths: Path) -> str:
+        files = tuple(File(path.name, path.name, str(path), source=path.name) for path in paths)
+        job: Any = SimpleNamespace(files=files)
+        answer = worker.Worker().begin(worker.Brief(job, folder, "mine", "reference", 1), "192.0.2.7")
+        return str(answer.error) if isinstance(answer, worker.Failure) else str(answer)
+
+    not_shared = "node 192.0.2.7 does not see it; give an output folder on storage that all nodes share"
+    assert not_shared in told(tmp_path / "nowhere")
+    assert not_shared in told(out)
+    (out / worker.TOKEN).write_text("another's")
+    assert f"{tmp_path / 'out'}: {not_shared}" in told(out)
+    (out / worker.TOKEN).write_text("mine")
+    assert told(out, seen) == "None"
+    assert f"unseen.jsonl: node 192.0.2.7 does not see it as {unseen}; put the inputs where" in told(out, seen, unseen)
+
+
+def test_failures_that_cannot_be_sent_are_told_in_words() -> None:
+    class Here(Exception):
+        """Of a class that no other process knows."""
+
+    failure = worker._failure(Here("lost"), "192.0.2.7")
+    assert type(failure.error) is RuntimeError and str(failure.error) == "Here: lost"
+    sent = worker._failure(OSError(28, "No space left on device", "file"), "192.0.2.7").error
+    assert isinstance(sent, OSError) and (sent.errno, sent.filename) == (28, "file")
