@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
 from gpulsh.dedup import budget
+from gpulsh.dedup.job import Cut
 from gpulsh.errors import OutputError
 from gpulsh.store import durable
 
@@ -60,21 +64,6 @@ def results(out: Path) -> dict[str, bytes]:
     }
 
 
-def fails_at(monkeypatch: pytest.MonkeyPatch, number: int, error: BaseException) -> list[int]:
-    """From the `number`th call on, every fsync raises."""
-    calls = [0]
-    fsync = os.fsync
-
-    def failing(handle: int) -> None:
-        calls[0] += 1
-        if calls[0] >= number:
-            raise error
-        fsync(handle)
-
-    monkeypatch.setattr(os, "fsync", failing)
-    return calls
-
-
 def test_many_steps_give_what_one_gives(inputs: Path, tmp_path: Path) -> None:
     gpulsh.deduplicate_files(inputs, tmp_path / "many", **OPTIONS)
     with pytest.MonkeyPatch.context() as patch:
@@ -83,25 +72,104 @@ def test_many_steps_give_what_one_gives(inputs: Path, tmp_path: Path) -> None:
     assert results(tmp_path / "many") == results(tmp_path / "one")
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_an_end_at_every_fsync(inputs: Path, tmp_path: Path, error: BaseException) -> None:
-    gpulsh.deduplicate_files(inputs, tmp_path / "whole", **OPTIONS)
-    wanted = results(tmp_path / "whole")
-    out, number, ended = tmp_path / "out", 1, 0
-    while True:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("gpulsh.engine.output.worth_resuming", lambda manifest: True)
-            calls = fails_at(patch, number, error)
-            try:
-                gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
-                break
-            except (OutputError, KeyboardInterrupt):
-                ended += 1
-        number = 1 + (number % 7) if calls[0] >= number else number
-        if ended > 60:  # each further run is let do a little more
-            number = ended
-    assert ended > 10
-    assert results(out) == wanted
+CHANGES = ("fsync", "rename", "replace", "unlink", "mkdir", "rmdir")  # of what is on the disk, durable or in its names
+
+
+class Ended(BaseException):
+    """The process is gone."""
+
+
+def ends_at(patch: pytest.MonkeyPatch, number: int, error: BaseException, names: Sequence[str], lasting: bool) -> None:
+    """The `number`th call of the functions of `os` raises, and with `lasting` every one after it."""
+    calls = count(1)
+
+    def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+        def failing(*args: Any, **options: Any) -> Any:
+            call = next(calls)
+            if call == number or (lasting and call > number):
+                raise error
+            return function(*args, **options)
+
+        return failing
+
+    for name in names:
+        patch.setattr(os, name, wrapped(getattr(os, name)))
+    if lasting:
+        patch.setattr(fcntl, "flock", lambda *_: None)  # a lock dies with its process, and here there is one process
+
+
+def test_an_end_at_every_fsync(small: Path, tmp_path: Path) -> None:
+    """Disk full and Ctrl-C at each of them, what was finished is kept, and the run goes on."""
+    wanted = whole(small, tmp_path)
+    for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
+        ended = every_end(small, tmp_path, error, ("fsync",), lasting=False)
+        for told, out in ended:
+            assert results(out) == wanted
+            assert isinstance(told, KeyboardInterrupt) or "No space left on device" in str(told)
+            shutil.rmtree(out)
+
+
+def test_a_kill_at_every_change_of_the_disk(small: Path, tmp_path: Path) -> None:
+    """After it nothing is done to the disk any more, not even what an exception would undo."""
+    wanted = whole(small, tmp_path)
+    for _, out in every_end(small, tmp_path, Ended(), CHANGES, lasting=True):
+        assert results(out) == wanted and not (out / "_work").exists()
+        shutil.rmtree(out)
+
+
+def test_a_kill_while_results_replace_earlier_ones(small: Path, tmp_path: Path) -> None:
+    """An overwriting run that is killed goes on, too, and of the earlier results nothing is left."""
+    earlier, wanted = tmp_path / "earlier", whole(small, tmp_path)
+    gpulsh.deduplicate_files(small / "b.jsonl", earlier, backend="cpu", threads=1)
+    for number in count(1):
+        out = tmp_path / f"out{number}"
+        shutil.copytree(earlier, out)
+        try:
+            with pytest.MonkeyPatch.context() as patch:
+                ends_at(patch, number, Ended(), ("rename", "unlink", "rmdir"), lasting=True)
+                gpulsh.deduplicate_files(small, out, overwrite=True, **OPTIONS)
+        except Ended:
+            gpulsh.deduplicate_files(small, out, resume=True, **OPTIONS)
+            assert results(out) == wanted and not (out / "_work").exists()
+            shutil.rmtree(out)
+        else:
+            break
+    assert number > 20
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files as `inputs`, in several partitions, ranges and groups, but few."""
+    monkeypatch.setattr("gpulsh.engine.local.cut", lambda memory, sizes: Cut(partition=15000, digests=3000, group=4000))
+    monkeypatch.setattr("gpulsh.engine.local.missing", lambda: "tested elsewhere")
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # slow, and without effect on what is read
+    return write_inputs(tmp_path / "in")
+
+
+def whole(given: Path, tmp_path: Path) -> dict[str, bytes]:
+    """The results of a run without an end."""
+    gpulsh.deduplicate_files(given, tmp_path / "whole", **OPTIONS)
+    return results(tmp_path / "whole")
+
+
+def every_end(
+    given: Path, tmp_path: Path, error: BaseException, names: Sequence[str], *, lasting: bool
+) -> Iterator[tuple[BaseException, Path]]:
+    """For each call of the functions of `os` what a run told that ended there, and the folder once it went on."""
+    for number in count(1):
+        out = tmp_path / f"out{number}"
+        try:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("gpulsh.engine.output.worth_resuming", lambda manifest: True)
+                ends_at(patch, number, error, names, lasting)
+                gpulsh.deduplicate_files(given, out, **OPTIONS)
+        except (OutputError, KeyboardInterrupt, Ended) as told:
+            gpulsh.deduplicate_files(given, out, resume=True, **OPTIONS)
+            yield told, out
+        else:
+            assert number > 50
+            shutil.rmtree(out)
+            return
 
 
 def test_a_damaged_step_is_told_and_done_again(
@@ -206,21 +274,28 @@ gpulsh.deduplicate_files(sys.argv[1], sys.argv[2], resume=True, backend="cpu", t
 
 
 def test_killed_at_random_instants(inputs: Path, tmp_path: Path) -> None:
-    gpulsh.deduplicate_files(inputs, tmp_path / "whole", **OPTIONS)
-    wanted = results(tmp_path / "whole")
-    source = np.random.default_rng(3)
-    out, command, killed = tmp_path / "out", [sys.executable, "-c", RUN, str(inputs)], 0
-    began = time.perf_counter()
-    subprocess.run([*command, str(out)], check=True)
-    whole = time.perf_counter() - began
-    for _ in range(6):
-        target = tmp_path / f"out{killed}"
-        with subprocess.Popen([*command, str(target)]) as process:
-            time.sleep(whole * float(source.uniform(0.5, 1.0)))
-            process.send_signal(signal.SIGKILL)
-        killed += process.returncode == -signal.SIGKILL
+    """Between the first and the last change of the disk; GPULSH_KILLS says how many, GPULSH_SEED which instants."""
+    wanted = whole(inputs, tmp_path)
+    instants = random.Random(int(os.environ.get("GPULSH_SEED", "3")))
+    command, killed = [sys.executable, "-c", RUN, str(inputs)], 0
+
+    def begun(out: Path) -> tuple[subprocess.Popen[bytes], float]:
+        process = subprocess.Popen([*command, str(out)])
+        while not out.exists() and process.poll() is None:
+            time.sleep(0.0005)
+        return process, time.perf_counter()
+
+    process, start = begun(tmp_path / "out")
+    assert process.wait() == 0
+    span = time.perf_counter() - start
+    assert results(tmp_path / "out") == wanted
+    for number in range(int(os.environ.get("GPULSH_KILLS", "6"))):
+        target = tmp_path / f"out{number}"
+        process, _ = begun(target)
+        time.sleep(span * instants.random())
+        process.send_signal(signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
         gpulsh.deduplicate_files(inputs, target, resume=True, **OPTIONS)
         assert results(target) == wanted
         assert not (target / "_work").exists()
     assert killed
-    assert results(out) == wanted

@@ -17,7 +17,7 @@ from gpulsh.dedup.partitioned import deduplicate_partitions
 from gpulsh.dedup.plan import Resolve, Verify, make_plan
 from gpulsh.dedup.policy import Policy
 from gpulsh.engine.engines import EngineName, check_engine, open_engine
-from gpulsh.engine.output import PAGE, REPORT, OutputFolder, finished, refuse_overlap
+from gpulsh.engine.output import PAGE, REPORT, OutputFolder, finished, read_report, refuse_overlap
 from gpulsh.engine.progress import Show, open_progress
 from gpulsh.engine.steps import Steps
 from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
@@ -168,6 +168,9 @@ def deduplicate_files(
             with OutputFolder(out, overwrite=overwrite, resume=resume) as folder:
                 work = folder.work if engine == "local" else folder.work.absolute()
                 steps = Steps(folder.manifest(job.steps()))
+                if folder.is_committed():
+                    folder.commit()
+                    return FilesResult(out, read_report(out / REPORT))
                 with doing.running(job, work, steps, shown) as runner:
                     outcome = deduplicate_partitions(job, work, doing.ops, runner, shown)
                 parameters = {

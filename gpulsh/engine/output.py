@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,10 +18,12 @@ from gpulsh.errors import OutputError
 from gpulsh.io.format import File
 from gpulsh.report.document import write_report
 from gpulsh.report.page import missing, write_page
-from gpulsh.store.durable import PART
-from gpulsh.store.manifest import Manifest
+from gpulsh.store.durable import PART, sync
+from gpulsh.store.manifest import NAME, Manifest
 
 WORK = "_work"
+LOCK = "lock"
+COMMIT = "commit"  # the step of a run that has all results and moves them into place
 REPORT = "report.json"
 PAGE = "report.html"
 MARK = "gpulsh"  # the key of report.json that says who wrote the folder
@@ -54,7 +57,8 @@ def _inside(path: str, folder: str) -> bool:
 
 class OutputFolder:
     """A context: entered, OUT and its work folder exist; left by an exception, everything gpulsh made is gone, unless
-    there is much to go on from.
+    there is much to go on from. A kill may leave OUT at any instant, also amid the renames of `commit`: each of them
+    leads to a state that `resume` goes on from.
 
     Raises OutputError where OUT is in use, or cannot be made, before anything in it is touched.
     """
@@ -67,6 +71,7 @@ class OutputFolder:
         self._made: list[Path] = []  # folders gpulsh made, outermost first
         self._lock: int | None = None
         self._old: list[str] = []  # what an earlier run left, to be replaced
+        self._committing = False  # whether an earlier run was killed when results may have been in OUT already
 
     def __enter__(self) -> Self:
         try:
@@ -94,26 +99,55 @@ class OutputFolder:
         if found is not None:
             refuse_difference(self.path, found.job, job)
         self._manifest = found or Manifest.begin(self.work, job)
+        self._committing = self._manifest.find(COMMIT) is not None
         return self._manifest
+
+    def is_committed(self) -> bool:
+        """Whether the run to go on with was killed after it moved results: `commit` is all that is left to do."""
+        listed = _listed(self.work / REPORT)
+        return self._committing and not (listed and all((self.work / name).exists() for name in listed))
 
     def commit(self) -> None:
         """Renames the results from the work folder into OUT, in place of an earlier run's; removes the work folder."""
-        aside = self.work / "replaced"
-        aside.mkdir()
         moved: list[tuple[Path, Path]] = []
         try:
-            for name in self._old:
-                _move(self.path / name, aside / name, moved)
-            for name in RESULTS:
-                if (self.work / name).exists():
-                    _move(self.work / name, self.path / name, moved)
+            if os.path.lexists(self.work / REPORT):  # it moves last; without it what is in OUT are the results
+                self._move_results(moved)
         except BaseException:
             for source, target in reversed(moved):
-                os.rename(target, source)
+                if not os.path.lexists(source):  # the end came before it was moved
+                    os.rename(target, source)
             raise
         self._made = []  # from here on it is the user's
-        shutil.rmtree(self.work, ignore_errors=True)
+        _remove(self.work)
         self._release()
+
+    def _move_results(self, moved: list[tuple[Path, Path]]) -> None:
+        assert self._manifest is not None
+        aside = self.work / "replaced"
+        aside.mkdir(exist_ok=True)
+        found = self._manifest.find(COMMIT)
+        if found is None:
+            self._settle()
+            self._manifest.add(COMMIT, {}, {"replaced": self._old})
+        for name in found.facts["replaced"] if found else self._old:
+            if not os.path.lexists(aside / name):
+                _move(self.path / name, aside / name, moved)
+        for name in RESULTS:
+            if name == REPORT:
+                sync(self.path)
+            if os.path.lexists(self.work / name):
+                _move(self.work / name, self.path / name, moved)
+        sync(self.path)
+
+    def _settle(self) -> None:
+        """Make durable what no step did: the report, and the folders of the kept files."""
+        for path in (self.work / REPORT, self.work / PAGE):
+            if path.exists():
+                sync(path)
+        for folder, _, _ in os.walk(self.work / "data"):
+            sync(Path(folder))
+        sync(self.work)
 
     def _check(self) -> None:
         out = self.path
@@ -124,10 +158,12 @@ class OutputFolder:
         there = sorted(entry.name for entry in out.iterdir())
         if not there:
             return
-        if self._resume and there == [WORK] and _is_work(out / WORK):
+        is_work = _is_work(out / WORK)
+        unfinished = Manifest.open(out / WORK) if is_work else None
+        if self._resume and (there == [WORK] or (unfinished and unfinished.find(COMMIT))) and is_work:
             return
-        if not self._overwrite:
-            if _is_work(out / WORK) and Manifest.open(out / WORK) is not None:
+        if not self._overwrite and not (self._resume and unfinished):
+            if unfinished is not None:
                 raise OutputError(f"{out}: holds an unfinished run; give --resume to go on with it, or --overwrite")
             whose = "an earlier run's results" if _marked(out / REPORT) else "files"
             raise OutputError(f"{out}: is not empty, it holds {whose}; give another folder, or --overwrite for its own")
@@ -153,7 +189,7 @@ class OutputFolder:
                     part.unlink(missing_ok=True)
                 return
             for entry in self.work.iterdir():
-                if entry.name != "lock":
+                if entry.name != LOCK:
                     shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
             return
         self.work.mkdir()
@@ -161,7 +197,7 @@ class OutputFolder:
 
     def _take_lock(self) -> None:
         # The lock dies with the process: what a killed run left is told from what a running one works in.
-        handle = os.open(self.work / "lock", os.O_CREAT | os.O_RDWR, 0o644)
+        handle = os.open(self.work / LOCK, os.O_CREAT | os.O_RDWR, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -177,12 +213,12 @@ class OutputFolder:
             self._lock = None
 
     def _undo(self) -> None:
-        if self._manifest is not None and worth_resuming(self._manifest):
+        if self._manifest is not None and (self._committing or worth_resuming(self._manifest)):
             self._release()
             _log.warning("%s: keeps the finished part of this run; --resume goes on with it", self.path)
             return
         if self._lock is not None:  # without it the work folder is another's
-            shutil.rmtree(self.work, ignore_errors=True)
+            _remove(self.work)
             self._release()
         for path in reversed(self._made):
             try:
@@ -196,10 +232,18 @@ def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
 
     Raises OutputError where it is another job's; what differs is named.
     """
-    report = _read(out / REPORT)
-    if MARK not in report or (out / WORK).exists():
+    report, work = read_report(out / REPORT), out / WORK
+    if MARK not in report or (work.exists() and (not _is_work(work) or Manifest.open(work) is not None)):
         return None
     refuse_difference(out, report.get("job", {}), job)
+    with suppress(OSError):  # what a run leaves of its work folder that is killed while it removes it
+        handle = os.open(work / LOCK, os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            (work / LOCK).unlink()
+            work.rmdir()
+        finally:
+            os.close(handle)
     return report
 
 
@@ -227,21 +271,24 @@ def _told(values: Mapping[str, Any], name: str) -> str:
 
 
 def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:
-    os.rename(source, target)
+    if os.path.lexists(target):
+        raise OutputError(f"{target}: came there while gpulsh worked, which did not write it; move it away first")
     moved.append((source, target))
+    os.rename(source, target)
 
 
 def _marked(report: Path) -> bool:
-    return MARK in _read(report)
+    return MARK in read_report(report)
 
 
 def _listed(report: Path) -> set[str]:
-    content = _read(report)
+    content = read_report(report)
     outputs = content.get("outputs", []) if MARK in content else []
     return {name for name in outputs if isinstance(name, str)}
 
 
-def _read(report: Path) -> dict[str, Any]:
+def read_report(report: Path) -> dict[str, Any]:
+    """What a report says; nothing where there is none."""
     try:
         content = json.loads(report.read_bytes())
     except (OSError, ValueError):
@@ -250,7 +297,20 @@ def _read(report: Path) -> dict[str, Any]:
 
 
 def _is_work(work: Path) -> bool:
-    return (work / "lock").is_file()
+    """Whether gpulsh made it: an empty one is what a kill leaves before there is a lock."""
+    return (work / LOCK).is_file() or (work.is_dir() and not any(work.iterdir()))
+
+
+def _remove(work: Path) -> None:
+    """Remove a work folder, what tells whose it is last: after a kill in between the next run knows what it sees."""
+    last = [work / NAME, work / LOCK]
+    with suppress(OSError):
+        for entry in work.iterdir():
+            if entry not in last:
+                shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink()
+        for path in last:
+            path.unlink(missing_ok=True)
+        work.rmdir()
 
 
 def _files(path: Path, name: str) -> list[str]:
@@ -265,7 +325,7 @@ def remake_page(out: str) -> str:
     Raises OutputError where there is no such report, or the page cannot be made.
     """
     page, path = os.path.join(out, PAGE), Path(out) / REPORT
-    report = _read(path)
+    report = read_report(path)
     if MARK not in report or not {"evidence", "outputs"} <= report.keys():
         raise OutputError(f"{out}: holds no report.json that gpulsh can make a page of")
     if reason := missing():

@@ -74,10 +74,14 @@ def unfinished(path: Path) -> Iterator[Path]:
 
 def put_in_place(part: Path, path: Path) -> None:
     """The finished file `part` becomes `path`, on the same disk, and then survives a crash."""
-    with open(part, "rb") as file:
-        os.fsync(file.fileno())
+    sync(part)
     os.replace(part, path)
-    handle = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """What the file or folder holds survives a crash from here on."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
