@@ -178,24 +178,35 @@ def greedy(
     *,
     resolve: str = "kept",
     small_bucket: int = 256,
+    protected: int = 0,
+    sources: Sequence[int] | None = None,
+    across: bool = False,
 ) -> Decision:
-    """The definition of the decision, one document after another."""
+    """The definition of the decision, one document after another.
+
+    The first `protected` documents come first and are never dropped; with `sources` only documents of one are
+    duplicates, or with `across` only those of two: then a copy is what the first copy of its source is.
+    """
     count = len(documents.sequences)
     order = list(range(count))
     if priority is not None:
         order.sort(key=lambda i: (-priority[i], i))
+    order.sort(key=lambda i: i >= protected)
     rank = {i: place for place, i in enumerate(order)}
     similarity = cache(documents.similarity)
+
+    def allowed(earlier: int, later: int) -> bool:
+        return later >= protected and (sources is None or (sources[earlier] != sources[later]) == across)
 
     first_of: dict[Hashable, int] = {}
     copies: dict[int, int] = {}
     distinct: list[int] = []
     for i in order:
         if documents.sequences[i]:
-            first = first_of.setdefault(documents.sequences[i], i)
+            first = first_of.setdefault((documents.sequences[i], sources and sources[i]), i)
             if first == i:
                 distinct.append(i)
-            else:
+            elif i >= protected:
                 copies[i] = first
 
     buckets: dict[tuple[int, int], list[int]] = defaultdict(list)  # each in decision order
@@ -206,9 +217,10 @@ def greedy(
     compared: set[tuple[int, int]] = set()  # (earlier, later) of small buckets
     for members in buckets.values():
         for a, b in combinations(members, 2):
-            partners[b].add(a)
-            if len(members) <= small_bucket:
-                compared.add((a, b))
+            if allowed(a, b):
+                partners[b].add(a)
+                if len(members) <= small_bucket:
+                    compared.add((a, b))
 
     kept: set[int] = set()
     witness: dict[int, int] = {}
@@ -224,18 +236,24 @@ def greedy(
     similar |= {pair: similarity(*pair) for pair in compared if similarity(*pair) >= threshold}
 
     pairs = {(min(pair), max(pair)): value for pair, value in similar.items()}
-    pairs |= {(min(pair), max(pair)): 1.0 for pair in copies.items()}
-    cluster = components(count, list(pairs))
     if resolve == "components":
+        cluster = components(count, list(pairs))
         head: dict[int, int] = {}
         for i in distinct:
             head.setdefault(cluster[i], i)
-        witness = {i: head[cluster[i]] for i in distinct if head[cluster[i]] != i}
+        witness = {i: head[cluster[i]] for i in distinct if head[cluster[i]] != i and i >= protected}
+    for i, first in copies.items():
+        if not across:
+            pairs[min(i, first), max(i, first)] = 1.0
+        elif first in witness:
+            target = witness[first]
+            pairs[min(i, target), max(i, target)] = similarity(target, first)
 
-    decision = Decision([], [], cluster, pairs)
+    decision = Decision([], [], components(count, list(pairs)), pairs)
     for i in range(count):
         first = copies.get(i, i)
-        decision.duplicate_of.append(witness.get(first, first))
+        stays = first not in witness and across
+        decision.duplicate_of.append(i if stays else witness.get(first, first))
         decision.similarity.append(similarity(witness[first], first) if first in witness else 1.0)
     return decision
 
