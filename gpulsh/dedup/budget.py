@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from pathlib import Path
@@ -29,11 +30,11 @@ def parse_memory(given: int | str | None) -> int:
     if given is None:
         return max(LEAST, min(MOST_CHOSEN, _machine() // 2))
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?", str(given).strip(), re.IGNORECASE)
-    memory = int(float(found[1]) * UNITS[found[2].upper()]) if found and not isinstance(given, bool) else -1
-    if memory < LEAST:
-        what = "no amount of memory" if memory < 0 else "too little to work in"
+    memory = float(found[1]) * UNITS[found[2].upper()] if found and not isinstance(given, bool) else math.nan
+    if not LEAST <= memory < math.inf:
+        what = "too little to work in" if memory < LEAST else "no amount of memory"
         raise ParameterError(f"memory is {given!r}, {what}; give at least 512MiB, as 4GiB")
-    return memory
+    return int(memory)
 
 
 def cut(memory: int, sizes: Sizes) -> Cut:
