@@ -45,6 +45,7 @@ def write_inputs(folder: Path) -> Path:
         pages[source.randrange(40)] if source.random() < 0.4 else " ".join(source.choices(words, k=25))
         for _ in range(240)
     ]
+    rows[7::9] = [f"{page} and a few words more" for page in pages[: len(rows[7::9])]]
     score = [source.randrange(100) for _ in rows]
     table = pa.table({"text": rows, "score": score})
     pq.write_table(table.slice(0, 90), folder / "a.parquet", row_group_size=20)

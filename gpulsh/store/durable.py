@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
+from gpulsh.errors import GpulshError
+
 READ_AT_ONCE = 8 << 20
 PART = ".part"  # how names of unfinished files end
 
@@ -28,15 +30,16 @@ class ChecksummedFile:
 
     closed = False
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self._file, self._path = file, path
         self._size = self._crc32 = 0
 
     def write(self, data: bytes | memoryview) -> int:
         """As a file's."""
         self._crc32 = zlib.crc32(data, self._crc32)
         self._size += memoryview(data).nbytes
-        return self._file.write(data)
+        with naming(self._path):  # here, for several files may be written side by side
+            return self._file.write(data)
 
     def tell(self) -> int:
         """Bytes written."""
@@ -55,7 +58,7 @@ def durable_file(path: Path) -> Iterator[ChecksummedFile]:
     """A new file at `path`, which appears when the context is left without an exception, and then survives a crash."""
     with unfinished(path) as part:
         with open(part, "wb") as file:
-            yield ChecksummedFile(file)
+            yield ChecksummedFile(file, path)
         put_in_place(part, path)
 
 
@@ -66,7 +69,8 @@ def unfinished(path: Path) -> Iterator[Path]:
     """
     part = path.with_name(f"{path.name}.{uuid4().hex}{PART}")
     try:
-        yield part
+        with naming(path):
+            yield part
     except BaseException:
         part.unlink(missing_ok=True)
         raise
@@ -74,18 +78,30 @@ def unfinished(path: Path) -> Iterator[Path]:
 
 def put_in_place(part: Path, path: Path) -> None:
     """The finished file `part` becomes `path`, on the same disk, and then survives a crash."""
-    sync(part)
+    sync(part, path)
     os.replace(part, path)
     sync(path.parent)
 
 
-def sync(path: Path) -> None:
-    """What the file or folder holds survives a crash from here on."""
+def sync(path: Path, called: Path | None = None) -> None:
+    """What the file or folder, `called` so in an error, holds survives a crash from here on."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with naming(called or path):
+            os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """An error of the system inside is one of this file: of a write or an fsync the system does not tell which."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and not isinstance(error, GpulshError):
+            error.filename = str(path)
+        raise
 
 
 def fact_of(path: Path) -> FileFact | None:

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from gpulsh.store.durable import FileFact, durable_file, fact_of
+from gpulsh.store.durable import FileFact, durable_file, fact_of, naming
 
 NAME = "manifest.jsonl"
 
@@ -74,7 +74,7 @@ class Manifest:
         """The step is done; its files, durable already, lie in the folder."""
         content = {name: asdict(fact) for name, fact in files.items()}
         line = _line({"step": step, "files": content, "facts": facts})
-        with open(self._path, "r+b") as file:
+        with naming(self._path), open(self._path, "r+b") as file:
             file.truncate(self._length)  # what a crash left of another line
             file.seek(self._length)
             file.write(line)

@@ -13,7 +13,7 @@ from gpulsh.dedup.task import Made, Workplace
 from gpulsh.io.inputs import format_of
 from gpulsh.io.rejected import Rejected
 from gpulsh.store.columns import MappedColumns
-from gpulsh.store.durable import fact_of, put_in_place, unfinished
+from gpulsh.store.durable import fact_of, naming, put_in_place, unfinished
 
 DATA = "data"
 
@@ -42,7 +42,8 @@ def write(place: Workplace, placed: Placed, number: int) -> Made:
         target = place.folder / DATA / file.relative
         target.parent.mkdir(parents=True, exist_ok=True)
         with unfinished(place.folder / step_of(number)) as part:  # what is left of a killed attempt is no result
-            format_of(file).write_kept(file, bad.left_out(keep, number), str(part))
+            with naming(target):
+                format_of(file).write_kept(file, bad.left_out(keep, number), str(part))
             if part.exists():
                 put_in_place(part, target)
                 fact = fact_of(target)
