@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import errno
+import importlib
 import io
 import os
 import re
@@ -15,14 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.dedup import partitioned
 from gpulsh.dedup.job import Cut
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.format import File
 from tests.test_resume import results, write_inputs
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score", "id_column": "score"}
-CUT = Cut(partition=15000, digests=3000, group=4000)
+CUT = Cut(memory=1 << 30, partition=15000, digests=3000, group=25000)
 
 # What fails, at which file, with which error; and the file that the message names.
 FAILURES = [
@@ -36,7 +36,7 @@ FAILURES = [
     ("write", "copies-000000-copies.arrow", errno.EIO),
     ("write", "collide-000001-pairs.arrow", errno.ENOSPC),
     ("write", "connect-members.arrow", errno.EDQUOT),
-    ("write", "route-copies-copies-000000-copies.arrow", errno.ENOSPC),
+    ("write", "route-copies-000000-copies-routed.arrow", errno.ENOSPC),
     ("write", "gather-000001-places.arrow", errno.ENOSPC),
     ("write", "verify-000000-decided.arrow", errno.ENOSPC),
     ("write", "collect-000000-ids0.arrow", errno.EIO),
@@ -177,7 +177,8 @@ def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSEr
             raise error
 
     begun: list[str] = []
-    task = getattr(partitioned, stage)
+    module = importlib.import_module(f"gpulsh.dedup.stages.{stage}")
+    task = getattr(module, stage)
     opened = File.open
 
     def begin(*arguments: Any) -> Any:
@@ -187,6 +188,6 @@ def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSEr
     def open_or_not(file: File) -> Any:
         return Broken(b"x" * 1000) if begun and file.path == str(path) else opened(file)
 
-    patch.setattr(partitioned, stage, begin)
+    patch.setattr(module, stage, begin)
     patch.setattr(File, "open", open_or_not)
-    patch.setattr("gpulsh.io.parquet._open", lambda file: pq.ParquetFile(file.open()))
+    patch.setattr("gpulsh.io.parquet._open", lambda file, *_: pq.ParquetFile(file.open()))

@@ -31,7 +31,8 @@ from tests import naive
 from tests.test_decision import corpus, described, estimated
 from tests.test_resume import results
 
-WHOLE = Cut(partition=1 << 40, digests=1 << 40, group=1 << 40)
+MEMORY = 1 << 30
+WHOLE = Cut(memory=MEMORY, partition=1 << 40, digests=1 << 40, group=1 << 40)
 BANDING: dict[str, Any] = {"num_perm": 12, "bands": 6, "rows": 2}
 SHINGLING = Shingling(size=2)
 SMALL_BUCKET = 4
@@ -142,6 +143,7 @@ def givens(draw: st.DrawFn, kinds: Sequence[str] = tuple(KEYS), protecting: bool
 
 cuts = st.builds(
     Cut,
+    memory=st.just(MEMORY),
     partition=st.sampled_from([1, 300, 2000]),
     digests=st.sampled_from([5, 40, 150]),
     group=st.sampled_from([1, 2000, 1 << 40]),
@@ -154,9 +156,10 @@ def cut_as(cut: Cut, *, fan: int = 2, run: int = 20) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.engine.local.cut", lambda memory, sizes: cut)
         patch.setattr("gpulsh.engine.local.missing", lambda: "tested elsewhere")
-        patch.setattr("gpulsh.dedup.partitioned.FAN", fan)
+        patch.setattr("gpulsh.dedup.stages.connect.FAN", fan)
         patch.setattr("gpulsh.dedup.stages.sign.RUN_DIGESTS", run)
         patch.setattr("gpulsh.dedup.stages.route.ROWS_AT_ONCE", run)
+        patch.setattr("gpulsh.dedup.stages.connect.EDGES_AT_ONCE", run)
         patch.setattr("gpulsh.dedup.stages.evidence.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
         patch.setattr(os, "fsync", lambda handle: None)
@@ -170,7 +173,7 @@ def run(documents: Given, folder: Path, cut: Cut, **options: Any) -> tuple[dict[
     with cut_as(WHOLE, fan=16, run=1 << 22):
         gpulsh.deduplicate_files(inputs, folder / "whole", **given)
     with cut_as(cut):
-        gpulsh.deduplicate_files(inputs, folder / "cut", **given)
+        gpulsh.deduplicate_files(inputs, folder / "cut", **{**given, "threads": 2})
     found = results(folder / "cut")
     assert found == results(folder / "whole")
     return found, pq.read_table(folder / "cut/duplicates.parquet").to_pylist()
@@ -281,7 +284,7 @@ def test_whom_large_buckets_compare_does_not_depend_on_the_cut(
     documents = Given(families(seed), [row // 20 for row in range(60)], "int", seed)
     options: dict[str, Any] = {"threshold": 0.85, "verify": verify, "resolve": resolve, "shingling": Shingling(size=1)}
     keep = ["first", "key"][seed % 2]
-    cut = Cut(partition=300, digests=40, group=1)
+    cut = Cut(memory=MEMORY, partition=300, digests=40, group=1)
     _, rows = run(documents, tmp_path, cut, keep=keep, id_column="id", **options)
     with cut_as(WHOLE):
         priority = np.array(documents.priority(keep))
@@ -328,7 +331,7 @@ def test_there_is_much_of_everything(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     _, inputs = documents.write(tmp_path / "in")
     monkeypatch.setattr(InProcess, "run", run_and_count)
-    with cut_as(Cut(partition=300, digests=40, group=1)):
+    with cut_as(Cut(memory=MEMORY, partition=300, digests=40, group=1)):
         result = gpulsh.deduplicate_files(inputs, tmp_path / "out", shingling=SHINGLING, backend="cpu", **BANDING)
     expected = {"sign": 5, "copies": 2, "collide": 9, "gather": 5, "verify": 6, "collect": 5, "write": 3}
     assert {name: most for name, most in expected.items() if steps[name] < most} == {}

@@ -141,7 +141,9 @@ def test_a_kill_while_results_replace_earlier_ones(small: Path, tmp_path: Path) 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Files as `inputs`, in several partitions, ranges and groups, but few."""
-    monkeypatch.setattr("gpulsh.engine.local.cut", lambda memory, sizes: Cut(partition=15000, digests=3000, group=4000))
+    monkeypatch.setattr(
+        "gpulsh.engine.local.cut", lambda memory, sizes: Cut(memory=memory, partition=15000, digests=3000, group=25000)
+    )
     monkeypatch.setattr("gpulsh.engine.local.missing", lambda: "tested elsewhere")
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # slow, and without effect on what is read
     return write_inputs(tmp_path / "in")
