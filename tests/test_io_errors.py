@@ -21,7 +21,7 @@ from gpulsh.errors import InputError, OutputError
 from gpulsh.io.format import File
 from tests.test_resume import results, write_inputs
 
-OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score", "id_column": "score"}
+OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 2, "keep": "score", "id_column": "score"}
 CUT = Cut(memory=1 << 30, partition=15000, digests=3000, group=25000)
 
 # What fails, at which file, with which error; and the file that the message names.

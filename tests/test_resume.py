@@ -118,6 +118,22 @@ def test_a_kill_at_every_change_of_the_disk(small: Path, tmp_path: Path) -> None
         shutil.rmtree(out)
 
 
+@pytest.mark.parametrize("changes", [12, 31])
+def test_kills_again_and_again(small: Path, tmp_path: Path, changes: int) -> None:
+    """Each run does so much more to the disk and is killed; what was done is not done again."""
+    wanted, out, killed = whole(small, tmp_path), tmp_path / "out", 0
+    while True:
+        try:
+            with pytest.MonkeyPatch.context() as patch:
+                ends_at(patch, changes, Ended(), CHANGES, lasting=True)
+                gpulsh.deduplicate_files(small, out, resume=True, **OPTIONS)
+            break
+        except Ended:
+            killed += 1
+            assert killed < 100
+    assert killed > 5 and results(out) == wanted and not (out / "_work").exists()
+
+
 def test_a_kill_while_results_replace_earlier_ones(small: Path, tmp_path: Path) -> None:
     """An overwriting run that is killed goes on, too, and of the earlier results nothing is left."""
     earlier, wanted = tmp_path / "earlier", whole(small, tmp_path)
