@@ -133,7 +133,7 @@ def test_examples_are_rows_of_the_evidence_with_their_texts(tmp_path: Path) -> N
 def test_the_summary_does_not_depend_on_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = corpus(tmp_path)
     whole = deduplicate_files(paths, tmp_path / "whole", backend="reference").report["evidence"]
-    monkeypatch.setattr("gpulsh.dedup.stages.evidence.GROUP_ROWS", 1)
+    monkeypatch.setattr("gpulsh.io.row_groups.GROUP_ROWS", 1)
     assert deduplicate_files(paths, tmp_path / "cut", backend="reference").report["evidence"] == whole
 
 

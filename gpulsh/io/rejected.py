@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from gpulsh.io.buffers import strings
 from gpulsh.io.format import Rejection
+from gpulsh.io.row_groups import GROUP_ROWS, in_groups
 
 FIELDS = {"row": pa.int64(), "rows": pa.int64(), "unit": pa.string(), "offset": pa.int64(), "reason": pa.string()}
 
@@ -82,6 +83,8 @@ class Rejected:
         schema = pa.schema([("file", pa.string()), *FIELDS.items()])
         shown = strings(names)
         with pq.ParquetWriter(target, schema, compression="zstd", version="2.6") as out:
-            for batch in self._batches:
-                columns = [shown.take(batch.column("file")), *batch.columns[1:]]
-                out.write_table(pa.table(columns, schema))
+            tables = (
+                pa.table([shown.take(batch.column("file")), *batch.columns[1:]], schema) for batch in self._batches
+            )
+            for table in in_groups(tables):
+                out.write_table(table, row_group_size=GROUP_ROWS)

@@ -5,7 +5,7 @@ Makes `duplicates.parquet`, a row a dropped document in input order, and with `o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,12 @@ from gpulsh.io.buffers import strings, to_arrow
 from gpulsh.io.ids import as_texts, common_type, in_parquet
 from gpulsh.io.inputs import format_of
 from gpulsh.io.rejected import Rejected
+from gpulsh.io.row_groups import GROUP_ROWS, in_groups
 from gpulsh.io.selection import chosen
 from gpulsh.store.columns import MappedColumns
 from gpulsh.store.durable import durable_file
 
 DUPLICATES, REJECTED = "duplicates.parquet", "rejected.parquet"
-GROUP_ROWS = 1 << 18  # of a row group; the file's bytes depend on it, and on nothing of how the work was cut
 ROWS_AT_ONCE = 1 << 16
 
 
@@ -60,7 +60,7 @@ def evidence(place: Workplace, placed: Placed, id_files: Sequence[int]) -> Made:
                 pa.table([*where(document), *where(target), to_arrow(similarity), to_arrow(cluster)], schema)
                 for document, target, similarity, cluster in _dropped(place.folder, len(placed.partitions) - 1)
             )
-            for table in _in_groups(tables):
+            for table in in_groups(tables):
                 out.write_table(table, row_group_size=GROUP_ROWS)
         made[DUPLICATES] = sink.fact()
     if job.on_error == "skip":
@@ -78,21 +78,6 @@ def _dropped(folder: Path, partitions: int) -> Iterator[list[Any]]:
         for start in range(0, len(dropped), ROWS_AT_ONCE):
             rows = dropped[start : start + ROWS_AT_ONCE]
             yield [columns.column(name)[rows] for name in ("document", "duplicate_of", "similarity", "cluster")]
-
-
-def _in_groups(tables: Iterable[Any]) -> Iterator[Any]:
-    """The rows of `tables`, GROUP_ROWS at a time, each column in one piece."""
-    held: list[Any] = []
-    rows = 0
-    for table in tables:
-        while rows + len(table) >= GROUP_ROWS:
-            yield pa.concat_tables([*held, table.slice(0, GROUP_ROWS - rows)]).combine_chunks()
-            table = table.slice(GROUP_ROWS - rows)
-            held, rows = [], 0
-        held.append(table)
-        rows += len(table)
-    if rows:
-        yield pa.concat_tables(held).combine_chunks()
 
 
 def _declared(job: Job, placed: Placed, bad: Rejected) -> list[Any]:
