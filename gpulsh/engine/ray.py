@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
+import socket
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
@@ -44,6 +46,7 @@ BATCH = {"cuda": 64 << 20}  # bytes of text; the work is cut alike whatever devi
 OBJECT_STORE = 256 << 20  # of a cluster of our own: it holds the job and positions, and a container's /dev/shm is small
 ATTEMPTS = 4  # at a task whose workers end
 LONG = 64  # a tuple of more is sent once, and not with each task
+REACH = 10.0  # seconds in which a cluster answers
 PATIENCE = 60.0  # seconds without any worker until it is told
 
 _log = logging.getLogger("gpulsh")
@@ -52,7 +55,7 @@ _log = logging.getLogger("gpulsh")
 class Cluster:
     """`engine.engines.Engine` on the cluster at `address`, or on one of its own on this machine; a context.
 
-    Each worker takes `threads` processors, or with CUDA a device, and `memory` bytes.
+    Each worker takes `threads` processors, with CUDA a device, and `memory` bytes.
     """
 
     def __init__(self, address: str | None, backend: BackendName, threads: int | None, memory: int | None) -> None:
@@ -110,9 +113,12 @@ class Cluster:
         if backend == "auto":
             backend = "cuda" if any(node.get("GPU", 0) >= 1 for node in nodes) else "cpu"
         there = [node for node in nodes if node.get("CPU", 0) >= 1]
-        threads = self._threads or min([WORKER_THREADS, *(int(node["CPU"]) for node in there)])
+        if backend == "cuda":
+            there = [node for node in there if node.get("GPU", 0) >= 1]
+        shares = [int(node["CPU"] // (node["GPU"] if backend == "cuda" else 1)) for node in there]
+        threads = self._threads or max(1, min([WORKER_THREADS, *shares]))
         memory = self._memory or max(LEAST, int(min([WORKER_MEMORY, *(node.get("memory", 0) for node in there)])))
-        room = _Room(backend, threads if backend == "cpu" else 1, memory)
+        room = _Room(backend, threads, memory)
         if not room.workers():
             raise BackendError(
                 f"no node of the Ray cluster has room for a worker, which takes {room}; give fewer threads, less memory"
@@ -173,6 +179,7 @@ def _join(address: str | None) -> bool:
             )
         return False
     address = address or os.environ.get("RAY_ADDRESS") or "local"
+    _check_reachable(address)
     options: dict[str, Any] = {}
     if address == "local":
         options = {"num_cpus": processors(), "include_dashboard": False, "object_store_memory": OBJECT_STORE}
@@ -185,6 +192,19 @@ def _join(address: str | None) -> bool:
             raise BackendError(f"a Ray cluster could not be started on this machine: {told}") from error
         raise BackendError(f"the Ray cluster at {address!r} could not be joined: {told}") from error
     return True
+
+
+def _check_reachable(address: str) -> None:
+    """BackendError where nobody listens at HOST:PORT, which Ray itself would go on trying."""
+    if "://" in address:
+        raise ParameterError(f"address is {address!r}; give HOST:PORT, or 'auto' on a machine of the cluster")
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=REACH).close()
+    except (OSError, OverflowError) as error:
+        raise BackendError(f"the Ray cluster at {address!r} could not be joined: {error}") from error
 
 
 @contextmanager
@@ -240,7 +260,7 @@ class RayRunner:
         failed: dict[int, Exception] = {}
         waiting = deque(self._first(number, task, stored) for number, task in enumerate(stage.tasks))
         while waiting or self._pool.asked():
-            for errand, answer in self._pool.answers(waiting):
+            for errand, answer in self._pool.answers(waiting, stage.one_thread):
                 number, task = errand.number, stage.tasks[errand.number]
                 if isinstance(answer, Failure):
                     failed[number] = answer.error
@@ -306,18 +326,19 @@ class _Member:
 
     actor: Any
     place: str = "a node"
+    at: int = 0  # so many things
 
 
 class _Pool:
-    """Workers, at most as many as the cluster has room for; each is asked for one thing at a time.
+    """Workers, at most as many as the cluster has room for; each is asked for one thing, or a few, at a time.
 
     One that ends is replaced, and what it was asked for is asked of another.
     """
 
     def __init__(self, brief: Brief, room: _Room) -> None:
         self._brief, self._room = ray.put(brief), room
-        self._made = ray.remote(_Greeted).options(**room.resources())
-        self._idle: list[_Member] = []
+        self._made = ray.remote(_Greeted).options(**room.resources(), max_concurrency=room.threads)
+        self._there: list[_Member] = []  # those that have begun
         self._busy: dict[Any, tuple[_Member, _Errand | None]] = {}  # by what their answer will be; None: it begins
         self._ended: Counter[str] = Counter()  # workers, by the step that they were at
         self.device: str | None = None
@@ -327,13 +348,17 @@ class _Pool:
         """All that workers are at."""
         return [errand for _, errand in self._busy.values() if errand is not None]
 
-    def answers(self, waiting: deque[_Errand]) -> list[tuple[_Errand, Any]]:
+    def answers(self, waiting: deque[_Errand], one_thread: bool) -> list[tuple[_Errand, Any]]:
         """Hands out errands from the front of `waiting`, to which those come back that must be handed out again, and
-        waits until at least one is answered, or a worker has come or gone.
+        waits until at least one is answered, or a worker has come or gone. A worker is given as many at once as it has
+        threads where each takes `one_thread`.
         """
         self._take_on(len(waiting))
-        while waiting and self._idle:
-            given, member = waiting.popleft(), self._idle.pop()
+        for member in self._free(self._room.threads if one_thread else 1):
+            if not waiting:
+                break
+            given = waiting.popleft()
+            member.at += 1
             self._busy[getattr(member.actor, given.method).remote(*given.arguments)] = member, given
         ready, _ = ray.wait(list(self._busy), timeout=PATIENCE)
         if not ready and not self.asked():
@@ -355,28 +380,35 @@ class _Pool:
             if errand is None:
                 self._began(member, answer)
             else:
-                self._idle.append(member)
+                member.at -= 1
                 found.append((errand, answer))
         return found
 
     def dismiss(self) -> None:
         """All of them; what they are at is given up."""
-        for member in [*self._idle, *(member for member, _ in self._busy.values())]:
+        for member in self._members():
             with suppress(Exception):
                 ray.kill(member.actor)
         with suppress(Exception):  # until that is noticed, so that none writes into a folder that is being removed
             ray.wait(list(self._busy), num_returns=len(self._busy), timeout=5, fetch_local=False)
-        self._idle, self._busy = [], {}
+        self._there, self._busy = [], {}
+
+    def _members(self) -> list[_Member]:
+        return [*self._there, *(member for member, errand in self._busy.values() if errand is None)]
+
+    def _free(self, most: int) -> Iterator[_Member]:
+        """Those that can be asked for something, those that are at the least first, each as often as it can."""
+        for at in range(most):
+            yield from [member for member in self._there if member.at <= at]
 
     def _take_on(self, errands: int) -> None:
-        there = len(self._idle) + len(self._busy)
-        wanted = errands + len(self.asked())
+        there, wanted = len(self._members()), errands + len(self.asked())
         if wanted <= there:
             return
         for _ in range(min(wanted, self._room.workers()) - there):
             member = _Member(self._made.remote())
             self._busy[member.actor.greet.remote()] = member, None
-        self.most = max(self.most, len(self._idle) + len(self._busy))
+        self.most = max(self.most, len(self._members()))
 
     def _began(self, member: _Member, answer: Any) -> None:
         """What a worker that begins has answered: its greeting, then its device."""
@@ -389,21 +421,23 @@ class _Pool:
             self._busy[member.actor.begin.remote(self._brief, node)] = member, None
             return
         self.device = self.device or answer
-        self._idle.append(member)
+        self._there.append(member)
 
     def _replace(self, member: _Member, errand: _Errand | None, error: Exception) -> None:
+        if member in self._there:
+            self._there.remove(member)
         with suppress(Exception):
             ray.kill(member.actor)  # it may live, and be out of reach
         step = errand.step if errand else "begin"
         self._ended[step] += 1
-        told = _line(error)
+        told = _why(error)
         if self._ended[step] >= ATTEMPTS:
             what = f"at {step}" if errand else "before they could begin"
             raise BackendError(
                 f"{ATTEMPTS} workers ended {what}, the last on {member.place}: {told}; where memory ran out, give less"
-                " memory or fewer threads"
+                " memory or fewer threads; all nodes must have gpulsh"
             ) from error
-        _log.warning("%s: its worker on %s ended (%s); another one begins anew", step, member.place, told)
+        _log.warning("%s: a worker on %s ended: %s; another one does it", step, member.place, told)
 
 
 def _check_versions(node: str, there: Mapping[str, str]) -> None:
@@ -415,7 +449,13 @@ def _check_versions(node: str, there: Mapping[str, str]) -> None:
         )
 
 
+def _why(error: BaseException) -> str:
+    """Why a worker ended, as far as Ray tells."""
+    found = re.search(r"No module named [^\n]*|The actor is dead because ([^.\n]*)", str(error))
+    return _line(error) if found is None else found[1] or found[0]
+
+
 def _line(error: BaseException) -> str:
-    """What an error of Ray says, which tells it in many lines."""
+    """What an error of Ray says first, which tells it in many lines."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__).rstrip(".")

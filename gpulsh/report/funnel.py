@@ -29,6 +29,8 @@ def funnel_table(report: Mapping[str, Any]) -> str:
     stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in funnel["seconds"].items())
     device = report["backend"]["device"]
     where = report["backend"]["name"] + (f" ({device})" if device else "")
+    if report.get("engine", {}).get("name") == "ray":
+        where += f", {report['engine']['workers']} workers of a Ray cluster"
     return "\n".join([*lines, "", f"{report['seconds']:.1f} s on {where}: {stages}"])
 
 
