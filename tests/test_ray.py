@@ -344,6 +344,31 @@ def test_what_is_wrong_is_said_before_work_begins(joined: str, inputs: Path, tmp
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("nodes", "backend", "threads", "gigabytes", "workers"),
+    [
+        ([{"CPU": 16, "memory": 64 << 30}], "cpu", 4, 4, 4),
+        ([{"CPU": 16, "memory": 15 << 30}], "cpu", 4, 2, 4),
+        ([{"CPU": 16, "memory": 64 << 30}, {"CPU": 2, "memory": 64 << 30}, {"memory": 1 << 30}], "cpu", 2, 4, 9),
+        ([{"CPU": 8, "memory": 1 << 30}], "cpu", 4, 0.5, 2),
+        ([{"CPU": 16, "GPU": 8, "memory": 64 << 30}, {"CPU": 64, "memory": 64 << 30}], "cuda", 2, 4, 8),
+        ([{"CPU": 4, "GPU": 8, "memory": 64 << 30}], "cuda", 1, 4, 4),
+    ],
+)
+def test_what_a_worker_takes_of_the_nodes(
+    nodes: list[dict[str, float]],
+    backend: str,
+    threads: int,
+    gigabytes: float,
+    workers: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(engine, "_nodes", lambda: nodes)
+    room = engine.Cluster(None, "auto", None, None)._chosen_room()
+    assert (room.backend, room.threads, room.memory / 2**30) == (backend, threads, gigabytes)
+    assert room.workers() == workers
+
+
 def test_an_address_where_nobody_answers() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -100,8 +100,8 @@ def deduplicate_files(
     written. With `within`, only documents of one INPUT are duplicates; with `across`, only those of two. `memory` is
     what the run may take, as "4GiB" or bytes (at least 512 MiB and four times the largest document); the work is cut
     to fit. `engine="ray"` does the work on the Ray cluster at `address`, or on one of its own on this machine; all its
-    nodes see inputs and output under the same paths; `memory` and `threads` are of one worker (4 GiB and 4, or what a
-    node has where that is less), which has a GPU where the backend is CUDA. A bad record stops the run, or with
+    nodes see inputs and output under the same paths; `memory` and `threads` are of one worker (4 GiB and 4, or less
+    where nodes have less), which has a GPU where the backend is CUDA. A bad record stops the run, or with
     `on_error="skip"` is listed in `rejected.parquet` and is no document (see `gpulsh.io.rejected`).
     `reader="cudf"` decodes the text of Parquet files on the device of the CUDA backend. `progress="json"` writes its
     events to standard error as JSON lines: the "begin" and the "end" of each stage, with seconds, amounts and rates.

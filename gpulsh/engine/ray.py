@@ -117,7 +117,7 @@ class Cluster:
             there = [node for node in there if node.get("GPU", 0) >= 1]
         shares = [int(node["CPU"] // (node["GPU"] if backend == "cuda" else 1)) for node in there]
         threads = self._threads or max(1, min([WORKER_THREADS, *shares]))
-        memory = self._memory or max(LEAST, int(min([WORKER_MEMORY, *(node.get("memory", 0) for node in there)])))
+        memory = self._memory or _share([node.get("memory", 0) / max(1, node["CPU"] // threads) for node in there])
         room = _Room(backend, threads, memory)
         if not room.workers():
             raise BackendError(
@@ -162,6 +162,16 @@ class _Room:
         return sum(
             min(int(node.get(name, 0) // amount) for name, amount in wanted.items() if amount) for node in _nodes()
         )
+
+
+def _share(most: list[float]) -> int:
+    """Bytes that a worker may take on every node. In coarse steps: the work is cut by it, and a run that goes on may
+    find other nodes.
+    """
+    memory = WORKER_MEMORY
+    while memory > min([WORKER_MEMORY, *most]) and memory > LEAST:
+        memory //= 2
+    return memory
 
 
 def _nodes() -> list[Mapping[str, float]]:
