@@ -18,20 +18,16 @@ import click
 @click.option("-o", "--output", required=True, metavar="OUT", help="Folder of the results, made here.")
 @click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Column or field of the text.")
 @click.option("--id-column", metavar="NAME", help="Column or field to name documents by in duplicates.parquet.")
-@click.option(
-    "--threshold", type=float, default=0.8, show_default=True, metavar="J", help="Jaccard similarity of duplicates."
-)
+@click.option("--threshold", type=float, metavar="J", help="Jaccard similarity of duplicates.  [default: 0.8]")
 @click.option(
     "--shingle",
-    default="word:5",
-    show_default=True,
     metavar="UNIT:SIZE",
-    help="What is compared: runs of SIZE words, or char:SIZE.",
+    help="What is compared: runs of SIZE words, or char:SIZE.  [default: word:5]",
 )
-@click.option("--num-perm", type=int, default=128, show_default=True, metavar="K", help="Values of a signature.")
+@click.option("--num-perm", type=int, metavar="K", help="Values of a signature.  [default: 128]")
 @click.option("--bands", type=int, metavar="B", help="Bands, with --rows; chosen for the threshold where not given.")
 @click.option("--rows", type=int, metavar="R", help="Rows of a band.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of the hash functions.")
+@click.option("--seed", type=int, help="Of the hash functions.  [default: 1]")
 @click.option(
     "--verify",
     type=click.Choice(["exact", "signature", "none"]),
@@ -61,6 +57,11 @@ import click
 )
 @click.option("--within", is_flag=True, help="Only documents of one INPUT are duplicates of one another.")
 @click.option("--across", is_flag=True, help="Only documents of two INPUTs are duplicates of one another.")
+@click.option(
+    "--index",
+    metavar="PATH",
+    help="Index of earlier runs, made where absent: drop what it holds too, and add the documents by id or FILE:ROW.",
+)
 @click.option(
     "--backend",
     type=click.Choice(["auto", "cpu", "cuda", "reference"]),
@@ -121,7 +122,7 @@ import click
     is_flag=True,
     help="Print the report as JSON instead of the table, and the progress as JSON lines on standard error.",
 )
-def dedup(inputs: tuple[str, ...], output: str, shingle: str, as_json: bool, **options: Any) -> None:
+def dedup(inputs: tuple[str, ...], output: str, shingle: str | None, as_json: bool, **options: Any) -> None:
     """Write INPUT without its near-duplicates to OUT.
 
     INPUT is a file, folder, glob or URL of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst), WARC and WET (plain, .gz)
@@ -134,7 +135,7 @@ def dedup(inputs: tuple[str, ...], output: str, shingle: str, as_json: bool, **o
     """
     from gpulsh.params import Shingling
 
-    shingling = Shingling.parse(shingle)
+    shingling = None if shingle is None else Shingling.parse(shingle)
     # Ray prints which of its processes ended, and standard output is for the result.
     with _ended_cleanly(), redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout):
         from gpulsh.engine.local import deduplicate_files

@@ -26,6 +26,7 @@ class Funnel(Mapping[str, Any]):
     candidates: int = 0  # pairs compared; those of large buckets follow how the work was cut
     verified: int = 0  # pairs found similar, copies with their first among them
     dropped: int = 0
+    earlier: int = 0  # of the dropped, those for documents of earlier runs
     kept: int = 0
     seconds: dict[str, float] = field(default_factory=dict)  # by stage, in order
 

@@ -29,6 +29,14 @@ class Cut:
     group: int  # bytes of text, and of what is known of documents, that are decided together
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """Documents that come before those of the run."""
+
+    index: str  # the folder of the index that knows them
+    key: str | None  # the column that its keys are of; None where they are FILE:ROW
+
+
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """One run of `deduplicate_files`."""
@@ -41,6 +49,7 @@ class Job:
     on_error: OnError
     write: Write
     cut: Cut
+    earlier: Earlier | None = None
 
     def texts(self, ops: Backend) -> FileTexts:
         """The documents of the files."""
@@ -55,6 +64,7 @@ class Job:
             **self.policy.to_json(),
             "write": self.write,
             "on_error": self.on_error,
+            **({} if self.earlier is None else {"index": self.earlier.index, "key": self.earlier.key}),
         }
 
     def to_json(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -66,23 +66,50 @@ class _Members:
     groups: int
 
 
-def deduplicate_partitions(job: Job, folder: Path, ops: Backend, runner: Runner, progress: Progress) -> Outcome:
+@dataclass(frozen=True)
+class Decided:
+    """All decisions, in the files of `collect`."""
+
+    placed: Placed
+    id_files: tuple[int, ...]  # how many files of ids each partition has
+
+
+class Decider(Protocol):
+    """Who decides in place of the stages before `write`: whoever knows of documents that come before those of a run."""
+
+    def decide(self, partitions: Sequence[Partition], total: int | None, funnel: Funnel) -> Decided:
+        """The decisions, whose files are durable; counts documents and pairs."""
+        ...
+
+
+def deduplicate_partitions(
+    job: Job, folder: Path, ops: Backend, runner: Runner, progress: Progress, decider: Decider | None = None
+) -> Outcome:
     """Everything from the files to the results in `folder`. `ops` is looked at for how it is best fed, no more."""
     texts = job.texts(ops)
     total = texts.check()
     partitions = texts.partitions(job.cut.partition)
     run = _Run(job, folder, runner, progress, Funnel())
-    placed = run.sign(partitions, total)
-    copied = run.copies(placed)
-    met = run.collide(placed, copied)
-    members = run.connect(placed, met.stars, copied)
-    pairs, crowds, copied = run.route(members, met.pairs, met.crowds, copied)
-    read = members.meeting > 0 and is_read(job.plan, met.memberships)
-    if read:
-        run.gather(placed, partitions, members)
-    run.verify(placed, members, pairs, crowds, copied, len(partitions) if read else 0)
-    run.write(placed, run.collect(placed, members))
-    return Outcome(run.funnel, np.diff(placed.files).tolist())
+    decided = decider.decide(partitions, total, run.funnel) if decider else run.decide(partitions, total)
+    run.write(decided)
+    return Outcome(run.funnel, np.diff(decided.placed.files).tolist())
+
+
+def placed_by(job: Job, read: Sequence[Facts]) -> Placed:
+    """Where documents stand, by the facts of each partition that was read."""
+    rows = np.zeros(len(job.files), np.int64)
+    for facts in read:
+        for number, found in facts["rows"].items():
+            rows[int(number)] += found
+    files = _starts(rows)
+    numbers = {source: number for number, source in enumerate(dict.fromkeys(file.source for file in job.files))}
+    return Placed(
+        _starts(np.array([facts["documents"] for facts in read], np.int64)),
+        files,
+        np.array([numbers[file.source] for file in job.files], np.int64),
+        int(files[sum(map(job.policy.protects, job.files))]),
+        tuple(number for number, facts in enumerate(read) if facts["rejected"]),
+    )
 
 
 @dataclass(frozen=True)
@@ -95,6 +122,19 @@ class _Run:
     progress: Progress
     funnel: Funnel
 
+    def decide(self, partitions: Sequence[Partition], total: int | None) -> Decided:
+        """All stages before `write`."""
+        placed = self.sign(partitions, total)
+        copied = self.copies(placed)
+        met = self.collide(placed, copied)
+        members = self.connect(placed, met.stars, copied)
+        pairs, crowds, copied = self.route(members, met.pairs, met.crowds, copied)
+        read = members.meeting > 0 and is_read(self.job.plan, met.memberships)
+        if read:
+            self.gather(placed, partitions, members)
+        self.verify(placed, members, pairs, crowds, copied, len(partitions) if read else 0)
+        return Decided(placed, self.collect(placed, members))
+
     def sign(self, partitions: Sequence[Partition], total: int | None) -> Placed:
         """Sign every partition; where documents stand. Counts them."""
         job, funnel = self.job, self.funnel
@@ -104,19 +144,7 @@ class _Run:
             check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
         for name in ("documents", "nulls", "empty", "bytes", "shingles"):
             setattr(funnel, name, tallied(signed, name))
-        rows = np.zeros(len(job.files), np.int64)
-        for facts in signed:
-            for number, found in facts["rows"].items():
-                rows[int(number)] += found
-        files = _starts(rows)
-        numbers = {source: number for number, source in enumerate(dict.fromkeys(file.source for file in job.files))}
-        return Placed(
-            _starts(np.array([facts["documents"] for facts in signed], np.int64)),
-            files,
-            np.array([numbers[file.source] for file in job.files], np.int64),
-            int(files[sum(map(job.policy.protects, job.files))]),
-            tuple(number for number, facts in enumerate(signed) if facts["rejected"]),
-        )
+        return placed_by(job, signed)
 
     def copies(self, placed: Placed) -> Paths:
         """Find copies in every range of exact hashes."""
@@ -188,13 +216,13 @@ class _Run:
         facts = self._stage("collect", tasks, len(tasks), "partitions", one_thread=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
-    def write(self, placed: Placed, id_files: tuple[int, ...]) -> None:
+    def write(self, decided: Decided) -> None:
         """Write every file's kept rows, and the evidence."""
-        job = self.job
+        job, placed = self.job, decided.placed
         files = [] if job.write == "duplicates" else range(len(job.files))
         files = [number for number in files if not job.policy.protects(job.files[number])]
         tasks = [Task(write.step_of(number), write.write, (placed, number)) for number in files]
-        tasks.append(Task("evidence", evidence.evidence, (placed, id_files)))
+        tasks.append(Task("evidence", evidence.evidence, (placed, decided.id_files)))
         total = int(np.diff(placed.files)[files].sum())
         *_, facts = self._stage("write", tasks, total, "documents", one_thread=True)
         if job.on_error == "skip":

@@ -181,7 +181,7 @@ def _open(inputs: Sequence[str], text: str, id: str | None, parameters: dict[str
 
 def _taken_in(index: Index, texts: FileTexts, output: str | os.PathLike[str] | None, progress: Progress) -> Indexed:
     with progress.stage("index", texts.check(), "B"):
-        numbers = index.admit_source(_Watched(texts, progress), lambda: _keys(texts), decide=True)
+        numbers = index.admit_source(_Watched(texts, progress), lambda: keys_of_files(texts), decide=True)
         found = [_dropped(documents) for documents in index.decisions(numbers)]
     number, witness, similarity = (
         np.concatenate([columns[place] for columns in found] or [np.empty(0, np.int64)]) for place in range(3)
@@ -200,19 +200,23 @@ def _dropped(documents: Documents) -> tuple[NDArray[Any], NDArray[Any], NDArray[
     return documents.number[rows], documents.witness[rows], documents.similarity[rows]
 
 
-def _keys(texts: FileTexts) -> Iterator[Any]:
+def keys_of_files(texts: FileTexts) -> Iterator[Any]:
     """The keys of all documents in order, of one file at a time, as pyarrow.Arrays."""
     starts = texts.starts.tolist()
     names = strings([file.name for file in texts.files]).to_pylist()
-    kind = pa.large_string()
     for name, first, stop in zip(names, starts, starts[1:], strict=True):
         for start in range(first, stop, KEYS_AT_ONCE):
             positions = np.arange(start, min(start + KEYS_AT_ONCE, stop))
             if texts.columns.id is not None:
                 yield _ids(texts, positions)
             else:
-                rows = to_arrow(positions - first).cast(kind)
-                yield pc.binary_join_element_wise(pa.scalar(f"{name}:", kind), rows, pa.scalar("", kind))
+                yield place_keys(name, positions - first)
+
+
+def place_keys(file: str, rows: NDArray[np.int64]) -> Any:
+    """The keys FILE:ROW of documents without an id."""
+    kind = pa.large_string()
+    return pc.binary_join_element_wise(pa.scalar(f"{file}:", kind), to_arrow(rows).cast(kind), pa.scalar("", kind))
 
 
 def _ids(texts: FileTexts, positions: NDArray[np.int64]) -> Any:

@@ -16,7 +16,9 @@ from gpulsh.dedup.job import Job, OnError, Write
 from gpulsh.dedup.partitioned import deduplicate_partitions
 from gpulsh.dedup.plan import Resolve, Verify, make_plan
 from gpulsh.dedup.policy import Policy
+from gpulsh.dedup.task import Workplace
 from gpulsh.engine.engines import EngineName, check_engine, open_engine
+from gpulsh.engine.incremental import EarlierRuns, refuse_with_index
 from gpulsh.engine.output import PAGE, REPORT, OutputFolder, finished, read_report, refuse_overlap
 from gpulsh.engine.progress import Show, open_progress
 from gpulsh.engine.steps import Steps
@@ -65,14 +67,15 @@ def deduplicate_files(
     protect: Input | Sequence[Input] = (),
     within: bool = False,
     across: bool = False,
+    index: Input | None = None,
     write: Write = "data",
-    threshold: float = 0.8,
+    threshold: float | None = None,
     shingling: Shingling | None = None,
     folding: Folding | None = None,
-    num_perm: int = 128,
+    num_perm: int | None = None,
     bands: int | None = None,
     rows: int | None = None,
-    seed: int = 1,
+    seed: int | None = None,
     verify: Verify = "exact",
     resolve: Resolve = "kept",
     backend: BackendName = "auto",
@@ -105,7 +108,10 @@ def deduplicate_files(
     `on_error="skip"` is listed in `rejected.parquet` and is no document (see `gpulsh.io.rejected`).
     `reader="cudf"` decodes the text of Parquet files on the device of the CUDA backend. `progress="json"` writes its
     events to standard error as JSON lines: the "begin" and the "end" of each stage, with seconds, amounts and rates.
-    All other parameters are those of `deduplicate`.
+    `index` is the folder of an index of earlier runs, made where it is absent: its documents come before all others, and
+    those of the run are added to it, by `id_column` or FILE:ROW. Parameters left open are the index's own; documents
+    are kept by order, verified exactly, on this machine.
+    All other parameters are those of `deduplicate`; None takes its default.
 
     Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left, or,
     where steps were finished, what `resume` goes on from.
@@ -134,20 +140,25 @@ def deduplicate_files(
         _check_name("id_column", id_column)
     parse_memory(memory)
     check_engine(engine, address, devices)
-    plan = make_plan(
-        threshold=threshold,
-        shingling=shingling,
-        folding=folding,
-        num_perm=num_perm,
-        bands=bands,
-        rows=rows,
-        seed=seed,
-        verify=verify,
-        resolve=resolve,
-    )
+    asked: dict[str, Any] = {"threshold": threshold, "shingling": shingling, "folding": folding, "num_perm": num_perm}
+    asked |= {"bands": bands, "rows": rows, "seed": seed}
+    if index is None:
+        plan = make_plan(**{k: v for k, v in asked.items() if v is not None}, verify=verify, resolve=resolve)
+    elif not _is_path(index):
+        raise ParameterError(f"index is {_shown(index)}; give the path of a folder")
+    else:
+        others = {"protect": guarded, "within": within, "across": across}
+        refuse_with_index(keep, verify, resolve, engine, on_error, id_column, others)
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
     files = find_files(given, guarded)
     refuse_overlap(given_output, [*guarded, *given], files)
+    earlier = None
+    if index is not None:
+        refuse_overlap(os.fspath(index), [*given, given_output], files)
+        refuse_overlap(given_output, [os.fspath(index)], [])
+        where = {"backend": backend, "threads": threads, "devices": devices}
+        earlier = EarlierRuns(os.fspath(index), id_column, asked, where)
+        plan = earlier.plan()
     shown = open_progress(progress)
     try:
         with open_engine(engine, address, backend, threads, devices, memory) as doing:
@@ -160,6 +171,7 @@ def deduplicate_files(
                 on_error=on_error,
                 write=write,
                 cut=cut(doing.memory, doing.ops.sizes()),
+                earlier=earlier.to_job() if earlier else None,
             )
             described = job.to_json()
             done = finished(out, described) if resume else None
@@ -172,7 +184,8 @@ def deduplicate_files(
                     folder.commit()
                     return FilesResult(out, read_report(out / REPORT))
                 with doing.running(job, work, steps, shown) as runner:
-                    outcome = deduplicate_partitions(job, work, doing.ops, runner, shown)
+                    decider = earlier.decider(Workplace(job, work, doing.ops, shown), steps) if earlier else None
+                    outcome = deduplicate_partitions(job, work, doing.ops, runner, shown, decider)
                 parameters = {
                     **job.parameters(),
                     "id_column": id_column,

@@ -10,6 +10,7 @@ from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.task import Made
 from gpulsh.store.manifest import Manifest, Step
 
+ADMIT = "admit"  # the step that decides by an index; the index may have taken in what was decided
 WORTH_BYTES = 256 << 20  # of signed text: so much work outlives an error; of a killed run everything does
 
 _log = logging.getLogger("gpulsh")
@@ -53,4 +54,4 @@ def tell(facts: Mapping[str, Any], unit: str, progress: Progress) -> None:
 def worth_resuming(manifest: Manifest) -> bool:
     """Whether finished steps have taken so long that they should outlive an error; a killed run leaves them anyway."""
     signed = sum(step.facts.get("bytes", 0) for name, step in manifest.steps() if name.startswith("sign-"))
-    return bool(signed >= WORTH_BYTES)
+    return bool(signed >= WORTH_BYTES) or manifest.find(ADMIT) is not None

@@ -33,15 +33,28 @@ class Arrivals:
     exact: NDArray[np.uint64]  # [n, 2]
     digests: NDArray[np.uint64]  # [n, bands]
     with_token: NDArray[np.bool_]  # [n]
+    shingles: int  # of all of them
 
     @classmethod
     def of(cls, batch: TextBatch, signed: Signed, ops: Backend) -> Arrivals:
         """A signed batch."""
         shingles = ops.asnumpy(signed.shingles)
-        return cls(batch, ops.asnumpy(signed.exact), ops.asnumpy(signed.digests), shingles > 0)
+        return cls(batch, ops.asnumpy(signed.exact), ops.asnumpy(signed.digests), shingles > 0, int(shingles.sum()))
 
     def __len__(self) -> int:
         return len(self.exact)
+
+
+@dataclass
+class Tally:
+    """What became of documents that were admitted."""
+
+    documents: int = 0
+    empty: int = 0  # without a token
+    shingles: int = 0  # with repeats
+    exact_copies: int = 0
+    candidates: int = 0  # pairs compared
+    verified: int = 0  # pairs found similar, copies with their first among them
 
 
 def hold_all(arrivals: Arrivals, start: int, parameters: IndexParameters, ops: Backend) -> Segment:
@@ -52,8 +65,10 @@ def hold_all(arrivals: Arrivals, start: int, parameters: IndexParameters, ops: B
     return _segment(arrivals, numbers, numbers, np.ones(len(numbers)), rows, sets)
 
 
-def admit(arrivals: Arrivals, start: int, holdings: Holdings, parameters: IndexParameters, ops: Backend) -> Segment:
-    """A segment of all documents, numbered from `start`, those held that no earlier one speaks for."""
+def admit(
+    arrivals: Arrivals, start: int, holdings: Holdings, parameters: IndexParameters, ops: Backend, tally: Tally
+) -> Segment:
+    """A segment of all documents, numbered from `start`, those held that no earlier one speaks for; counted too."""
     count = len(arrivals)
     numbers = np.arange(start, start + count)
     witness, similarity = numbers.copy(), np.ones(count)
@@ -78,6 +93,13 @@ def admit(arrivals: Arrivals, start: int, holdings: Holdings, parameters: IndexP
     speaking = np.concatenate([met.held, numbers[taking_part]])
     witness[later], similarity[later] = speaking[dropped.earlier], dropped.similarity
     witness[copies], similarity[copies] = witness[first], similarity[first]
+
+    tally.documents += count
+    tally.empty += count - len(with_token)
+    tally.shingles += arrivals.shingles
+    tally.exact_copies += len(copies) + len(copies_of_held)
+    tally.candidates += len(met.collisions.pairs) + (found.join.compared if found.join else 0)
+    tally.verified += len(edges.later) + len(copies) + len(copies_of_held)
 
     stays = witness[taking_part] == numbers[taking_part]
     held = chosen_rows(sets, np.flatnonzero(stays))

@@ -16,7 +16,7 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.index.admission import Arrivals, admit, hold_all
+from gpulsh.index.admission import Arrivals, Tally, admit, hold_all
 from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.keys import (
     TYPES,
@@ -272,8 +272,10 @@ class Index:
 
     # --- what files are composed with
 
-    def admit_source(self, source: TextSource, keys: Callable[[], Iterable[Any]], *, decide: bool) -> range:
-        """Take in the documents of `source`: their numbers.
+    def admit_source(
+        self, source: TextSource, keys: Callable[[], Iterable[Any]], *, decide: bool, tally: Tally | None = None
+    ) -> range:
+        """Take in the documents of `source`: their numbers. `tally` counts what becomes of them.
 
         `keys` is called after the last one was read and gives their keys, in order, in pieces of any lengths. With a
         folder, little is held of a document: its columns are written when 128 MiB of them are together, its key with
@@ -284,11 +286,12 @@ class Index:
         before = self._contents
         new: list[Shelved] = []
         number = before.next_number
+        tally = tally or Tally()
         try:
             for arrivals in self._signed(source):
                 if decide:
                     holdings = _holdings_of([*before.shelves, *new], before.removed)
-                    segment = admit(arrivals, number, holdings, self._parameters, ops)
+                    segment = admit(arrivals, number, holdings, self._parameters, ops, tally)
                     holdings.let_go()
                 else:
                     segment = hold_all(arrivals, number, self._parameters, ops)
@@ -309,7 +312,7 @@ class Index:
         return range(before.next_number, number)
 
     def decisions(self, numbers: range) -> Iterator[Documents]:
-        """Of the documents `numbers`, which were taken in and are not committed yet, in order, some at a time."""
+        """Of the documents `numbers`, in order, some at a time; those that were removed may be left out."""
         for shelved in self._contents.shelves:
             documents = shelved.segment.documents
             first, last = np.searchsorted(documents.number, [numbers.start, numbers.stop])
@@ -331,8 +334,30 @@ class Index:
 
     def keys_of(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
         """The keys of documents that are there."""
-        kind = TYPES[self._contents.keys or "string"]
-        return as_numpy(self._holdings().keys(numbers, kind))
+        return as_numpy(self.key_column(numbers))
+
+    def key_column(self, numbers: NDArray[np.int64]) -> Any:
+        """The same as a pyarrow.Array."""
+        return self._holdings().keys(numbers, TYPES[self._contents.keys or "string"])
+
+    def key_kind(self) -> str | None:
+        """What its keys are, "string" or "integer"; None while there is none."""
+        return self._contents.keys
+
+    def forget(self, numbers: NDArray[np.int64]) -> None:
+        """Remove documents that are no witnesses, by number."""
+        self._set(replace(self._contents, removed=np.union1d(self._contents.removed, numbers)))
+
+    def taken_in_by(self, run: str) -> range | None:
+        """The numbers of the documents that a commit took in for a run of this name; None where none did."""
+        taken = self._folder.snapshot.runs.get(run) if self._folder else None
+        return None if taken is None else range(*taken)
+
+    def save_run(self, run: str, numbers: range) -> None:
+        """`save`, and `taken_in_by` tells from then on that these numbers are of the run, in one commit."""
+        assert self._folder is not None
+        self._contents = self._folder.commit(self._contents, {run: (numbers.start, numbers.stop)})
+        self._changed = False
 
     def _take_in(self, keys: object, texts: object, *, decide: bool) -> range:
         source = open_texts(texts, self._ops)

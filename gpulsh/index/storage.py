@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -199,8 +199,11 @@ class Folder:
             self._lock.release()
             self._lock = None
 
-    def commit(self, contents: Contents) -> Contents:
-        """Everything durable, then the manifest; what is in memory becomes one segment of files."""
+    def commit(self, contents: Contents, runs: Mapping[str, tuple[int, int]] | None = None) -> Contents:
+        """Everything durable, then the manifest; what is in memory becomes one segment of files.
+
+        `runs` are new ones.
+        """
         shelves = list(contents.shelves)
         loose = [shelved for shelved in shelves if shelved.stored is None]
         if len(loose) > 1 and all(shelved.stored is None for shelved in shelves[-len(loose) :]):
@@ -216,6 +219,7 @@ class Folder:
                 keys=contents.keys,
                 segments=segments,
                 removed=removed,
+                runs={**self.snapshot.runs, **(runs or {})},
             )
             commit_snapshot(self.path, snapshot, __version__)
         self.snapshot = snapshot

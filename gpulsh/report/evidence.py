@@ -23,7 +23,7 @@ from gpulsh.report.picture import BINS
 SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # least dropped documents of each class of clusters
 LARGEST = 4
 EXAMPLES = 6
-UNKNOWN = -1  # number of a file whose name reads like another's
+UNKNOWN = -1  # number of a file whose name reads like another's, or that an earlier run read
 
 
 def summarise(duplicates: Path, files: Sequence[File], columns: Columns) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class _Evidence:
 
     def place(self, row: dict[str, Any], prefix: str) -> Place:
         """The number of the file and the row in it."""
-        return self._numbers[row[f"{prefix}file"]], int(row[f"{prefix}row"])
+        return self._numbers.get(row[f"{prefix}file"], UNKNOWN), int(row[f"{prefix}row"] or 0)
 
     def places(self, rows: Sequence[dict[str, Any]]) -> set[Place]:
         """Both documents of each row."""

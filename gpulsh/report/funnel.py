@@ -22,6 +22,7 @@ def funnel_table(report: Mapping[str, Any]) -> str:
         ("candidates", funnel["candidates"], "pairs compared"),
         ("verified", funnel["verified"], f"pairs with {bound}, copies included"),
         ("dropped", funnel["dropped"], share(funnel["dropped"], documents)),
+        *([("earlier", funnel["earlier"], "of them for documents of earlier runs")] if _has_index(report) else []),
         ("kept", funnel["kept"], share(funnel["kept"], documents)),
     ]
     wide = max(len(f"{count:,}") for _, count, _ in rows)
@@ -32,6 +33,10 @@ def funnel_table(report: Mapping[str, Any]) -> str:
     if report.get("engine", {}).get("name") == "ray":
         where += f", {report['engine']['workers']} workers of a Ray cluster"
     return "\n".join([*lines, "", f"{report['seconds']:.1f} s on {where}: {stages}"])
+
+
+def _has_index(report: Mapping[str, Any]) -> bool:
+    return report["parameters"].get("index") is not None
 
 
 def size(count: int) -> str:

@@ -16,6 +16,7 @@ from gpulsh.theory import SCurve
 EXTRA = "report"
 FILES_SHOWN = 200
 STAGES = {
+    "admit": "compare every document with earlier ones, decide, take it into the index",
     "sign": "read every document, fold, cut, sign",
     "collide": "sort band digests, find who meets",
     "read": "read again the documents that met",
@@ -92,7 +93,7 @@ def _steps(funnel: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _stages(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     funnel, whole = report["funnel"], report["seconds"]
     amounts = {
-        "sign": [(funnel["documents"], "documents"), (funnel["bytes"], "B")],
+        **dict.fromkeys(("sign", "admit"), [(funnel["documents"], "documents"), (funnel["bytes"], "B")]),
         "verify": [(funnel["candidates"], "pairs")],
         "write": [(funnel["documents"], "documents")],
     }
@@ -140,12 +141,16 @@ def _classes(sizes: list[dict[str, int]]) -> list[dict[str, Any]]:
 
 
 def _place(place: Mapping[str, Any]) -> str:
-    """A document as people name it: by its id where it has one."""
-    return f"{place['file']}, row {place['row']:,}" + (f", id {place['id']}" if "id" in place else "")
+    """A document as people name it: by its id where it has one, which is all that is known of some earlier ones."""
+    file, row = place["file"], place["row"]
+    told = [file, None if row is None else f"row {row:,}", f"id {place['id']}" if "id" in place else None]
+    return ", ".join(part for part in told if part is not None)
 
 
 def _marked(texts: list[str], side: int) -> list[tuple[bool, str]]:
-    """Pieces of the text on `side` (0, 1), each with whether it differs from the other text."""
+    """Pieces of the text on `side` (0, 1), each with whether it differs from the other text, where that is known."""
+    if not all(texts):
+        return [(False, texts[side])]
     words = [re.findall(r"\s+|\w+|[^\w\s]", text) for text in texts]
     found = []
     for kind, *bounds in difflib.SequenceMatcher(None, words[0], words[1], autojunk=False).get_opcodes():

@@ -13,7 +13,7 @@ import os
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,11 @@ class StoredSegment:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the manifest says. `removed` is the file of removed documents' numbers, if there are any."""
+    """What the manifest says. `removed` is the file of removed documents' numbers, if there are any.
+
+    `runs` are those that documents were taken in for, so that one that was interrupted finds out whether it was before
+    the commit.
+    """
 
     parameters: Mapping[str, Any]
     generation: int = 0  # commits so far
@@ -48,6 +52,7 @@ class Snapshot:
     keys: str | None = None  # "string" or "integer"; None before the first key
     segments: tuple[StoredSegment, ...] = ()
     removed: StoredSegment | None = None
+    runs: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # first number, and beyond the last, by name
 
     def files(self) -> dict[str, FileFact]:
         """Every file that it names."""
@@ -91,6 +96,7 @@ def read_snapshot(folder: Path) -> Snapshot:
         keys=told["keys"],
         segments=tuple(map(_segment, told["segments"])),
         removed=_segment(told["removed"]) if told["removed"] else None,
+        runs={name: (first, stop) for name, (first, stop) in told.get("runs", {}).items()},
     )
 
 

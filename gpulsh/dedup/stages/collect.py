@@ -7,7 +7,7 @@ for each run of files in which ids have one type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -43,7 +43,13 @@ def collect(place: Workplace, placed: Placed, partition: int, groups: int) -> Ma
             found[name].append(booleans(column) if name == "speaks" else numbers(column))
     columns = {name: np.concatenate(parts) if parts else np.empty(0, np.int64) for name, parts in found.items()}
     order = np.argsort(columns["document"])
-    columns = {name: column[order] for name, column in columns.items()}
+    made = write_decisions(place, placed, partition, {name: column[order] for name, column in columns.items()})
+    place.progress.advance(1)
+    return made
+
+
+def write_decisions(place: Workplace, placed: Placed, partition: int, columns: Mapping[str, NDArray[Any]]) -> Made:
+    """`decisions` of a partition, and the ids that go with them."""
     step = step_of(partition)
     path = step_file(place.folder, step, "decisions")
     made = {path.name: write_columns(path, columns)}
@@ -54,7 +60,6 @@ def collect(place: Workplace, placed: Placed, partition: int, groups: int) -> Ma
             path = step_file(place.folder, step, f"ids{files}")
             made[path.name] = write_columns(path, {"document": documents, "id": ids})
             files += 1
-    place.progress.advance(1)
     return Made(made, {"amount": 1, "ids": files})
 
 

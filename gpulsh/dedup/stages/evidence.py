@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from gpulsh.dedup.job import Job, step_file
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.stages.collect import step_of as collect_step
+from gpulsh.dedup.stages.earlier import EarlierKeys
 from gpulsh.dedup.stages.write import rejected
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.io.buffers import strings, to_arrow
@@ -34,7 +35,10 @@ ROWS_AT_ONCE = 1 << 16
 def evidence(place: Workplace, placed: Placed, id_files: Sequence[int]) -> Made:
     """Write the evidence; `id_files` tells how many files of ids each partition has."""
     job, bad = place.job, rejected(place, placed)
-    ids = _Ids(place.folder, placed, id_files, _declared(job, placed, bad))
+    partitions = len(placed.partitions) - 1
+    earlier = EarlierKeys(place.folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None
+    declared = [*_declared(job, placed, bad), *(earlier.kinds() if earlier else [])]
+    ids = _Ids(place.folder, placed, id_files, declared)
     names = strings([file.name for file in job.files])
     schema = pa.schema(
         [
@@ -53,12 +57,20 @@ def evidence(place: Workplace, placed: Placed, id_files: Sequence[int]) -> Made:
         files = placed.file_of(positions)
         return [names.take(to_arrow(files)), to_arrow(positions - placed.files[files]), ids.of(positions)]
 
+    def where_kept(partition: int, targets: Numbers) -> list[Any]:
+        own = targets >= 0
+        if earlier is None or own.all():
+            return where(targets)
+        parts = zip(where(targets[own]), earlier.where(partition, ~targets[~own], ids.type), strict=True)
+        back = np.argsort(np.concatenate([np.flatnonzero(own), np.flatnonzero(~own)]))
+        return [chosen(pa.concat_arrays(columns), back) for columns in parts]
+
     made = {}
     with durable_file(place.folder / DUPLICATES) as sink:
         with pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
             tables = (
-                pa.table([*where(document), *where(target), to_arrow(similarity), to_arrow(cluster)], schema)
-                for document, target, similarity, cluster in _dropped(place.folder, len(placed.partitions) - 1)
+                pa.table([*where(document), *where_kept(partition, target), *map(to_arrow, rest)], schema)
+                for partition, (document, target, *rest) in _dropped(place.folder, partitions)
             )
             for table in in_groups(tables):
                 out.write_table(table, row_group_size=GROUP_ROWS)
@@ -70,14 +82,17 @@ def evidence(place: Workplace, placed: Placed, id_files: Sequence[int]) -> Made:
     return Made(made, {"records": bad.records, "rejected_rows": bad.rows})
 
 
-def _dropped(folder: Path, partitions: int) -> Iterator[list[Any]]:
-    """Dropped documents in order, some at a time: document, duplicate_of, similarity, cluster."""
+def _dropped(folder: Path, partitions: int) -> Iterator[tuple[int, list[Any]]]:
+    """Dropped documents in order, some of a partition at a time: document, duplicate_of, similarity, cluster."""
     for partition in range(partitions):
         columns = MappedColumns(step_file(folder, collect_step(partition), "decisions"))
         dropped = np.flatnonzero(columns.column("document") != columns.column("duplicate_of"))
         for start in range(0, len(dropped), ROWS_AT_ONCE):
             rows = dropped[start : start + ROWS_AT_ONCE]
-            yield [columns.column(name)[rows] for name in ("document", "duplicate_of", "similarity", "cluster")]
+            yield (
+                partition,
+                [columns.column(name)[rows] for name in ("document", "duplicate_of", "similarity", "cluster")],
+            )
 
 
 def _declared(job: Job, placed: Placed, bad: Rejected) -> list[Any]:

@@ -45,6 +45,21 @@ def sign(place: Workplace, partition: Partition) -> Made:
     batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
     signed = sign_batches(batches, place.job.plan, place.ops, funnel, place.progress)
     made, counts = _write_runs(folder, step, signed, place.job.plan.banding.bands, place.ops)
+    known = write_facts(place, partition, facts)
+    return Made(
+        {**made, **known.files},
+        {
+            **known.facts,
+            **counts,
+            "amount": funnel.bytes,
+            "bytes": funnel.bytes,
+            "kinds": sorted(set(map(kind_of, facts.keys))),
+        },
+    )
+
+
+def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts) -> Made:
+    """`documents` and `rejected` of a partition that was read."""
 
     def where(row: int) -> str:
         file, number = facts.place(partition, row)
@@ -55,18 +70,16 @@ def sign(place: Workplace, partition: Partition) -> Made:
     columns: dict[str, Mapping[str, Any]] = {"documents": {"size": sizes, **(order._asdict() if order else {})}}
     if facts.rejected:
         columns["rejected"] = end_to_end(facts.rejected)
+    made = {}
     for what, values in columns.items():
-        path = step_file(folder, step, what)
+        path = step_file(place.folder, step_of(partition.number), what)
         made[path.name] = write_columns(path, values)
     return Made(
         made,
         {
-            **counts,
-            "amount": funnel.bytes,
-            "bytes": funnel.bytes,
+            "documents": len(sizes),
             "nulls": facts.nulls,
             "rows": {str(number): rows for number, rows in facts.rows.items()},
-            "kinds": sorted(set(map(kind_of, facts.keys))),
             "rejected": bool(facts.rejected),
         },
     )
