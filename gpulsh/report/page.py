@@ -93,7 +93,8 @@ def _steps(funnel: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _stages(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     funnel, whole = report["funnel"], report["seconds"]
     amounts = {
-        **dict.fromkeys(("sign", "admit"), [(funnel["documents"], "documents"), (funnel["bytes"], "B")]),
+        "sign": (read := [(funnel["documents"], "documents"), (funnel["bytes"], "B")]),
+        "admit": read,
         "verify": [(funnel["candidates"], "pairs")],
         "write": [(funnel["documents"], "documents")],
     }

@@ -125,7 +125,7 @@ class _Ids:
 
     def of(self, positions: Numbers) -> Any:
         """The ids at `positions` [m], as one pyarrow.Array."""
-        if self._none:
+        if self._none or not len(positions):
             return pa.nulls(len(positions), self.type)
         ascending, places = np.unique(positions, return_inverse=True)
         found = []
