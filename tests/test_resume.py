@@ -134,16 +134,22 @@ def test_kills_again_and_again(small: Path, tmp_path: Path, changes: int) -> Non
     assert killed > 5 and results(out) == wanted and not (out / "_work").exists()
 
 
-def test_a_kill_while_results_replace_earlier_ones(small: Path, tmp_path: Path) -> None:
-    """An overwriting run that is killed goes on, too, and of the earlier results nothing is left."""
+@pytest.mark.parametrize(("before", "names", "every"), [("b.jsonl", ("rename", "rmdir"), 1), ("", CHANGES[1:], 3)])
+def test_a_kill_while_results_replace_earlier_ones(
+    small: Path, tmp_path: Path, before: str, names: Sequence[str], every: int
+) -> None:
+    """An overwriting run that is killed goes on, too, and of the earlier results nothing is left.
+
+    Before the overwriting run has a manifest it is the earlier one that goes on, so then they are of the same job.
+    """
     earlier, wanted = tmp_path / "earlier", whole(small, tmp_path)
-    gpulsh.deduplicate_files(small / "b.jsonl", earlier, backend="cpu", threads=1)
-    for number in count(1):
+    gpulsh.deduplicate_files(small / before, earlier, **OPTIONS)
+    for number in count(1, every):
         out = tmp_path / f"out{number}"
         shutil.copytree(earlier, out)
         try:
             with pytest.MonkeyPatch.context() as patch:
-                ends_at(patch, number, Ended(), ("rename", "unlink", "rmdir"), lasting=True)
+                ends_at(patch, number, Ended(), names, lasting=True)
                 gpulsh.deduplicate_files(small, out, overwrite=True, **OPTIONS)
         except Ended:
             gpulsh.deduplicate_files(small, out, resume=True, **OPTIONS)
@@ -151,7 +157,7 @@ def test_a_kill_while_results_replace_earlier_ones(small: Path, tmp_path: Path) 
             shutil.rmtree(out)
         else:
             break
-    assert number > 20
+    assert number > 8
 
 
 @pytest.fixture

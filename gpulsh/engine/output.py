@@ -110,6 +110,7 @@ class OutputFolder:
     def commit(self) -> None:
         """Renames the results from the work folder into OUT, in place of an earlier run's; removes the work folder."""
         moved: list[tuple[Path, Path]] = []
+        before, self._committing = self._committing, True  # if the way back fails, too, nothing is removed
         try:
             if os.path.lexists(self.work / REPORT):  # it moves last; without it what is in OUT are the results
                 self._move_results(moved)
@@ -117,6 +118,7 @@ class OutputFolder:
             for source, target in reversed(moved):
                 if not os.path.lexists(source):  # the end came before it was moved
                     os.rename(target, source)
+            self._committing = before
             raise
         self._made = []  # from here on it is the user's
         _remove(self.work)
@@ -240,8 +242,7 @@ def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
         handle = os.open(work / LOCK, os.O_CREAT | os.O_RDWR, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            (work / LOCK).unlink()
-            work.rmdir()
+            _remove(work)
         finally:
             os.close(handle)
     return report
