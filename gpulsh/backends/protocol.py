@@ -70,6 +70,7 @@ class Sizes(NamedTuple):
     tile: int  # to hold the unique fingerprints of
     largest_tile: int  # the same where documents that belong together are more; two of these are held
     readers: int = 1  # threads that decode input files while it works
+    whole: int | None = None  # to compare whole; documents beyond are compared by ranges of fingerprints
 
 
 @runtime_checkable

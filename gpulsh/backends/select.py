@@ -13,12 +13,17 @@ BackendName = Literal["auto", "reference", "cpu", "cuda"]
 
 
 def select_backend(
-    name: BackendName = "auto", *, threads: int | None = None, devices: Sequence[int] | None = None
+    name: BackendName = "auto",
+    *,
+    threads: int | None = None,
+    devices: Sequence[int] | None = None,
+    memory: int | None = None,
 ) -> Backend:
     """The backend `name`; "auto" takes CUDA when it works, otherwise the CPU.
 
     `threads` is how many threads the CPU backend uses, None for all processors this process may run on; `devices` are
-    the numbers of the CUDA devices to use, None for all that are visible.
+    the numbers of the CUDA devices to use, None for all that are visible; `memory` is what a run on the CPU may take,
+    in bytes.
     Raises ParameterError for an unknown name, BackendError when CUDA was asked for and does not work.
     """
     check_choice("backend", name, get_args(BackendName))
@@ -38,7 +43,7 @@ def select_backend(
     if name == "cpu" or reason is not None:
         from gpulsh.backends.cpu import CpuBackend
 
-        return CpuBackend(threads)
+        return CpuBackend(threads) if memory is None else CpuBackend(threads, memory)
     from gpulsh.backends.cuda import CudaBackend
 
     return CudaBackend(devices=devices)

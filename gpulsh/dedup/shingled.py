@@ -12,6 +12,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.plan import Plan
 from gpulsh.io.normalize import normalized
 from gpulsh.io.source import ChosenTexts
+from gpulsh.text.shingling import concatenated
 
 
 class ShingledTexts:
@@ -37,9 +38,10 @@ class ShingledTexts:
         return self._ops.shingle_sets(self._batch(places), self._plan.shingling)
 
     def fingerprints_by_range(self, places: NDArray[np.int64], parts: int) -> Iterator[Fingerprints]:
-        """The same in `parts` equal ranges of values, one after another; the text goes to the device in pieces."""
-        batch = self._batch(places)
-        return (self._ops.shingle_part(batch, self._plan.shingling, part, parts) for part in range(parts))
+        """The same in `parts` equal ranges of values, one after another; one text is held at a time."""
+        for part in range(parts):
+            one_by_one = (self._batch(places[at : at + 1]) for at in range(len(places)))
+            yield concatenated([self._ops.shingle_part(one, self._plan.shingling, part, parts) for one in one_by_one])
 
     def frequencies(self, places: NDArray[np.int64], counts: Array) -> Array:
         """`counts` plus those of the fingerprints of the documents at `places`."""

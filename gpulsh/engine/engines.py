@@ -76,8 +76,9 @@ def open_engine(
 ) -> AbstractContextManager[Engine]:
     """The engine, open until the context is left. Raises as `select_backend`; BackendError where no cluster answers."""
     if engine == "local":
-        ops = select_backend(backend, threads=threads, devices=devices)
-        return nullcontext(ThisProcess(ops, threads or processors(), parse_memory(memory)))
+        budget = parse_memory(memory)
+        ops = select_backend(backend, threads=threads, devices=devices, memory=budget)
+        return nullcontext(ThisProcess(ops, threads or processors(), budget))
     from gpulsh.engine.ray import Cluster
 
     return Cluster(address, backend, threads, None if memory is None else parse_memory(memory))

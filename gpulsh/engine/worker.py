@@ -67,7 +67,7 @@ class Worker:
         try:
             _check_sight(brief, node)
             try:
-                ops = select_backend(brief.backend, threads=brief.threads)
+                ops = select_backend(brief.backend, threads=brief.threads, memory=brief.job.cut.memory)
             except GpulshError as error:
                 raise type(error)(f"node {node}: {error}") from error
         except Exception as error:

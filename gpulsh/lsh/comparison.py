@@ -118,7 +118,7 @@ def compare(
         groups = [left[group] for group in _groups(pairs[left], text_sizes, ops)]
 
     def measured(lane: Backend, group: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-        return list(_measured(group, pairs[group], len(text_sizes), texts.on(lane), measure, threshold, lane))
+        return list(_measured(group, pairs[group], text_sizes, texts.on(lane), measure, threshold, lane))
 
     for parts in ops.each(groups, measured):
         for part, values in parts:
@@ -130,29 +130,37 @@ def compare(
 def _measured(
     numbers: NDArray[np.int64],
     pairs: NDArray[np.int64],
-    count: int,
+    text_sizes: NDArray[np.int64],
     texts: Readable,
     measure: Measure,
     threshold: float,
     ops: Backend,
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """The similarity of `pairs`, which go by `numbers`, in as many parts as device memory asks for."""
-    measured = _measured_whole(pairs, count, texts, measure, threshold, ops)
+    """The similarity of `pairs`, which go by `numbers`, in as many parts as memory asks for."""
+    measured = _measured_whole(pairs, text_sizes, texts, measure, threshold, ops)
     if measured is None and len(pairs) == 1:
-        measured = _measured_by_range(pairs, count, texts, measure, ops)
+        measured = _measured_by_range(pairs, text_sizes, texts, measure, ops)
     if measured is not None:
         yield numbers, measured
         return
     half = len(pairs) // 2
     for part in (slice(0, half), slice(half, None)):
-        yield from _measured(numbers[part], pairs[part], count, texts, measure, threshold, ops)
+        yield from _measured(numbers[part], pairs[part], text_sizes, texts, measure, threshold, ops)
 
 
 def _measured_whole(
-    pairs: NDArray[np.int64], count: int, texts: Readable, measure: Measure, threshold: float, ops: Backend
+    pairs: NDArray[np.int64],
+    text_sizes: NDArray[np.int64],
+    texts: Readable,
+    measure: Measure,
+    threshold: float,
+    ops: Backend,
 ) -> NDArray[np.float64] | None:
-    """None where device memory does not hold all the fingerprints; then it holds none any more."""
-    places, rows = _renumbered(pairs, count)
+    """None where memory does not hold all the fingerprints; then it holds none any more."""
+    places, rows = _renumbered(pairs, len(text_sizes))
+    whole = ops.sizes().whole
+    if whole is not None and int(text_sizes[places].sum()) > whole:
+        return None
     similarity = np.full(len(pairs), -1.0)
     try:
         fingerprints = texts.fingerprints(places)
@@ -165,11 +173,13 @@ def _measured_whole(
 
 
 def _measured_by_range(
-    pairs: NDArray[np.int64], count: int, texts: Readable, measure: Measure, ops: Backend
+    pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], texts: Readable, measure: Measure, ops: Backend
 ) -> NDArray[np.float64]:
-    places, rows = _renumbered(pairs, count)
+    places, rows = _renumbered(pairs, len(text_sizes))
+    whole = ops.sizes().whole
+    parts = max(2, -(-int(text_sizes[places].sum()) // whole)) if whole is not None else 2
     found, _ = in_fitting_parts(
-        lambda parts: measure(rows, texts.fingerprints_by_range(places, parts), ops), 2, MOST_PARTS
+        lambda parts: measure(rows, texts.fingerprints_by_range(places, parts), ops), parts, MOST_PARTS
     )
     return found
 

@@ -29,11 +29,15 @@ from gpulsh.permutations import Coefficients
 
 SIGNATURE_BYTES = 1 << 20  # fewer, longer pieces leave the threads less to wait for one another
 
-SIZES = Sizes(batch=16 << 20, tile=2 << 20, largest_tile=64 << 20)
+SIZES = Sizes(batch=16 << 20, tile=2 << 20, largest_tile=64 << 20, whole=512 << 20)  # at most
+MEMORY = 8 << 30  # bytes that a run may take where nothing is given
 
 
 class CpuBackend:
-    """Numba kernels on `threads` threads; None takes every processor this process may run on."""
+    """Numba kernels on `threads` threads; None takes every processor this process may run on.
+
+    `memory` is what the run may take in all: texts are handed over in parts of it.
+    """
 
     name = "cpu"
 
@@ -41,14 +45,20 @@ class CpuBackend:
     frequencies = staticmethod(frequencies)
     gather = staticmethod(gather)
 
-    def __init__(self, threads: int | None = None) -> None:
+    def __init__(self, threads: int | None = None, memory: int = MEMORY) -> None:
         self.threads = Threads(threads or processors())
+        self._memory = memory
 
     def here(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     def sizes(self) -> Sizes:
-        return SIZES
+        most, memory = SIZES, self._memory
+        return most._replace(
+            batch=min(most.batch, memory >> 6),
+            largest_tile=min(most.largest_tile, memory >> 5),
+            whole=min(most.whole, memory >> 4) if most.whole else None,
+        )
 
     def asarray(self, array: Array) -> Array:
         return on_host(array)

@@ -37,6 +37,8 @@ _STREAM_TOKEN = _U(protocol.STREAM_TOKEN)
 _ZERO, _ONE, _S27, _S33, _S63 = _U(0), _U(1), _U(27), _U(33), _U(63)
 _SPACE = _U(0x20)
 _scratch = Scratch()
+
+TILE = 512  # shingles of one document that are made together
 _INVALID = 0x110000  # stands for a byte that is in no well-formed sequence
 
 _i1, _i8, _i64 = ir.IntType(1), ir.IntType(8), ir.IntType(64)
@@ -308,9 +310,9 @@ def _shingles(tokens, count, size, keys, out):
     used = min(size, count)
     shingles = count - used + 1
     length = _U(used) * _LENGTH
-    for begin in range(0, shingles, 512):  # a tile stays in the first-level cache over all places
+    for begin in range(0, shingles, TILE):  # a tile stays in the first-level cache over all places
         # Slices, because Numba guards an index that it cannot see to be positive, and then builds no vector loop.
-        tile = out[begin : min(begin + 512, shingles)]
+        tile = out[begin : min(begin + TILE, shingles)]
         tile[:] = length
         for place in range(used):
             key = keys[place]
@@ -370,8 +372,13 @@ def shingle_rows(
     lengths = np.diff(offset) // 2 + 1 if words else np.diff(offset)
     table = unicode_table()
     keys = place_keys(protocol.STREAM_TOKEN, KEYS)
-    tokens = _scratch.take("tokens", int(lengths.max(initial=0)))
-    values = _scratch.take("values", int(lengths.sum()))
+    if len(lengths) == 1 and lengths[0] > Scratch.KEPT:
+        # A giant's fingerprints take the place of its tokens, a tile behind, so that none is written over unread.
+        values = np.empty(int(lengths[0]) + TILE, np.uint64)
+        tokens = values[TILE:]
+    else:
+        tokens = _scratch.take("tokens", int(lengths.max(initial=0)))
+        values = _scratch.take("values", int(lengths.sum()))
     ends = np.empty(stop - start, np.int64)
     exact = np.empty((stop - start if exact_too else 0, 2), np.uint64)
     _documents(
