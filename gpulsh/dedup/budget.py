@@ -14,8 +14,8 @@ from gpulsh.errors import ParameterError
 LEAST = 512 << 20
 MOST_CHOSEN = 8 << 30  # where nothing is given
 PROGRAM = 256 << 20  # the interpreter, compiled code and libraries
-PARTITION_BYTES = 256 << 20  # of text that is signed in one step
-PARTITION_BATCHES = 16  # at least so many batches, for each step waits for its last one
+PARTITION_BYTES = 64 << 20  # of text that is signed in one step
+PARTITION_BATCHES = 16  # at least so many batches of a device, for each step waits for its last one
 DIGEST_COST = 24  # bytes that a digest costs while its range is looked at
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
@@ -42,7 +42,7 @@ def cut(memory: int, sizes: Sizes) -> Cut:
     free = memory - PROGRAM
     return Cut(
         memory=memory,
-        partition=max(PARTITION_BYTES, PARTITION_BATCHES * sizes.batch),
+        partition=max(PARTITION_BYTES, PARTITION_BATCHES * sizes.batch if sizes.readers > 1 else 0),
         digests=free // 2 // DIGEST_COST,
         group=free // 4,
     )

@@ -35,6 +35,7 @@ from gpulsh.io.file_texts import Partition
 Facts = Mapping[str, Any]
 Paths = tuple[Path, ...]
 
+MOST_PARTITIONS = 4096  # each range and group looks into the files of all
 EXACT_COST = 4  # digests that an exact hash costs as much as
 
 
@@ -88,7 +89,7 @@ def deduplicate_partitions(
     """Everything from the files to the results in `folder`. `ops` is looked at for how it is best fed, no more."""
     texts = job.texts(ops)
     total = texts.check()
-    partitions = texts.partitions(job.cut.partition)
+    partitions = texts.partitions(max(job.cut.partition, (total or 0) // MOST_PARTITIONS))
     run = _Run(job, folder, runner, progress, Funnel())
     decided = decider.decide(partitions, total, run.funnel) if decider else run.decide(partitions, total)
     run.write(decided)
