@@ -29,5 +29,5 @@ def test_a_run_stays_within_its_budget(tmp_path: Path, documents: int, words: in
             printed, _ = process.communicate()
         assert process.returncode == 0
     funnel = json.loads(printed)["funnel"]
-    assert funnel["documents"] == documents and funnel["dropped"] > documents // 10
+    assert funnel["documents"] == documents and funnel["dropped"] > documents // 20
     assert 64 << 20 < watched.peak <= BUDGET * 11 // 10

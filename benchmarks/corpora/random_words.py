@@ -21,13 +21,14 @@ def make(path: Path, documents: int, words: int) -> Path:
     schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
     rows = max(1, min(documents, GROUP_BYTES // (7 * words)))
     part = path.with_suffix(".part")
-    before = random.integers(0, len(WORDS), (rows, words))
+    before: np.ndarray | None = None
     with pq.ParquetWriter(part, schema, compression="zstd") as out:
         for start in range(0, documents, rows):
             count = min(rows, documents - start)
             pages = random.integers(0, len(WORDS), (count, words))
             repeated = np.flatnonzero(random.random(count) < REPEATS)
-            pages[repeated] = before[random.integers(0, len(before), len(repeated))]
+            known = pages if before is None else before
+            pages[repeated] = known[random.integers(0, len(known), len(repeated))]
             changed = repeated[::2]
             pages[changed, random.integers(0, words, len(changed))] = random.integers(0, len(WORDS), len(changed))
             before = pages
