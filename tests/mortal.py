@@ -24,7 +24,13 @@ from types import TracebackType
 from typing import Any, Self
 from unittest import mock
 
-SWITCHES = ("fsync", "replace", "unlink", "rmdir")  # calls of `os` between which a disk goes from one state to another
+SWITCHES = (
+    "fsync",
+    "replace",
+    "rename",
+    "unlink",
+    "rmdir",
+)  # calls of `os` between which a disk goes from one state to another
 CALLS = (*SWITCHES, "open", "write")  # those that may be refused
 
 
@@ -59,17 +65,18 @@ class Disk:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def _forget(self) -> None:
+        rename = self._real["rename"]
         for source, target, before in reversed(self._renames):
             if before is None:
-                os.rename(target, source)
+                rename(target, source)
             else:
                 os.link(target, source)
-                os.rename(before, target)  # at once, for readers
-        for entry in list(os.scandir(self._folder)) if os.path.isdir(self._folder) else ():
-            if entry.inode() in self._unsynced:
-                half = Path(entry.path).read_bytes()[: entry.stat().st_size // 2]
-                os.remove(entry.path)  # whoever mapped it would die of a truncation in place
-                Path(entry.path).write_bytes(half)
+                rename(before, target)  # at once, for readers
+        for path in list(Path(self._folder).rglob("*")):
+            if path.is_file() and path.stat().st_ino in self._unsynced:
+                half = path.read_bytes()[: path.stat().st_size // 2]
+                os.remove(path)  # whoever mapped it would die of a truncation in place
+                path.write_bytes(half)
 
     def _fsync_(self, handle: int) -> None:
         path = os.readlink(f"/proc/self/fd/{handle}")
@@ -77,7 +84,7 @@ class Disk:
         self._real["fsync"](handle)
         self._unsynced.discard(os.fstat(handle).st_ino)
         if os.path.isdir(path):
-            self._renames.clear()
+            self._renames = [rename for rename in self._renames if os.path.dirname(rename[1]) != path]
 
     def _replace_(self, source: Any, target: Any) -> None:
         self.called("replace", target)
@@ -87,6 +94,10 @@ class Disk:
             os.link(target, before)
         self._real["replace"](source, target)
         self._renames.append((os.fspath(source), os.fspath(target), before))
+
+    def _rename_(self, source: Any, target: Any) -> None:
+        self.called("rename", target)
+        self._real["rename"](source, target)
 
     def _unlink_(self, path: Any, **named: Any) -> None:
         self.called("unlink", path)
@@ -210,6 +221,8 @@ def _prepare() -> None:
             assert main(["index", "build", *given]) == 0
             assert main(["index", "query", *given]) == 0
             assert main(["index", "compact", given[0]]) == 0
+            index_of_run = ["--index", f"{folder}/known", "--backend", index_steps.BACKEND]
+            assert main(["dedup", f"{folder}/a.jsonl", "-o", f"{folder}/out", *index_of_run]) == 0
 
 
 def _live(asked: dict[str, Any]) -> tuple[int, int]:

@@ -108,9 +108,9 @@ def deduplicate_files(
     `on_error="skip"` is listed in `rejected.parquet` and is no document (see `gpulsh.io.rejected`).
     `reader="cudf"` decodes the text of Parquet files on the device of the CUDA backend. `progress="json"` writes its
     events to standard error as JSON lines: the "begin" and the "end" of each stage, with seconds, amounts and rates.
-    `index` is the folder of an index of earlier runs, made where it is absent: its documents come before all others, and
-    those of the run are added to it, by `id_column` or FILE:ROW. Parameters left open are the index's own; documents
-    are kept by order, verified exactly, on this machine.
+    `index` is the folder of an index of earlier runs, made where it is absent: its documents come before all others,
+    and those of the run are added to it, by `id_column` or FILE:ROW. Parameters left open are the index's own;
+    documents are kept by order, verified exactly, on this machine.
     All other parameters are those of `deduplicate`; None takes its default.
 
     Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left, or,
