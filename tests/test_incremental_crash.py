@@ -148,3 +148,26 @@ def test_an_index_that_lost_what_it_took_in_is_told(crawls: Path, tmp_path: Path
             str(crawls / "new"), path / "out", index=path / "known", threshold=0.5, num_perm=16, bands=8, rows=2,
             resume=True, **options,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("cut", ["gpulsh.index.index.Index.save_run", "gpulsh.dedup.stages.evidence.evidence"])
+def test_another_run_before_one_goes_on(cut: str, crawls: Path, tmp_path: Path) -> None:
+    """It comes before the documents that the index had not taken in, and after those that it had."""
+    path, wanted = (begun(crawls, tmp_path / name, False) for name in ("cut", "wanted"))
+    lines = (crawls / "new/1.jsonl").read_text()
+    (tmp_path / "other.jsonl").write_text(lines + json.dumps({"text": "something else"}) + "\n")
+
+    def other(place: Path) -> list[str]:
+        return [*arguments(place, tmp_path / "other.jsonl"), "-o", str(place / "other")]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cut, interrupted)
+        assert main(arguments(path, crawls / "new")) == 130
+    order = [arguments(wanted, crawls / "new"), other(wanted)]
+    for command in order if "evidence" in cut else reversed(order):
+        assert main(command) == 0
+    assert main(other(path)) == 0
+    assert main(arguments(path, crawls / "new")) == 0
+    for out in ("out", "other"):
+        assert results(path / out) == results(wanted / out)
+    assert told(newest(path / "known")) == told(newest(wanted / "known"))
