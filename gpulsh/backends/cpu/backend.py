@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from threading import Lock
 
 import numpy as np
@@ -22,11 +23,13 @@ from gpulsh.backends.cpu.parts import shingle_part
 from gpulsh.backends.cpu.prefixes import frequencies, prefixes
 from gpulsh.backends.cpu.shingle import CHUNK_BYTES, exact_hashes, shingle, shingle_rows, shingle_sets
 from gpulsh.backends.cpu.unique import unique
+from gpulsh.backends.in_order import in_order
 from gpulsh.backends.processors import processors
 from gpulsh.backends.protocol import Backend, Item, Result, Sizes
 from gpulsh.params import BandShape, Shingling
 from gpulsh.permutations import Coefficients
 
+ABREAST = 2  # items in work
 SIGNATURE_BYTES = 1 << 20  # fewer, longer pieces leave the threads less to wait for one another
 
 SIZES = Sizes(batch=16 << 20, tile=2 << 20, largest_tile=64 << 20, whole=512 << 20)  # at most
@@ -146,7 +149,10 @@ class CpuBackend:
         return signed
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
-        return (work(self, item) for item in items)
+        if self.threads.count == 1:
+            return (work(self, item) for item in items)
+        # While the threads are at one item, the next is decoded; what an item leaves them idle for, the other fills.
+        return in_order(items, [partial(work, self)] * ABREAST)
 
     def keep(self, array: Array) -> Array:
         return array
