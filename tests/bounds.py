@@ -42,4 +42,4 @@ def set_bounds(patch: pytest.MonkeyPatch, size: int, items: int) -> None:
         value = size if "BYTES" in name else items
         patch.setattr(name, 0 if name.endswith("REREAD") and items < 1000 else value)
     for backend in ("cpu", "reference"):
-        patch.setattr(f"gpulsh.backends.{backend}.backend.SIZES", Sizes(size, size, size, whole=2 * size))
+        patch.setattr(f"gpulsh.backends.{backend}.backend.SIZES", Sizes(size, size, size, whole=max(2 * size, 1 << 14)))
