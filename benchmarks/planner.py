@@ -86,8 +86,8 @@ def facts(found: dict[str, Any]) -> Corpus:
     return Corpus(
         documents=funnel["documents"],
         bytes=funnel["bytes"],
-        met=ends["read"].get("documents", 0) / funnel["documents"],
-        pairs=ends["verify"].get("pairs", 0) / funnel["documents"],
+        met=ends["gather"].get("documents", 0) / funnel["documents"],
+        pairs=funnel["candidates"] / funnel["documents"],
         dropped=funnel["dropped"] / funnel["documents"],
         bytes_per_shingle=funnel["bytes"] / funnel["shingles"],
     )

@@ -39,31 +39,42 @@ def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, An
 
 
 def test_bytes_and_seconds_by_hand() -> None:
-    rates = Rates(sign=100_000, collide=1000, read=50_000, verify=10, resolve=5, write=200_000)
+    rates = Rates(
+        sign=100_000, copies=500, collide=1000, connect=20, route=40, gather=50_000, verify=10, collect=5, write=200_000
+    )
     found = estimate(CORPUS, rates, workers=2, nodes=2, bands=4, rows=8)
     stages = {stage.name: stage for stage in found.stages}
     assert [stage.name for stage in found.stages] == list(STAGES) == list(stage_works(CORPUS, 4))
     assert stages["sign"].seconds == 2_000_000 / 100_000 / 2
     assert stages["collide"].seconds == 1000 * 4 / 1000 / 2
-    assert stages["read"].seconds == 1_000_000 / 50_000 / 2
+    assert stages["copies"].seconds == 1000 / 500 / 2
+    assert stages["connect"].seconds == 500 / 20 / 2
+    assert stages["route"].seconds == 3000 / 40 / 2
+    assert stages["gather"].seconds == 1_000_000 / 50_000 / 2
     assert stages["verify"].seconds == 3000 / 10 / 2
-    assert stages["resolve"].seconds == 500 / 5 / 2
+    assert stages["collect"].seconds == 500 / 5 / 2
     assert stages["write"].seconds == 2_000_000 / 200_000 / 2
     assert found.seconds == sum(stage.seconds or 0 for stage in found.stages)
-    assert (stages["sign"].disk_read, stages["sign"].disk_written) == (2_000_000, 1000 * (4 * (8 + 4) + 32))
+    assert (stages["sign"].disk_read, stages["sign"].disk_written) == (2_000_000, 1000 * (4 * (8 + 4) + (16 + 4) + 8))
     # Half of it is on the other machine: digests and hashes, each with the document's number.
-    assert stages["collide"].network == 1000 * (4 * (8 + 4) + 16 + 4) / 2
-    assert stages["resolve"].network == (3000 * 24 + 500 * 21) / 2
+    assert stages["copies"].network == 1000 * (16 + 4) / 2
+    assert stages["collide"].network == 1000 * 4 * (8 + 4) / 2
+    assert stages["verify"].network == (1_000_000 + 3000 * 24) / 2
+    assert stages["collect"].network == 500 * 29 / 2
     assert found.false_seconds[0.1] == found.false_candidates[0.1] / 10 / 2
     assert stages["write"].disk_written == found.output == 1_500_000
-    assert {stage.memory_each for stage in found.stages} == {1000 * 32 / 2}
+    assert {stage.memory_each for stage in found.stages} == {8 << 30}
+    small = estimate(CORPUS, rates, workers=2, nodes=2, bands=4, rows=8, memory=1000)
+    assert {stage.name: stage.memory_each for stage in small.stages if stage.memory_each != 1000} == {
+        "connect": 500 * 41
+    }
 
 
 def test_a_slow_disk_or_network_is_what_bounds() -> None:
-    rates = {"sign": 1e9, "collide": 1e9}
+    rates = {"sign": 1e9, "copies": 1e9}
     slow = estimate(CORPUS, Rates(**rates, disk=1000, network=10), workers=4, nodes=2, bands=4, rows=8).stages
-    assert (slow[0].bound, slow[0].seconds) == ("disk", (2_000_000 + 80_000) / 1000 / 2)
-    assert (slow[1].bound, slow[1].seconds) == ("network", 34_000 / 10 / 2)
+    assert (slow[0].bound, slow[0].seconds) == ("disk", (2_000_000 + 76_000) / 1000 / 2)
+    assert (slow[1].bound, slow[1].seconds) == ("network", 10_000 / 10 / 2)
     assert slow[2].seconds is None  # its own rate is not known, however slow the disk
 
 
@@ -75,7 +86,7 @@ def test_remote_inputs_and_results_go_through_the_network() -> None:
         }
         for far in (False, True)
     )
-    for name, more in {"sign": 2e6, "collide": 0, "read": 2e6, "verify": 0, "resolve": 0, "write": 3.5e6}.items():
+    for name, more in {"sign": 2e6, "collide": 0, "gather": 2e6, "verify": 0, "collect": 0, "write": 3.5e6}.items():
         near, far = here[name], there[name]
         assert far.network - near.network == more
         assert near.disk_read + near.disk_written - far.disk_read - far.disk_written == more
@@ -147,7 +158,7 @@ def test_the_command_takes_rates_of_such_workers_alone(
     without = {kind: found for kind, found in recorded().items() if kind != "GPU"}
     monkeypatch.setattr("gpulsh.report.estimate.recorded", lambda: without)
     gpus = planned(capsys, "--docs", "1e6", "--bytes", "5e9", "--gpus", "4", "--rate", "sign=20G")
-    assert [stage["seconds"] for stage in gpus["stages"]] == [5e9 / 20e9 / 4, *[None] * 5]
+    assert [stage["seconds"] for stage in gpus["stages"]] == [5e9 / 20e9 / 4, *[None] * 8]
     assert gpus["seconds"] is None
     assert main(["plan", "--docs", "1e11", "--bytes", "5e14", "--gpus", "64"]) == 0
     text = capsys.readouterr().out
@@ -164,8 +175,8 @@ def test_gpus_are_counted_where_their_rates_are_on_record(
     arguments = ("--docs", "1e9", "--bytes", "5e12", "--gpus", "1", "--met", "0", "--pairs", "0")
     found = planned(capsys, *arguments, "--hours", "1")
     assert found["measured_worker"] == "one NVIDIA H200"
-    assert found["seconds"] == pytest.approx(1 + (5e12 + 21e9 + 5e12) / 1e9)
-    assert found["workers_needed"] == 3  # 1 s to start, and 10,021 s of work
+    assert found["seconds"] == pytest.approx(1 + (5e12 + 1e9 + 21e9 + 5e12) / 1e9)
+    assert found["workers_needed"] == 3  # 1 s to start, and 10,022 s of work
     assert main(["plan", *arguments, "--hours", "1"]) == 0
     assert capsys.readouterr().out.endswith("To finish in 1 h: 3 GPUs on 3 machines\n")
 
@@ -203,7 +214,7 @@ def test_shares_of_a_sample_are_taken(capsys: pytest.CaptureFixture[str]) -> Non
         "--rows", "4",
     )  # fmt: skip
     stages = {stage["name"]: stage for stage in found["stages"]}
-    assert stages["verify"]["seconds"] == 0 and stages["read"]["disk_read"] == 0
+    assert stages["verify"]["seconds"] == 0 and stages["gather"]["disk_read"] == 0
     assert (found["output"], found["bands"], found["rows"]) == (2.5e9, 8, 4)
 
 

@@ -405,7 +405,7 @@ def test_a_node_that_does_not_see_the_files(tmp_path: Path, monkeypatch: pytest.
 
     def told(folder: Path, *paths: Path) -> str:
         files = tuple(File(path.name, path.name, str(path), source=path.name) for path in paths)
-        job: Any = SimpleNamespace(files=files)
+        job: Any = SimpleNamespace(files=files, cut=SimpleNamespace(memory=1 << 30))
         answer = worker.Worker().begin(worker.Brief(job, folder, "mine", "reference", 1), "192.0.2.7")
         return str(answer.error) if isinstance(answer, worker.Failure) else str(answer)
 

@@ -34,6 +34,7 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
 @click.option("--threads", type=int, metavar="N", help="Workers are CPU threads.  [default: of this machine]")
 @click.option("--nodes", type=int, metavar="N", help="Machines that share the workers evenly.  [default: 1]")
 @click.option("--remote", is_flag=True, help="Inputs and results lie behind the network, as in S3, not on the disks.")
+@click.option("--memory", metavar="SIZE", help="Budget of a machine, as 64GiB.  [default: 8GiB]")
 @click.option("--hours", type=float, metavar="H", help="Say how many workers finish in so many hours.")
 @click.option("--threshold", type=float, default=0.8, show_default=True, metavar="J", help="Jaccard of duplicates.")
 @click.option("--num-perm", type=int, default=128, show_default=True, metavar="K", help="Values of a signature.")
@@ -48,8 +49,8 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
     multiple=True,
     callback=_rates,
     metavar="STAGE=NUMBER",
-    help="What a worker does a second, as sign=20G: bytes of text for sign, read and write, digests for collide, pairs "
-    "for verify, documents for resolve; of a machine: bytes for disk and network.",
+    help="What a worker does a second, as sign=20G: bytes of text for sign, gather and write, digests for collide, "
+    "pairs for route and verify, documents for the other stages; of a machine: bytes for disk and network.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
 def plan(
@@ -59,6 +60,7 @@ def plan(
     threads: int | None,
     nodes: int | None,
     remote: bool,
+    memory: str | None,
     hours: float | None,
     threshold: float,
     num_perm: int,
@@ -77,6 +79,7 @@ def plan(
     if gpus is not None and threads is not None:
         raise click.UsageError("give --gpus or --threads, not both")
     from gpulsh.backends.processors import processors
+    from gpulsh.dedup.budget import MOST_CHOSEN, parse_memory
     from gpulsh.errors import ParameterError
     from gpulsh.params import check_integer
     from gpulsh.report.estimate import Corpus, Rates, estimate, recorded, workers_needed
@@ -100,6 +103,7 @@ def plan(
     rates = Rates(**{**measured.get("rates", {}), **given_rates})
     assumed = {**recorded()["corpus"], **{name: share for name, share in shares.items() if share is not None}}
     corpus = Corpus(documents=docs, bytes=size, **assumed)
+    budget = MOST_CHOSEN if memory is None else parse_memory(memory)
     shape = default_banding(num_perm, threshold, bands=bands, rows=rows)
 
     def estimated(workers: int) -> Estimate:
@@ -112,6 +116,7 @@ def plan(
             rows=shape[1],
             start=measured.get("start", 0.0),
             remote=remote,
+            memory=budget,
         )
 
     found = estimated(workers)
@@ -153,7 +158,7 @@ def plan(
 
 
 def _table(asked: dict[str, Any], found: Estimate, rates: Rates, given: set[str]) -> str:
-    from gpulsh.report.estimate import STAGES, STATE_BYTES
+    from gpulsh.report.estimate import CONNECT_BYTES, STAGES
     from gpulsh.report.funnel import duration, size
 
     def row(name: str, time: str, bound: str, amounts: Sequence[str]) -> str:
@@ -198,7 +203,8 @@ def _table(asked: dict[str, Any], found: Estimate, rates: Rates, given: set[str]
         "",
         f"Assumed: {met} of the documents are in a candidate pair, {assumed['pairs']:g} pairs are compared a document,",
         f"{dropped} are dropped. False candidates beyond those are not in the time above.",
-        f"Memory is the state of documents, at most {STATE_BYTES} bytes each; texts under way come on top.",
+        "Memory is the budget, which all work is cut to fit but that one machine makes the groups, in"
+        f" {CONNECT_BYTES} bytes a document that met others.",
     ]
     if asked["remote"]:
         lines.append("Inputs and results count as network, the work between the stages as disk.")

@@ -17,19 +17,21 @@ from typing import Any
 
 import numpy as np
 
+from gpulsh.dedup.budget import MOST_CHOSEN
 from gpulsh.errors import ParameterError
 from gpulsh.theory import SCurve
 
-STATE_BYTES = 32  # resident, of a document: the bound that the work keeps to
-HASH_BYTES = 16  # exact, of a document
-ROW_BYTES = 32  # of a signed document on disk beside its digests: exact hash, shingle count, size
-NUMBER_BYTES = 4  # of a document within its partition, which goes with what is brought together
-EDGE_BYTES = 24  # of a pair: two documents and their similarity
+HASH_BYTES, DIGEST_BYTES = 16, 8  # of a document; of a document and band
+NUMBER_BYTES = 4  # of a document within its partition, which goes with its hash and each digest
+SIZE_BYTES = 8
+PAIR_BYTES, EDGE_BYTES = 16, 24  # of two documents; of these and their group
+STAR_BYTES, MEMBER_BYTES = 24, 17  # of a document that met others: with whom it is connected; in which group it is
+CONNECT_BYTES = 41  # resident, of a document that met others, on the one machine that makes the groups
 INDEX_BAND_BYTES = 18 + 12 / 8  # of a kept document and band: band, digest, document, and its share of a filter
 INDEX_KEY_BYTES = 32  # of a key, about, as a path and a row or a URL are
 # Of a document: number, witness, similarity, size; hash, row, share of a filter; key, its end, its hash and row.
 INDEX_ROW_BYTES = 32 + 24 + 12 / 8 + INDEX_KEY_BYTES + 24
-DECISION_BYTES = 21  # keep, witness, similarity, cluster
+DECISION_BYTES = 29  # of a document that met others: document, witness, similarity, cluster
 UNRELATED = (0.0, 0.001, 0.01, 0.05, 0.1)  # similarities of unrelated documents that are looked at
 EVERY_PAIR_BITS = 64  # of a band digest
 MOST_WORKERS = 10**9
@@ -62,10 +64,13 @@ class Rates:
     """Amounts a second of one worker; None where it was not measured."""
 
     sign: float | None = None  # bytes of text, read and signed
+    copies: float | None = None  # documents
     collide: float | None = None  # band digests, of every document in every band
-    read: float | None = None  # bytes of text, of documents that met
+    connect: float | None = None  # documents that met
+    route: float | None = None  # pairs
+    gather: float | None = None  # bytes of text, of documents that met
     verify: float | None = None  # pairs
-    resolve: float | None = None  # documents that met
+    collect: float | None = None  # documents that met
     write: float | None = None  # bytes of text, of all documents
     disk: float | None = None  # bytes read or written
     network: float | None = None  # bytes received or sent
@@ -93,37 +98,33 @@ class Work:
 def stage_works(corpus: Corpus, bands: int) -> dict[str, Work]:
     """The stages of a run over files, by the names that its report gives their seconds."""
     n, size = corpus.documents, corpus.bytes
-    meeting, met = corpus.met * n, corpus.met * size
-    edges = EDGE_BYTES * corpus.pairs * n
-    digests = 8 * n * bands
+    meeting, met, pairs = corpus.met * n, corpus.met * size, corpus.pairs * n
+    hashes, digests = (HASH_BYTES + NUMBER_BYTES) * n, (DIGEST_BYTES + NUMBER_BYTES) * n * bands
+    stars, edges = STAR_BYTES * meeting, EDGE_BYTES * pairs
+    members, decisions = MEMBER_BYTES * meeting, DECISION_BYTES * meeting
     return {
         # Text to digests, exact hash and size.
-        "sign": Work(
-            amount=size, unit="bytes of text", inputs=size, written=digests + NUMBER_BYTES * n * bands + ROW_BYTES * n
-        ),
-        # Copies by exact hash, candidates by digest, and who is connected by either.
+        "sign": Work(amount=size, unit="bytes of text", inputs=size, written=digests + hashes + SIZE_BYTES * n),
+        "copies": Work(amount=n, unit="documents", read=hashes, gathered=hashes),
+        # Candidates by digest, and who is connected by them.
         "collide": Work(
-            amount=n * bands,
-            unit="digests",
-            read=digests + HASH_BYTES * n,
-            gathered=digests + HASH_BYTES * n + NUMBER_BYTES * n * (bands + 1),
+            amount=n * bands, unit="digests", read=digests, gathered=digests, written=PAIR_BYTES * pairs + stars
         ),
-        # The texts of documents in candidate pairs, brought together by what they are compared with.
-        "read": Work(amount=met, unit="bytes of text", inputs=size if met else 0.0, written=met, gathered=met),
-        "verify": Work(amount=corpus.pairs * n, unit="pairs", read=met, written=edges),
+        "connect": Work(amount=meeting, unit="documents", read=2 * stars, gathered=stars, written=members),
+        # To the group that each pair is decided in.
+        "route": Work(amount=pairs, unit="pairs", read=PAIR_BYTES * pairs + members, gathered=members, written=edges),
+        # The texts of documents in candidate pairs, in order of their groups.
+        "gather": Work(amount=met, unit="bytes of text", inputs=size if met else 0.0, written=met),
+        "verify": Work(amount=pairs, unit="pairs", read=met + edges, gathered=met + edges, written=decisions),
         # Decisions go back to where the documents lie.
-        "resolve": Work(
-            amount=meeting,
-            unit="documents",
-            read=edges,
-            written=DECISION_BYTES * n,
-            gathered=edges + DECISION_BYTES * meeting,
+        "collect": Work(amount=meeting, unit="documents", read=decisions, gathered=decisions, written=decisions),
+        "write": Work(
+            amount=size, unit="bytes of text", inputs=size, read=decisions, outputs=(1 - corpus.dropped) * size
         ),
-        "write": Work(amount=size, unit="bytes of text", inputs=size, outputs=(1 - corpus.dropped) * size),
     }
 
 
-STAGES = ("sign", "collide", "read", "verify", "resolve", "write")  # the keys of `stage_works`
+STAGES = ("sign", "copies", "collide", "connect", "route", "gather", "verify", "collect", "write")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +139,7 @@ class Stage:
     disk_read: float
     disk_written: float
     network: float
-    memory_each: float  # resident state of a machine; the texts under way come on top, as the budget allows
+    memory_each: float  # of a machine: the budget, unless what one machine has to hold is more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,11 +181,12 @@ def estimate(
     rows: int,
     start: float = 0.0,
     remote: bool = False,
+    memory: int = MOST_CHOSEN,
 ) -> Estimate:
     """The stages on `workers` equal workers on `nodes` machines, whose work is divided evenly.
 
     `start` are seconds that the first stage takes however little there is to do. Inputs and results lie on the
-    machines' disks, or with `remote` behind their networks.
+    machines' disks, or with `remote` behind their networks; `memory` is the budget of a machine.
 
     >>> corpus = Corpus(documents=1e9, bytes=5e12, met=0.5, pairs=4, dropped=0.25, bytes_per_shingle=6)
     >>> found = estimate(corpus, Rates(sign=1e9), workers=10, nodes=1, bands=21, rows=6)
@@ -217,7 +219,7 @@ def estimate(
                 disk_read=read,
                 disk_written=written,
                 network=network,
-                memory_each=STATE_BYTES * corpus.documents / nodes,
+                memory_each=max(memory, CONNECT_BYTES * corpus.met * corpus.documents if name == "connect" else 0),
             )
         )
     false = {similarity: false_candidates(corpus.documents, similarity, bands, rows) for similarity in UNRELATED}

@@ -13,7 +13,7 @@ import pytest
 
 import gpulsh
 from gpulsh.backends.cuda import CudaBackend
-from gpulsh.engine import local
+from gpulsh.engine import engines
 from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
 from gpulsh.io import readers
 from tests.kernels.conftest import WHERE
@@ -73,7 +73,7 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def on_cuda(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
-    monkeypatch.setattr(local, "select_backend", lambda name, **_: selected)
+    monkeypatch.setattr(engines, "select_backend", lambda name, **_: selected)
     return selected
 
 
