@@ -17,6 +17,7 @@ PROGRAM = 256 << 20  # the interpreter, compiled code and libraries
 PARTITION_BYTES = 64 << 20  # of text that is signed in one step
 PARTITION_BATCHES = 16  # at least so many batches of a device, for each step waits for its last one
 DIGEST_COST = 24  # bytes that a digest costs while its range is looked at
+MOST_DIGESTS, MOST_GROUP = 1 << 24, 256 << 20  # more at once takes longer: fresh pages, and less of it in the caches
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -43,8 +44,8 @@ def cut(memory: int, sizes: Sizes) -> Cut:
     return Cut(
         memory=memory,
         partition=max(PARTITION_BYTES, PARTITION_BATCHES * sizes.batch if sizes.readers > 1 else 0),
-        digests=free // 2 // DIGEST_COST,
-        group=free // 4,
+        digests=min(free // 2 // DIGEST_COST, MOST_DIGESTS),
+        group=min(free // 4, MOST_GROUP),
     )
 
 

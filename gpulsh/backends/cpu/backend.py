@@ -58,7 +58,7 @@ class CpuBackend:
     def sizes(self) -> Sizes:
         most, memory = SIZES, self._memory
         return most._replace(
-            batch=min(most.batch, memory >> 6),
+            batch=min(most.batch, memory >> 7),
             largest_tile=min(most.largest_tile, memory >> 5),
             whole=min(most.whole, memory >> 4) if most.whole else None,
         )
