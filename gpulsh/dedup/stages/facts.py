@@ -20,6 +20,11 @@ def sizes_of(positions: Numbers, folder: Path, placed: Placed) -> Numbers:
     return _looked_up("size", positions, np.int64, folder, placed)
 
 
+def sizes_in(partition: int, rows: slice, folder: Path) -> int:
+    """Bytes of text of some rows of a partition, in all."""
+    return int(MappedColumns(step_file(folder, step_of(partition), "documents")).column("size")[rows].sum())
+
+
 def ranks_of(positions: Numbers, by_position: bool, folder: Path, placed: Placed) -> Numbers:
     """int64 [m]: the place of each of ascending `positions` in the decision order of them all."""
     order = by_place(np.zeros(len(positions), np.int64))

@@ -7,7 +7,7 @@ import numpy as np
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.placed import Placed
 from gpulsh.dedup.stages.collect import step_of as collect_step
-from gpulsh.dedup.stages.facts import sizes_of
+from gpulsh.dedup.stages.facts import sizes_in
 from gpulsh.dedup.stages.sign import step_of as sign_step
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.io.inputs import format_of
@@ -30,12 +30,14 @@ def write(place: Workplace, placed: Placed, number: int) -> Made:
     keep = np.ones(stop - start, bool)
     first = max(int(np.searchsorted(placed.partitions, start, side="right")) - 1, 0)
     last = int(np.searchsorted(placed.partitions, stop, side="left"))
+    size = 0
     for partition in range(first, last):
         columns = MappedColumns(step_file(place.folder, collect_step(partition), "decisions"))
         document = columns.column("document")
         dropped = document[columns.column("duplicate_of") != document]
         keep[dropped[slice(*np.searchsorted(dropped, [start, stop]))] - start] = False
-    size = int(sizes_of(np.arange(start, stop), place.folder, placed).sum())
+        begin, end = placed.partitions[partition : partition + 2].tolist()
+        size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
     bad = rejected(place, placed)
     made = {}
     if not (len(keep) == 0 and bad.touches(number)):  # of a file so damaged that no row is known there is nothing
