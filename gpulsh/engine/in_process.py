@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.job import Job
 from gpulsh.dedup.progress import Progress, Silent
 from gpulsh.dedup.task import Made, Runner, Stage, Task, Workplace
 from gpulsh.engine.steps import Steps, tell
+
+WORKER_MEMORY = 512 << 20  # of the budget, for each task that runs beside others
 
 
 class ThisProcess:
@@ -26,7 +31,8 @@ class ThisProcess:
     @contextmanager
     def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> Iterator[Runner]:
         """This process."""
-        yield InProcess(Workplace(job, folder, self.ops, progress), steps, self._threads)
+        abreast = max(1, min(self._threads, self.memory // WORKER_MEMORY))
+        yield InProcess(Workplace(job, folder, self.ops, progress), steps, abreast)
 
     def to_json(self) -> dict[str, Any]:
         """What the report says of it."""
@@ -54,6 +60,7 @@ class InProcess:
             found[number] = made.facts
             if abreast:
                 tell(made.facts, stage.unit, self._place.progress)
+        _give_back()
         return [facts for facts in found if facts is not None]
 
     def _in_turn(self, tasks: Sequence[Task]) -> Iterator[Made]:
@@ -69,3 +76,10 @@ class InProcess:
             finally:
                 for future in begun:
                     future.cancel()
+
+
+def _give_back() -> None:
+    """What a stage has let go of is the system's again: allocators keep it, and the next stage asks for other sizes."""
+    pa.default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError):  # other C libraries have no such function
+        ctypes.CDLL(None).malloc_trim(0)
