@@ -158,8 +158,7 @@ def _measured_whole(
 ) -> NDArray[np.float64] | None:
     """None where memory does not hold all the fingerprints; then it holds none any more."""
     places, rows = _renumbered(pairs, len(text_sizes))
-    whole = ops.sizes().whole
-    if whole is not None and int(text_sizes[places].sum()) > whole:
+    if _ranges(int(text_sizes[places].sum()), ops.sizes().whole) > 1:
         return None
     similarity = np.full(len(pairs), -1.0)
     try:
@@ -176,12 +175,16 @@ def _measured_by_range(
     pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], texts: Readable, measure: Measure, ops: Backend
 ) -> NDArray[np.float64]:
     places, rows = _renumbered(pairs, len(text_sizes))
-    whole = ops.sizes().whole
-    parts = max(2, -(-int(text_sizes[places].sum()) // whole)) if whole is not None else 2
+    fewest = max(2, _ranges(int(text_sizes[places].sum()), ops.sizes().whole))
     found, _ = in_fitting_parts(
-        lambda parts: measure(rows, texts.fingerprints_by_range(places, parts), ops), parts, MOST_PARTS
+        lambda parts: measure(rows, texts.fingerprints_by_range(places, parts), ops), fewest, MOST_PARTS
     )
     return found
+
+
+def _ranges(size: int, whole: int | None) -> int:
+    """In how many ranges of fingerprints texts of `size` bytes are taken, those of `whole` being taken in one."""
+    return max(1, -(-size // whole)) if whole is not None else 1
 
 
 def _bitmaps_pay(
@@ -198,11 +201,11 @@ def _bitmaps_allow(
 ) -> NDArray[np.bool_]:
     """bool [m]: whether the bitmaps of each pair allow its similarity to reach `threshold`; one pass over the texts."""
     bitmaps, sizes = [], []
-    tile = ops.sizes().tile
-    for start, stop in runs_within(np.cumsum(text_sizes), tile):
+    limits = ops.sizes()
+    for start, stop in runs_within(np.cumsum(text_sizes), limits.tile):
         places = np.arange(start, stop)
-        # A document beyond a tile comes in ranges of values, each of about a tile's fingerprints.
-        parts = -(-int(text_sizes[start:stop].sum()) // tile)
+        # A document beyond a tile may come in ranges of values, and is shingled again for each of them.
+        parts = _ranges(int(text_sizes[start:stop].sum()), limits.whole or limits.tile)
         found = [texts.fingerprints(places)] if parts <= 1 else texts.fingerprints_by_range(places, parts)
         bits, counts = zip(*((ops.bitmaps(part), np.diff(part.offset)) for part in found), strict=True)
         bitmaps.append(reduce(np.bitwise_or, bits))
