@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.errors import InputError
-from gpulsh.io.file_texts import FileTexts
+from gpulsh.io.file_texts import FileTexts, PartitionFacts
 from gpulsh.io.format import Columns
 from gpulsh.io.inputs import find_files
 
@@ -31,22 +31,27 @@ def write_files(folder: Path) -> list[str]:
     return [str(folder / name) for name in names]
 
 
-def read(names: list[str], readers: int) -> tuple[bytes, FileTexts]:
+def read(names: list[str], readers: int) -> tuple[bytes, FileTexts, PartitionFacts]:
     texts = FileTexts(find_files(names), Columns(text="text", key="score"), readers)
-    return b"".join(bytes(b.values[b.offset[0] : b.offset[-1]]) for b in texts.batches(200)), texts
+    (everything,) = texts.partitions(1 << 30)
+    facts = PartitionFacts()
+    batches = texts.read(everything.pieces, 200, facts)
+    found = b"".join(bytes(b.values[b.offset[0] : b.offset[-1]]) for b in batches)
+    texts.add(facts)
+    return found, texts, facts
 
 
 def test_several_readers_read_what_one_reads(tmp_path: Path) -> None:
     names = write_files(tmp_path)
-    wanted, one = read(names, 1)
+    wanted, one, of_one = read(names, 1)
     for readers in (2, 5):
-        found, several = read(names, readers)
+        found, several, of_several = read(names, readers)
         assert found == wanted
         assert several.starts.tolist() == one.starts.tolist() == [0, 100, 200, 210, 300]
-        assert several.sizes.tolist() == one.sizes.tolist()
+        assert np.concatenate(of_several.sizes).tolist() == np.concatenate(of_one.sizes).tolist()
         assert several.nulls() == one.nulls() == 28
-        assert [value for block in several.keys for value in pa.array(block).to_pylist()] == [
-            value for block in one.keys for value in pa.array(block).to_pylist()
+        assert [value for block in of_several.keys for value in pa.array(block).to_pylist()] == [
+            value for block in of_one.keys for value in pa.array(block).to_pylist()
         ]
 
 

@@ -71,7 +71,7 @@ class PartitionFacts:
 
 
 class FileTexts:
-    """Documents of `files`, one after another. Of each it holds the size of its text and, where asked, its key.
+    """Documents of `files`, one after another. It knows how many each file has once they were read.
 
     With more than one of `readers`, so many threads decode the parts of files that have parts, a few blocks ahead.
     With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is an InputError.
@@ -87,22 +87,13 @@ class FileTexts:
     ) -> None:
         self.files = files
         self.columns = columns
-        self.keys: list[Any] = []  # blocks of the key column, in order
         self.rejected = Rejected()
         self._readers, self._rules = readers, Rules(skip, limit)
-        self._sizes: list[NDArray[np.int64]] = []
         self._rows = np.zeros(len(files), np.int64)
         self._nulls = 0
 
     def __len__(self) -> int:
         return int(self._rows.sum())
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """int64 [n]: UTF-8 bytes of each document, 0 where null."""
-        if len(self._sizes) != 1:
-            self._sizes = [np.concatenate([np.zeros(0, np.int64), *self._sizes])]
-        return self._sizes[0]
 
     @property
     def starts(self) -> NDArray[np.int64]:
@@ -152,7 +143,8 @@ class FileTexts:
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
-        self.forget()
+        self._nulls, self.rejected = 0, Rejected()
+        self._rows[:] = 0
         everything = PartitionFacts()
         yield from self.read([piece for piece, _ in self._pieces()], max_bytes, everything)
         self.add(everything)
@@ -161,16 +153,8 @@ class FileTexts:
         """The documents of `pieces`, as `batches` gives them; what `add` asks for goes into `facts`."""
         return packed(self._slices(pieces, max_bytes, facts), max_bytes)
 
-    def forget(self) -> None:
-        """Know of no document."""
-        self.keys, self._sizes, self._nulls = [], [], 0
-        self.rejected = Rejected()
-        self._rows[:] = 0
-
     def add(self, facts: PartitionFacts) -> None:
         """Know of the documents of the next partition, too."""
-        self._sizes += facts.sizes
-        self.keys += facts.keys
         self._nulls += facts.nulls
         self.rejected.add(facts.rejected)
         for number, rows in facts.rows.items():
