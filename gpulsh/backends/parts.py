@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+import numpy as np
+
+from gpulsh.arrays import Array
 from gpulsh.errors import DeviceMemoryError
 
 Result = TypeVar("Result")
@@ -17,6 +20,12 @@ def part_range(part: int, parts: int) -> tuple[int, int]:
     [('0x0', '0x5555555555555555'), ('0xaaaaaaaaaaaaaaab', '0xffffffffffffffff')]
     """
     return -(-(part << 64) // parts), -(-((part + 1) << 64) // parts) - 1
+
+
+def in_part(values: Array, part: int, parts: int) -> Array:
+    """bool [n]: whether uint64 values [n], of any array library, lie in part `part` of `parts`."""
+    first, last = map(np.uint64, part_range(part, parts))
+    return (values >= first) & (values <= last)
 
 
 def in_fitting_parts(work: Callable[[int], Result], parts: int, most: int) -> tuple[Result, int]:

@@ -17,6 +17,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.cluster.resolve import distinct_edges, heads, resolve_kept, witnesses
 from gpulsh.dedup.decision import Decision
 from gpulsh.dedup.funnel import Funnel
+from gpulsh.dedup.placed import Numbers
 from gpulsh.dedup.plan import Plan
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.relation import Relation
@@ -26,8 +27,6 @@ from gpulsh.lsh.collisions import Collisions, packed
 from gpulsh.lsh.comparison import Measure, compare, estimated, exact, unmeasured
 from gpulsh.lsh.prefix_join import Edges, PrefixJoin
 from gpulsh.permutations import coefficients
-
-Numbers = NDArray[np.int64]
 
 
 def involved_in(met: Collisions, documents: int) -> Numbers:
@@ -70,13 +69,15 @@ class Case:
     @cached_property
     def involved(self) -> Numbers:
         """The documents that meet others in decision order; pairs and edges go by places in it."""
-        ascending = involved_in(self.met, len(self.rank))
-        return ascending[np.argsort(self.rank[ascending], kind="stable")]
+        return self._ascending[np.argsort(self.rank[self._ascending], kind="stable")]
+
+    @cached_property
+    def _ascending(self) -> Numbers:
+        return involved_in(self.met, len(self.rank))
 
     @cached_property
     def _shingled(self) -> ShingledTexts:
-        ascending = involved_in(self.met, len(self.rank))
-        return ShingledTexts(self.texts, np.searchsorted(ascending, self.involved), self.plan, self.ops)
+        return ShingledTexts(self.texts, np.searchsorted(self._ascending, self.involved), self.plan, self.ops)
 
     @cached_property
     def _measure(self) -> Measure:

@@ -6,7 +6,7 @@ collide     every range of digests
 connect     connected documents, merged in a tree; groups of whole components
 route       to the groups, what every range found
 gather      every partition: texts of the documents that met others
-decide      every group
+verify      every group, and resolve it
 collect     every partition
 write       every file; the evidence
 """
@@ -109,7 +109,7 @@ def placed_by(job: Job, read: Sequence[Facts]) -> Placed:
         files,
         np.array([numbers[file.source] for file in job.files], np.int64),
         int(files[sum(map(job.policy.protects, job.files))]),
-        tuple(number for number, facts in enumerate(read) if facts["rejected"]),
+        tuple((number, *_ends(facts["rows"])) for number, facts in enumerate(read) if facts["rejected"]),
     )
 
 
@@ -240,6 +240,11 @@ class _Run:
 
     def _files(self, tasks: Sequence[Task], what: str) -> Paths:
         return tuple(step_file(self.folder, task.step, what) for task in tasks)
+
+
+def _ends(rows: Mapping[str, int]) -> tuple[int, int]:
+    files = [int(number) for number in rows]
+    return min(files), max(files)
 
 
 def _starts(counts: Numbers) -> Numbers:

@@ -19,7 +19,7 @@ class Placed:
     files: Numbers  # [files + 1] the same of files
     sources: Numbers  # [files] the number of the INPUT that each is of
     protected: int  # documents that are never dropped, the first ones
-    rejecting: tuple[int, ...]  # partitions with rejected records
+    rejecting: tuple[tuple[int, int, int], ...]  # partitions with rejected records, the first and last file of each
 
     def __len__(self) -> int:
         return int(self.partitions[-1])

@@ -4,49 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from gpulsh.arrays import Array
-from gpulsh.backends.parts import part_range
+from gpulsh.backends.parts import in_part
 from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.funnel import Funnel
-
-
-class SignedRows(Protocol):
-    """Rows of all documents, of one column or several, in memory or on disk."""
-
-    def column(self, number: int) -> Iterator[Array]:
-        """A column in consecutive pieces, which need not outlive the next one."""
-        ...
-
-    def whole(self, ops: Backend) -> Array:
-        """All rows in the backend's memory."""
-        ...
-
-
-@dataclass(frozen=True)
-class SignedDocuments:
-    """What is known of n documents, and the counts so far."""
-
-    digests: SignedRows  # uint64 [n, bands]
-    exact: SignedRows  # uint64 [n, 2]
-    filled: Array  # bool [n] in the backend's memory: whether a document has a shingle
-    funnel: Funnel
-
-    @classmethod
-    def counted(
-        cls, digests: SignedRows, exact: SignedRows, shingles: SignedRows, nulls: int, funnel: Funnel, ops: Backend
-    ) -> SignedDocuments:
-        """The documents with `shingles` int64 [n] of each, counted in `funnel`; `nulls` of them were null."""
-        with ops.here():
-            counts = shingles.whole(ops)
-            filled = counts > 0
-            funnel.documents, funnel.nulls = len(counts), nulls
-            funnel.empty = len(counts) - int(filled.sum())
-            funnel.shingles = int(counts.sum())
-        return cls(digests, exact, filled, funnel)
 
 
 class ArrivingRows:
@@ -70,25 +34,53 @@ class ArrivingRows:
         return (chunk[:, number] for chunk in self._chunks)
 
 
+@dataclass(frozen=True)
+class SignedDocuments:
+    """What is known of n documents, and the counts so far."""
+
+    digests: ArrivingRows  # uint64 [n, bands]
+    exact: ArrivingRows  # uint64 [n, 2]
+    filled: Array  # bool [n] in the backend's memory: whether a document has a shingle
+    funnel: Funnel
+
+    @classmethod
+    def counted(
+        cls,
+        digests: ArrivingRows,
+        exact: ArrivingRows,
+        shingles: ArrivingRows,
+        nulls: int,
+        funnel: Funnel,
+        ops: Backend,
+    ) -> SignedDocuments:
+        """The documents with `shingles` int64 [n] of each, counted in `funnel`; `nulls` of them were null."""
+        with ops.here():
+            counts = shingles.whole(ops)
+            filled = counts > 0
+            funnel.documents, funnel.nulls = len(counts), nulls
+            funnel.empty = len(counts) - int(filled.sum())
+            funnel.shingles = int(counts.sum())
+        return cls(digests, exact, filled, funnel)
+
+
 class ParticipatingDigests:
     """`lsh.collisions.Digests` of the documents that `takes_part`, bool [n] in the backend's memory, marks."""
 
     ascending = True
 
-    def __init__(self, digests: SignedRows, bands: int, takes_part: Array, ops: Backend) -> None:
+    def __init__(self, digests: ArrivingRows, bands: int, takes_part: Array, ops: Backend) -> None:
         self._digests, self._takes_part, self._ops = digests, takes_part, ops
         self.documents, self.bands = len(takes_part), bands
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
         """The digests of a band that lie in one of `parts` ranges, and the documents' numbers, ascending."""
-        first, last = map(np.uint64, part_range(part, parts))
         digests, ids = [self._ops.asarray(np.empty(0, np.uint64))], [self._ops.asarray(np.empty(0, np.int64))]
         start = 0
         for piece in self._digests.column(band):
             column = self._ops.asarray(piece)
             chosen = self._takes_part[start : start + len(column)]
             if parts > 1:
-                chosen = chosen & (column >= first) & (column <= last)
+                chosen = chosen & in_part(column, part, parts)
             rows = np.flatnonzero(chosen)
             digests.append(column[rows])
             ids.append(rows + np.int64(start))

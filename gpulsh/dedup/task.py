@@ -6,14 +6,15 @@ anywhere, after whatever end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from gpulsh.backends.protocol import Backend
-from gpulsh.dedup.job import Job
+from gpulsh.dedup.job import Job, step_file
 from gpulsh.dedup.progress import Progress
+from gpulsh.store.columns import write_columns
 from gpulsh.store.durable import FileFact
 
 
@@ -25,6 +26,11 @@ class Workplace:
     folder: Path
     ops: Backend
     progress: Progress
+
+    def write(self, step: str, **columns: Mapping[str, Any]) -> dict[str, FileFact]:
+        """Files of a step, each by what it holds: its columns. Their names and facts, as `Made` has them."""
+        paths = {what: step_file(self.folder, step, what) for what in columns}
+        return {path.name: write_columns(path, columns[what]) for what, path in paths.items()}
 
 
 @dataclass(frozen=True)
@@ -70,8 +76,3 @@ class Runner(Protocol):
 def tallied(facts: Sequence[Mapping[str, Any]], name: str) -> int:
     """The sum of a fact over tasks."""
     return sum(int(fact.get(name, 0)) for fact in facts)
-
-
-def numbered(stage: str, count: int) -> Iterator[str]:
-    """Names of a stage's steps."""
-    return (f"{stage}-{number:06d}" for number in range(count))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array
-from gpulsh.backends.protocol import Backend
 from gpulsh.io.buffers import booleans, numbers, to_arrow
 from gpulsh.store.durable import ChecksummedFile, FileFact, durable_file
+from gpulsh.store.mapping import MappedBatches
 
 
 @contextmanager
@@ -57,70 +55,39 @@ class MappedColumns:
     """A file of columns; what was read of it can be let go again."""
 
     def __init__(self, path: Path) -> None:
-        with open(path, "rb") as file:
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        reader = pa.ipc.open_file(pa.py_buffer(self._map))
-        self._batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-
-    def __len__(self) -> int:
-        return sum(batch.num_rows for batch in self._batches)
+        self._mapped = MappedBatches(path)
 
     def column(self, name: str) -> NDArray[Any]:
         """A column of numbers, in place, of a file that was written in one run."""
-        (column,) = self.pieces(name)
-        return column
-
-    def pieces(self, name: str) -> Iterator[NDArray[Any]]:
-        """A column of numbers, in place, in the runs it was written in."""
-        for batch in self._batches:
-            yield numbers(batch.column(name))
+        (batch,) = self._mapped.batches
+        return numbers(batch.column(name))
 
     def runs(self) -> Iterator[dict[str, NDArray[Any]]]:
         """All columns, of numbers, in place, run by run."""
-        for batch in self._batches:
+        for batch in self._mapped.batches:
             yield {name: numbers(batch.column(name)) for name in batch.schema.names}
 
     def names(self) -> list[str]:
         """Of the columns."""
-        return list(self._batches[0].schema.names)
+        return list(self._mapped.batches[0].schema.names)
 
     def kind(self, name: str) -> Any:
         """A column's pyarrow.DataType."""
-        return self._batches[0].schema.field(name).type
+        return self._mapped.batches[0].schema.field(name).type
 
     def flags(self, name: str) -> NDArray[np.bool_]:
         """A boolean column of a file that was written in one run."""
-        (batch,) = self._batches
+        (batch,) = self._mapped.batches
         return booleans(batch.column(name))
 
     def array(self, name: str) -> Any:
         """A column as one pyarrow.Array."""
-        return pa.concat_arrays([batch.column(name) for batch in self._batches])
+        return pa.concat_arrays([batch.column(name) for batch in self._mapped.batches])
 
     def batches(self) -> list[Any]:
         """All columns, in place, as the pyarrow.RecordBatch of each run they were written in."""
-        return self._batches
+        return self._mapped.batches
 
     def let_go(self) -> None:
-        """What was read need not stay in memory; it is read again where it is asked for again."""
-        self._map.madvise(mmap.MADV_DONTNEED)
-
-
-class StoredRows:
-    """Rows that are the columns `names` of files, one after another."""
-
-    def __init__(self, files: Sequence[MappedColumns], names: Sequence[str], dtype: type[np.generic]) -> None:
-        self._files, self._names, self._dtype = files, names, dtype
-
-    def column(self, number: int) -> Iterator[NDArray[Any]]:
-        """A column, file by file; what was read of a file is let go when the next one is asked for."""
-        for file in self._files:
-            yield from file.pieces(self._names[number])
-            file.let_go()
-
-    def whole(self, ops: Backend) -> Array:
-        """All rows, [n] of one column or [n, columns] of several, in the backend's memory."""
-        columns = [
-            np.concatenate([np.empty(0, self._dtype), *self.column(number)]) for number in range(len(self._names))
-        ]
-        return ops.asarray(columns[0] if len(columns) == 1 else np.stack(columns, axis=1))
+        """As `MappedBatches`."""
+        self._mapped.let_go()

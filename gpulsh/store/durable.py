@@ -83,6 +83,14 @@ def put_in_place(part: Path, path: Path) -> None:
     sync(path.parent)
 
 
+def completed(part: Path, path: Path) -> FileFact:
+    """`put_in_place` of a file that others wrote, and its fact, read from it."""
+    put_in_place(part, path)
+    fact = fact_of(path)
+    assert fact is not None
+    return fact
+
+
 def sync(path: Path, called: Path | None = None) -> None:
     """What the file or folder, `called` so in an error, holds survives a crash from here on."""
     handle = os.open(path, os.O_RDONLY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,7 +24,7 @@ class MappedBatches:
     """`batches`: the file's pyarrow.RecordBatch, in place. They hold it, also when its name is gone, but no handle."""
 
     def __init__(self, path: Path) -> None:
-        with pa.memory_map(str(path)) as file:
+        with pa.memory_map(os.fsencode(path)) as file:  # of a str it takes what is UTF-8
             self._whole = file.read_buffer()
         reader = pa.ipc.open_file(self._whole)
         self.batches: list[Any] = [reader.get_batch(number) for number in range(reader.num_record_batches)]

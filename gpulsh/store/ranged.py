@@ -10,6 +10,8 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.backends.parts import part_range
+
 SHIFT = np.uint64(48)
 
 
@@ -18,15 +20,11 @@ def range_order(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
     return np.argsort((hashes >> SHIFT).astype(np.uint16), kind="stable")
 
 
-def range_rows(hashes: NDArray[np.uint64], first: int, last: int) -> slice:
-    """Where in a run all hashes from `first` to `last` lie, with others of the same upper bits."""
+def range_rows(hashes: NDArray[np.uint64], part: int, parts: int) -> slice:
+    """Where in a run all hashes of part `part` of `parts` equal ranges lie, with others of the same upper bits."""
+    first, last = part_range(part, parts)
     low = bisect_left(hashes, first >> 48, key=_upper)
     return slice(low, bisect_right(hashes, last >> 48, lo=low, key=_upper))
-
-
-def within(hashes: NDArray[np.uint64], first: int, last: int) -> NDArray[np.int64]:
-    """int64: which rows of a slice lie from `first` to `last` themselves."""
-    return np.flatnonzero((hashes >= np.uint64(first)) & (hashes <= np.uint64(last)))
 
 
 def _upper(value: np.uint64) -> int:

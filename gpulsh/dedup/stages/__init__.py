@@ -6,7 +6,7 @@ collide      a range of digests: candidate pairs, members of large buckets, who 
 connect      connected documents of several ranges together; the groups that are decided by themselves
 route        pairs, memberships and copies in order of their groups
 gather       a partition: texts of the documents that met others, in order of their groups
-decide       a group: verification and resolution
+verify       a group: compared exactly, and resolved
 collect      a partition: its documents' decisions and ids together
 write        a file: its kept rows; all: the evidence
 """

@@ -21,7 +21,7 @@ from gpulsh.dedup.stages.verify import step_of as verify_step
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.io.buffers import booleans, numbers
 from gpulsh.io.inputs import format_of
-from gpulsh.store.columns import MappedColumns, write_columns
+from gpulsh.store.columns import MappedColumns
 
 COLUMNS = ("document", "duplicate_of", "similarity", "cluster", "speaks")
 
@@ -50,17 +50,12 @@ def collect(place: Workplace, placed: Placed, partition: int, groups: int) -> Ma
 
 def write_decisions(place: Workplace, placed: Placed, partition: int, columns: Mapping[str, NDArray[Any]]) -> Made:
     """`decisions` of a partition, and the ids that go with them."""
-    step = step_of(partition)
-    path = step_file(place.folder, step, "decisions")
-    made = {path.name: write_columns(path, columns)}
-    files = 0
+    files: dict[str, Mapping[str, Any]] = {}
     if place.job.columns.id is not None:
         named = columns["document"][(columns["duplicate_of"] != columns["document"]) | columns["speaks"].astype(bool)]
-        for documents, ids in _ids(place.job, placed, named):
-            path = step_file(place.folder, step, f"ids{files}")
-            made[path.name] = write_columns(path, {"document": documents, "id": ids})
-            files += 1
-    return Made(made, {"amount": 1, "ids": files})
+        for number, (documents, ids) in enumerate(_ids(place.job, placed, named)):
+            files[f"ids{number}"] = {"document": documents, "id": ids}
+    return Made(place.write(step_of(partition), decisions=columns, **files), {"amount": 1, "ids": len(files)})
 
 
 def _ids(job: Job, placed: Placed, named: Numbers) -> Iterator[tuple[Numbers, Any]]:

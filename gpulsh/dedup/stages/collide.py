@@ -13,16 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array
-from gpulsh.backends.parts import part_range
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.parts import in_part
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.stages.connect import star_of
 from gpulsh.dedup.stages.sign import step_of as sign_step
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.lsh.collisions import collide as collide_bands
-from gpulsh.store.columns import MappedColumns, write_columns
-from gpulsh.store.ranged import range_rows, within
+from gpulsh.store.columns import MappedColumns
+from gpulsh.store.ranged import range_rows
 
 
 def step_of(part: int) -> str:
@@ -37,17 +36,14 @@ def collide(place: Workplace, placed: Placed, copies: Sequence[Path], part: int,
     with place.ops.here():
         pairs, crowd = collide_bands(digests, place.ops, lambda done: None)
     edges = np.concatenate([pairs, np.stack([crowd.bucket, crowd.document], axis=1)])
-    found = {
-        "pairs": {"i": pairs[:, 0], "j": pairs[:, 1]},
-        "crowd": crowd._asdict(),
-        "stars": star_of(edges, pairs[:, 0], place.ops),
-    }
-    made = {}
-    for what, columns in found.items():
-        path = step_file(place.folder, step_of(part), what)
-        made[path.name] = write_columns(path, columns)
+    made = place.write(
+        step_of(part),
+        pairs={"i": pairs[:, 0], "j": pairs[:, 1]},
+        crowd=crowd._asdict(),
+        stars=star_of(edges, pairs[:, 0], place.ops),
+    )
     place.progress.advance(bands)
-    return Made(made, {"amount": bands, "pairs": len(pairs), "memberships": len(crowd.document)})
+    return Made(made, {"amount": bands, "memberships": len(crowd.document)})
 
 
 class _Digests:
@@ -60,31 +56,28 @@ class _Digests:
         self.documents, self.bands = len(placed), place.job.plan.banding.bands
         self._digests: list[list[NDArray[np.uint64]]] = [[] for _ in range(self.bands)]
         self._ids: list[list[Numbers]] = [[] for _ in range(self.bands)]
-        first, last = part_range(part, parts)
-        folder = place.folder
         known = [MappedColumns(path) for path in copies]
         for number, (start, stop) in enumerate(zip(placed.partitions, placed.partitions[1:], strict=False)):
             takes_part = np.ones(int(stop - start), bool)
             for file in known:
                 documents = file.column("document")
                 takes_part[documents[slice(*np.searchsorted(documents, [start, stop]))] - start] = False
-            columns = MappedColumns(step_file(folder, sign_step(number), "digests"))
+            columns = MappedColumns(step_file(place.folder, sign_step(number), "digests"))
             for at, batch in enumerate(columns.runs()):
-                rows = range_rows(batch["digest"], first, last)
+                rows = range_rows(batch["digest"], part, parts)
                 numbers, digests = batch["row"][rows], batch["digest"][rows]
                 chosen = takes_part[numbers]
                 if parts > 1:
-                    chosen[:] &= (digests >= np.uint64(first)) & (digests <= np.uint64(last))
+                    chosen &= in_part(digests, part, parts)
                 self._digests[at % self.bands].append(digests[chosen])
                 self._ids[at % self.bands].append(numbers[chosen].astype(np.int64) + start)
                 columns.let_go()  # what a search for the range looked at would add up
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
         """The digests of a band in one of `parts` parts of the range, and the documents' numbers."""
-        ops: Backend = self._ops
         digests = np.concatenate([np.empty(0, np.uint64), *self._digests[band]])
         ids = np.concatenate([np.empty(0, np.int64), *self._ids[band]])
         if parts > 1:
-            chosen = within(digests, *part_range(self._part * parts + part, self._parts * parts))
+            chosen = in_part(digests, self._part * parts + part, self._parts * parts)
             digests, ids = digests[chosen], ids[chosen]
-        return ops.asarray(digests), ops.asarray(ids)
+        return self._ops.asarray(digests), self._ops.asarray(ids)

@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.backends.protocol import Backend
-from gpulsh.dedup.job import step_file
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.stages.facts import sizes_of
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.lsh.comparison import runs_within
-from gpulsh.store.columns import MappedColumns, write_columns
+from gpulsh.store.columns import MappedColumns
 
 FAN = 16  # files that are merged at once
 EDGES_AT_ONCE = 1 << 20
@@ -128,6 +127,5 @@ def _grouped(merged: _Merged, place: Workplace, placed: Placed) -> Numbers:
 def _made(
     place: Workplace, step: str, what: str, columns: Mapping[str, NDArray[Any]], facts: Mapping[str, int]
 ) -> Made:
-    path = step_file(place.folder, step, what)
     place.progress.advance(1)
-    return Made({path.name: write_columns(path, columns)}, {**facts, "amount": 1})
+    return Made(place.write(step, **{what: columns}), {**facts, "amount": 1})

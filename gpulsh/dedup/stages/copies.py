@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpulsh.backends.parts import part_range
+from gpulsh.backends.parts import in_part
 from gpulsh.cluster.copies import first_copies
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.stages.facts import ranks_of
 from gpulsh.dedup.stages.sign import step_of as sign_step
 from gpulsh.dedup.task import Made, Workplace
-from gpulsh.store.columns import MappedColumns, write_columns
-from gpulsh.store.ranged import range_rows, within
+from gpulsh.store.columns import MappedColumns
+from gpulsh.store.ranged import range_rows
 
 
 def step_of(part: int) -> str:
@@ -25,13 +25,12 @@ def step_of(part: int) -> str:
 
 def copies(place: Workplace, placed: Placed, part: int, parts: int) -> Made:
     """Find the copies whose hashes lie in one of `parts` equal ranges."""
-    first, last = part_range(part, parts)
     hashes, positions = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)]
     for number, start in enumerate(placed.partitions[:-1].tolist()):
         columns = MappedColumns(step_file(place.folder, sign_step(number), "exact"))
         for batch in columns.runs():
-            rows = range_rows(batch["hash_0"], first, last)
-            chosen = within(batch["hash_0"][rows], first, last)
+            rows = range_rows(batch["hash_0"], part, parts)
+            chosen = in_part(batch["hash_0"][rows], part, parts)
             hashes.append(np.stack([batch[name][rows][chosen] for name in ("hash_0", "hash_1")], axis=1))
             positions.append(batch["row"][rows][chosen].astype(np.int64) + start)
     exact, position = np.concatenate(hashes), np.concatenate(positions)
@@ -47,7 +46,6 @@ def copies(place: Workplace, placed: Placed, part: int, parts: int) -> Made:
     with ops.here():
         later, earlier = first_copies(ops.asarray(exact), ops.asarray(np.arange(len(exact))), rank, ops, source)
     order = np.argsort(position[later])
-    columns_made = {"document": position[later][order], "first": position[earlier][order]}
-    path = step_file(place.folder, step_of(part), "copies")
+    found = {"document": position[later][order], "first": position[earlier][order]}
     place.progress.advance(1)
-    return Made({path.name: write_columns(path, columns_made)}, {"amount": 1, "copies": len(later)})
+    return Made(place.write(step_of(part), copies=found), {"amount": 1})

@@ -1,7 +1,7 @@
 """gather: a partition; the texts of its documents that met others, in order of their groups.
 
-Makes `texts`, the texts end to end, and `places` (group, document, size), a row a text, in the same order. A group
-reads its texts from all partitions, where they lie.
+Makes `texts`, the texts end to end, and `places` (group, document, size, offset), a row a text, in the same order. A
+group reads its texts from all partitions, where they lie.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from gpulsh.dedup.stages.facts import sizes_of
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.io.file_texts import Partition
 from gpulsh.io.format import wrong_length
-from gpulsh.store.columns import MappedColumns, write_columns
-from gpulsh.store.durable import fact_of, put_in_place, unfinished
+from gpulsh.store.columns import MappedColumns
+from gpulsh.store.durable import completed, unfinished
 
 OPEN_FILES = 64
 
@@ -44,20 +44,14 @@ def gather(place: Workplace, placed: Placed, partition: Partition, members: Path
     order = np.argsort(group, kind="stable")
     offset = np.empty(len(order), np.int64)
     offset[order] = np.cumsum(size[order]) - size[order]
-    columns = {"group": group[order], "document": document[order], "size": size[order]}
-    step = step_of(partition.number)
-    path = step_file(place.folder, step, "places")
-    made = {path.name: write_columns(path, columns)}
+    columns = {"group": group, "document": document, "size": size, "offset": offset}
+    made = place.write(step_of(partition.number), places={name: column[order] for name, column in columns.items()})
     target = _texts(place.folder, partition.number)
     with unfinished(target) as part:
         with open(part, "wb") as out:
             _copy(place, placed, partition, document, size, offset, out.fileno())
-        put_in_place(part, target)
-    fact = fact_of(target)
-    assert fact is not None
-    made[target.name] = fact
-    copied = int(size.sum())
-    return Made(made, {"amount": len(document), "bytes": copied, "texts": len(document)})
+        made[target.name] = completed(part, target)
+    return Made(made, {"amount": len(document), "bytes": int(size.sum())})
 
 
 def _texts(folder: Path, partition: int) -> Path:
@@ -88,13 +82,14 @@ def _copy(
             done = here.stop
 
 
-def _runs(size: Numbers, offset: Numbers) -> list[tuple[int, int]]:
-    """Where texts that lie end to end begin and end."""
+def _runs(size: Numbers, offset: Numbers, file: Numbers | None = None) -> list[tuple[int, int]]:
+    """Where texts that lie end to end, of one `file` where there are several, begin and end."""
     if not len(size):
         return []
-    breaks = np.flatnonzero(offset[1:] != offset[:-1] + size[:-1]) + 1
-    bounds = [0, *breaks.tolist(), len(size)]
-    return list(pairwise(bounds))
+    apart = offset[1:] != offset[:-1] + size[:-1]
+    if file is not None:
+        apart |= file[1:] != file[:-1]
+    return list(pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), len(size)]))
 
 
 def _write(out: int, pieces: list[bytes | memoryview], offset: int) -> None:
@@ -112,13 +107,10 @@ class GroupTexts:
         documents, sizes, files, offsets = [none], [none], [none], [none]
         for number in range(partitions):
             columns = MappedColumns(step_file(folder, step_of(number), "places"))
-            size = columns.column("size")
             rows = slice(*np.searchsorted(columns.column("group"), [group, group + 1]))
-            before = int(size[: rows.start].sum())
-            documents.append(columns.column("document")[rows].copy())
-            sizes.append(size[rows].copy())
+            for found, name in ((documents, "document"), (sizes, "size"), (offsets, "offset")):
+                found.append(columns.column(name)[rows].copy())
             files.append(np.full(len(sizes[-1]), number))
-            offsets.append(before + np.cumsum(sizes[-1]) - sizes[-1])
         self.documents, self._sizes = np.concatenate(documents), np.concatenate(sizes)
         self._files, self._offsets = np.concatenate(files), np.concatenate(offsets)
         self._open = _OpenFiles(folder)
@@ -134,12 +126,8 @@ class GroupTexts:
         np.cumsum(size, out=offset[1:])
         data = np.empty(int(offset[-1]), np.uint8)
         file, begin = self._files[places], self._offsets[places]
-        apart = np.flatnonzero((file[1:] != file[:-1]) | (begin[1:] != begin[:-1] + size[:-1])) + 1
-        bounds = [0, *apart.tolist(), len(places)]
-        for first, last in pairwise(bounds):
-            if first < last:
-                part = data[offset[first] : offset[last]]
-                self._open.read(int(file[first]), part, int(begin[first]))
+        for first, last in _runs(size, begin, file):
+            self._open.read(int(file[first]), data[offset[first] : offset[last]], int(begin[first]))
         return TextBatch(data, offset)
 
 

@@ -24,7 +24,7 @@ from gpulsh.dedup.signing import sign_batches
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.io.file_texts import Partition, PartitionFacts
 from gpulsh.io.rejected import end_to_end
-from gpulsh.store.columns import ColumnsFile, columns_file, write_columns
+from gpulsh.store.columns import ColumnsFile, columns_file
 from gpulsh.store.durable import FileFact
 from gpulsh.store.ranged import range_order
 
@@ -70,12 +70,8 @@ def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts) -
     columns: dict[str, Mapping[str, Any]] = {"documents": {"size": sizes, **(order._asdict() if order else {})}}
     if facts.rejected:
         columns["rejected"] = end_to_end(facts.rejected)
-    made = {}
-    for what, values in columns.items():
-        path = step_file(place.folder, step_of(partition.number), what)
-        made[path.name] = write_columns(path, values)
     return Made(
-        made,
+        place.write(step_of(partition.number), **columns),
         {
             "documents": len(sizes),
             "nulls": facts.nulls,
@@ -88,7 +84,7 @@ def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts) -
 def _write_runs(
     folder: Path, step: str, signed: Iterable[Signed], bands: int, ops: Backend
 ) -> tuple[dict[str, FileFact], dict[str, int]]:
-    """The files of digests and exact hashes, and counts of documents and shingles."""
+    """The files of digests and exact hashes; how many shingles and how many documents without one."""
     digests_path, exact_path = (step_file(folder, step, what) for what in ("digests", "exact"))
     documents = shingles = empty = 0
     with columns_file(digests_path, DIGESTS) as digests_out, columns_file(exact_path, EXACT) as exact_out:
@@ -104,7 +100,7 @@ def _write_runs(
                 run = _Run(bands)
         run.write(digests_out, exact_out)
         made = {digests_path.name: digests_out.finish(), exact_path.name: exact_out.finish()}
-    return made, {"documents": documents, "shingles": shingles, "empty": empty}
+    return made, {"shingles": shingles, "empty": empty}
 
 
 class _Run:

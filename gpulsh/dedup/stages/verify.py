@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 from gpulsh.dedup.funnel import Funnel
-from gpulsh.dedup.job import step_file
 from gpulsh.dedup.judging import Case
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.progress import Silent
@@ -22,7 +21,6 @@ from gpulsh.dedup.stages.gather import GroupTexts
 from gpulsh.dedup.stages.route import of_group
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.lsh.collisions import Collisions, Crowd, distinct, packed, unpacked
-from gpulsh.store.columns import write_columns
 
 
 def step_of(group: int) -> str:
@@ -75,7 +73,6 @@ def verify(
     decision = case.decide(funnel, Silent()).to_numpy()
     speaks = np.zeros(len(members), bool)
     speaks[decision.duplicate_of[~decision.keep]] = True
-    path = step_file(place.folder, step_of(group), "decided")
     columns = {
         "document": members,
         "duplicate_of": members[decision.duplicate_of],
@@ -87,7 +84,7 @@ def verify(
     place.progress.count(dropped=funnel.dropped)
     counts = ("exact_copies", "crowded", "candidates", "verified", "dropped")
     return Made(
-        {path.name: write_columns(path, columns)},
+        place.write(step_of(group), decided=columns),
         {"amount": len(members), **{name: getattr(funnel, name) for name in counts}},
     )
 

@@ -13,7 +13,7 @@ from gpulsh.dedup.task import Made, Workplace
 from gpulsh.io.inputs import format_of
 from gpulsh.io.rejected import Rejected
 from gpulsh.store.columns import MappedColumns
-from gpulsh.store.durable import fact_of, naming, put_in_place, unfinished
+from gpulsh.store.durable import completed, naming, unfinished
 
 DATA = "data"
 
@@ -38,7 +38,7 @@ def write(place: Workplace, placed: Placed, number: int) -> Made:
         keep[dropped[slice(*np.searchsorted(dropped, [start, stop]))] - start] = False
         begin, end = placed.partitions[partition : partition + 2].tolist()
         size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
-    bad = rejected(place, placed)
+    bad = rejected(place, placed, number)
     made = {}
     if not (len(keep) == 0 and bad.touches(number)):  # of a file so damaged that no row is known there is nothing
         target = place.folder / DATA / file.relative
@@ -47,19 +47,18 @@ def write(place: Workplace, placed: Placed, number: int) -> Made:
             with naming(target):
                 format_of(file).write_kept(file, bad.left_out(keep, number), str(part))
             if part.exists():
-                put_in_place(part, target)
-                fact = fact_of(target)
-                assert fact is not None
-                made[target.relative_to(place.folder).as_posix()] = fact
+                made[target.relative_to(place.folder).as_posix()] = completed(part, target)
     dropped = len(keep) - int(keep.sum())
     place.progress.advance(len(keep))
     place.progress.count(size=size, dropped=dropped)
     return Made(made, {"amount": len(keep), "bytes": size, "dropped": dropped})
 
 
-def rejected(place: Workplace, placed: Placed) -> Rejected:
-    """All that was rejected."""
+def rejected(place: Workplace, placed: Placed, file: int | None = None) -> Rejected:
+    """All that was rejected, or at least what was in the file of that number."""
     found = Rejected()
-    for partition in placed.rejecting:
+    for partition, first, last in placed.rejecting:
+        if file is not None and not first <= file <= last:
+            continue
         found.add(MappedColumns(step_file(place.folder, sign_step(partition), "rejected")).batches())
     return found
