@@ -66,7 +66,7 @@ def test_bytes_and_seconds_by_hand() -> None:
     assert {stage.memory_each for stage in found.stages} == {8 << 30}
     small = estimate(CORPUS, rates, workers=2, nodes=2, bands=4, rows=8, memory=1000)
     assert {stage.name: stage.memory_each for stage in small.stages if stage.memory_each != 1000} == {
-        "connect": 500 * 41
+        "connect": 500 * 28
     }
 
 

@@ -25,6 +25,7 @@ KINDS = {  # of files, by how their names begin and end
     ),
     *(("copies-", "-copies.arrow"), ("collide-", "-pairs.arrow"), ("collide-", "-crowd.arrow")),
     *(("collide-", "-stars.arrow"), ("connect-", "-stars.arrow"), ("connect-", "members.arrow")),
+    *(("connect-", "shares.arrow"), ("compare-", "-edges.arrow")),
     *(("route-", "-copies-routed.arrow"), ("route-", "-pairs-routed.arrow"), ("route-", "-crowd-routed.arrow")),
     *(("gather-", "-places.arrow"), ("gather-", "-texts.bin"), ("verify-", "-decided.arrow")),
     *(("collect-", "-decisions.arrow"), ("collect-", "-ids0.arrow")),
@@ -64,7 +65,7 @@ def damage(path: Path, how: str) -> None:
 def late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
     """Folders of a run that was interrupted when all was done but moving the results; `whole` has what they are."""
     monkeypatch.setattr(
-        "gpulsh.engine.local.cut", lambda memory, sizes: Cut(memory=memory, partition=6000, digests=900, group=9000)
+        "gpulsh.engine.local.cut", lambda memory, sizes: Cut(memory=memory, partition=6000, digests=900, group=1500)
     )
     monkeypatch.setattr("gpulsh.dedup.stages.connect.FAN", 2)
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)

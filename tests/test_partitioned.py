@@ -146,7 +146,7 @@ cuts = st.builds(
     memory=st.just(MEMORY),
     partition=st.sampled_from([1, 300, 2000]),
     digests=st.sampled_from([5, 40, 150]),
-    group=st.sampled_from([1, 2000, 1 << 40]),
+    group=st.sampled_from([1, 2000, 20_000, 1 << 40]),
 )
 
 
@@ -159,7 +159,7 @@ def cut_as(cut: Cut, *, fan: int = 2, run: int = 20) -> Iterator[None]:
         patch.setattr("gpulsh.dedup.stages.connect.FAN", fan)
         patch.setattr("gpulsh.dedup.stages.sign.RUN_DIGESTS", run)
         patch.setattr("gpulsh.dedup.stages.route.ROWS_AT_ONCE", run)
-        patch.setattr("gpulsh.dedup.stages.connect.EDGES_AT_ONCE", run)
+        patch.setattr("gpulsh.dedup.stages.stars.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.dedup.stages.evidence.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
         patch.setattr(os, "fsync", lambda handle: None)
@@ -333,6 +333,6 @@ def test_there_is_much_of_everything(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(InProcess, "run", run_and_count)
     with cut_as(Cut(memory=MEMORY, partition=300, digests=40, group=1)):
         result = gpulsh.deduplicate_files(inputs, tmp_path / "out", shingling=SHINGLING, backend="cpu", **BANDING)
-    expected = {"sign": 5, "copies": 2, "collide": 9, "gather": 5, "verify": 6, "collect": 5, "write": 3}
+    expected = {"sign": 5, "copies": 2, "collide": 9, "gather": 5, "verify": 6, "collect": 5, "write": 3, "compare": 20}
     assert {name: most for name, most in expected.items() if steps[name] < most} == {}
     assert steps["connect"] > 5 and result.funnel["crowded"] > 10 and result.funnel["exact_copies"] > 3

@@ -101,7 +101,7 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Cuts the work into small ranges and groups, and partitions of so many bytes."""
 
     def small(partition: int) -> None:
-        cut = Cut(partition=partition, digests=1000, group=20_000, memory=1 << 30)
+        cut = Cut(partition=partition, digests=1000, group=5_000, memory=1 << 30)
         monkeypatch.setattr("gpulsh.engine.local.cut", lambda memory, sizes: cut)
 
     return small
@@ -175,7 +175,7 @@ def test_the_bytes_are_those_of_a_local_run(
     result = gpulsh.deduplicate_files(inputs, tmp_path / "ray", **options, engine="ray", address=joined)
     assert results(tmp_path / "ray") == wanted and len(wanted) == 8
     assert sum(step.startswith("sign-") for step in steps) == partitions
-    for stage in ("collide", "verify"):
+    for stage in ("collide", "compare", "verify"):
         assert sum(step.startswith(f"{stage}-") for step in steps) > 3, stage
     assert result.report["engine"] == {"name": "ray", "workers": sum(n // threads for n in PROCESSORS)}
     assert result.report["backend"] == {"name": "cpu", "device": None}

@@ -22,6 +22,7 @@ import pytest
 import gpulsh
 from gpulsh.dedup import budget
 from gpulsh.dedup.job import Cut
+from gpulsh.dedup.stages.compare import compare as compare_share
 from gpulsh.errors import OutputError
 from gpulsh.store import durable
 
@@ -217,6 +218,36 @@ def test_a_damaged_step_is_told_and_done_again(
     assert results(out) == results(tmp_path / "whole")
     for name in (*damages, "sign-000002-exact.arrow"):
         assert f"{name} is missing or damaged" in caplog.text
+
+
+def test_shares_that_were_compared_are_not_compared_again(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups of one component each that is too large, and a run that ends when some of their shares are done."""
+    wanted = whole(inputs, tmp_path)
+    tiny = Cut(memory=1 << 30, partition=15000, digests=3000, group=1500)
+    monkeypatch.setattr("gpulsh.engine.local.cut", lambda memory, sizes: tiny)
+    monkeypatch.setattr("gpulsh.engine.output.worth_resuming", lambda manifest: True)
+    compared: list[int] = []
+
+    def compare_some(most: int) -> Callable[..., Any]:
+        def counted(place: Any, placed: Any, shares: Any, share: int, pairs: Any) -> Any:
+            if len(compared) == most:
+                raise KeyboardInterrupt
+            compared.append(share)
+            return compare_share(place, placed, shares, share, pairs)
+
+        return counted
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gpulsh.dedup.stages.compare.compare", compare_some(4))
+        with pytest.raises(KeyboardInterrupt):
+            gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS)
+    with monkeypatch.context() as patch:
+        patch.setattr("gpulsh.dedup.stages.compare.compare", compare_some(-1))
+        result = gpulsh.deduplicate_files(inputs, tmp_path / "out", resume=True, **OPTIONS)
+    assert results(tmp_path / "out") == wanted and "compare" in result.funnel["seconds"]
+    assert compared == list(range(len(compared))) and len(compared) > 8
 
 
 def interrupted(*_: Any) -> None:

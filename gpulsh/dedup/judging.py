@@ -17,6 +17,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.cluster.resolve import distinct_edges, heads, resolve_kept, witnesses
 from gpulsh.dedup.decision import Decision
 from gpulsh.dedup.funnel import Funnel
+from gpulsh.dedup.measuring import measure_of, similar_pairs
 from gpulsh.dedup.placed import Numbers
 from gpulsh.dedup.plan import Plan
 from gpulsh.dedup.progress import Progress
@@ -24,9 +25,8 @@ from gpulsh.dedup.relation import Relation
 from gpulsh.dedup.shingled import ShingledTexts
 from gpulsh.io.source import ChosenTexts
 from gpulsh.lsh.collisions import Collisions, packed
-from gpulsh.lsh.comparison import Measure, compare, estimated, exact, unmeasured
+from gpulsh.lsh.comparison import compare
 from gpulsh.lsh.prefix_join import Edges, PrefixJoin
-from gpulsh.permutations import coefficients
 
 
 def involved_in(met: Collisions, documents: int) -> Numbers:
@@ -42,6 +42,14 @@ def is_read(plan: Plan, crowded: int) -> bool:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """Documents that are connected with one another, whose pairs of small buckets were compared before, by position."""
+
+    involved: Numbers  # [v] ascending: those that meet others
+    edges: Edges  # at or above the threshold
+
+
+@dataclass(frozen=True)
 class Case:
     """Documents to decide about, n of them, by position."""
 
@@ -53,6 +61,7 @@ class Case:
     texts: ChosenTexts  # of the documents that meet others, ascending
     plan: Plan
     ops: Backend
+    compared: Compared | None = None  # then `met` has no pairs
 
     def decide(self, funnel: Funnel, progress: Progress) -> Decision:
         """The decision; counts pairs and documents in `funnel`, whose documents are counted."""
@@ -73,36 +82,32 @@ class Case:
 
     @cached_property
     def _ascending(self) -> Numbers:
-        return involved_in(self.met, len(self.rank))
+        return involved_in(self.met, len(self.rank)) if self.compared is None else self.compared.involved
 
     @cached_property
     def _shingled(self) -> ShingledTexts:
         return ShingledTexts(self.texts, np.searchsorted(self._ascending, self.involved), self.plan, self.ops)
 
     @cached_property
-    def _measure(self) -> Measure:
-        if self.plan.verify == "exact":
-            return exact
-        return estimated(coefficients(self.plan.family)) if self.plan.verify == "signature" else unmeasured
+    def _place(self) -> Numbers:
+        """int64 [n]: places in decision order of those that have one."""
+        place = np.empty(len(self.rank), np.int64)
+        place[self.involved] = np.arange(len(self.involved))
+        return place
 
     @cached_property
     def _pairs(self) -> Numbers:
         """The pairs of small buckets as places, the earlier document first."""
-        place = np.empty(len(self.rank), np.int64)
-        place[self.involved] = np.arange(len(self.involved))
-        first, second = place[self.met.pairs].T
-        return np.stack([np.minimum(first, second), np.maximum(first, second)], axis=1)
+        return np.sort(self._place[self.met.pairs], axis=1)
 
     def _verified_small(self, progress: Progress) -> Edges:
         """The pairs of small buckets at or above the threshold."""
-        pairs, plan = self._pairs, self.plan
-        pairs = pairs[self.relation.allows(self.involved[pairs[:, 0]], self.involved[pairs[:, 1]])]
-        if plan.verify == "none":
-            return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
-        threshold = plan.threshold if plan.verify == "exact" else 0.0  # sizes bound the Jaccard, not its estimate
-        texts = self._shingled
-        similarity = compare(pairs, texts.sizes(), texts, self._measure, threshold, self.ops, progress.advance)
-        return Edges(pairs[:, 0], pairs[:, 1], similarity).where(~(similarity < plan.threshold))
+        if self.compared is not None:
+            edges = self.compared.edges
+            return Edges(self._place[edges.earlier], self._place[edges.later], edges.similarity)
+        return similar_pairs(
+            *(self._pairs, self.involved, self.relation, self._shingled, self.plan, self.ops), progress.advance
+        )
 
     def _resolved(self, small: Edges) -> tuple[NDArray[np.bool_], Edges, int]:
         """Which of the involved are kept, all verified pairs, and how many pairs of large buckets were compared."""
@@ -132,6 +137,8 @@ class Case:
 
     def _component_of(self, crowd: Numbers) -> Numbers:
         """int64 [involved]: of documents connected by candidate pairs and large buckets the same number."""
+        if self.compared is not None:
+            return np.zeros(len(self.involved), np.int64)
         rows = np.searchsorted(self.met.crowded, self.involved[crowd])
         edges = [self._pairs]
         for band in self.met.bucket.T:
@@ -144,10 +151,10 @@ class Case:
         return label
 
     def _join(self, crowd: Numbers) -> PrefixJoin:
-        readable = self._shingled.renumbered(crowd)
+        plan, readable = self.plan, self._shingled.renumbered(crowd)
         return PrefixJoin(
-            *(self.involved[crowd], self.met, readable, readable.sizes(), self._measure, self.plan.threshold, self.ops),
-            exact=self.plan.verify == "exact",
+            *(self.involved[crowd], self.met, readable, readable.sizes(), measure_of(plan), plan.threshold, self.ops),
+            exact=plan.verify == "exact",
             allows=self.relation.allows,
         )
 
@@ -197,7 +204,7 @@ class Case:
         if self.plan.verify == "none":
             return Edges(head[later], later, np.full(len(later), np.nan))
         texts = self._shingled
-        similarity = compare(pairs, texts.sizes(), texts, self._measure, 0.0, self.ops, lambda done: None)
+        similarity = compare(pairs, texts.sizes(), texts, measure_of(self.plan), 0.0, self.ops, lambda done: None)
         return Edges(head[later], later, similarity)
 
 

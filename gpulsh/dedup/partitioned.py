@@ -6,6 +6,7 @@ collide     every range of digests
 connect     connected documents, merged in a tree; groups of whole components
 route       to the groups, what every range found
 gather      every partition: texts of the documents that met others
+compare     every share of a group that is too large for one task
 verify      every group, and resolve it
 collect     every partition
 write       every file; the evidence
@@ -28,7 +29,7 @@ from gpulsh.dedup.judging import is_read
 from gpulsh.dedup.order import check_kinds
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.progress import Progress
-from gpulsh.dedup.stages import collect, collide, connect, copies, evidence, gather, route, sign, verify, write
+from gpulsh.dedup.stages import collect, collide, compare, connect, copies, evidence, gather, route, sign, verify, write
 from gpulsh.dedup.task import Runner, Stage, Task, tallied
 from gpulsh.io.file_texts import Partition
 
@@ -59,12 +60,14 @@ class _Met:
 
 @dataclass(frozen=True)
 class _Members:
-    """Who is in a group: a file, and how many."""
+    """Who is in a group, and in what shares groups are compared: files, and how many."""
 
     path: Path
+    shares_path: Path
     documents: int
     meeting: int  # those in pairs or large buckets
     groups: int
+    shares: int
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,8 @@ class _Run:
         read = members.meeting > 0 and is_read(self.job.plan, met.memberships)
         if read:
             self.gather(placed, partitions, members)
+        if members.shares:
+            self.compare(placed, members, pairs)
         self.verify(placed, members, pairs, crowds, copied, len(partitions) if read else 0)
         return Decided(placed, self.collect(placed, members))
 
@@ -177,8 +182,9 @@ class _Run:
             stars, copied = self._files(tasks, "stars"), ()
         last = Task("connect", connect.group, (placed, stars, copied))
         (facts,) = self._stage("connect", [last], 1, "ranges")
-        counts = (int(facts[name]) for name in ("documents", "meeting", "groups"))
-        return _Members(step_file(self.folder, last.step, "members"), *counts)
+        counts = (int(facts[name]) for name in ("documents", "meeting", "groups", "shares"))
+        path, shares = (step_file(self.folder, last.step, what) for what in ("members", "shares"))
+        return _Members(path, shares, *counts)
 
     def route(self, members: _Members, *found: Paths) -> list[Paths]:
         """Put what every range found, of each kind, in order of its groups."""
@@ -197,17 +203,23 @@ class _Run:
         ]
         self._stage("gather", tasks, members.meeting, "documents", one_thread=True)
 
+    def compare(self, placed: Placed, members: _Members, pairs: Paths) -> None:
+        """Compare the pairs of groups that are too large for one task. Counts them."""
+        tasks = [
+            Task(compare.step_of(share), compare.compare, (placed, members.shares_path, share, pairs))
+            for share in range(members.shares)
+        ]
+        self.funnel.candidates = tallied(self._stage("compare", tasks, members.shares, "shares"), "candidates")
+
     def verify(
         self, placed: Placed, members: _Members, pairs: Paths, crowds: Paths, copied: Paths, gathered: int
     ) -> None:
-        """Compare and resolve every group; texts lie in the files of `gathered` partitions. Counts pairs."""
-        tasks = [
-            Task(verify.step_of(group), verify.verify, (placed, group, pairs, crowds, copied, gathered))
-            for group in range(members.groups)
-        ]
+        """Compare, where that is not done, and resolve every group; `gathered` partitions have texts. Counts pairs."""
+        found = (members.shares_path, pairs, crowds, copied, gathered)
+        tasks = [Task(verify.step_of(group), verify.verify, (placed, group, *found)) for group in range(members.groups)]
         facts, funnel = self._stage("verify", tasks, members.documents, "documents"), self.funnel
         for name in ("exact_copies", "crowded", "candidates", "verified", "dropped"):
-            setattr(funnel, name, tallied(facts, name))
+            setattr(funnel, name, getattr(funnel, name) + tallied(facts, name))
         funnel.kept = funnel.documents - funnel.dropped
 
     def collect(self, placed: Placed, members: _Members) -> tuple[int, ...]:

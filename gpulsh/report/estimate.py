@@ -25,8 +25,8 @@ HASH_BYTES, DIGEST_BYTES = 16, 8  # of a document; of a document and band
 NUMBER_BYTES = 4  # of a document within its partition, which goes with its hash and each digest
 SIZE_BYTES = 8
 PAIR_BYTES, EDGE_BYTES = 16, 24  # of two documents; of these and their group
-STAR_BYTES, MEMBER_BYTES = 24, 17  # of a document that met others: with whom it is connected; in which group it is
-CONNECT_BYTES = 41  # resident, of a document that met others, on the one machine that makes the groups
+STAR_BYTES, MEMBER_BYTES = 20, 13  # of a document that met others: with whom it is connected; in which group it is
+CONNECT_BYTES = 28  # resident, of a document that met others, on the one machine that makes the groups
 INDEX_BAND_BYTES = 18 + 12 / 8  # of a kept document and band: band, digest, document, and its share of a filter
 INDEX_KEY_BYTES = 32  # of a key, about, as a path and a row or a URL are
 # Of a document: number, witness, similarity, size; hash, row, share of a filter; key, its end, its hash and row.
@@ -115,6 +115,7 @@ def stage_works(corpus: Corpus, bands: int) -> dict[str, Work]:
         "route": Work(amount=pairs, unit="pairs", read=PAIR_BYTES * pairs + members, gathered=members, written=edges),
         # The texts of documents in candidate pairs, in order of their groups.
         "gather": Work(amount=met, unit="bytes of text", inputs=size if met else 0.0, written=met),
+        # With it what `compare` does in its place where a component is larger than a group.
         "verify": Work(amount=pairs, unit="pairs", read=met + edges, gathered=met + edges, written=decisions),
         # Decisions go back to where the documents lie.
         "collect": Work(amount=meeting, unit="documents", read=decisions, gathered=decisions, written=decisions),

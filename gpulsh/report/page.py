@@ -20,6 +20,7 @@ STAGES = {
     "sign": "read every document, fold, cut, sign",
     "collide": "sort band digests, find who meets",
     "read": "read again the documents that met",
+    "compare": "compare the candidate pairs of large components",
     "verify": "compare candidate pairs exactly",
     "resolve": "decide what is kept",
     "write": "write the kept rows",
@@ -95,7 +96,7 @@ def _stages(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     amounts = {
         "sign": (read := [(funnel["documents"], "documents"), (funnel["bytes"], "B")]),
         "admit": read,
-        "verify": [(funnel["candidates"], "pairs")],
+        "compare" if "compare" in funnel["seconds"] else "verify": [(funnel["candidates"], "pairs")],
         "write": [(funnel["documents"], "documents")],
     }
     rest = whole - sum(funnel["seconds"].values())

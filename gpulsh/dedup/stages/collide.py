@@ -16,8 +16,8 @@ from gpulsh.arrays import Array
 from gpulsh.backends.parts import in_part
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.placed import Numbers, Placed
-from gpulsh.dedup.stages.connect import star_of
 from gpulsh.dedup.stages.sign import step_of as sign_step
+from gpulsh.dedup.stages.stars import star_of
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.lsh.collisions import collide as collide_bands
 from gpulsh.store.columns import MappedColumns

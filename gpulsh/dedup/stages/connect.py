@@ -1,131 +1,126 @@
 """connect: who is connected by candidate pairs, large buckets and copies, of several ranges together; then groups.
 
-Connected documents are a star: each with the least of them. Stars of several ranges, `stars` (document, label, pairs),
-and those of copies merge in a tree; `pairs` counts the candidate pairs, of a copy alone there are none. The last task
-makes `members` (document, group, meets), ascending, whole components together; `meets` tells documents in pairs and
-buckets from those that are only copies. A merge holds 41 bytes of a document that it connects, and a piece of a file.
+The stars of several ranges, and those of copies, merge in a tree. The last task makes `members` (document, group,
+meets), ascending, whole components together; `meets` tells documents in pairs and buckets from those that are only
+copies. And it makes `shares` (group, start, stop): a group is larger than `Cut.group` where one component alone is, and
+then its candidate pairs are compared in shares, each of those whose first document lies in a range.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.stages.facts import sizes_of
+from gpulsh.dedup.stages.stars import NO_PAIR, Places, Stars, append, merged, pieces
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.lsh.comparison import runs_within
-from gpulsh.store.columns import MappedColumns
 
 FAN = 16  # files that are merged at once
-EDGES_AT_ONCE = 1 << 20
 DOCUMENT_COST = 256  # bytes that a document in hand costs beside its text
 PAIR_COST = 96
-NO_PAIR = -1  # of a document that is only a copy
-
-
-def star_of(edges: Numbers, pairs: Numbers, ops: Backend) -> dict[str, Numbers]:
-    """The documents of `edges` [m, 2], ascending; the least that each is connected with; how often it is in `pairs`."""
-    documents, places = np.unique(edges, return_inverse=True)
-    label = ops.asnumpy(ops.components(len(documents), ops.asarray(places.reshape(edges.shape))))
-    count = np.bincount(np.searchsorted(documents, pairs), minlength=len(documents))
-    return {"document": documents, "label": documents[label], "pairs": count}
 
 
 def connect(place: Workplace, step: str, stars: Sequence[Path], copies: Sequence[Path]) -> Made:
     """Merge files of stars, and of copies."""
-    merged = _merged(place.ops, stars, copies)
-    columns = {"document": merged.document, "label": merged.document[merged.label], "pairs": merged.pairs}
-    return _made(place, step, "stars", columns, {})
+    found = merged(place.ops, stars, copies)
+    label = np.empty(len(found.label), np.int64)
+    for rows in pieces(len(label)):
+        label[rows] = found.document[found.label[rows]]
+    columns = {"document": found.document, "label": label, "pairs": found.pairs}
+    place.progress.advance(1)
+    return Made(place.write(step, stars=columns), {"amount": 1})
 
 
 def group(place: Workplace, placed: Placed, stars: Sequence[Path], copies: Sequence[Path]) -> Made:
     """The same of all that there are, and put whole components into groups."""
-    merged = _merged(place.ops, stars, copies)
-    groups = _grouped(merged, place, placed)
-    meets = merged.pairs != NO_PAIR
-    columns = {"document": merged.document, "group": groups, "meets": meets}
-    facts = {"groups": int(groups.max(initial=-1)) + 1, "documents": len(groups), "meeting": int(meets.sum())}
-    return _made(place, "connect", "members", columns, facts)
-
-
-@dataclass(frozen=True)
-class _Merged:
-    document: Numbers  # [m] ascending
-    label: Numbers  # [m] the place of the least document that each is connected with
-    pairs: Numbers  # [m]
-
-
-def _merged(ops: Backend, stars: Sequence[Path], copies: Sequence[Path]) -> _Merged:
-    document = np.empty(0, np.int64)
-    for path in stars:
-        document = _union(document, MappedColumns(path).column("document"))
-    for path in copies:
-        columns = MappedColumns(path)
-        for name in ("document", "first"):
-            document = _union(document, np.unique(columns.column(name)))
-    label, pairs = np.arange(len(document)), np.full(len(document), NO_PAIR, np.int64)
-    for path in stars:
-        columns = MappedColumns(path)
-        places, count = np.searchsorted(document, columns.column("document")), columns.column("pairs")
-        met = places[count != NO_PAIR]
-        pairs[met] = np.maximum(pairs[met], 0) + count[count != NO_PAIR]
-    with ops.here():
-        for edges in _edges(stars, copies):
-            ends = label[np.searchsorted(document, edges)]
-            apart = ends[ends[:, 0] != ends[:, 1]]
-            known, places = np.unique(apart, return_inverse=True)
-            least = ops.asnumpy(ops.components(len(known), ops.asarray(places.reshape(apart.shape))))
-            parent = np.arange(len(document))
-            parent[known] = known[least]
-            label = parent[label]
-    return _Merged(document, label, pairs)
-
-
-def _union(known: Numbers, more: Numbers) -> Numbers:
-    """Two ascending columns as one."""
-    places = np.searchsorted(known, more)
-    fresh = np.ones(len(more), bool)
-    inside = places < len(known)
-    fresh[inside] = known[places[inside]] != more[inside]
-    return np.insert(known, places[fresh], more[fresh])
-
-
-def _edges(stars: Sequence[Path], copies: Sequence[Path]) -> Iterator[Numbers]:
-    """Connected documents [m, 2], a piece of a file at a time."""
-    for paths, name in ((stars, "label"), (copies, "first")):
-        for path in paths:
-            columns = MappedColumns(path)
-            document, other = columns.column("document"), columns.column(name)
-            for start in range(0, len(document), EDGES_AT_ONCE):
-                part = slice(start, start + EDGES_AT_ONCE)
-                yield np.stack([other[part], document[part]], axis=1)
-
-
-def _grouped(merged: _Merged, place: Workplace, placed: Placed) -> Numbers:
-    """int64 [m]: groups of whole components, in order of their labels, each of at most `Cut.group` unless one alone."""
-    roots = np.flatnonzero(merged.label == np.arange(len(merged.label)))
-    component = np.searchsorted(roots, merged.label)
-    costs = np.zeros(len(roots))
-    for _, part in placed.by_partition(merged.document):
-        pairs, meets = merged.pairs[part], merged.pairs[part] != NO_PAIR
-        cost = DOCUMENT_COST + PAIR_COST * np.maximum(pairs, 0)
-        cost[meets] += sizes_of(merged.document[part][meets], place.folder, placed)
-        costs += np.bincount(component[part], cost, len(roots))
-    of_component = np.empty(len(roots), np.int64)
-    for number, (start, stop) in enumerate(runs_within(np.cumsum(costs).astype(np.int64), place.job.cut.group)):
-        of_component[start:stop] = number
-    return of_component[component]
-
-
-def _made(
-    place: Workplace, step: str, what: str, columns: Mapping[str, NDArray[Any]], facts: Mapping[str, int]
-) -> Made:
+    found = merged(place.ops, stars, copies)
+    costs = _Costs(found, place, placed)
+    groups, oversized = _grouped(found, costs, place.job.cut.group)
+    compared = oversized if place.job.plan.verify != "none" else []
+    shares = _shares(found, groups, compared, costs, place.job.cut.group, len(placed))
+    meets = found.pairs != NO_PAIR
+    facts = {
+        "documents": len(groups),
+        "meeting": int(meets.sum()),
+        "groups": int(groups.max(initial=-1)) + 1,
+        "shares": len(shares["group"]),
+    }
+    members = {"document": found.document, "group": groups, "meets": meets}
     place.progress.advance(1)
-    return Made(place.write(step, **{what: columns}), {**facts, "amount": 1})
+    return Made(place.write("connect", members=members, shares=shares), {**facts, "amount": 1})
+
+
+class _Costs:
+    """Bytes that are held or read."""
+
+    def __init__(self, stars: Stars, place: Workplace, placed: Placed) -> None:
+        self._stars, self._folder, self._placed = stars, place.folder, placed
+
+    def to_decide(self, rows: slice) -> Numbers:
+        """int64 [rows]: of some documents, with their pairs; texts of copies are not read."""
+        pairs = self._stars.pairs[rows].astype(np.int64)
+        cost, meets = DOCUMENT_COST + PAIR_COST * np.maximum(pairs, 0), pairs != NO_PAIR
+        cost[meets] += sizes_of(self._stars.document[rows][meets], self._folder, self._placed)
+        return cost
+
+    def to_compare(self, places: Numbers) -> Numbers:
+        """int64 [places]: of the pairs that documents are the first of, each second one being about as large."""
+        pairs = self._stars.pairs[places].astype(np.int64)
+        document = DOCUMENT_COST + sizes_of(self._stars.document[places], self._folder, self._placed)
+        return document + pairs * (PAIR_COST + document)
+
+
+def _grouped(stars: Stars, costs: _Costs, most: int) -> tuple[Places, Sequence[int]]:
+    """[m]: groups of whole components, in order of their labels, in place of these; and which are larger than `most`,
+
+    which a group is where one component alone is.
+    """
+    label = stars.label
+    roots = np.empty(0, label.dtype)
+    for rows in pieces(len(label)):
+        some = rows.start + np.flatnonzero(label[rows] == np.arange(rows.start, rows.stop))
+        append(roots, some)
+    ends = np.zeros(len(roots), np.int64)
+    for rows in pieces(len(label)):
+        label[rows] = np.searchsorted(roots, label[rows])
+        np.add.at(ends, label[rows], costs.to_decide(rows))
+    np.cumsum(ends, out=ends)
+    of_component, oversized = np.empty(len(roots), label.dtype), []
+    for number, (start, stop) in enumerate(runs_within(ends, most)):
+        of_component[start:stop] = number
+        if ends[stop - 1] - (ends[start - 1] if start else 0) > most:
+            oversized.append(number)
+    for rows in pieces(len(label)):
+        label[rows] = of_component[label[rows]]
+    return label, oversized
+
+
+def _shares(
+    stars: Stars, groups: Places, oversized: Sequence[int], costs: _Costs, most: int, documents: int
+) -> Mapping[str, NDArray[Any]]:
+    """The shares of `oversized` groups: each costs at most `most` and a document, of `documents` that there are."""
+    cost_before, share_before = dict.fromkeys(oversized, 0), dict.fromkeys(oversized, -1)
+    group, start = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for rows in pieces(len(groups)) if oversized else ():
+        chosen = rows.start + np.flatnonzero(np.isin(groups[rows], oversized) & (stars.pairs[rows] > 0))
+        for number in np.unique(groups[chosen]).tolist():
+            own = chosen[groups[chosen] == number]
+            cost = costs.to_compare(own)
+            ends = cost_before[number] + np.cumsum(cost)
+            share = (ends - cost) // most
+            begins = own[share != np.concatenate([[share_before[number]], share[:-1]])]
+            group.append(np.full(len(begins), number))
+            start.append(stars.document[begins])
+            cost_before[number], share_before[number] = int(ends[-1]), int(share[-1])
+    of, first = np.concatenate(group), np.concatenate(start)
+    order = np.argsort(of, kind="stable")
+    of, first = of[order], first[order]
+    stop = np.append(first[1:], documents)[: len(first)]
+    stop[:-1][of[1:] != of[:-1]] = documents
+    return {"group": of, "start": first, "stop": stop}

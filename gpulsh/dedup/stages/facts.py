@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.order import Order, by_place
 from gpulsh.dedup.placed import Numbers, Placed
+from gpulsh.dedup.policy import Policy
+from gpulsh.dedup.relation import Relation
 from gpulsh.dedup.stages.sign import step_of
 from gpulsh.store.columns import MappedColumns
 
@@ -31,6 +33,12 @@ def ranks_of(positions: Numbers, by_position: bool, folder: Path, placed: Placed
     if not by_position:
         order = Order(*(_looked_up(name, positions, np.uint64, folder, placed) for name in Order._fields))
     return order.rank(positions < placed.protected)
+
+
+def relation_of(positions: Numbers, policy: Policy, placed: Placed) -> Relation:
+    """Which of ascending `positions` may be dropped for which, by their places."""
+    source = placed.source_of(positions) if policy.by_source() else None
+    return Relation(source, int(np.searchsorted(positions, placed.protected)), policy.across)
 
 
 def _looked_up(name: str, positions: Numbers, dtype: type, folder: Path, placed: Placed) -> NDArray[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -100,16 +101,22 @@ def _write(out: int, pieces: list[bytes | memoryview], offset: int) -> None:
 
 
 class GroupTexts:
-    """`io.source.ChosenTexts` of a group: the documents `documents` that met others, ascending."""
+    """`io.source.ChosenTexts` of a group: its `documents` that met others, ascending.
 
-    def __init__(self, folder: Path, partitions: int, group: int) -> None:
+    `parts` are partitions and the documents that are wanted of each; None: all of the group.
+    """
+
+    def __init__(self, folder: Path, group: int, parts: Iterable[tuple[int, Numbers | None]]) -> None:
         none = np.empty(0, np.int64)
         documents, sizes, files, offsets = [none], [none], [none], [none]
-        for number in range(partitions):
+        for number, wanted in parts:
             columns = MappedColumns(step_file(folder, step_of(number), "places"))
-            rows = slice(*np.searchsorted(columns.column("group"), [group, group + 1]))
+            start, stop = np.searchsorted(columns.column("group"), [group, group + 1]).tolist()
+            rows: slice | Numbers = slice(start, stop)
+            if wanted is not None:
+                rows = start + np.searchsorted(columns.column("document")[rows], wanted)
             for found, name in ((documents, "document"), (sizes, "size"), (offsets, "offset")):
-                found.append(columns.column(name)[rows].copy())
+                found.append(np.array(columns.column(name)[rows]))
             files.append(np.full(len(sizes[-1]), number))
         self.documents, self._sizes = np.concatenate(documents), np.concatenate(sizes)
         self._files, self._offsets = np.concatenate(files), np.concatenate(offsets)

@@ -5,9 +5,8 @@ Makes of a file of pairs, memberships or copies `routed`: the same columns and `
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +29,7 @@ def route(place: Workplace, step: str, members: Path, found: Path) -> Made:
         rows = len(next(iter(columns.values())))
         for start in range(0, rows, ROWS_AT_ONCE):
             part = [column[start : start + ROWS_AT_ONCE] for column in columns.values()]
-            group = groups[np.searchsorted(documents, part[0])]
+            group = groups[np.searchsorted(documents, part[0])].astype(np.int64)
             order = np.argsort(group, kind="stable")
             out.append([group[order], *(column[order] for column in part)])
         fact = out.finish()
@@ -38,9 +37,21 @@ def route(place: Workplace, step: str, members: Path, found: Path) -> Made:
     return Made({target.name: fact}, {"amount": 1})
 
 
-def of_group(path: Path, group: int) -> Iterator[dict[str, NDArray[Any]]]:
-    """The rows of a group in a routed file, run by run."""
-    for columns in MappedColumns(path).runs():
-        rows = slice(*np.searchsorted(columns["group"], [group, group + 1]))
-        if rows.start < rows.stop:
-            yield {name: column[rows] for name, column in columns.items() if name != "group"}
+def columns_of(
+    paths: Sequence[Path], group: int, names: Sequence[str], first: tuple[int, int] | None = None
+) -> list[NDArray[np.int64]]:
+    """Columns of a group's rows in routed files, end to end; with `first`, whose first column lies in that range.
+
+    That takes files of pairs, in which the first column ascends.
+    """
+    found: list[list[NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in names]
+    for path in paths:
+        for columns in MappedColumns(path).runs():
+            rows = slice(*np.searchsorted(columns["group"], [group, group + 1]).tolist())
+            if first is not None:
+                low, high = np.searchsorted(columns[names[0]][rows], first).tolist()
+                rows = slice(rows.start + low, rows.start + high)
+            if rows.start < rows.stop:
+                for column, name in zip(found, names, strict=True):
+                    column.append(columns[name][rows])
+    return [np.concatenate(column) for column in found]

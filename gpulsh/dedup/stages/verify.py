@@ -1,26 +1,33 @@
 """verify: a group of documents that share no bucket and no copy with others; verified and resolved as `judging` has it.
 
+Of a group that is too large for one task, which is one component, what `compare` found of its candidate pairs is taken,
+and they are not looked at.
+
 Makes `decided` (document, duplicate_of, similarity, cluster, speaks), a row a member, ascending; `speaks` marks those
 that others are dropped for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from gpulsh.dedup.funnel import Funnel
-from gpulsh.dedup.judging import Case
+from gpulsh.dedup.job import step_file
+from gpulsh.dedup.judging import Case, Compared
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.progress import Silent
-from gpulsh.dedup.relation import Relation
-from gpulsh.dedup.stages.facts import ranks_of
+from gpulsh.dedup.stages.compare import shares_of
+from gpulsh.dedup.stages.compare import step_of as compare_step
+from gpulsh.dedup.stages.facts import ranks_of, relation_of
 from gpulsh.dedup.stages.gather import GroupTexts
-from gpulsh.dedup.stages.route import of_group
+from gpulsh.dedup.stages.route import columns_of
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.lsh.collisions import Collisions, Crowd, distinct, packed, unpacked
+from gpulsh.lsh.prefix_join import Edges
+from gpulsh.store.columns import MappedColumns
 
 
 def step_of(group: int) -> str:
@@ -32,44 +39,43 @@ def verify(
     place: Workplace,
     placed: Placed,
     group: int,
+    shares: Path,
     pairs: Sequence[Path],
     crowds: Sequence[Path],
     copies: Sequence[Path],
     gathered: int,
 ) -> Made:
-    """Decide about a group; its texts lie in the files of `gathered` partitions."""
+    """Decide about a group; its texts lie in the files of `gathered` partitions, `shares` tells who compared it."""
     job = place.job
-    edges = _columns(pairs, group, 2)
-    crowd = Crowd(*_columns(crowds, group, 3))
-    later, first = _columns(copies, group, 2)
-    members = np.unique(np.concatenate([*edges, crowd.document, crowd.bucket, later, first]))
-    texts = GroupTexts(place.folder, gathered, group)
+    crowd = Crowd(*columns_of(crowds, group, Crowd._fields))
+    later, first = columns_of(copies, group, ("document", "first"))
+    texts = GroupTexts(place.folder, group, ((number, None) for number in range(gathered)))
+    compared = shares_of(shares, group)
+    met = columns_of(() if compared else pairs, group, ("i", "j"))
+    meeting = texts.documents if compared else np.concatenate([*met, crowd.document, crowd.bucket])
+    members = np.unique(np.concatenate([meeting, later, first]))
 
     def number(documents: Numbers) -> Numbers:
         return np.searchsorted(members, documents)
 
-    met = Collisions.of(
-        unpacked(distinct(packed(*map(number, edges)))),  # a pair may meet in several ranges
+    collisions = Collisions.of(
+        unpacked(distinct(packed(*map(number, met)))),  # a pair may meet in several ranges
         Crowd(number(crowd.document), crowd.band, number(crowd.bucket)),
         job.plan.banding.bands,
     )
     ascending = np.argsort(later)
-    relation = Relation(
-        placed.source_of(members) if job.policy.by_source() else None,
-        int(np.searchsorted(members, placed.protected)),
-        job.policy.across,
-    )
     case = Case(
-        met,
+        collisions,
         number(later[ascending]),
         number(first[ascending]),
         ranks_of(members, job.policy.keep == "first", place.folder, placed),
-        relation,
+        relation_of(members, job.policy, placed),
         texts,
         job.plan,
         place.ops,
+        Compared(number(meeting), _edges(place.folder, compared, number)) if compared else None,
     )
-    funnel = Funnel(documents=len(members), crowded=len(met.crowded))
+    funnel = Funnel(documents=len(members), crowded=len(collisions.crowded))
     decision = case.decide(funnel, Silent()).to_numpy()
     speaks = np.zeros(len(members), bool)
     speaks[decision.duplicate_of[~decision.keep]] = True
@@ -89,8 +95,10 @@ def verify(
     )
 
 
-def _columns(paths: Sequence[Path], group: int, count: int) -> list[Numbers]:
-    """The columns of a group's rows in routed files, end to end."""
-    found = [list(columns.values()) for path in paths for columns in of_group(path, group)]
-    none = [np.empty(0, np.int64)] * count
-    return [np.concatenate(columns) for columns in zip(none, *found, strict=True)]
+def _edges(folder: Path, shares: Sequence[int], number: Callable[[Numbers], Numbers]) -> Edges:
+    """What comparing shares found, documents going by what `number` says."""
+    found = [MappedColumns(step_file(folder, compare_step(share), "edges")) for share in shares]
+    earlier, later = (
+        np.concatenate([number(columns.column(name)) for columns in found]) for name in ("earlier", "later")
+    )
+    return Edges(earlier, later, np.concatenate([columns.column("similarity") for columns in found]))

@@ -1,0 +1,59 @@
+"""compare: a share of the candidate pairs of a group that is too large for one task; those at or above the threshold.
+
+Makes `edges` (earlier, later, similarity), documents in decision order. The first document of a pair says which share
+it is in, so that a pair that met in several ranges is compared once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from gpulsh.dedup.measuring import similar_pairs
+from gpulsh.dedup.placed import Placed
+from gpulsh.dedup.shingled import ShingledTexts
+from gpulsh.dedup.stages.facts import ranks_of, relation_of
+from gpulsh.dedup.stages.gather import GroupTexts
+from gpulsh.dedup.stages.route import columns_of
+from gpulsh.dedup.task import Made, Workplace
+from gpulsh.lsh.collisions import distinct, packed, unpacked
+from gpulsh.store.columns import MappedColumns
+
+
+def step_of(share: int) -> str:
+    """The step of a share."""
+    return f"compare-{share:06d}"
+
+
+def shares_of(shares: Path, group: int) -> range:
+    """The shares of a group, in a file of `connect`; none of a group that is compared where it is decided."""
+    return range(*np.searchsorted(MappedColumns(shares).column("group"), [group, group + 1]).tolist())
+
+
+def compare(place: Workplace, placed: Placed, shares: Path, share: int, pairs: Sequence[Path]) -> Made:
+    """Compare one of the `shares` that a file of `connect` tells."""
+    told = MappedColumns(shares)
+    group, start, stop = (int(told.column(name)[share]) for name in ("group", "start", "stop"))
+    job, met = place.job, columns_of(pairs, group, ("i", "j"), (start, stop))
+    members = np.unique(np.concatenate(met))
+    rank = ranks_of(members, job.policy.keep == "first", place.folder, placed)
+    candidates = unpacked(distinct(packed(*(np.searchsorted(members, column) for column in met))))
+    involved = np.argsort(rank)
+    wanted = ((number, members[part]) for number, part in placed.by_partition(members))
+    texts = ShingledTexts(GroupTexts(place.folder, group, wanted), involved, job.plan, place.ops)
+    with place.ops.here():
+        edges = similar_pairs(
+            np.sort(rank[candidates], axis=1),
+            involved,
+            relation_of(members, job.policy, placed),
+            texts,
+            job.plan,
+            place.ops,
+            lambda done: None,
+        )
+    document = members[involved]
+    columns = {"earlier": document[edges.earlier], "later": document[edges.later], "similarity": edges.similarity}
+    place.progress.advance(1)
+    return Made(place.write(step_of(share), edges=columns), {"amount": 1, "candidates": len(candidates)})

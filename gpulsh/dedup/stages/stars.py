@@ -1,0 +1,126 @@
+"""Stars: connected documents, each with the least of them, and how often each is the first of a candidate pair.
+
+A file of stars has the columns `document`, ascending, `label` and `pairs`. Merging several files, and files of copies,
+holds 28 bytes of a document that they connect, and pieces of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.backends.protocol import Backend
+from gpulsh.dedup.placed import Numbers
+from gpulsh.lsh.collisions import first_of_runs
+from gpulsh.store.columns import MappedColumns
+
+ROWS_AT_ONCE = 1 << 18
+NO_PAIR = -1  # of a document that is only a copy
+Places = NDArray[np.signedinteger]  # int32 where that is enough
+
+
+@dataclass(frozen=True)
+class Stars:
+    """Of m documents that are connected with others."""
+
+    document: Numbers  # [m] ascending
+    label: Places  # [m] the place of the least document that each is connected with
+    pairs: NDArray[np.int32]  # [m]
+
+
+def star_of(edges: Numbers, pairs: Numbers, ops: Backend) -> dict[str, NDArray[Any]]:
+    """The documents of `edges` [m, 2], ascending; the least that each is connected with; how often it is in `pairs`."""
+    documents, places = np.unique(edges, return_inverse=True)
+    label = ops.asnumpy(ops.components(len(documents), ops.asarray(places.reshape(edges.shape))))
+    count = np.bincount(np.searchsorted(documents, pairs), minlength=len(documents))
+    return {"document": documents, "label": documents[label], "pairs": count.astype(np.int32)}
+
+
+def merged(ops: Backend, stars: Sequence[Path], copies: Sequence[Path]) -> Stars:
+    """The stars of files of stars and of copies."""
+    document = _documents(stars, copies)
+    pairs = _pairs(document, stars)
+    parent: Places = np.arange(len(document), dtype=np.int32 if len(document) < 1 << 31 else np.int64)
+    with ops.here():
+        for edges in _edges(stars, copies):
+            _connect(parent, np.searchsorted(document, edges), ops)
+    for rows in pieces(len(parent)):  # parents come before their children
+        parent[rows] = _roots(parent, parent[rows])
+    return Stars(document, parent, pairs)
+
+
+def pieces(rows: int) -> Iterator[slice]:
+    """All rows, some at a time."""
+    for start in range(0, rows, ROWS_AT_ONCE):
+        yield slice(start, min(start + ROWS_AT_ONCE, rows))
+
+
+def append(column: Places, more: Places) -> None:
+    """Lengthen a column, which no view may be of, where it lies: it is not there twice, as two that are joined are."""
+    before = len(column)
+    column.resize(before + len(more), refcheck=False)
+    column[before:] = more
+
+
+def _documents(stars: Sequence[Path], copies: Sequence[Path]) -> Numbers:
+    """int64 [m]: the documents of all files, ascending, each once."""
+    files = [MappedColumns(path) for path in (*stars, *copies)]
+    columns = [file.column("document") for file in files]
+    columns += [np.unique(file.column("first")) for file in files[len(stars) :]]
+    each = max(1, ROWS_AT_ONCE // max(1, len(columns)))
+    document = np.empty(0, np.int64)
+    while columns := [column for column in columns if len(column)]:
+        last = min(column[:each][-1] for column in columns)
+        stops = [int(np.searchsorted(column[:each], last, side="right")) for column in columns]
+        some = np.sort(np.concatenate([column[:stop] for column, stop in zip(columns, stops, strict=True)]))
+        append(document, some[first_of_runs(some)])
+        columns = [column[stop:] for column, stop in zip(columns, stops, strict=True)]
+        for file in files:
+            file.let_go()
+    return document
+
+
+def _pairs(document: Numbers, stars: Sequence[Path]) -> NDArray[np.int32]:
+    """int32 [m]: how often each document is the first of a candidate pair; a bucket tells few of them."""
+    pairs = np.full(len(document), NO_PAIR, np.int32)
+    for path in stars:
+        columns = MappedColumns(path)
+        known, count = columns.column("document"), columns.column("pairs")
+        for rows in pieces(len(known)):
+            met = count[rows] != NO_PAIR
+            places = np.searchsorted(document, known[rows][met])
+            pairs[places] = np.maximum(pairs[places], 0) + count[rows][met]
+            columns.let_go()
+    return pairs
+
+
+def _edges(stars: Sequence[Path], copies: Sequence[Path]) -> Iterator[Numbers]:
+    """Connected documents [m, 2], a piece of a file at a time."""
+    for paths, name in ((stars, "label"), (copies, "first")):
+        for path in paths:
+            columns = MappedColumns(path)
+            document, other = columns.column("document"), columns.column(name)
+            for rows in pieces(len(document)):
+                yield np.stack([other[rows], document[rows]], axis=1)
+                columns.let_go()
+
+
+def _connect(parent: Places, edges: Numbers, ops: Backend) -> None:
+    """Join the trees of `edges` [m, 2] of places, in place; the least of a tree is its root."""
+    roots = _roots(parent, edges)
+    apart = roots[roots[:, 0] != roots[:, 1]]
+    known, places = np.unique(apart, return_inverse=True)
+    least = ops.asnumpy(ops.components(len(known), ops.asarray(places.reshape(apart.shape))))
+    parent[known] = known[least]
+    parent[edges] = parent[roots]
+
+
+def _roots(parent: Places, places: Places) -> Places:
+    while bool(((above := parent[places]) != places).any()):
+        places = above
+    return places
