@@ -22,7 +22,7 @@ PACKAGES = [gpulsh.backends.cpu, gpulsh.cluster, gpulsh.dedup, gpulsh.lsh, gpuls
 BOUND = re.compile(
     r"(?:[A-Z]+_)*(?:BYTES|SHINGLES|PAIRS|DOCUMENTS|NEIGHBOURS|BLOCK|JOIN|AT_ONCE)|FEW_KEPT|GROUP|ROUNDS|REREAD|SAMPLE"
 )
-COMPILED = {"gpulsh.backends.cpu.shingle.BLOCK"}
+COMPILED = {"gpulsh.backends.cpu.fingerprinting.BLOCK"}
 
 
 def bounds() -> Iterator[str]:

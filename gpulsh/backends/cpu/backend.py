@@ -13,15 +13,17 @@ from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, on_ho
 from gpulsh.backends.cpu.band_digests import band_digests
 from gpulsh.backends.cpu.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cpu.candidates import candidates
-from gpulsh.backends.cpu.chunks import Threads, by_weight
+from gpulsh.backends.cpu.chunks import Threads
 from gpulsh.backends.cpu.collisions import collisions
 from gpulsh.backends.cpu.components import components
 from gpulsh.backends.cpu.gather import gather
+from gpulsh.backends.cpu.giants import giant_pieces, is_giant, text_chunks
 from gpulsh.backends.cpu.intersect import intersect
-from gpulsh.backends.cpu.minhash import minhash, minhash_rows
+from gpulsh.backends.cpu.minhash import minhash
 from gpulsh.backends.cpu.parts import shingle_part
 from gpulsh.backends.cpu.prefixes import frequencies, prefixes
 from gpulsh.backends.cpu.shingle import CHUNK_BYTES, exact_hashes, shingle, shingle_rows, shingle_sets
+from gpulsh.backends.cpu.sign import sign_rows
 from gpulsh.backends.cpu.unique import unique
 from gpulsh.backends.in_order import in_order
 from gpulsh.backends.processors import processors
@@ -112,21 +114,22 @@ class CpuBackend:
         counting = Lock()
 
         def work(start: int, stop: int) -> None:
-            values, ends, _ = shingle_rows(text, start, stop, shingling)
-            with counting:  # one thread counts while the others shingle
-                frequencies(Fingerprints(values, np.concatenate([[0], ends])), counts)
+            giant = is_giant(text, start, stop)
+            pieces = giant_pieces(text, start, shingling) if giant else [shingle_rows(text, start, stop, shingling)[0]]
+            for values in pieces:
+                with counting:  # one thread counts while the others shingle
+                    frequencies(Fingerprints(values, np.array([0, len(values)])), counts)
 
-        self.threads.map(work, by_weight(text.offset, CHUNK_BYTES))
+        self.threads.map(work, text_chunks(text.offset, CHUNK_BYTES))
         return counts
 
     def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
         signatures = np.empty((len(text), len(coefficients.multiplier)), np.uint32)
 
         def work(start: int, stop: int) -> None:
-            values, ends, _ = shingle_rows(text, start, stop, shingling)
-            minhash_rows(values, np.concatenate([[0], ends]), coefficients, signatures[start:stop])
+            sign_rows(text, start, stop, shingling, coefficients, signatures[start:stop])
 
-        self.threads.map(work, by_weight(text.offset, SIGNATURE_BYTES))
+        self.threads.map(work, text_chunks(text.offset, SIGNATURE_BYTES))
         return signatures
 
     def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
@@ -137,15 +140,13 @@ class CpuBackend:
 
         def work(start: int, stop: int) -> None:
             # A chunk passes all stages while it is in the cache; only what `signed` holds outlives it.
-            values, ends, exact = shingle_rows(text, start, stop, shingling, exact_too=True)
-            offset = np.concatenate([[0], ends])
             signatures = np.empty((stop - start, len(coefficients.multiplier)), np.uint32)
-            minhash_rows(values, offset, coefficients, signatures)
+            shingles, exact = sign_rows(text, start, stop, shingling, coefficients, signatures, exact_too=True)
             signed.digests[start:stop] = band_digests(signatures, shape, one)
             signed.exact[start:stop] = exact
-            signed.shingles[start:stop] = np.diff(offset)
+            signed.shingles[start:stop] = shingles
 
-        self.threads.map(work, by_weight(text.offset, CHUNK_BYTES))
+        self.threads.map(work, text_chunks(text.offset, CHUNK_BYTES))
         return signed
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:

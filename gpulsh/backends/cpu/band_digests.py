@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.chunks import Threads, by_count
-from gpulsh.backends.cpu.shingle import place_keys
+from gpulsh.backends.cpu.fingerprinting import place_keys
 from gpulsh.params import BandShape
 
 CHUNK_DOCUMENTS = 4096

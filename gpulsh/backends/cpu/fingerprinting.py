@@ -1,0 +1,459 @@
+"""Numba kernels from UTF-8 to token hashes, fingerprints and exact hashes: of a chunk of documents, or of a piece.
+
+A word pass looks at 64 bytes at a time: two vector comparisons give a bit mask of ASCII word characters, token bounds
+are its edges, and a token's hash is one vector product a piece of 8 characters, so that no branch is taken a byte.
+Only a block with a non-ASCII character that belongs to a token is read code point by code point. Everything a cached
+kernel calls stands in this file, because Numba's cache does not see changes elsewhere.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from gpulsh.backends import protocol
+from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
+
+KEYS = 64  # token places whose keys lie in a table; longer tokens compute theirs
+BLOCK = 64  # bytes a mask
+ROOM = BLOCK + 8  # bytes that may be read from a block's start on
+
+_U = np.uint64
+_MIX_1, _MIX_2 = _U(protocol.MIX_1), _U(protocol.MIX_2)
+_GOLDEN, _LENGTH, _EXACT_2 = _U(protocol.GOLDEN), _U(protocol.LENGTH), _U(protocol.EXACT_2)
+_STREAM_TOKEN = _U(protocol.STREAM_TOKEN)
+_ZERO, _ONE, _S27, _S33, _S63 = _U(0), _U(1), _U(27), _U(33), _U(63)
+_SPACE = _U(0x20)
+
+TILE = 512  # shingles of one document that are made together
+_INVALID = 0x110000  # stands for a byte that is in no well-formed sequence
+
+_i1, _i8, _i64 = ir.IntType(1), ir.IntType(8), ir.IntType(64)
+_bytes64 = ir.VectorType(_i8, 64)
+
+
+def _load(builder: Any, address: Any, kind: ir.Type) -> Any:
+    value = builder.load(builder.inttoptr(address, kind.as_pointer()))
+    value.align = 1
+    return value
+
+
+@intrinsic
+def _word_mask(typing_context: Any, address: Any) -> Any:
+    """Bit i: byte i of 64 is an ASCII letter or digit."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def all_of(byte: int) -> Any:
+            return ir.Constant(_bytes64, [byte] * 64)
+
+        text = _load(builder, arguments[0], _bytes64)
+        letter = builder.sub(builder.or_(text, all_of(0x20)), all_of(ord("a")))
+        digit = builder.sub(text, all_of(ord("0")))
+        word = builder.or_(
+            builder.icmp_unsigned("<", letter, all_of(26)), builder.icmp_unsigned("<", digit, all_of(10))
+        )
+        return builder.bitcast(word, _i64)
+
+    return types.uint64(types.int64), generate
+
+
+@intrinsic
+def _high_mask(typing_context: Any, address: Any) -> Any:
+    """Bit i: byte i of 64 is not ASCII."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        text = _load(builder, arguments[0], _bytes64)
+        return builder.bitcast(builder.icmp_signed("<", text, ir.Constant(_bytes64, [0] * 64)), _i64)
+
+    return types.uint64(types.int64), generate
+
+
+@intrinsic
+def _byte(typing_context: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.zext(_load(builder, arguments[0], _i8), _i64)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def _lowest_bit(typing_context: Any, mask: Any) -> Any:
+    """The place of the lowest set bit of a mask that is not 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(_i1, 1))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def _ascii_terms(typing_context: Any, address: Any, length: Any, keys: Any) -> Any:
+    """Sum of keys[i] * folded byte i over the first `length` of 8 ASCII letters and digits; 1 <= length <= 8."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide = ir.VectorType(_i64, 8)
+        text = _load(builder, arguments[0], _i64)
+        lower = builder.or_(text, ir.Constant(_i64, 0x2020202020202020))  # letters fold, digits have the bit
+        unused = builder.sub(ir.Constant(_i64, 64), builder.shl(arguments[1], ir.Constant(_i64, 3)))
+        lower = builder.and_(lower, builder.lshr(ir.Constant(_i64, 0xFFFFFFFFFFFFFFFF), unused))
+        places = builder.zext(builder.bitcast(lower, ir.VectorType(_i8, 8)), wide)
+        products = builder.mul(places, _load(builder, arguments[2], wide))
+        add = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(_i64, [wide]), "llvm.vector.reduce.add.v8i64"
+        )
+        return builder.call(add, [products])
+
+    return types.uint64(types.int64, types.int64, types.int64), generate
+
+
+@njit(inline="always")
+def _mix64(x):
+    x ^= x >> _S27
+    x *= _MIX_1
+    x ^= x >> _S33
+    x *= _MIX_2
+    return x ^ (x >> _S27)
+
+
+@njit(inline="always")
+def _key(place, keys):
+    if place < KEYS:
+        return keys[place]
+    return _mix64(_STREAM_TOKEN + _U(place + 1) * _GOLDEN) | _ONE
+
+
+@njit
+def _decode(text, at, stop):
+    """(code point, bytes) of the well-formed sequence at `at`, or (_INVALID, 1)."""
+    lead = _byte(text + at)
+    if lead < 0x80:
+        return lead, 1
+    if lead < 0xE0:
+        if lead >= 0xC2 and at + 1 < stop:
+            second = _byte(text + at + 1)
+            if second & 0xC0 == 0x80:
+                return (lead & 0x1F) << 6 | second & 0x3F, 2
+        return _INVALID, 1
+    if lead < 0xF0:
+        if at + 2 < stop:
+            second, third = _byte(text + at + 1), _byte(text + at + 2)
+            point = (lead & 0x0F) << 12 | (second & 0x3F) << 6 | third & 0x3F
+            if second & 0xC0 == 0x80 and third & 0xC0 == 0x80 and point >= 0x800 and point >> 11 != 0x1B:
+                return point, 3
+        return _INVALID, 1
+    if lead < 0xF5 and at + 3 < stop:
+        second, third, fourth = _byte(text + at + 1), _byte(text + at + 2), _byte(text + at + 3)
+        point = (lead & 0x07) << 18 | (second & 0x3F) << 12 | (third & 0x3F) << 6 | fourth & 0x3F
+        valid = second & 0xC0 == 0x80 and third & 0xC0 == 0x80 and fourth & 0xC0 == 0x80
+        if valid and 0x10000 <= point <= 0x10FFFF:
+            return point, 4
+    return _INVALID, 1
+
+
+@njit(inline="always")
+def _entry(point, stage1, stage2):
+    if point == _INVALID:
+        return np.int64(SEPARATOR)
+    return np.int64(stage2[np.int64(stage1[point >> 7]) << 7 | point & 127])
+
+
+@njit
+def _ascii_token(text, start, stop, keys, keys_address):
+    """The sum of one token of ASCII letters and digits, its length mixed in."""
+    length = stop - start
+    total = _U(length) * _LENGTH + _ascii_terms(text + start, min(length, 8), keys_address)
+    whole = min(length, KEYS)
+    at = 8
+    while at < whole:
+        total += _ascii_terms(text + start + at, min(whole - at, 8), keys_address + 8 * at)
+        at += 8
+    for place in range(KEYS, length):
+        byte = _byte(text + start + place)
+        total += _key(place, keys) * _U(byte | 0x20)
+    return total
+
+
+@njit
+def _words_by_code_point(text, at, stop, until, stage1, stage2, keys, sums, count):
+    """Tokens from a token boundary on, up to the first separator at or behind `until`."""
+    total, place = _ZERO, 0
+    while at < stop:
+        point, size = _decode(text, at, stop)
+        entry = _entry(point, stage1, stage2)
+        klass = entry & 3
+        if klass == 1:
+            total += _key(place, keys) * _U(point + (entry >> 2))
+            place += 1
+        else:
+            if place > 0:
+                sums[count] = total + _U(place) * _LENGTH
+                count += 1
+                total, place = _ZERO, 0
+            if klass == SINGLE:
+                sums[count] = keys[0] * _U(point + (entry >> 2)) + _LENGTH
+                count += 1
+            elif at >= until:
+                return at, count
+        at += size
+    if place > 0:
+        sums[count] = total + _U(place) * _LENGTH
+        count += 1
+    return at, count
+
+
+@njit
+def _belongs_to_token(text, at, high, stop, stage1, stage2):
+    """Whether one of the non-ASCII characters that `high` marks in the block at `at` is part of a token."""
+    while high != _ZERO:
+        bit = _lowest_bit(high)
+        point, size = _decode(text, at + bit, stop)
+        if _entry(point, stage1, stage2) & 3 != SEPARATOR:
+            return True
+        high &= ~(((_ONE << _U(size)) - _ONE) << _U(bit))
+    return False
+
+
+@njit
+def _words(text, stop, room, stage1, stage2, keys, keys_address, sums):
+    """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read."""
+    at, start, count = 0, 0, 0
+    inside = _ZERO  # 1 while a token is open at the block's start; it began at `start`
+    while at < stop:
+        if at + ROOM > room:
+            first = start if inside != _ZERO else at
+            at, count = _words_by_code_point(text, first, stop, stop, stage1, stage2, keys, sums, count)
+            inside = _ZERO
+            continue
+        word, high = _word_mask(text + at), _high_mask(text + at)
+        if at + BLOCK > stop:
+            valid = (_ONE << _U(stop - at)) - _ONE
+            word, high = word & valid, high & valid
+        if high != _ZERO and _belongs_to_token(text, at, high, stop, stage1, stage2):
+            first = start if inside != _ZERO else at
+            # Going on a while behind this block spares scripts other than Latin most changes of pace.
+            at, count = _words_by_code_point(text, first, stop, at + BLOCK, stage1, stage2, keys, sums, count)
+            inside = _ZERO
+            continue
+        before = word << _ONE | inside
+        starts, ends = word & ~before, before & ~word
+        while True:
+            if inside == _ZERO:
+                if starts == _ZERO:
+                    break
+                start = at + _lowest_bit(starts)
+                starts &= starts - _ONE
+                inside = _ONE
+            if ends == _ZERO:
+                break
+            length = at + _lowest_bit(ends) - start
+            if length <= 8:  # nearly every word, so it is spared a call
+                sums[count] = _ascii_terms(text + start, length, keys_address) + _U(length) * _LENGTH
+            else:
+                sums[count] = _ascii_token(text, start, start + length, keys, keys_address)
+            count += 1
+            ends &= ends - _ONE
+            inside = _ZERO
+        at += BLOCK
+    if inside != _ZERO:
+        sums[count] = _ascii_token(text, start, stop, keys, keys_address)
+        count += 1
+    return count
+
+
+@njit
+def _characters(text, stop, stage1, stage2, keys, sums, begun, gap):
+    """Sums of char tokens, and whether separators stand behind the last; `begun` and `gap`: tokens and those before."""
+    at, count = 0, 0
+    while at < stop:
+        point, size = _decode(text, at, stop)
+        at += size
+        entry = _entry(point, stage1, stage2)
+        if entry & 3 == SEPARATOR:
+            gap = True
+            continue
+        if gap and begun:
+            sums[count] = keys[0] * _SPACE + _LENGTH
+            count += 1
+        sums[count] = keys[0] * _U(point + (entry >> 2)) + _LENGTH
+        count += 1
+        begun, gap = True, False
+    return count, gap
+
+
+@njit
+def _exact_sums(tokens, count, before):
+    """The two sums of an exact hash over `count` tokens that `before` others precede."""
+    one, two = _ZERO, _ZERO
+    for i in range(count):
+        mixed = _mix64(tokens[i] + _U(before + i + 1) * _GOLDEN)
+        one += mixed
+        two += _mix64(mixed ^ _EXACT_2)
+    return one, two
+
+
+@njit
+def _exact_hash(one, two, count):
+    if count == 0:
+        return _ZERO, _ZERO
+    return _mix64(one + _U(count) * _LENGTH), _mix64(two + _U(count) * _LENGTH)
+
+
+@njit
+def _shingles(tokens, count, size, keys, out):
+    """Fingerprints of a document of one token or more; place after place, so that each loop is a vector loop."""
+    used = min(size, count)
+    shingles = count - used + 1
+    length = _U(used) * _LENGTH
+    for begin in range(0, shingles, TILE):  # a tile stays in the first-level cache over all places
+        # Slices, because Numba guards an index that it cannot see to be positive, and then builds no vector loop.
+        tile = out[begin : min(begin + TILE, shingles)]
+        tile[:] = length
+        for place in range(used):
+            key = keys[place]
+            here = tokens[begin + place : begin + place + tile.size]
+            for i in range(tile.size):
+                tile[i] += key * here[i]
+        for i in range(tile.size):
+            tile[i] = _mix64(tile[i])
+    return shingles
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def fingerprint_documents(
+    address, room, offset, words, size, stage1, stage2, keys, keys_address, shingle_keys, tokens, values, ends, exact
+):
+    """All documents of a chunk: fingerprints end to end, their end positions, and exact hashes."""
+    written = 0
+    for document in range(offset.size - 1):
+        begin, end = offset[document], offset[document + 1]
+        text, stop = address + begin, end - begin
+        if words:
+            count = _words(text, stop, room - begin, stage1, stage2, keys, keys_address, tokens)
+        else:
+            count, _ = _characters(text, stop, stage1, stage2, keys, tokens, False, False)
+        for i in range(count):
+            tokens[i] = _mix64(tokens[i])
+        if exact.size > 0:
+            one, two = _exact_sums(tokens, count, 0)
+            exact[document, 0], exact[document, 1] = _exact_hash(one, two, count)
+        if count > 0:
+            written += _shingles(tokens, count, size, shingle_keys, values[written:])
+        ends[document] = written
+
+
+@njit
+def _cut(text, start, size, stop, words, stage1, stage2):
+    """The end of a piece of `size` bytes: between characters, and between tokens where these are words.
+
+    `start` where no token is known to end within the piece. Bytes that can only go on with a character are in no cut,
+    so a piece may be longer by a tail of them, which makes no token more.
+    """
+    at = start + size
+    while at < stop and _byte(text + at) & 0xC0 == 0x80:
+        at += 1
+    if at >= stop:
+        return stop
+    if not words:
+        return at
+    while at > start:
+        if _byte(text + at) & 0xC0 != 0x80:
+            point, _ = _decode(text, at, stop)
+            if _entry(point, stage1, stage2) & 3 != WORD:
+                return at
+        at -= 1
+    return start
+
+
+@njit
+def _long_token(text, at, stop, stage1, stage2, keys, sums):
+    """(end, tokens) of a word from which `_cut` found no way out, and of a single that may stand before it."""
+    total, place, count = _ZERO, 0, 0
+    while at < stop:
+        point, size = _decode(text, at, stop)
+        entry = _entry(point, stage1, stage2)
+        klass = entry & 3
+        if klass == WORD:
+            total += _key(place, keys) * _U(point + (entry >> 2))
+            place += 1
+        elif place > 0:
+            break
+        elif klass == SINGLE:
+            sums[count] = keys[0] * _U(point + (entry >> 2)) + _LENGTH
+            count += 1
+        at += size
+    if place > 0:
+        sums[count] = total + _U(place) * _LENGTH
+        count += 1
+    return at, count
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def fingerprint_piece(
+    text,
+    room,
+    stop,
+    piece,
+    words,
+    size,
+    stage1,
+    stage2,
+    keys,
+    keys_address,
+    shingle_keys,
+    state,
+    sums,
+    carried,
+    tokens,
+    values,
+):
+    """The shingles that end in the next piece of one document of `stop` bytes, into `values`; how many they are.
+
+    Between pieces are kept: `state` int64 [4], the place in the text, the tokens before it, whether separators stand
+    there and how many tokens are carried; `sums` uint64 [2], or [0], which are an exact hash in the end; `carried`
+    uint64 [size], the last size - 1 tokens.
+    """
+    at, before, gap, held = state[0], state[1], state[2] != 0, state[3]
+    tokens[:held] = carried[:held]
+    fresh = tokens[held:]
+    end = _cut(text, at, piece, stop, words, stage1, stage2)
+    if not words:
+        count, gap = _characters(text + at, end - at, stage1, stage2, keys, fresh, before > 0, gap)
+    elif end > at:
+        count = _words(text + at, end - at, room - at, stage1, stage2, keys, keys_address, fresh)
+    else:
+        end, count = _long_token(text, at, stop, stage1, stage2, keys, fresh)
+    for i in range(count):
+        fresh[i] = _mix64(fresh[i])
+    if sums.size > 0:
+        one, two = _exact_sums(fresh, count, before)
+        sums[0], sums[1] = sums[0] + one, sums[1] + two
+        if end == stop:
+            sums[0], sums[1] = _exact_hash(sums[0], sums[1], before + count)
+    before += count
+    count += held
+    held = min(count, size - 1)
+    carried[:held] = tokens[count - held : count]
+    state[0], state[1], state[2], state[3] = end, before, gap, held
+    if count >= size or (end == stop and 0 < before < size):
+        return _shingles(tokens, count, size, shingle_keys, values)
+    return 0
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    x = (x ^ x >> _S27) * _MIX_1
+    x = (x ^ x >> _S33) * _MIX_2
+    return x ^ x >> _S27
+
+
+@cache
+def place_keys(stream: int, count: int) -> NDArray[np.uint64]:
+    """key(stream, place) for the first `count` places."""
+    places = np.arange(1, count + 1, dtype=np.uint64)
+    return _mixed(places * _GOLDEN + np.full(count, stream, np.uint64)) | _ONE

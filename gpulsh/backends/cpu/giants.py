@@ -1,0 +1,136 @@
+"""Giants: documents whose fingerprints are made a piece of text after another, so that little is held beside the text.
+
+The last tokens of a piece are carried to the next, so that every shingle is made once. A token that is longer than a
+piece is summed where it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from gpulsh.arrays import TextBatch
+from gpulsh.backends import protocol
+from gpulsh.backends.cpu.chunks import Scratch, by_weight
+from gpulsh.backends.cpu.fingerprinting import KEYS, TILE, fingerprint_piece, place_keys
+from gpulsh.backends.cpu.unique import unique_rows
+from gpulsh.backends.unicode_table import unicode_table
+from gpulsh.params import Shingling
+
+GIANT_BYTES = 1 << 20  # documents beyond are giants
+PIECE_BYTES = 1 << 18  # text, tokens and fingerprints of a piece stay in the second-level cache
+
+_scratch = Scratch()
+
+
+def text_chunks(offset: NDArray[np.int64], weight: int) -> list[tuple[int, int]]:
+    """`by_weight`, with giants standing alone; a chunk has one at its end at most."""
+    chunks = []
+    for start, stop in by_weight(offset, weight):
+        if stop - start > 1 and offset[stop] - offset[stop - 1] > GIANT_BYTES:
+            chunks += [(start, stop - 1), (stop - 1, stop)]
+        else:
+            chunks.append((start, stop))
+    return chunks
+
+
+def is_giant(text: TextBatch, start: int, stop: int) -> bool:
+    """Whether documents [start, stop) are one giant."""
+    return stop - start == 1 and int(text.offset[stop] - text.offset[start]) > GIANT_BYTES
+
+
+def giant_pieces(
+    text: TextBatch, row: int, shingling: Shingling, exact: NDArray[np.uint64] | None = None
+) -> Iterator[NDArray[np.uint64]]:
+    """The fingerprints of document `row` in text order, repeats kept, a piece of text after another.
+
+    They lie in the thread's scratch memory, until the next piece. At the end `exact` [2] is the exact hash.
+    """
+    begin, end = int(text.offset[row]), int(text.offset[row + 1])
+    size = shingling.size
+    table = unicode_table()
+    keys = place_keys(protocol.STREAM_TOKEN, KEYS)
+    state, carried = np.zeros(4, np.int64), np.empty(size, np.uint64)
+    sums = np.empty(0, np.uint64) if exact is None else exact
+    sums[:] = 0
+    # A token a byte, a space before the first, and those carried; the fingerprints take their place, a tile behind, so
+    # that none is written over unread.
+    values = _scratch.take("piece", TILE + PIECE_BYTES + 1 + size - 1)
+    while state[0] < end - begin:
+        made = fingerprint_piece(
+            text.values.ctypes.data + begin,
+            len(text.values) - begin,
+            end - begin,
+            PIECE_BYTES,
+            shingling.unit == "word",
+            size,
+            table.stage1,
+            table.stage2,
+            keys,
+            keys.ctypes.data,
+            place_keys(protocol.STREAM_SHINGLE, size),
+            state,
+            sums,
+            carried,
+            values[TILE:],
+            values,
+        )
+        yield values[:made]
+
+
+class GrowingSet:
+    """Fingerprints that come in pieces, each held once, as ascending runs of which each is shorter than the one before.
+
+    Runs of like length are merged, so that little is moved often: 16 bytes a value are held at most, while two halves
+    become one.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[NDArray[np.uint64]] = []
+
+    def add(self, values: NDArray[np.uint64]) -> None:
+        """A piece; it is copied."""
+        self._runs.append(unique_rows(values, np.array([0, len(values)]))[0].copy())
+        while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
+            self._merge()
+
+    def values(self) -> NDArray[np.uint64]:
+        """All of them, ascending."""
+        while len(self._runs) > 1:
+            self._merge()
+        return self._runs[0] if self._runs else np.empty(0, np.uint64)
+
+    def _merge(self) -> None:
+        right, left = self._runs.pop(), self._runs.pop()
+        merged = np.empty(len(left) + len(right), np.uint64)
+        self._runs.append(merged[: _union(left, right, merged)])
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def _union(left, right, out):
+    """The values of two ascending rows without repeats, likewise; how many they are."""
+    i, j, made = 0, 0, 0
+    while i < left.size and j < right.size:
+        x, y = left[i], right[j]
+        out[made] = min(x, y)
+        i += x <= y
+        j += y <= x
+        made += 1
+    for value in left[i:]:
+        out[made] = value
+        made += 1
+    for value in right[j:]:
+        out[made] = value
+        made += 1
+    return made
+
+
+def giant_set(text: TextBatch, row: int, shingling: Shingling) -> NDArray[np.uint64]:
+    """The fingerprints of document `row`, ascending and without repeats."""
+    found = GrowingSet()
+    for values in giant_pieces(text, row, shingling):
+        found.add(values)
+    return found.values()
