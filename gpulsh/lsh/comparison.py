@@ -157,7 +157,7 @@ def _measured_whole(
     ops: Backend,
 ) -> NDArray[np.float64] | None:
     """None where memory does not hold all the fingerprints; then it holds none any more."""
-    places, rows = _renumbered(pairs, len(text_sizes))
+    places, rows = renumbered(pairs, len(text_sizes))
     if _ranges(int(text_sizes[places].sum()), ops.sizes().whole) > 1:
         return None
     similarity = np.full(len(pairs), -1.0)
@@ -174,7 +174,7 @@ def _measured_whole(
 def _measured_by_range(
     pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], texts: Readable, measure: Measure, ops: Backend
 ) -> NDArray[np.float64]:
-    places, rows = _renumbered(pairs, len(text_sizes))
+    places, rows = renumbered(pairs, len(text_sizes))
     fewest = max(2, _ranges(int(text_sizes[places].sum()), ops.sizes().whole))
     found, _ = in_fitting_parts(
         lambda parts: measure(rows, texts.fingerprints_by_range(places, parts), ops), fewest, MOST_PARTS
@@ -192,7 +192,7 @@ def _bitmaps_pay(
 ) -> bool:
     """Whether bitmaps rule out most of a few pairs taken at equal steps."""
     few = pairs[:: -(-len(pairs) // SAMPLE)]
-    places, rows = _renumbered(few, len(text_sizes))
+    places, rows = renumbered(few, len(text_sizes))
     return bool(_bitmaps_allow(rows, text_sizes[places], texts.renumbered(places), threshold, ops).mean() < 0.5)
 
 
@@ -247,7 +247,7 @@ def _groups(pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], ops: Backen
 def _bytes_read(pairs: NDArray[np.int64], groups: list[NDArray[np.int64]], text_sizes: NDArray[np.int64]) -> int:
     if len(groups) < 2:
         return 0
-    return sum(int(text_sizes[_renumbered(pairs[group], len(text_sizes))[0]].sum()) for group in groups)
+    return sum(int(text_sizes[renumbered(pairs[group], len(text_sizes))[0]].sum()) for group in groups)
 
 
 def _tiles(component: NDArray[np.int64], text_sizes: NDArray[np.int64], sizes: Sizes) -> NDArray[np.int64]:
@@ -265,7 +265,7 @@ def _tiles(component: NDArray[np.int64], text_sizes: NDArray[np.int64], sizes: S
     return tile_of
 
 
-def _renumbered(pairs: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def renumbered(pairs: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The places below `count` that occur in pairs [m, 2], ascending, and the pairs as numbers among them."""
     if pairs.size < count // 8:  # a tile of many: nothing is done for all places
         every = np.sort(pairs, axis=None)

@@ -40,7 +40,7 @@ def collide(place: Workplace, placed: Placed, copies: Sequence[Path], part: int,
         step_of(part),
         pairs={"i": pairs[:, 0], "j": pairs[:, 1]},
         crowd=crowd._asdict(),
-        stars=star_of(edges, pairs[:, 0], place.ops),
+        stars=star_of(edges, pairs[:, 0], len(placed), place.ops),
     )
     place.progress.advance(bands)
     return Made(made, {"amount": bands, "memberships": len(crowd.document)})

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.placed import Numbers
 from gpulsh.lsh.collisions import first_of_runs
+from gpulsh.lsh.comparison import renumbered
 from gpulsh.store.columns import MappedColumns
 
 ROWS_AT_ONCE = 1 << 18
@@ -33,10 +34,12 @@ class Stars:
     pairs: NDArray[np.int32]  # [m]
 
 
-def star_of(edges: Numbers, pairs: Numbers, ops: Backend) -> dict[str, NDArray[Any]]:
-    """The documents of `edges` [m, 2], ascending; the least that each is connected with; how often it is in `pairs`."""
-    documents, places = np.unique(edges, return_inverse=True)
-    label = ops.asnumpy(ops.components(len(documents), ops.asarray(places.reshape(edges.shape))))
+def star_of(edges: Numbers, pairs: Numbers, total: int, ops: Backend) -> dict[str, NDArray[Any]]:
+    """The documents below `total` of `edges` [m, 2], ascending; the least that each is connected with; how often it is
+    in `pairs`.
+    """
+    documents, places = renumbered(edges, total)
+    label = ops.asnumpy(ops.components(len(documents), ops.asarray(places)))
     count = np.bincount(np.searchsorted(documents, pairs), minlength=len(documents))
     return {"document": documents, "label": documents[label], "pairs": count.astype(np.int32)}
 
