@@ -6,7 +6,8 @@
     ├── ParameterError        (ValueError)    a parameter outside what is allowed
     ├── InputError            (ValueError)    a text, file, record or column that cannot be used
     │   ├── InputTypeError    (TypeError)     a value of a type that is no text
-    │   └── DamagedInputError                 a file or record that is broken, cut short, or not what its name says
+    │   ├── DamagedInputError                 a file or record that is broken, cut short, or not what its name says
+    │   └── LargeDocumentError                a document that the memory budget has no room for
     ├── OutputError           (OSError)       an output folder that cannot or must not be written
     └── BackendError          (RuntimeError)  a backend that was asked for and does not work
         └── DeviceMemoryError (MemoryError)   work that does not fit the device, however it is cut
@@ -35,6 +36,10 @@ class InputTypeError(InputError, TypeError):
 
 class DamagedInputError(InputError):
     """A file or record that is broken, cut short, or of another format than its name says."""
+
+
+class LargeDocumentError(InputError):
+    """A document that is larger than the memory budget allows."""
 
 
 class OutputError(GpulshError, OSError):

@@ -51,9 +51,10 @@ class Job:
     cut: Cut
     earlier: Earlier | None = None
 
-    def texts(self, ops: Backend) -> FileTexts:
-        """The documents of the files."""
-        return open_files(self.reader, self.files, self.columns, ops, self.on_error == "skip", Limit(self.cut.memory))
+    def texts(self, ops: Backend, abreast: int = 1) -> FileTexts:
+        """The documents of the files, for one of `abreast` who read at the same time."""
+        limit = Limit(self.cut.memory, abreast)
+        return open_files(self.reader, self.files, self.columns, ops, self.on_error == "skip", limit)
 
     def parameters(self) -> dict[str, Any]:
         """All that decides the bytes of the results, but for the files."""

@@ -37,6 +37,8 @@ Facts = Mapping[str, Any]
 Paths = tuple[Path, ...]
 
 MOST_PARTITIONS = 4096  # each range and group looks into the files of all
+FEWEST_PARTITIONS = 64  # where they run abreast, unless they are smaller than LEAST_PARTITION
+LEAST_PARTITION = 16 << 20
 EXACT_COST = 4  # digests that an exact hash costs as much as
 
 
@@ -46,6 +48,7 @@ class Outcome:
 
     funnel: Funnel
     rows: Sequence[int]  # of each file
+    gathered: gather.GatheredTexts | None
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Decided:
 
     placed: Placed
     id_files: tuple[int, ...]  # how many files of ids each partition has
+    gathered: gather.GatheredTexts | None = None  # what was read again, while the work folder is there
 
 
 class Decider(Protocol):
@@ -92,11 +96,15 @@ def deduplicate_partitions(
     """Everything from the files to the results in `folder`. `ops` is looked at for how it is best fed, no more."""
     texts = job.texts(ops)
     total = texts.check()
-    partitions = texts.partitions(max(job.cut.partition, (total or 0) // MOST_PARTITIONS))
-    run = _Run(job, folder, runner, progress, Funnel())
+    abreast = ops.sizes().readers == 1  # a device is fed by all threads together
+    partition = job.cut.partition
+    if abreast and total is not None:
+        partition = min(partition, max(total // FEWEST_PARTITIONS, LEAST_PARTITION))
+    partitions = texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS))
+    run = _Run(job, folder, runner, progress, Funnel(), abreast)
     decided = decider.decide(partitions, total, run.funnel) if decider else run.decide(partitions, total)
     run.write(decided)
-    return Outcome(run.funnel, np.diff(decided.placed.files).tolist())
+    return Outcome(run.funnel, np.diff(decided.placed.files).tolist(), decided.gathered)
 
 
 def placed_by(job: Job, read: Sequence[Facts]) -> Placed:
@@ -125,6 +133,7 @@ class _Run:
     runner: Runner
     progress: Progress
     funnel: Funnel
+    sign_abreast: bool
 
     def decide(self, partitions: Sequence[Partition], total: int | None) -> Decided:
         """All stages before `write`."""
@@ -139,13 +148,14 @@ class _Run:
         if members.shares:
             self.compare(placed, members, pairs)
         self.verify(placed, members, pairs, crowds, copied, len(partitions) if read else 0)
-        return Decided(placed, self.collect(placed, members))
+        texts = gather.GatheredTexts(self.folder, placed, members.path) if read else None
+        return Decided(placed, self.collect(placed, members), texts)
 
     def sign(self, partitions: Sequence[Partition], total: int | None) -> Placed:
         """Sign every partition; where documents stand. Counts them."""
         job, funnel = self.job, self.funnel
         tasks = [Task(sign.step_of(partition.number), sign.sign, (partition,)) for partition in partitions]
-        signed = self._stage("sign", tasks, total, "B")
+        signed = self._stage("sign", tasks, total, "B", self.sign_abreast)
         if job.policy.key is not None:
             check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
         for name in ("documents", "nulls", "empty", "bytes", "shingles"):
@@ -191,7 +201,7 @@ class _Run:
         paths = [path for kind in found for path in kind]
         steps = [f"route-{path.stem}" for path in paths]
         tasks = [Task(step, route.route, (step, members.path, path)) for step, path in zip(steps, paths, strict=True)]
-        self._stage("route", tasks, len(tasks), "ranges", one_thread=True)
+        self._stage("route", tasks, len(tasks), "ranges", abreast=True)
         routed = iter(self._files(tasks, "routed"))
         return [tuple(islice(routed, len(kind))) for kind in found]
 
@@ -201,7 +211,7 @@ class _Run:
             Task(gather.step_of(partition.number), gather.gather, (placed, partition, members.path))
             for partition in partitions
         ]
-        self._stage("gather", tasks, members.meeting, "documents", one_thread=True)
+        self._stage("gather", tasks, members.meeting, "documents", abreast=True)
 
     def compare(self, placed: Placed, members: _Members, pairs: Paths) -> None:
         """Compare the pairs of groups that are too large for one task. Counts them."""
@@ -226,7 +236,7 @@ class _Run:
         """Bring together what was decided about every partition; how many files of ids each has."""
         numbers = range(len(placed.partitions) - 1)
         tasks = [Task(collect.step_of(number), collect.collect, (placed, number, members.groups)) for number in numbers]
-        facts = self._stage("collect", tasks, len(tasks), "partitions", one_thread=True)
+        facts = self._stage("collect", tasks, len(tasks), "partitions", abreast=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
     def write(self, decided: Decided) -> None:
@@ -237,15 +247,15 @@ class _Run:
         tasks = [Task(write.step_of(number), write.write, (placed, number)) for number in files]
         tasks.append(Task("evidence", evidence.evidence, (placed, decided.id_files)))
         total = int(np.diff(placed.files)[files].sum())
-        *_, facts = self._stage("write", tasks, total, "documents", one_thread=True)
+        *_, facts = self._stage("write", tasks, total, "documents", abreast=True)
         if job.on_error == "skip":
             self.funnel.leave_out(facts["records"], facts["rejected_rows"])
 
     def _stage(
-        self, name: str, tasks: Sequence[Task], total: int | None, unit: str, one_thread: bool = False
+        self, name: str, tasks: Sequence[Task], total: int | None, unit: str, abreast: bool = False
     ) -> list[Facts]:
         with self.funnel.stage(self.progress, name, total, unit):
-            return self.runner.run(Stage(name, tasks, total, unit, one_thread))
+            return self.runner.run(Stage(name, tasks, total, unit, abreast))
 
     def _ranges(self, hashes: int) -> int:
         return max(1, -(-hashes // self.job.cut.digests))

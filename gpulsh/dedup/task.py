@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.job import Job, step_file
 from gpulsh.dedup.progress import Progress
+from gpulsh.io.file_texts import FileTexts
 from gpulsh.store.columns import write_columns
 from gpulsh.store.durable import FileFact
 
@@ -26,6 +27,11 @@ class Workplace:
     folder: Path
     ops: Backend
     progress: Progress
+    abreast: int = 1  # so many tasks share the memory
+
+    def texts(self) -> FileTexts:
+        """The documents of the job's files."""
+        return self.job.texts(self.ops, self.abreast)
 
     def write(self, step: str, **columns: Mapping[str, Any]) -> dict[str, FileFact]:
         """Files of a step, each by what it holds: its columns. Their names and facts, as `Made` has them."""
@@ -62,7 +68,7 @@ class Stage:
     tasks: Sequence[Task]
     total: int | None
     unit: str
-    one_thread: bool = False  # whether a task leaves the backend's other threads and devices idle
+    abreast: bool = False  # whether a task leaves threads of the backend idle, so that others may run beside it
 
 
 class Runner(Protocol):

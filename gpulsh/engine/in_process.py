@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ import pyarrow as pa
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.job import Job
-from gpulsh.dedup.progress import Progress, Silent
+from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.task import Made, Runner, Stage, Task, Workplace
+from gpulsh.engine.abreast import Abreast
 from gpulsh.engine.steps import Steps, tell
 
 WORKER_MEMORY = 512 << 20  # of the budget, for each task that runs beside others
@@ -40,7 +40,7 @@ class ThisProcess:
 
 
 class InProcess:
-    """`dedup.task.Runner` at one workplace, with `workers` threads for tasks that take one thread each."""
+    """`dedup.task.Runner` at one workplace, with `workers` threads for tasks that run abreast."""
 
     def __init__(self, place: Workplace, steps: Steps, workers: int) -> None:
         self._place, self._steps, self._workers = place, steps, workers
@@ -52,14 +52,12 @@ class InProcess:
             if facts is not None:
                 tell(facts, stage.unit, self._place.progress)
         missing = [number for number, facts in enumerate(found) if facts is None]
-        abreast = stage.one_thread and self._workers > 1 and len(missing) > 1
+        abreast = stage.abreast and self._workers > 1 and len(missing) > 1
         work = self._abreast if abreast else self._in_turn
         tasks = [stage.tasks[number] for number in missing]
         for number, task, made in zip(missing, tasks, work(tasks), strict=True):
             self._steps.finish(task.step, made)
             found[number] = made.facts
-            if abreast:
-                tell(made.facts, stage.unit, self._place.progress)
         _give_back()
         return [facts for facts in found if facts is not None]
 
@@ -67,13 +65,15 @@ class InProcess:
         return (task.work(self._place, *task.arguments) for task in tasks)
 
     def _abreast(self, tasks: Sequence[Task]) -> Iterator[Made]:
-        quiet = replace(self._place, progress=Silent())  # progress is told by one thread, as each task ends
-        with ThreadPoolExecutor(self._workers) as pool:
-            begun = [pool.submit(task.work, quiet, *task.arguments) for task in tasks]
+        workers = min(self._workers, len(tasks))
+        doing = Abreast(self._place, workers)
+        with ThreadPoolExecutor(workers) as pool:
+            begun = [pool.submit(doing.do, task.work, *task.arguments) for task in tasks]
             try:
                 for future in begun:
                     yield future.result()
             finally:
+                doing.stop()
                 for future in begun:
                     future.cancel()
 

@@ -220,7 +220,7 @@ class _Arriving:
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once."""
-        texts = self._place.job.texts(self._place.ops)
+        texts = self._place.texts()
         for partition in self._partitions:
             facts = PartitionFacts()
             for batch in texts.read(partition.pieces, max_bytes, facts):

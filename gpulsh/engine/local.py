@@ -203,7 +203,7 @@ def deduplicate_files(
                     inputs=given,
                     rows=[(file.name, count) for file, count in zip(files, outcome.rows, strict=True)],
                     funnel=outcome.funnel.to_dict(),
-                    evidence=summarise(folder.work / "duplicates.parquet", files, job.columns),
+                    evidence=summarise(folder.work / "duplicates.parquet", files, job.columns, outcome.gathered),
                     page=(no_page := missing()),
                     outputs=[*_written(folder.work), *([] if no_page else [PAGE])],
                 )

@@ -137,7 +137,7 @@ class _Described:
     def sizes(self) -> Sizes:
         """Only for how the work is cut."""
         batch = BATCH.get(self.name, 16 << 20)
-        return Sizes(batch=batch, tile=batch, largest_tile=batch)
+        return Sizes(batch=batch, tile=batch, largest_tile=batch, readers=2 if self.name == "cuda" else 1)
 
 
 @dataclass(frozen=True)
@@ -268,9 +268,9 @@ class RayRunner:
         stored = _Stored()
         found: dict[int, Mapping[str, Any]] = {}
         failed: dict[int, Exception] = {}
-        waiting = deque(self._first(number, task, stored) for number, task in enumerate(stage.tasks))
+        waiting = deque(self._first(number, stage, stored) for number in range(len(stage.tasks)))
         while waiting or self._pool.asked():
-            for errand, answer in self._pool.answers(waiting, stage.one_thread):
+            for errand, answer in self._pool.answers(waiting, stage.abreast):
                 number, task = errand.number, stage.tasks[errand.number]
                 if isinstance(answer, Failure):
                     failed[number] = answer.error
@@ -281,7 +281,7 @@ class RayRunner:
                 elif self._steps.intact(answer):
                     found[number] = self._recorded(task).facts
                 else:
-                    waiting.appendleft(_to_work(number, task, stored))
+                    waiting.appendleft(_to_work(number, stage, stored))
                     continue
                 tell(found[number], stage.unit, self._progress)
             if failed:
@@ -291,10 +291,11 @@ class RayRunner:
                     raise failed[first]
         return [found[number] for number in range(len(stage.tasks))]
 
-    def _first(self, number: int, task: Task, stored: _Stored) -> _Errand:
+    def _first(self, number: int, stage: Stage, stored: _Stored) -> _Errand:
+        task = stage.tasks[number]
         step = self._steps.recorded(task.step)
         if step is None:
-            return _to_work(number, task, stored)
+            return _to_work(number, stage, stored)
         return _Errand(number, task.step, "damaged", (step.files,))  # read by workers: it is all that was made
 
     def _recorded(self, task: Task) -> Step:
@@ -303,8 +304,9 @@ class RayRunner:
         return step
 
 
-def _to_work(number: int, task: Task, stored: _Stored) -> _Errand:
-    return _Errand(number, task.step, "work", (task.work, *map(stored.of, task.arguments)))
+def _to_work(number: int, stage: Stage, stored: _Stored) -> _Errand:
+    task = stage.tasks[number]
+    return _Errand(number, task.step, "work", (stage.abreast, task.work, *map(stored.of, task.arguments)))
 
 
 class _Stored:
@@ -358,13 +360,13 @@ class _Pool:
         """All that workers are at."""
         return [errand for _, errand in self._busy.values() if errand is not None]
 
-    def answers(self, waiting: deque[_Errand], one_thread: bool) -> list[tuple[_Errand, Any]]:
+    def answers(self, waiting: deque[_Errand], abreast: bool) -> list[tuple[_Errand, Any]]:
         """Hands out errands from the front of `waiting`, to which those come back that must be handed out again, and
         waits until at least one is answered, or a worker has come or gone. A worker is given as many at once as it has
-        threads where each takes `one_thread`.
+        threads where they run `abreast`.
         """
         self._take_on(len(waiting))
-        for member in self._free(self._room.threads if one_thread else 1):
+        for member in self._free(self._room.threads if abreast else 1):
             if not waiting:
                 break
             given = waiting.popleft()

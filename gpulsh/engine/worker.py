@@ -22,6 +22,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.dedup.job import Job
 from gpulsh.dedup.progress import Silent
 from gpulsh.dedup.task import Made, Workplace
+from gpulsh.engine.abreast import Abreast
 from gpulsh.errors import GpulshError, InputError, OutputError
 from gpulsh.params import SCHEME
 from gpulsh.store.durable import FileFact
@@ -74,12 +75,13 @@ class Worker:
             return _failure(error, node)
         self._node = node
         self._place = Workplace(brief.job, brief.folder, ops, Silent())
+        self._abreast = Abreast(self._place, brief.threads)
         return getattr(ops, "device", None)
 
-    def work(self, task: Callable[..., Made], *arguments: Any) -> Made | Failure:
-        """Do a task."""
+    def work(self, abreast: bool, task: Callable[..., Made], *arguments: Any) -> Made | Failure:
+        """Do a task, `abreast` with others."""
         try:
-            return task(self._place, *arguments)
+            return self._abreast.do(task, *arguments) if abreast else task(self._place, *arguments)
         except Exception as error:
             return _failure(error, self._node)
 

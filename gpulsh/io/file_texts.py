@@ -234,7 +234,7 @@ class FileTexts:
         else:
             wanted = np.zeros(count, np.bool_)
             wanted[rows] = True
-            blocks = kind.read(file, self.columns, wanted)
+            blocks = kind.read(file, self.columns, wanted, Rules(limit=self._rules.limit))
         done = 0
         for block in blocks:
             first, last = np.searchsorted(rows, [block.start, block.start + len(block.texts)])

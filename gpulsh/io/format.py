@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.errors import DamagedInputError, GpulshError, InputError
+from gpulsh.errors import DamagedInputError, GpulshError, InputError, LargeDocumentError
 from gpulsh.io.rows import Rows
 
 Mask = NDArray[np.bool_]
@@ -77,11 +77,12 @@ class Limit:
     """What a memory budget allows: one document of a quarter of it, for reading and comparing hold a few copies."""
 
     memory: int  # bytes, of the whole run
+    abreast: int = 1  # so many read at the same time
 
     @property
     def document(self) -> int:
         """Bytes that one document may have."""
-        return self.memory // COPIES
+        return self.memory // (COPIES * self.abreast)
 
 
 @dataclass(frozen=True)
@@ -208,16 +209,16 @@ def wrong_length(file: File) -> InputError:
     return InputError(f"{file.name}: changed while it was read; run again when nothing writes to it")
 
 
-def too_large(file: File, place: str, size: int, limit: Limit) -> InputError:
+def too_large(file: File, place: str, size: int, limit: Limit) -> LargeDocumentError:
     """The error of a document of `size` bytes; `place` says which of the file it is, empty where there is one."""
-    return InputError(
+    return LargeDocumentError(
         f"{file.name}: {place and place + ': '}has {size} bytes; a memory budget of {_exact(limit.memory)} allows"
         f" documents up to {_exact(limit.document)}: give --memory {_enough(COPIES * size)} or more"
     )
 
 
 def check_sizes(file: File, start: int, sizes: NDArray[np.int64], limit: Limit | None) -> None:
-    """An InputError where a row, counted from `start`, has more bytes than the limit allows."""
+    """A LargeDocumentError where a row, counted from `start`, has more bytes than the limit allows."""
     if limit is not None and len(sizes) and int(sizes.max()) > limit.document:
         row = int(np.argmax(sizes > limit.document))
         raise too_large(file, f"row {start + row}", int(sizes[row]), limit)

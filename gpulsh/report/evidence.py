@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gpulsh.io.buffers import numbers, strings
 from gpulsh.io.format import Columns, File
-from gpulsh.report.excerpts import Place, beside, head, read_texts
+from gpulsh.report.excerpts import AtHand, Place, beside, head, read_texts
 from gpulsh.report.picture import BINS
 
 SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # least dropped documents of each class of clusters
@@ -26,8 +26,12 @@ EXAMPLES = 6
 UNKNOWN = -1  # number of a file whose name reads like another's, or that an earlier run read
 
 
-def summarise(duplicates: Path, files: Sequence[File], columns: Columns) -> dict[str, Any]:
-    """The summary as JSON values; 12 bytes of memory a dropped document, and again as many while clusters are counted.
+def summarise(
+    duplicates: Path, files: Sequence[File], columns: Columns, at_hand: AtHand | None = None
+) -> dict[str, Any]:
+    """The summary as JSON values, with texts that are `at_hand` or read from `files`.
+
+    It takes 12 bytes of memory a dropped document, and again as many while clusters are counted.
 
     `dropped` and `rejected` have a count a file; `below_one` a count a hundredth of similarity, by its lower edge;
     `clusters` counts dropped documents only, since what is kept stands in no evidence.
@@ -44,7 +48,7 @@ def summarise(duplicates: Path, files: Sequence[File], columns: Columns) -> dict
     largest = np.argsort(-sizes, kind="stable")[:LARGEST]
     chosen = _spread(similarity, cluster)
     rows = evidence.rows([*first[largest].tolist(), *chosen.tolist()])
-    texts = read_texts(files, columns, evidence.places(rows))
+    texts = read_texts(files, columns, evidence.places(rows), at_hand)
     clusters, pairs = rows[: len(largest)], rows[len(largest) :]
     return {
         "dropped": evidence.by_file(),

@@ -1,9 +1,10 @@
-"""Short pieces of the documents that a report shows: read again from their files, cut where two of them differ."""
+"""Short pieces of the documents that a report shows: read again, cut where two of them differ."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,23 @@ SHOWN = 480  # characters of a document that are shown
 BEFORE = 100  # of them before the first difference
 
 
-def read_texts(files: Sequence[File], columns: Columns, places: Collection[Place]) -> Mapping[Place, str]:
-    """The beginnings of the documents at `places`; a file is read no further than the last of them."""
+class AtHand(Protocol):
+    """Texts that need not be looked for in their files."""
+
+    def beginning(self, file: int, row: int, most: int) -> bytes | None:
+        """At most the first `most` bytes of the text in a row of a file; None where it is not at hand."""
+        ...
+
+
+def read_texts(
+    files: Sequence[File], columns: Columns, places: Collection[Place], at_hand: AtHand | None = None
+) -> Mapping[Place, str]:
+    """The beginnings of the documents at `places`; a file is read no further than the last that is not `at_hand`."""
     found: dict[Place, str] = {}
-    for number, group in groupby(sorted(places), lambda place: place[0]):
+    if at_hand is not None:
+        held = {place: at_hand.beginning(*place, READ_BYTES) for place in places}
+        found = {place: text.decode("utf-8", "replace") for place, text in held.items() if text is not None}
+    for number, group in groupby(sorted(set(places) - found.keys()), lambda place: place[0]):
         rows = np.array([row for _, row in group], np.int64)
         wanted = np.zeros(int(rows[-1]) + 1, np.bool_)
         wanted[rows] = True

@@ -63,7 +63,7 @@ def _copy(
     place: Workplace, placed: Placed, partition: Partition, document: Numbers, size: Numbers, offset: Numbers, out: int
 ) -> None:
     """The texts of ascending documents of a partition, of `size` bytes each, to their places in a file."""
-    texts = place.job.texts(place.ops)
+    texts = place.texts()
     done = 0
     for piece in partition.pieces:
         start, stop = placed.files[piece.file : piece.file + 2].tolist()
@@ -136,6 +136,29 @@ class GroupTexts:
         for first, last in _runs(size, begin, file):
             self._open.read(int(file[first]), data[offset[first] : offset[last]], int(begin[first]))
         return TextBatch(data, offset)
+
+
+class GatheredTexts:
+    """The texts of single documents, from all partitions."""
+
+    def __init__(self, folder: Path, placed: Placed, members: Path) -> None:
+        self._folder, self._placed, self._members = folder, placed, MappedColumns(members)
+
+    def beginning(self, file: int, row: int, most: int) -> bytes | None:
+        """At most the first `most` bytes of the text in a row of a file; None where it was not gathered."""
+        document = int(self._placed.files[file]) + row
+        at = int(np.searchsorted(known := self._members.column("document"), document))
+        if at == len(known) or known[at] != document or not self._members.flags("meets")[at]:
+            return None
+        number = int(np.searchsorted(self._placed.partitions, document, side="right")) - 1
+        columns = MappedColumns(step_file(self._folder, step_of(number), "places"))
+        group = self._members.column("group")[at]
+        rows = slice(*np.searchsorted(columns.column("group"), [group, group + 1]))
+        place = rows.start + int(np.searchsorted(columns.column("document")[rows], document))
+        with open(_texts(self._folder, number), "rb") as texts:
+            return os.pread(
+                texts.fileno(), min(int(columns.column("size")[place]), most), int(columns.column("offset")[place])
+            )
 
 
 class _OpenFiles:

@@ -40,7 +40,7 @@ def step_of(partition: int) -> str:
 
 def sign(place: Workplace, partition: Partition) -> Made:
     """Sign a partition."""
-    texts, folder, step = place.job.texts(place.ops), place.folder, step_of(partition.number)
+    texts, folder, step = place.texts(), place.folder, step_of(partition.number)
     facts, funnel = PartitionFacts(), Funnel()
     batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
     signed = sign_batches(batches, place.job.plan, place.ops, funnel, place.progress)

@@ -1,0 +1,107 @@
+"""Tasks side by side in one process, which share its memory: one that meets a large document is done alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from threading import Condition, Lock
+from typing import Any
+
+from gpulsh.dedup.progress import Progress
+from gpulsh.dedup.task import Made, Workplace
+from gpulsh.errors import LargeDocumentError
+
+
+class Abreast:
+    """At one workplace at most `most` threads, each with a task."""
+
+    def __init__(self, place: Workplace, most: int) -> None:
+        self._place, self._most = place, most
+        self._changed, self._telling = Condition(), Lock()
+        self._running = self._waiting = 0  # tasks; those that are to be alone
+        self._stopped = False
+
+    def do(self, work: Callable[..., Made], *arguments: Any) -> Made:
+        """`work(workplace, *arguments)`. Others may run beside it while no document takes more than their share.
+
+        One that does cannot always be told beforehand, so the task is then begun again when it is alone.
+        """
+        attempt = _Attempt(self._place.progress, self._telling, lambda: self._stopped)
+        try:
+            with self._beside_others():
+                return work(replace(self._place, progress=attempt, abreast=self._most), *arguments)
+        except LargeDocumentError:
+            if self._most == 1:
+                raise
+            attempt.take_back()
+        with self._alone():
+            return work(replace(self._place, progress=attempt), *arguments)
+
+    def stop(self) -> None:
+        """Whatever runs ends when it next tells of its progress."""
+        self._stopped = True
+
+    @contextmanager
+    def _beside_others(self) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting)
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        with self._changed:
+            self._waiting += 1
+            self._changed.wait_for(lambda: not self._running)
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running, self._waiting = self._running - 1, self._waiting - 1
+                self._changed.notify_all()
+
+
+class _Stopped(Exception):
+    """Nobody waits for the task any more."""
+
+
+class _Attempt:
+    """What one attempt at a task tells of its progress, to a listener that hears one thread at a time."""
+
+    def __init__(self, listener: Progress, telling: Lock, stopped: Callable[[], bool]) -> None:
+        self._listener, self._telling, self._stopped = listener, telling, stopped
+        self._advanced = 0
+        self._counted: dict[str, int] = {}
+
+    def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
+        """Stages are begun by whoever runs their tasks."""
+        raise NotImplementedError
+
+    def advance(self, amount: int) -> None:
+        """As `Progress`."""
+        if self._stopped():
+            raise _Stopped
+        self._advanced += amount
+        with self._telling:
+            self._listener.advance(amount)
+
+    def count(self, **amounts: int) -> None:
+        """As `Progress`."""
+        for name, amount in amounts.items():
+            self._counted[name] = self._counted.get(name, 0) + amount
+        with self._telling:
+            self._listener.count(**amounts)
+
+    def take_back(self) -> None:
+        """What was told is not so."""
+        with self._telling:
+            self._listener.advance(-self._advanced)
+            self._listener.count(**{name: -amount for name, amount in self._counted.items()})
+        self._advanced, self._counted = 0, {}

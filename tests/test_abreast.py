@@ -1,0 +1,131 @@
+"""Tasks side by side in one process: what they share, and who is alone."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow.parquet as pq
+import pytest
+
+from gpulsh.dedup.task import Made, Workplace
+from gpulsh.engine import in_process
+from gpulsh.engine.abreast import Abreast
+from gpulsh.engine.local import deduplicate_files
+from gpulsh.errors import InputError, LargeDocumentError
+
+
+class Heard:
+    """What a listener was told, and whether two threads told it at once."""
+
+    def __init__(self) -> None:
+        self.amount = 0
+        self.counted: dict[str, int] = {}
+        self._telling = threading.Lock()
+
+    def advance(self, amount: int) -> None:
+        assert self._telling.acquire(blocking=False)
+        self.amount += amount
+        self._telling.release()
+
+    def count(self, **amounts: int) -> None:
+        assert self._telling.acquire(blocking=False)
+        for name, amount in amounts.items():
+            self.counted[name] = self.counted.get(name, 0) + amount
+        self._telling.release()
+
+
+def workplace(heard: Heard) -> Workplace:
+    return Workplace(cast(Any, None), Path(), cast(Any, None), cast(Any, heard))
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_a_task_that_meets_a_large_document_is_done_again_alone(most: int) -> None:
+    heard = Heard()
+    doing = Abreast(workplace(heard), most)
+    running: list[int] = []
+    begun: list[tuple[int, int]] = []
+
+    def work(place: Workplace, number: int, size: int) -> Made:
+        running.append(number)
+        begun.append((number, place.abreast))
+        try:
+            for step in range(4):
+                assert place.abreast > 1 or running == [number] or most == 1
+                place.progress.advance(1)
+                place.progress.count(documents=10)
+                time.sleep(0.001)
+                if step == 2 and size > 12 // place.abreast:
+                    raise LargeDocumentError("too large")
+            return Made(facts={"number": number})
+        finally:
+            running.remove(number)
+
+    sizes = [1, 12, 1, 2, 7, 1, 1, 12, 2, 1]
+    with ThreadPoolExecutor(most) as pool:
+        made = list(pool.map(lambda at: doing.do(work, at, sizes[at]), range(len(sizes))))
+    assert [one.facts["number"] for one in made] == list(range(len(sizes)))
+    # What an attempt told that came to nothing is not counted.
+    assert (heard.amount, heard.counted) == (4 * len(sizes), {"documents": 40 * len(sizes)})
+    again = {number for number, size in enumerate(sizes) if size > 12 // most}
+    assert sorted(begun) == sorted([(at, most) for at in range(len(sizes))] + [(at, 1) for at in again])
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_document_too_large_for_all_memory_is_an_error(most: int) -> None:
+    def work(place: Workplace) -> Made:
+        raise LargeDocumentError(f"too large for one of {place.abreast}")
+
+    with pytest.raises(InputError, match="for one of 1"):
+        Abreast(workplace(Heard()), most).do(work)
+
+
+def test_what_is_stopped_ends_at_its_next_word() -> None:
+    doing = Abreast(workplace(Heard()), 2)
+    begun = threading.Event()
+
+    def work(place: Workplace) -> Made:
+        begun.set()
+        while True:
+            place.progress.advance(1)
+            time.sleep(0.001)
+
+    with ThreadPoolExecutor(1) as pool:
+        task = pool.submit(doing.do, work)
+        begun.wait()
+        doing.stop()
+    assert task.exception() is not None
+
+
+def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 512 MiB one document may have 128, of four who share them 32."""
+    large = 180 * "".join(f"word{number} " for number in range(20_000))
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    for name, text in {
+        "a": "other words",
+        "b": large,
+        "c": "other  words!",
+        "d": large + "more",
+        "e": "still other",
+    }.items():
+        (inputs / f"{name}.jsonl").write_text(json.dumps({"text": text}) + "\n")
+    alone: list[Any] = []
+    do = Abreast._alone
+    monkeypatch.setattr(Abreast, "_alone", lambda doing: (alone.append(doing), do(doing))[1])
+    results = {}
+    for share in (512 << 20, 128 << 20):
+        monkeypatch.setattr(in_process, "WORKER_MEMORY", share)
+        result = deduplicate_files(inputs, tmp_path / str(share), backend="cpu", threads=4, memory="512MiB")
+        assert result.data is not None
+        kept = {path.name: path.read_bytes() for path in result.data.iterdir()}
+        results[share] = pq.read_table(result.duplicates).to_pylist(), kept
+        assert len(alone) == (0 if share == 512 << 20 else 4), (
+            "each large one when it is signed and when it is gathered"
+        )
+    assert results[512 << 20] == results[128 << 20]
+    assert [(row["row"], Path(row["file"]).name) for row in results[128 << 20][0]] == [(0, "c.jsonl"), (0, "d.jsonl")]
