@@ -6,20 +6,17 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import orjson
 import pyarrow.parquet  # noqa: F401 - here, for the pools' processes to be forked with it
 from datatrove.data import Document
 from datatrove.executor import LocalPipelineExecutor
 from datatrove.pipeline.base import PipelineStep
 from datatrove.pipeline.dedup import MinhashDedupBuckets, MinhashDedupCluster, MinhashDedupFilter, MinhashDedupSignature
 from datatrove.pipeline.dedup.minhash import MinhashConfig
-from datatrove.pipeline.readers import ParquetReader
+from datatrove.pipeline.readers import JsonlReader, ParquetReader
 from datatrove.pipeline.writers import JsonlWriter
 from datatrove.utils.hashing import HashConfig
 from datatrove.utils.text import TextNormConfig
 from datatrove.utils.word_tokenizers import WordTokenizer
-from numpy.typing import NDArray
 
 from benchmarks.engines.base import BANDING, SHINGLE
 from benchmarks.engines.files import FilesEngine
@@ -75,18 +72,17 @@ class Datatrove(FilesEngine):
             norm_config=FOLDING,
             hash_config=HashConfig(precision=64, hash_fc="xxhash"),
         )
-        files = len(list(inputs.glob("*.parquet")))
+        files = list(inputs.iterdir())
+        reader = ParquetReader if files[0].suffix == ".parquet" else JsonlReader
         signatures, pairs, removed, data = (str(output / name) for name in ("signatures", "pairs", "removed", "data"))
-        read = {"data_folder": str(inputs), "read_metadata": False}
+        read: dict[str, Any] = {"data_folder": str(inputs)}
+        if reader is ParquetReader:
+            read["read_metadata"] = False
         sign = MinhashDedupSignature(signatures, config=config, language=Words())
-        self._stage(output, "sign", files, [ParquetReader(**read), sign])
+        self._stage(output, "sign", len(files), [reader(**read), sign])
         buckets = MinhashDedupBuckets(signatures, pairs, config=config, lines_to_buffer=WHOLE)
         self._stage(output, "buckets", bands, [buckets])
         self._stage(output, "cluster", 1, [MinhashDedupCluster(pairs, removed, config=config, lines_to_buffer=WHOLE)])
         write = JsonlWriter(data, compression=None, adapter=_columns)
-        self._stage(output, "filter", files, [ParquetReader(**read), MinhashDedupFilter(removed), write])
+        self._stage(output, "filter", len(files), [reader(**read), MinhashDedupFilter(removed), write])
         return output
-
-    def kept_ids(self, output: Path) -> NDArray[np.int64]:
-        lines = [line for path in sorted((output / "data").iterdir()) for line in path.read_bytes().splitlines()]
-        return np.array([int(orjson.loads(line)["id"]) for line in lines], np.int64)

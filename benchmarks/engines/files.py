@@ -6,12 +6,9 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 
 class FilesEngine(ABC):
-    """One library. Inputs are Parquet files of a folder, with the columns `id` (a row's number, as text) and `text`."""
+    """One library. Inputs are Parquet or .jsonl files of a folder, with `id` (a row's number, as text) and `text`."""
 
     name: ClassVar[str]
     note: ClassVar[str]
@@ -22,8 +19,4 @@ class FilesEngine(ABC):
 
     @abstractmethod
     def deduplicate_files(self, inputs: Path, output: Path, threshold: float) -> Path:
-        """Write the kept rows, both columns, below `output`; returns it."""
-
-    @abstractmethod
-    def kept_ids(self, output: Path) -> NDArray[np.int64]:
-        """What the files of the kept rows hold."""
+        """Write the kept rows, both columns, as Parquet or .jsonl to `output`/data; returns `output`."""

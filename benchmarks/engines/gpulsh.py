@@ -46,9 +46,6 @@ class Gpulsh(Engine):
         )
         return output
 
-    def kept_ids(self, output: Path) -> NDArray[np.int64]:
-        return pq.read_table(output / "data", columns=["id"])["id"].cast(pa.int64()).to_numpy()
-
     def matrix(self, signatures: Any) -> NDArray[Any]:
         return np.asarray(signatures)
 
