@@ -17,6 +17,7 @@ import pytest
 from gpulsh.cli import main
 from gpulsh.engine.local import deduplicate_files
 from gpulsh.report import evidence as summary
+from gpulsh.report import excerpts
 from gpulsh.report.excerpts import SHOWN, beside, head
 from gpulsh.report.page import missing, render
 
@@ -128,6 +129,18 @@ def test_examples_are_rows_of_the_evidence_with_their_texts(tmp_path: Path) -> N
         whole = [texts[place["file"], place["row"]] or "" for place in (example["dropped"], example["kept"])]
         for shown, text in zip(example["texts"], whole, strict=True):
             assert shown.strip("…") in text
+
+
+def test_texts_that_were_gathered_are_not_looked_for_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_for: list[int] = []
+    monkeypatch.setattr(excerpts, "_texts", lambda file, columns, rows, wanted: looked_for.extend(rows.tolist()) or [])
+    pq.write_table(pa.table({"text": [page(1), page(2), page(1, 2), page(2, 1)]}), tmp_path / "near.parquet")
+    report = deduplicate_files(tmp_path / "near.parquet", tmp_path / "near", backend="reference").report
+    shown = [text for example in report["evidence"]["examples"] for text in example["texts"]]
+    assert len(shown) == 4 and all("word59x" in text or "other" in text for text in shown) and not looked_for
+    pq.write_table(pa.table({"text": [page(1), page(1)]}), tmp_path / "exact.parquet")
+    deduplicate_files(tmp_path / "exact.parquet", tmp_path / "exact", backend="reference")
+    assert looked_for == [0, 1]  # nobody had to read exact copies again
 
 
 def test_the_summary_does_not_depend_on_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
