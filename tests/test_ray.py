@@ -247,7 +247,7 @@ import sys
 import gpulsh.engine.local, gpulsh.engine.output
 from gpulsh.cli import main
 from gpulsh.dedup.job import Cut
-gpulsh.engine.local.cut = lambda memory, sizes: Cut(partition=1, digests=1000, group=20_000, memory=1 << 30)
+gpulsh.engine.local.cut = lambda memory, sizes: Cut(partition=1, digests=1000, group=5_000, memory=1 << 30)
 gpulsh.engine.output.worth_resuming = lambda manifest: True
 sys.exit(main(sys.argv[1:]))
 """
