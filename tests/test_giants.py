@@ -12,12 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gpulsh
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import CpuBackend, giants
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.errors import DeviceMemoryError
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.permutations import Coefficients, coefficients
+from tests.bounds import set_bounds
 from tests.test_parity_cpu import same
 from tests.texts import NOT_UTF8, SEPARATORS, WORDS, batch_of, batches, raw_documents
 
@@ -158,3 +161,43 @@ def test_a_giant_that_is_one_token_is_signed_beside_little() -> None:
     text = batch_of([b"x" * (64 << 20)])
     assert peak_beside(lambda: ONE.sign(text, Shingling(), FAMILY, SHAPE)) < BESIDE
     same(ONE.shingle(text, Shingling()).offset, np.array([0, 1]))
+
+
+# --- sets that are too large together
+
+
+def test_several_documents_have_so_many_fingerprints_at_most() -> None:
+    ops = CpuBackend(2, memory=64 * 1000)
+    text, shingling = batch_of([b"a b c d e f g h i j " * 2000, " ".join(map(str, range(990))).encode()]), Shingling()
+    same(ops.shingle_sets(text, shingling), REFERENCE.shingle_sets(text, shingling))  # 10 and 986 of 1000
+    more = batch_of([" ".join(map(str, range(start, start + 999))).encode() for start in (0, 2000)])
+    with pytest.raises(DeviceMemoryError, match="more than 1000 fingerprints at once"):
+        ops.shingle_sets(more, shingling)
+    alone = more.slice(1, 2)
+    with pieces_of(100):
+        with pytest.raises(DeviceMemoryError):
+            ops.shingle_sets(more, shingling)
+        with pytest.raises(DeviceMemoryError, match="more than 500"):
+            ops.shingle_part(alone, shingling, 0, 1)
+        same(ops.shingle_part(alone, shingling, 1, 3), REFERENCE.shingle_part(alone, shingling, 1, 3))
+        same(CpuBackend(1, memory=0).shingle_sets(alone, shingling), REFERENCE.shingle_sets(alone, shingling))
+
+
+@pytest.mark.parametrize(("verify", "size"), [("exact", 1 << 30), ("exact", 3000), ("signature", 1 << 30)])
+def test_decisions_where_few_fingerprints_fit_together(verify: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(7)
+    texts = []
+    for documents, words, changed in ((270, 20, 1), (9, 200, 9), (2, 2000, 100)):  # a large bucket, and small ones
+        for _ in range(2):
+            one = rng.integers(0, 1 << 30, words)
+            for _ in range(documents):
+                other = one.copy()
+                other[rng.integers(0, words, changed)] = rng.integers(0, 1 << 30, changed)
+                texts.append(" ".join(map(str, other)))
+    wanted = gpulsh.deduplicate(texts, threshold=0.5, verify=verify, backend="cpu")
+    set_bounds(monkeypatch, size, size)
+    monkeypatch.setattr("gpulsh.backends.cpu.backend.SETS", 26)  # 128 of 8 GiB, and 64 of a range
+    found = gpulsh.deduplicate(texts, threshold=0.5, verify=verify, backend="cpu", threads=2)
+    assert 10 < int(wanted.keep.sum()) < len(texts) - 10
+    for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
+        same(getattr(found, name), getattr(wanted, name))

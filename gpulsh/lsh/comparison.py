@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
+from functools import partial, reduce
 from typing import Protocol
 
 import numpy as np
@@ -203,18 +203,24 @@ def _bitmaps_allow(
     bitmaps, sizes = [], []
     limits = ops.sizes()
     for start, stop in runs_within(np.cumsum(text_sizes), limits.tile):
-        places = np.arange(start, stop)
         # A document beyond a tile may come in ranges of values, and is shingled again for each of them.
         parts = _ranges(int(text_sizes[start:stop].sum()), limits.whole or limits.tile)
-        found = [texts.fingerprints(places)] if parts <= 1 else texts.fingerprints_by_range(places, parts)
-        bits, counts = zip(*((ops.bitmaps(part), np.diff(part.offset)) for part in found), strict=True)
-        bitmaps.append(reduce(np.bitwise_or, bits))
-        sizes.append(sum(counts))
+        read = partial(_bitmaps_of, np.arange(start, stop), texts, ops)
+        (bits, counts), _ = in_fitting_parts(read, parts, MOST_PARTS)
+        bitmaps.append(bits)
+        sizes.append(counts)
     all_sizes = np.concatenate(sizes)
     bound = ops.asnumpy(ops.overlap_bounds(ops.asarray(pairs), np.concatenate(bitmaps), all_sizes)).astype(np.float64)
     host_sizes = ops.asnumpy(all_sizes)
     together = (host_sizes[pairs[:, 0]] + host_sizes[pairs[:, 1]]).astype(np.float64)
     return bound / np.maximum(together - bound, 1) >= threshold  # type: ignore[no-any-return]
+
+
+def _bitmaps_of(places: NDArray[np.int64], texts: Readable, ops: Backend, parts: int) -> tuple[Array, Array]:
+    """The bitmaps of documents and how many fingerprints each has, read in ranges of values."""
+    found = [texts.fingerprints(places)] if parts <= 1 else texts.fingerprints_by_range(places, parts)
+    bits, counts = zip(*((ops.bitmaps(part), np.diff(part.offset)) for part in found), strict=True)
+    return reduce(np.bitwise_or, bits), sum(counts)
 
 
 def runs_within(ends: NDArray[np.int64], most: int, longest: int | None = None) -> Iterator[tuple[int, int]]:

@@ -196,13 +196,23 @@ class PrefixJoin:
         outside = outside[first_of_runs(outside)]
         if len(outside) == 0:
             return self._similar(pairs, self._measure(pairs - start, [block], self._ops))
-        parts = []
-        for first, last in runs_within(np.cumsum(self._text_sizes[outside]), BLOCK_BYTES):
-            fetched = outside[first:last]
-            chosen = pairs[slice(*np.searchsorted(pairs[:, 0], [fetched[0], fetched[-1] + 1]))]
-            rows = np.stack([np.searchsorted(fetched, chosen[:, 0]), chosen[:, 1] - start + len(fetched)], axis=1)
-            parts.append(self._measure(rows, [concatenated([self._texts.fingerprints(fetched), block])], self._ops))
+        runs = runs_within(np.cumsum(self._text_sizes[outside]), BLOCK_BYTES)
+        parts = [self._measured(pairs, outside[first:last], start, block) for first, last in runs]
         return self._similar(pairs, np.concatenate(parts))
+
+    def _measured(
+        self, pairs: NDArray[np.int64], fetched: NDArray[np.int64], start: int, block: Fingerprints
+    ) -> NDArray[np.float64]:
+        """The similarity of those of `pairs` whose earlier document is among `fetched`, in as many parts as fit."""
+        chosen = pairs[slice(*np.searchsorted(pairs[:, 0], [fetched[0], fetched[-1] + 1]))]
+        rows = np.stack([np.searchsorted(fetched, chosen[:, 0]), chosen[:, 1] - start + len(fetched)], axis=1)
+        try:
+            return self._measure(rows, [concatenated([self._texts.fingerprints(fetched), block])], self._ops)
+        except DeviceMemoryError:
+            if len(fetched) == 1:
+                raise
+        half = len(fetched) // 2
+        return np.concatenate([self._measured(pairs, part, start, block) for part in (fetched[:half], fetched[half:])])
 
     def _similar(self, pairs: NDArray[np.int64], similarity: NDArray[np.float64]) -> Edges:
         edges = Edges(pairs[:, 0], pairs[:, 1], similarity)

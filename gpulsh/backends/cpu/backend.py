@@ -13,7 +13,7 @@ from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, on_ho
 from gpulsh.backends.cpu.band_digests import band_digests
 from gpulsh.backends.cpu.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cpu.candidates import candidates
-from gpulsh.backends.cpu.chunks import Threads
+from gpulsh.backends.cpu.chunks import Room, Threads
 from gpulsh.backends.cpu.collisions import collisions
 from gpulsh.backends.cpu.components import components
 from gpulsh.backends.cpu.gather import gather
@@ -36,6 +36,7 @@ SIGNATURE_BYTES = 1 << 20  # fewer, longer pieces leave the threads less to wait
 
 SIZES = Sizes(batch=16 << 20, tile=2 << 20, largest_tile=64 << 20, whole=512 << 20)  # at most
 MEMORY = 8 << 30  # bytes that a run may take where nothing is given
+SETS = 6  # of 2^6 bytes a fingerprint is in a set: 16 for each of two items in work, and as much for their texts
 
 
 class CpuBackend:
@@ -81,10 +82,12 @@ class CpuBackend:
         return unique(fingerprints, self.threads)
 
     def shingle_sets(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
-        return shingle_sets(text, shingling, self.threads)
+        # Of a document alone the set is asked for whatever its size; several can be asked for in smaller parts.
+        room = Room(self._memory >> SETS) if len(text) > 1 else Room()
+        return shingle_sets(text, shingling, self.threads, room)
 
     def shingle_part(self, text: TextBatch, shingling: Shingling, part: int, parts: int) -> Fingerprints:
-        return shingle_part(text, shingling, part, parts, self.threads)
+        return shingle_part(text, shingling, part, parts, self.threads, Room(self._memory >> SETS + 1))
 
     def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
         return minhash(fingerprints, coefficients, self.threads)

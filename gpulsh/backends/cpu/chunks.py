@@ -6,20 +6,24 @@ takes longer to compile.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
+from mmap import mmap
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
+from gpulsh.errors import DeviceMemoryError
 
 Result = TypeVar("Result")
+OWN_PAGES = 1 << 16
 
 
 class Threads:
@@ -53,8 +57,8 @@ class Threads:
         finally:
             waiting.clear()  # something is left only where this thread failed
             wait(others)
-        for other in others:
-            other.result()
+        while others:  # none is named here: what a failed one held would stay until a cycle is collected
+            others.pop().result()
         return [results[place] for place in range(len(chunks))]
 
 
@@ -83,6 +87,8 @@ def joined(
     chunks: list[tuple[int, int]], parts: list[tuple[NDArray[np.uint64], NDArray[np.int64]]], threads: Threads
 ) -> Fingerprints:
     """Chunks of rows, each (values, end positions within it), as one; `parts` is emptied on the way, to hold less."""
+    if len(parts) == 1:
+        return Fingerprints(parts[0][0], np.concatenate([[0], parts[0][1]]))
     starts = np.concatenate([[0], np.cumsum([len(values) for values, _ in parts])]).astype(np.int64)
     values = np.empty(starts[-1], np.uint64)
     offset = np.zeros(1 + (chunks[-1][1] if chunks else 0), np.int64)
@@ -97,6 +103,34 @@ def joined(
 
     threads.map(copy, by_count(len(chunks), 1))
     return Fingerprints(values, offset)
+
+
+def own_pages(count: int) -> NDArray[np.uint64]:
+    """A uint64 [count] whose memory, where it is much, is the system's again when it is let go of.
+
+    Arrays of ever other sizes leave an allocator with holes that the next does not fit into.
+    """
+    if count < OWN_PAGES:
+        return np.empty(count, np.uint64)
+    return np.frombuffer(mmap(-1, 8 * count), np.uint64)
+
+
+class Room:
+    """How many fingerprints a result may still have; threads share it."""
+
+    def __init__(self, most: float = math.inf) -> None:
+        self._most = self._left = most
+        self._lock = threading.Lock()
+
+    def take(self, count: int) -> None:
+        """So many more are held from now on, less where it is below 0.
+
+        DeviceMemoryError where they are too many: who asks for several documents, or a part, then asks for less.
+        """
+        with self._lock:
+            self._left -= count
+            if self._left < 0:
+                raise DeviceMemoryError(f"more than {self._most} fingerprints at once do not fit; give more memory")
 
 
 class Scratch(threading.local):

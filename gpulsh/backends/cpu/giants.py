@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends import protocol
-from gpulsh.backends.cpu.chunks import Scratch, by_weight
+from gpulsh.backends.cpu.chunks import Room, Scratch, by_weight, own_pages
 from gpulsh.backends.cpu.fingerprinting import KEYS, TILE, fingerprint_piece, place_keys
 from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.unicode_table import unicode_table
@@ -88,14 +88,18 @@ class GrowingSet:
     become one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, room: Room) -> None:
         self._runs: list[NDArray[np.uint64]] = []
+        self._room, self._taken = room, 0
 
     def add(self, values: NDArray[np.uint64]) -> None:
-        """A piece; it is copied."""
+        """A piece; it is copied. DeviceMemoryError where too many come together."""
         self._runs.append(unique_rows(values, np.array([0, len(values)]))[0].copy())
         while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
             self._merge()
+        held = sum(map(len, self._runs))
+        self._room.take(held - self._taken)
+        self._taken = held
 
     def values(self) -> NDArray[np.uint64]:
         """All of them, ascending."""
@@ -105,7 +109,7 @@ class GrowingSet:
 
     def _merge(self) -> None:
         right, left = self._runs.pop(), self._runs.pop()
-        merged = np.empty(len(left) + len(right), np.uint64)
+        merged = own_pages(len(left) + len(right))
         self._runs.append(merged[: _union(left, right, merged)])
 
 
@@ -128,9 +132,9 @@ def _union(left, right, out):
     return made
 
 
-def giant_set(text: TextBatch, row: int, shingling: Shingling) -> NDArray[np.uint64]:
+def giant_set(text: TextBatch, row: int, shingling: Shingling, room: Room) -> NDArray[np.uint64]:
     """The fingerprints of document `row`, ascending and without repeats."""
-    found = GrowingSet()
+    found = GrowingSet(room)
     for values in giant_pieces(text, row, shingling):
         found.add(values)
     return found.values()

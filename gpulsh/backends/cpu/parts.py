@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.cpu.chunks import Threads, joined
+from gpulsh.backends.cpu.chunks import Room, Threads, joined
 from gpulsh.backends.cpu.giants import GrowingSet, giant_pieces, is_giant, text_chunks
 from gpulsh.backends.cpu.shingle import CHUNK_BYTES, one_row, shingle_rows
 from gpulsh.backends.cpu.unique import unique_rows
@@ -14,12 +14,14 @@ from gpulsh.backends.parts import in_part
 from gpulsh.params import Shingling
 
 
-def shingle_part(text: TextBatch, shingling: Shingling, part: int, parts: int, threads: Threads) -> Fingerprints:
+def shingle_part(
+    text: TextBatch, shingling: Shingling, part: int, parts: int, threads: Threads, room: Room
+) -> Fingerprints:
     chunks = text_chunks(text.offset, CHUNK_BYTES)
 
     def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         if is_giant(text, start, stop):
-            found = GrowingSet()
+            found = GrowingSet(room)
             for values in giant_pieces(text, start, shingling):
                 found.add(values[in_part(values, part, parts)])
             return one_row(found.values())

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends import protocol
-from gpulsh.backends.cpu.chunks import Scratch, Threads, joined
+from gpulsh.backends.cpu.chunks import Room, Scratch, Threads, joined
 from gpulsh.backends.cpu.fingerprinting import KEYS, fingerprint_documents, place_keys
 from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.unique import unique_rows
@@ -78,14 +78,16 @@ def _giant(text: TextBatch, row: int, shingling: Shingling) -> NDArray[np.uint64
     return found[:count]
 
 
-def shingle_sets(text: TextBatch, shingling: Shingling, threads: Threads) -> Fingerprints:
+def shingle_sets(text: TextBatch, shingling: Shingling, threads: Threads, room: Room) -> Fingerprints:
     chunks = text_chunks(text.offset, CHUNK_BYTES)
 
     def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         if is_giant(text, start, stop):
-            return one_row(giant_set(text, start, shingling))
+            return one_row(giant_set(text, start, shingling, room))
         values, ends, _ = shingle_rows(text, start, stop, shingling)
-        return unique_rows(values, np.concatenate([[0], ends]))
+        found, ends = unique_rows(values, np.concatenate([[0], ends]))
+        room.take(len(found))
+        return found, ends
 
     return joined(chunks, threads.map(work, chunks), threads)
 
