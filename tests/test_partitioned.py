@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 import gpulsh
 from gpulsh import Shingling
 from gpulsh.dedup.job import Cut
+from gpulsh.dedup.stages import compare as compare_stage
 from gpulsh.dedup.task import Stage
 from gpulsh.engine.in_process import InProcess
 from tests import naive
@@ -315,6 +316,46 @@ def test_by_signature_as_defined(documents: Given, cut: Cut, threshold: float, r
     oracle = naive.Documents(sequences, digests, lambda i, j: float(estimate[i, j]))
     wanted = naive.greedy(oracle, threshold, None, resolve=resolve)
     assert_rows(rows, (wanted.duplicate_of, wanted.similarity, wanted.cluster))
+
+
+@pytest.mark.parametrize("keep", ["first", "key"])
+@pytest.mark.parametrize("resolve", ["kept", "components"])
+@pytest.mark.parametrize("verify", ["exact", "signature", "none"])
+def test_a_component_that_is_compared_in_shares_is_decided_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verify: Any, resolve: Any, keep: str
+) -> None:
+    """A chain through many ranges and partitions, several pairs a share; and where nothing is measured, no share."""
+    words = [f"word{number}" for number in range(90)]
+    texts: list[str | None] = [" ".join(words[start : start + 12]) for start in range(78)]
+    Random(3).shuffle(texts)
+    documents = Given(texts, [row // 26 for row in range(78)], "int", 7)
+    shares: list[int] = []
+    compare = compare_stage.compare
+
+    def counted(place: Any, placed: Any, told: Any, share: int, pairs: Any) -> Any:
+        made = compare(place, placed, told, share, pairs)
+        shares.append(made.facts["candidates"])
+        return made
+
+    monkeypatch.setattr(compare_stage, "compare", counted)
+    options: dict[str, Any] = {"threshold": 0.6, "verify": verify, "resolve": resolve}
+    _, rows = run(
+        documents,
+        tmp_path,
+        Cut(memory=MEMORY, partition=500, digests=40, group=9000),
+        keep=keep,
+        id_column="id",
+        **options,
+    )
+    with cut_as(WHOLE):
+        options |= {"shingling": SHINGLING, "priority": np.array(documents.priority(keep)), "backend": "cpu"}
+        memory = gpulsh.deduplicate(documents.texts, **options, **BANDING)
+    assert_rows(rows, (memory.duplicate_of.tolist(), memory.similarity, memory.cluster.tolist()))
+    assert len(set(memory.cluster.tolist())) < 20 and memory.funnel.candidates > 150
+    if verify == "none":
+        assert shares == []
+    else:
+        assert len(shares) > 5 and max(shares) > 5 and sum(shares) <= memory.funnel.candidates
 
 
 def test_there_is_much_of_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

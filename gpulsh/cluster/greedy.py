@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 UNDECIDED, KEPT, DROPPED = 0, 1, 2
 ROUNDS = 64
+WALKED_AT_ONCE = 1 << 16  # pairs as Python's numbers
 
 
 def settle(
@@ -40,12 +41,11 @@ def settle(
 
 def _walk(status: NDArray[np.int8], earlier: NDArray[np.int64], later: NDArray[np.int64]) -> None:
     order = np.lexsort((earlier, later))
-    decided = dict.fromkeys(np.unique(np.concatenate([earlier, later])).tolist(), UNDECIDED)
-    decided |= {place: int(status[place]) for place in decided}
-    for i, j in zip(earlier[order].tolist(), later[order].tolist(), strict=True):
-        # All pairs with i as the later one lie before this one: what is still undecided stays.
-        if decided[i] != DROPPED:
-            decided[i] = KEPT
-            decided[j] = DROPPED
-    for place, value in decided.items():
-        status[place] = value
+    decided = status.data
+    for start in range(0, len(order), WALKED_AT_ONCE):
+        some = order[start : start + WALKED_AT_ONCE]
+        for i, j in zip(earlier[some].tolist(), later[some].tolist(), strict=True):
+            # All pairs with i as the later one lie before this one: what is still undecided stays.
+            if decided[i] != DROPPED:
+                decided[i] = KEPT
+                decided[j] = DROPPED

@@ -18,17 +18,19 @@ def resolve_kept(
     Places are in decision order; `small` holds the verified pairs of small buckets, `crowd` [c] ascending the places of
     the documents in large ones, by which `join` goes.
     """
-    small = small.where(np.argsort(small.later, kind="stable"))
     status = np.zeros(count, np.int8)
+    if join is None:
+        settle(status, 0, count, small.earlier, small.later)
+        return status != DROPPED, small
+    small = small.where(np.argsort(small.later, kind="stable"))
     found, done = [small], 0
-    for block in join.blocks() if join else ():
+    for block in join.blocks():
         end = int(crowd[block.stop - 1]) + 1
         near = _later_in(small, done, end)
         with_kept, within = _moved(block.with_kept, crowd), _moved(block.within, crowd)
         earlier = np.concatenate([near.earlier, with_kept.earlier, within.earlier])
         later = np.concatenate([near.later, with_kept.later, within.later])
         settle(status, done, end, earlier, later)
-        assert join is not None
         join.keep(block, status[crowd[block.start : block.stop]] == KEPT)
         found += [with_kept, within.where(status[within.earlier] == KEPT)]
         done = end

@@ -6,13 +6,13 @@ is the same as of the whole.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
 from gpulsh.cluster.resolve import distinct_edges, heads, resolve_kept, witnesses
 from gpulsh.dedup.decision import Decision
@@ -46,7 +46,7 @@ class Compared:
     """Documents that are connected with one another, whose pairs of small buckets were compared before, by position."""
 
     involved: Numbers  # [v] ascending: those that meet others
-    edges: Edges  # at or above the threshold
+    edges: Callable[[], Edges]  # reads those at or above the threshold, which are many and asked for once
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,18 @@ class Case:
     ops: Backend
     compared: Compared | None = None  # then `met` has no pairs
 
-    def decide(self, funnel: Funnel, progress: Progress) -> Decision:
-        """The decision; counts pairs and documents in `funnel`, whose documents are counted."""
+    def decide(self, funnel: Funnel, progress: Progress, *, tell_pairs: bool = True) -> Decision:
+        """The decision; counts pairs and documents in `funnel`, whose documents are counted.
+
+        Without `tell_pairs` its pairs are in no order and without similarity: there may be many.
+        """
         with self.ops.here(), funnel.stage(progress, "verify", len(self.met.pairs), "pairs"):
             small = self._verified_small(progress)
             funnel.candidates = len(self.met.pairs)
         with self.ops.here(), funnel.stage(progress, "resolve", len(self.met.crowded), "documents"):
             kept, edges, compared = self._resolved(small)
             funnel.candidates += compared
-            decision = self._put_back(kept, edges, funnel)
+            decision = self._put_back(kept, edges, funnel, tell_pairs)
             progress.count(dropped=funnel.dropped)
             return decision
 
@@ -98,12 +101,13 @@ class Case:
     @cached_property
     def _pairs(self) -> Numbers:
         """The pairs of small buckets as places, the earlier document first."""
-        return np.sort(self._place[self.met.pairs], axis=1)
+        first, second = self._place[self.met.pairs].T
+        return np.stack([np.minimum(first, second), np.maximum(first, second)], axis=1)
 
     def _verified_small(self, progress: Progress) -> Edges:
         """The pairs of small buckets at or above the threshold."""
         if self.compared is not None:
-            edges = self.compared.edges
+            edges = self.compared.edges()
             return Edges(self._place[edges.earlier], self._place[edges.later], edges.similarity)
         return similar_pairs(
             *(self._pairs, self.involved, self.relation, self._shingled, self.plan, self.ops), progress.advance
@@ -158,7 +162,7 @@ class Case:
             allows=self.relation.allows,
         )
 
-    def _put_back(self, kept: NDArray[np.bool_], edges: Edges, funnel: Funnel) -> Decision:
+    def _put_back(self, kept: NDArray[np.bool_], edges: Edges, funnel: Funnel, tell_pairs: bool) -> Decision:
         """The decision about all documents: those that met nobody stay, each copy follows its first copy."""
         count, ops = len(self.rank), self.ops
         counted = self.copies >= self.relation.protected
@@ -178,22 +182,24 @@ class Case:
             joined = like[~stays], target[like[~stays]], similarity[like[~stays]]
         keep = target == place
 
-        pairs, pair_similarity = self._all_pairs(edges, [ops.asnumpy(column) for column in joined])
+        pairs = self._all_pairs(edges, *map(ops.asnumpy, joined[:2]))
         funnel.verified, funnel.kept = len(pairs), int(keep.sum())
         funnel.exact_copies = len(copies)
         funnel.dropped = count - funnel.kept
-        cluster = ops.components(count, pairs)
-        return Decision(keep, target, similarity.astype(np.float32), cluster, pairs, pair_similarity, funnel)
+        alike = np.empty(0, np.float32)
+        if tell_pairs:
+            pairs, alike = _in_order(pairs, np.concatenate([edges.similarity, ops.asnumpy(joined[2])]))
+        found = ops.asarray(pairs)
+        cluster = ops.components(count, found)
+        return Decision(keep, target, similarity.astype(np.float32), cluster, found, ops.asarray(alike), funnel)
 
-    def _all_pairs(self, edges: Edges, joined: list[Array]) -> tuple[Array, Array]:
-        """Verified pairs and those of copies [m, 2], lexicographic, and how similar they are."""
-        later, earlier, alike = joined
-        earlier = np.concatenate([self.involved[edges.earlier], earlier])
-        later = np.concatenate([self.involved[edges.later], later])
-        pairs = np.stack([np.minimum(earlier, later), np.maximum(earlier, later)], axis=1)
-        similarity = np.concatenate([edges.similarity, alike])
-        order = np.argsort(packed(*pairs.T), kind="stable")
-        return self.ops.asarray(pairs[order]), self.ops.asarray(similarity[order].astype(np.float32))
+    def _all_pairs(self, edges: Edges, later: Numbers, earlier: Numbers) -> Numbers:
+        """Verified pairs and then copies, of positions: int64 [m, 2]."""
+        count = len(edges.later)
+        pairs = np.empty((count + len(later), 2), np.int64)
+        pairs[:count, 0], pairs[count:, 0] = self.involved[edges.earlier], earlier
+        pairs[:count, 1], pairs[count:, 1] = self.involved[edges.later], later
+        return pairs
 
     def _component_heads(self, edges: Edges) -> Edges:
         """Every other member of a component with its first document in decision order, and how similar they are."""
@@ -206,6 +212,13 @@ class Case:
         texts = self._shingled
         similarity = compare(pairs, texts.sizes(), texts, measure_of(self.plan), 0.0, self.ops, lambda done: None)
         return Edges(head[later], later, similarity)
+
+
+def _in_order(pairs: Numbers, similarity: NDArray[np.float64]) -> tuple[Numbers, NDArray[np.float32]]:
+    """Pairs [m, 2], the lesser position first, lexicographic, and how similar they are."""
+    pairs = np.stack([np.minimum(*pairs.T), np.maximum(*pairs.T)], axis=1)
+    order = np.argsort(packed(*pairs.T), kind="stable")
+    return pairs[order], similarity[order].astype(np.float32)
 
 
 def _renumbered(edges: Edges, members: Numbers) -> Edges:

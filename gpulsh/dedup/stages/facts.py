@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.dedup.job import step_file
-from gpulsh.dedup.order import Order, by_place
+from gpulsh.dedup.order import Order
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.policy import Policy
 from gpulsh.dedup.relation import Relation
@@ -29,9 +29,9 @@ def sizes_in(partition: int, rows: slice, folder: Path) -> int:
 
 def ranks_of(positions: Numbers, by_position: bool, folder: Path, placed: Placed) -> Numbers:
     """int64 [m]: the place of each of ascending `positions` in the decision order of them all."""
-    order = by_place(np.zeros(len(positions), np.int64))
-    if not by_position:
-        order = Order(*(_looked_up(name, positions, np.uint64, folder, placed) for name in Order._fields))
+    if by_position:  # protected documents come first by that, too
+        return np.arange(len(positions))
+    order = Order(*(_looked_up(name, positions, np.uint64, folder, placed) for name in Order._fields))
     return order.rank(positions < placed.protected)
 
 
