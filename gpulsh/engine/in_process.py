@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.job import Job
@@ -17,6 +14,7 @@ from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.task import Made, Runner, Stage, Task, Workplace
 from gpulsh.engine.abreast import Abreast
 from gpulsh.engine.steps import Steps, tell
+from gpulsh.store.allocators import give_back
 
 WORKER_MEMORY = 512 << 20  # of the budget, for each task that runs beside others
 
@@ -58,7 +56,7 @@ class InProcess:
         for number, task, made in zip(missing, tasks, work(tasks), strict=True):
             self._steps.finish(task.step, made)
             found[number] = made.facts
-        _give_back()
+        give_back()
         return [facts for facts in found if facts is not None]
 
     def _in_turn(self, tasks: Sequence[Task]) -> Iterator[Made]:
@@ -76,10 +74,3 @@ class InProcess:
                 doing.stop()
                 for future in begun:
                     future.cancel()
-
-
-def _give_back() -> None:
-    """What a stage has let go of is the system's again: allocators keep it, and the next stage asks for other sizes."""
-    pa.default_memory_pool().release_unused()
-    with suppress(OSError, AttributeError):  # other C libraries have no such function
-        ctypes.CDLL(None).malloc_trim(0)

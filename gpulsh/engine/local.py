@@ -156,7 +156,7 @@ def deduplicate_files(
     if index is not None:
         refuse_overlap(os.fspath(index), [*given, given_output], files)
         refuse_overlap(given_output, [os.fspath(index)], [])
-        where = {"backend": backend, "threads": threads, "devices": devices}
+        where = {"backend": backend, "threads": threads, "devices": devices, "memory": parse_memory(memory)}
         earlier = EarlierRuns(os.fspath(index), id_column, asked, where)
         plan = earlier.plan()
     shown = open_progress(progress)

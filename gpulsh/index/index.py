@@ -30,11 +30,12 @@ from gpulsh.index.keys import (
 )
 from gpulsh.index.parameters import IndexParameters
 from gpulsh.index.query import similar
-from gpulsh.index.storage import Contents, Folder, Shelved, compacted, discard, keyed, settled
+from gpulsh.index.storage import Contents, Folder, Shelved, compacted, discard, keyed, settled, spill_bytes
 from gpulsh.io.source import TextSource
 from gpulsh.io.texts import open_texts
 from gpulsh.params import Folding, Shingling
 from gpulsh.permutations import coefficients
+from gpulsh.store.allocators import give_back
 from gpulsh.store.merging import in_memory
 from gpulsh.store.segments import Documents, Keys, Numbers
 from gpulsh.text.shingling import folded_batches
@@ -72,7 +73,8 @@ class Index:
 
     The parameters are those of `deduplicate`; keys are strings, or integers of 64 bits, each once. It lives in memory
     until `save(path)`; `Index.open(path)` finds it there again. Any number of processes may have it open; the first
-    change of one makes that the writer until it is closed, and its changes are committed by `save`, all or none.
+    change of one makes that the writer until it is closed, and its changes are committed by `save`, all or none. With a
+    folder, what is taken in holds a part of `memory` bytes; None takes what serves speed.
     Not safe to use from several threads at once.
 
     >>> index = Index(threshold=0.5, backend="cpu")
@@ -94,6 +96,7 @@ class Index:
         backend: BackendName = "auto",
         threads: int | None = None,
         devices: Sequence[int] | None = None,
+        memory: int | None = None,
     ) -> None:
         parameters = IndexParameters.chosen(
             threshold=threshold,
@@ -104,10 +107,14 @@ class Index:
             rows=rows,
             seed=seed,
         )
-        self._begin(parameters, select_backend(backend, threads=threads, devices=devices), None, Contents())
+        ops = select_backend(backend, threads=threads, devices=devices, memory=memory and memory // 2)
+        self._begin(parameters, ops, memory, None, Contents())
 
-    def _begin(self, parameters: IndexParameters, ops: Backend, folder: Folder | None, contents: Contents) -> None:
+    def _begin(
+        self, parameters: IndexParameters, ops: Backend, memory: int | None, folder: Folder | None, contents: Contents
+    ) -> None:
         self._parameters, self._ops, self._folder, self._contents = parameters, ops, folder, contents
+        self._spill = spill_bytes(memory)
         self._changed = False
 
     @classmethod
@@ -138,6 +145,7 @@ class Index:
         backend: BackendName = "auto",
         threads: int | None = None,
         devices: Sequence[int] | None = None,
+        memory: int | None = None,
     ) -> Self:
         """The index in the folder `path`, as of its newest commit.
 
@@ -147,13 +155,13 @@ class Index:
         Raises InputError where there is no index, another version made it, or a file of it is missing or damaged;
         ParameterError that names each parameter that differs.
         """
-        ops = select_backend(backend, threads=threads, devices=devices)
+        ops = select_backend(backend, threads=threads, devices=devices, memory=memory and memory // 2)
         folder, contents = Folder.opened(Path(path), contents=check)
         parameters = IndexParameters.restored(folder.snapshot.parameters)
         given = {"threshold": threshold, "shingling": shingling, "folding": folding, "num_perm": num_perm}
         parameters.refuse_others(path, {**given, "bands": bands, "rows": rows, "seed": seed})
         self = cls.__new__(cls)
-        self._begin(parameters, ops, folder, contents)
+        self._begin(parameters, ops, memory, folder, contents)
         return self
 
     @property
@@ -278,8 +286,8 @@ class Index:
         """Take in the documents of `source`: their numbers. `tally` counts what becomes of them.
 
         `keys` is called after the last one was read and gives their keys, in order, in pieces of any lengths. With a
-        folder, little is held of a document: its columns are written when 128 MiB of them are together, its key with
-        those of the same segment.
+        folder, little is held of a document: its columns are written when some are together, at most 128 MiB, its key
+        with those of the same segment.
         """
         self._begin_change()
         ops, path = self._ops, self.path
@@ -296,7 +304,9 @@ class Index:
                 else:
                     segment = hold_all(arrivals, number, self._parameters, ops)
                 number += len(segment)
-                new = settled([*new, Shelved(segment)], path)
+                new = settled([*new, Shelved(segment)], path, self._spill)
+                if path is not None and new[-1].stored:
+                    give_back()
             stream = KeyStream(keys(), before.keys)
             for place, shelved in enumerate(new):
                 known = sorted_keys(stream.take(len(shelved.segment)))
@@ -304,10 +314,12 @@ class Index:
                 self._refuse_known(known, holdings, int(shelved.segment.documents.number[0]) - before.next_number)
                 new[place] = keyed(shelved, known, path)
                 holdings.let_go()
+                del known
+                give_back()
         except BaseException:
             discard(new, path)
             raise
-        shelves = settled([*before.shelves, *new], path) if new else list(before.shelves)
+        shelves = settled([*before.shelves, *new], path, self._spill) if new else list(before.shelves)
         self._set(Contents(tuple(shelves), before.removed, number, stream.kind))
         return range(before.next_number, number)
 

@@ -42,7 +42,7 @@ from gpulsh.store.snapshots import (
     sweep,
 )
 
-SPILL_BYTES = 128 << 20  # of segments in memory, from which on one is written to the index's folder
+SPILL_BYTES = 128 << 20  # of segments in memory, from which on one is written to the index's folder, at most
 NOTHING = np.empty(0, np.int64)
 READS = 16  # of a manifest whose files a `compact` removes meanwhile
 
@@ -71,19 +71,24 @@ class Contents:
     keys: str | None = None  # their kind
 
 
-def settled(shelves: Sequence[Shelved], folder: Path | None) -> list[Shelved]:
+def spill_bytes(memory: int | None) -> int:
+    """Bytes of segments in memory from which on one is written, of a budget of `memory` bytes."""
+    return SPILL_BYTES if memory is None else min(SPILL_BYTES, memory >> 4)
+
+
+def settled(shelves: Sequence[Shelved], folder: Path | None, spill: int) -> list[Shelved]:
     """The same documents in fewer segments: of those in memory, each is more than twice the next; large ones on disk.
 
-    So a document is merged about log2(n) times, and memory is bounded where there is a folder: what is large enough to
-    be written is merged while it is.
+    So a document is merged about log2(n) times, and memory is bounded where there is a folder: what has the `spill`
+    bytes to be written is merged while it is.
     """
     shelves = list(shelves)
     while len(shelves) > 1 and _mergeable(shelves[-2], shelves[-1]):
         later, earlier = shelves.pop(), shelves.pop()
         both = merged([earlier.segment, later.segment], NOTHING)
-        large = folder is not None and earlier.bytes() + later.bytes() > SPILL_BYTES
+        large = folder is not None and earlier.bytes() + later.bytes() > spill
         shelves.append(Shelved(both if large else in_memory(both)))
-    if folder is not None and shelves and shelves[-1].bytes() > SPILL_BYTES:
+    if folder is not None and shelves and shelves[-1].bytes() > spill:
         shelves.append(stored(shelves.pop(), folder))
     return shelves
 

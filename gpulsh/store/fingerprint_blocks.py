@@ -24,7 +24,7 @@ from gpulsh.store.durable import FileFact
 from gpulsh.store.mapping import MappedBatches
 
 BLOCK_VALUES = 1 << 15  # a block is read as a whole
-BLOCKS_HELD = 256  # decoded, of all files together
+BLOCKS_HELD = 64  # decoded, of all files together
 SCHEMA = pa.schema([("first_row", pa.int64()), ("values", pa.int64()), ("coded", pa.large_binary())])
 
 
