@@ -1,6 +1,6 @@
 """Memory and cost of `gpulsh dedup` under a budget: peak of the process tree, seconds, microseconds a document.
 
-    python -m benchmarks.bounded FOLDER [--cases short,pages,large,growth]
+    python -m benchmarks.bounded FOLDER [--cases short,pages,large,growth,index]
 
 Corpora of random words are made in FOLDER (35 GB for all cases) and run from file to file in a process of its own:
 
@@ -8,6 +8,7 @@ Corpora of random words are made in FOLDER (35 GB for all cases) and run from fi
     pages     10.8 GB of pages of 2.7 kB at 1 GiB
     large     17.3 GB of the same at 4 GiB
     growth    0.5, 1, 2, 4 and 8 million documents of 84 bytes with the budget that is the default
+    index     2 and 4 million documents of 84 bytes at 512 MiB, taken into a new index
 
 The record is written to record/<device>/<date>/bounded-CASE.json and .md.
 """
@@ -35,17 +36,20 @@ CASES: dict[str, list[tuple[int, int, str | None]]] = {
     "pages": [(4_000_000, PAGE, "1GiB")],
     "large": [(6_400_000, PAGE, "4GiB")],
     "growth": [(number, SHORT, None) for number in (500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000)],
+    "index": [(number, SHORT, "512MiB") for number in (2_000_000, 4_000_000)],
 }
 
 
-def run(folder: Path, documents: int, words: int, memory: str | None) -> dict[str, Any]:
+def run(folder: Path, documents: int, words: int, memory: str | None, indexed: bool) -> dict[str, Any]:
     source = random_words.make(folder / f"{documents}-{words}.parquet", documents, words)
     out = folder / "out"
-    shutil.rmtree(out, ignore_errors=True)
+    index = folder / "index"
+    for path in (out, index):
+        shutil.rmtree(path, ignore_errors=True)
     command = [sys.executable, "-m", "gpulsh", "dedup", str(source), "-o", str(out), "--backend", "cpu", "--json"]
     began = time.perf_counter()
     with subprocess.Popen(
-        [*command, *(["--memory", memory] if memory else [])],
+        [*command, *(["--memory", memory] if memory else []), *(["--index", str(index)] if indexed else [])],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -56,7 +60,8 @@ def run(folder: Path, documents: int, words: int, memory: str | None) -> dict[st
             raise SystemExit(f"{command} ended with {process.returncode}")
     seconds = time.perf_counter() - began
     funnel = json.loads(printed)["funnel"]
-    shutil.rmtree(out)
+    for path in (out, index):
+        shutil.rmtree(path, ignore_errors=True)
     return {
         "documents": documents,
         "GB of text": round(funnel["bytes"] / 1e9, 2),
@@ -77,7 +82,7 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     for name in given.cases.split(","):
         described = machine.describe()
-        rows = [run(given.folder, *case) for case in CASES[name]]
+        rows = [run(given.folder, *case, name == "index") for case in CASES[name]]
         today = date.today().isoformat()
         record = FOLDER / machine.device_name() / today / f"bounded-{name}.json"
         record.parent.mkdir(parents=True, exist_ok=True)

@@ -55,18 +55,21 @@ def test_keys_of_two_kinds_are_refused() -> None:
             stream.take(3)
 
 
-def held_at_most(path: Path, count: int) -> tuple[int, int]:
+def held_at_most(path: Path, count: int, memory: int | None = None) -> tuple[int, int]:
     """The bytes of segments in memory while `count` documents are added, at most, and those of the largest batch."""
     held, added = [0], [0]
     real = storage.settled
 
-    def settled(shelves: Any, folder: Path | None) -> Any:
-        found = real(shelves, folder)
+    def settled(shelves: Any, folder: Path | None, spill: int) -> Any:
+        found = real(shelves, folder, spill)
         held.append(sum(shelved.bytes() for shelved in found))
         added.append(shelves[-1].bytes())
         return found
 
-    with mock.patch.object(index_module, "settled", settled), Index.create(path, backend="reference") as index:
+    with (
+        mock.patch.object(index_module, "settled", settled),
+        Index.create(path, backend="reference", memory=memory) as index,
+    ):
         index.add(range(count), [text(number) for number in range(count)])
         index.save()
     assert len(Index.open(path, backend="reference")) == count
@@ -79,6 +82,13 @@ def test_what_is_held_does_not_grow_with_what_is_added(tmp_path: Path) -> None:
         few, _ = held_at_most(tmp_path / "few", 200)
         many, batch = held_at_most(tmp_path / "many", 1000)
     assert few == pytest.approx(many, rel=0.2) and batch < many <= 2 * spill
+
+
+def test_what_is_held_follows_the_budget(tmp_path: Path) -> None:
+    with mock.patch.object(reference, "SIZES", SMALL):
+        least, _ = held_at_most(tmp_path / "least", 1000, 1 << 18)
+        more, _ = held_at_most(tmp_path / "more", 1000, 1 << 20)
+    assert 1 << 13 < least < 3 << 14 < more < 3 << 16
 
 
 def test_large_segments_are_merged_while_they_are_written(tmp_path: Path) -> None:

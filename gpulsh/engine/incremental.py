@@ -36,6 +36,7 @@ from gpulsh.errors import OutputError, ParameterError
 from gpulsh.index.admission import Tally
 from gpulsh.index.index import Index
 from gpulsh.io.file_texts import FileTexts, Partition, PartitionFacts
+from gpulsh.store.allocators import give_back
 from gpulsh.store.segments import Documents
 from gpulsh.store.snapshots import has_index
 
@@ -119,6 +120,7 @@ class Admission:
             facts = self.steps.finished(ADMIT) if taken_in else None
             if facts is None:
                 facts = self._admitted(run, taken_in, partitions)
+        give_back()
         for name, count in facts["funnel"].items():
             setattr(funnel, name, count)
         self.place.progress.count(dropped=funnel.dropped)
@@ -150,6 +152,7 @@ class Admission:
                 recorded = self.steps.recorded(ADMIT)
                 before = recorded.facts["funnel"] if recorded else {}
             placed = placed_by(job, [made.facts for made in source.made])
+            give_back()
             decisions = _Decisions(index, numbers, placed)
             made = [self._written(decisions, partition) for partition in range(len(partitions))]
             counts = {

@@ -32,7 +32,7 @@ from gpulsh.store.segments import Documents
 
 ENDINGS = (".parquet", ".jsonl")
 ROWS_AT_ONCE = 1 << 16  # written at once
-KEYS_AT_ONCE = 1 << 19  # read at once; for each such part a file is read again up to its end
+KEYS_AT_ONCE = 1 << 18  # read at once; for each such part a file is read again up to its end
 
 
 @dataclass(frozen=True)

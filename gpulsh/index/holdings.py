@@ -18,7 +18,7 @@ from gpulsh.store.fingerprint_blocks import in_places
 from gpulsh.store.segments import Keys, Numbers, Segment, among
 
 NOBODY = -1
-MANY = 1 << 12  # lookups at once, from which on pages of a segment are not held for the next ones
+MANY = 1 << 8  # lookups at once, each of a page or more, from which on a segment's are not held for the next ones
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,7 +107,7 @@ class Index:
             rows=rows,
             seed=seed,
         )
-        ops = select_backend(backend, threads=threads, devices=devices, memory=memory and memory // 2)
+        ops = _backend(backend, threads, devices, memory)
         self._begin(parameters, ops, memory, None, Contents())
 
     def _begin(
@@ -155,7 +155,7 @@ class Index:
         Raises InputError where there is no index, another version made it, or a file of it is missing or damaged;
         ParameterError that names each parameter that differs.
         """
-        ops = select_backend(backend, threads=threads, devices=devices, memory=memory and memory // 2)
+        ops = _backend(backend, threads, devices, memory)
         folder, contents = Folder.opened(Path(path), contents=check)
         parameters = IndexParameters.restored(folder.snapshot.parameters)
         given = {"threshold": threshold, "shingling": shingling, "folding": folding, "num_perm": num_perm}
@@ -350,7 +350,10 @@ class Index:
 
     def key_column(self, numbers: NDArray[np.int64]) -> Any:
         """The same as a pyarrow.Array."""
-        return self._holdings().keys(numbers, TYPES[self._contents.keys or "string"])
+        holdings = self._holdings()
+        keys = holdings.keys(numbers, TYPES[self._contents.keys or "string"])
+        holdings.let_go()
+        return keys
 
     def key_kind(self) -> str | None:
         """What its keys are, "string" or "integer"; None while there is none."""
@@ -418,6 +421,11 @@ class Index:
 
     def _set(self, contents: Contents) -> None:
         self._contents, self._changed = contents, True
+
+
+def _backend(name: BackendName, threads: int | None, devices: Sequence[int] | None, memory: int | None) -> Backend:
+    """A backend that takes a part of the memory: hashes of batches, and what is held already, take the rest."""
+    return select_backend(name, threads=threads, devices=devices, memory=None if memory is None else memory // 4)
 
 
 def _holdings_of(shelves: Sequence[Shelved], removed: Numbers) -> Holdings:
