@@ -6,6 +6,7 @@ import difflib
 import importlib
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,8 @@ def write_page(path: Path, report: Mapping[str, Any]) -> None:
     path.write_text(render(report), encoding="utf-8", errors="replace")
 
 
-def render(report: Mapping[str, Any]) -> str:
-    """The page. Every text in it, whoever wrote it, is escaped."""
+@cache
+def _template() -> Any:
     import jinja2
 
     loader = jinja2.PackageLoader("gpulsh.report", "")
@@ -50,9 +51,16 @@ def render(report: Mapping[str, Any]) -> str:
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     surroundings.filters.update(size=size, count=lambda number: f"{number:,}", place=_place, seconds=duration)
+    return surroundings.get_template("page.html")
+
+
+def render(report: Mapping[str, Any]) -> str:
+    """The page. Every text in it, whoever wrote it, is escaped."""
+    from jinja2.utils import markupsafe
+
     parameters, evidence = report["parameters"], report["evidence"]
     banding, threshold = parameters["banding"], parameters["threshold"]
-    html: str = surroundings.get_template("page.html").render(
+    html: str = _template().render(
         report=report,
         funnel=report["funnel"],
         evidence=evidence,
@@ -61,8 +69,8 @@ def render(report: Mapping[str, Any]) -> str:
         files=_files(report),
         classes=_classes(evidence["clusters"]["sizes"]),
         # Numbers and fixed words only: nothing of the user's is in the pictures.
-        curve=jinja2.utils.markupsafe.Markup(curve_picture(banding["bands"], banding["rows"], threshold)),
-        similarity=jinja2.utils.markupsafe.Markup(similarity_picture(evidence["similarity"], threshold)),
+        curve=markupsafe.Markup(curve_picture(banding["bands"], banding["rows"], threshold)),
+        similarity=markupsafe.Markup(similarity_picture(evidence["similarity"], threshold)),
         found=f"{100 * float(SCurve(**banding).probability(threshold)):.2f} %",
         marked=_marked,
         told=sorted((name, told) for name, value in parameters.items() for name, told in _flat(name, value)),
