@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.dedup.task import Made, Workplace
-from gpulsh.engine import in_process
+from gpulsh.engine import abreast
 from gpulsh.engine.abreast import Abreast
 from gpulsh.engine.local import deduplicate_files
 from gpulsh.errors import InputError, LargeDocumentError
@@ -119,7 +119,7 @@ def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkey
     monkeypatch.setattr(Abreast, "_alone", lambda doing: (alone.append(doing), do(doing))[1])
     results = {}
     for share in (512 << 20, 128 << 20):
-        monkeypatch.setattr(in_process, "WORKER_MEMORY", share)
+        monkeypatch.setattr(abreast, "TASK_MEMORY", share)
         result = deduplicate_files(inputs, tmp_path / str(share), backend="cpu", threads=4, memory="512MiB")
         assert result.data is not None
         kept = {path.name: path.read_bytes() for path in result.data.iterdir()}

@@ -55,7 +55,7 @@ def test_keys_of_two_kinds_are_refused() -> None:
             stream.take(3)
 
 
-def held_at_most(path: Path, count: int, memory: int | None = None) -> tuple[int, int]:
+def held_at_most(path: Path, count: int) -> tuple[int, int]:
     """The bytes of segments in memory while `count` documents are added, at most, and those of the largest batch."""
     held, added = [0], [0]
     real = storage.settled
@@ -68,7 +68,7 @@ def held_at_most(path: Path, count: int, memory: int | None = None) -> tuple[int
 
     with (
         mock.patch.object(index_module, "settled", settled),
-        Index.create(path, backend="reference", memory=memory) as index,
+        Index.create(path, backend="reference") as index,
     ):
         index.add(range(count), [text(number) for number in range(count)])
         index.save()
@@ -84,11 +84,12 @@ def test_what_is_held_does_not_grow_with_what_is_added(tmp_path: Path) -> None:
     assert few == pytest.approx(many, rel=0.2) and batch < many <= 2 * spill
 
 
-def test_what_is_held_follows_the_budget(tmp_path: Path) -> None:
-    with mock.patch.object(reference, "SIZES", SMALL):
-        least, _ = held_at_most(tmp_path / "least", 1000, 1 << 18)
-        more, _ = held_at_most(tmp_path / "more", 1000, 1 << 20)
-    assert 1 << 13 < least < 3 << 14 < more < 3 << 16
+def test_what_is_held_follows_the_budget() -> None:
+    assert storage.spill_bytes(None) == storage.spill_bytes(8 << 30) == 128 << 20
+    assert storage.spill_bytes(512 << 20) == 32 << 20
+    for wrong in ("1GiB", 0, 1 << 20):
+        with pytest.raises(ParameterError, match="memory is"):
+            Index(memory=wrong)  # type: ignore[arg-type]
 
 
 def test_large_segments_are_merged_while_they_are_written(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from gpulsh.errors import ParameterError
 LEAST = 512 << 20
 MOST_CHOSEN = 8 << 30  # where nothing is given
 PROGRAM = 256 << 20  # the interpreter, compiled code and libraries
-PARTITION_BYTES = 64 << 20  # of text that is signed in one step
+PARTITION_BYTES = 64 << 20  # of text that is signed in one step, at most
+ABREAST_BYTES = 16 << 20  # the same, at least
 PARTITION_BATCHES = 16  # at least so many batches of a device, for each step waits for its last one
 DIGEST_COST = 24  # bytes that a digest costs while its range is looked at
 MOST_DIGESTS, MOST_GROUP = 1 << 24, 256 << 20  # more at once takes longer: fresh pages, and less of it in the caches
@@ -46,6 +47,7 @@ def cut(memory: int, sizes: Sizes) -> Cut:
         partition=max(PARTITION_BYTES, PARTITION_BATCHES * sizes.batch if sizes.readers > 1 else 0),
         digests=min(free // 2 // DIGEST_COST, MOST_DIGESTS),
         group=min(free // 4, MOST_GROUP),
+        abreast=ABREAST_BYTES if sizes.readers == 1 else None,  # a device is fed by all threads together
     )
 
 

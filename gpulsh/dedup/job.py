@@ -24,9 +24,10 @@ class Cut:
     """How much of the work is one task. No bit of the results depends on it."""
 
     memory: int  # bytes that it is to fit into; a document may have a part of them
-    partition: int  # bytes of text that are signed together
+    partition: int  # bytes of text that are signed together, at most unless there would be too many partitions
     digests: int  # that are looked at together for collisions
     group: int  # bytes of text, and of what is known of documents, that are decided together
+    abreast: int | None = None  # bytes of text at least, where partitions are signed side by side and are to be many
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,7 @@ Facts = Mapping[str, Any]
 Paths = tuple[Path, ...]
 
 MOST_PARTITIONS = 4096  # each range and group looks into the files of all
-FEWEST_PARTITIONS = 64  # where they run abreast, unless they are smaller than LEAST_PARTITION
-LEAST_PARTITION = 16 << 20
+FEWEST_PARTITIONS = 64  # that run abreast, so that the last ones of many cores are short; unless they are very small
 EXACT_COST = 4  # digests that an exact hash costs as much as
 
 
@@ -96,12 +95,11 @@ def deduplicate_partitions(
     """Everything from the files to the results in `folder`. `ops` is looked at for how it is best fed, no more."""
     texts = job.texts(ops)
     total = texts.check()
-    abreast = ops.sizes().readers == 1  # a device is fed by all threads together
     partition = job.cut.partition
-    if abreast and total is not None:
-        partition = min(partition, max(total // FEWEST_PARTITIONS, LEAST_PARTITION))
+    if job.cut.abreast is not None and total is not None and decider is None:
+        partition = min(partition, max(total // FEWEST_PARTITIONS, job.cut.abreast))
     partitions = texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS))
-    run = _Run(job, folder, runner, progress, Funnel(), abreast)
+    run = _Run(job, folder, runner, progress, Funnel())
     decided = decider.decide(partitions, total, run.funnel) if decider else run.decide(partitions, total)
     run.write(decided)
     return Outcome(run.funnel, np.diff(decided.placed.files).tolist(), decided.gathered)
@@ -133,7 +131,6 @@ class _Run:
     runner: Runner
     progress: Progress
     funnel: Funnel
-    sign_abreast: bool
 
     def decide(self, partitions: Sequence[Partition], total: int | None) -> Decided:
         """All stages before `write`."""
@@ -155,7 +152,7 @@ class _Run:
         """Sign every partition; where documents stand. Counts them."""
         job, funnel = self.job, self.funnel
         tasks = [Task(sign.step_of(partition.number), sign.sign, (partition,)) for partition in partitions]
-        signed = self._stage("sign", tasks, total, "B", self.sign_abreast)
+        signed = self._stage("sign", tasks, total, "B", job.cut.abreast is not None)
         if job.policy.key is not None:
             check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
         for name in ("documents", "nulls", "empty", "bytes", "shingles"):

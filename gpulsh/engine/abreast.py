@@ -12,6 +12,13 @@ from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.errors import LargeDocumentError
 
+TASK_MEMORY = 512 << 20  # of the budget, for each task that runs beside others
+
+
+def most_abreast(threads: int, memory: int) -> int:
+    """How many tasks a process with so many threads and bytes does side by side."""
+    return max(1, min(threads, memory // TASK_MEMORY))
+
 
 class Abreast:
     """At one workplace at most `most` threads, each with a task."""
@@ -39,13 +46,17 @@ class Abreast:
             return work(replace(self._place, progress=attempt), *arguments)
 
     def stop(self) -> None:
-        """Whatever runs ends when it next tells of its progress."""
-        self._stopped = True
+        """Nothing more begins, and what runs ends when it next tells of its progress."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
 
     @contextmanager
     def _beside_others(self) -> Iterator[None]:
         with self._changed:
-            self._changed.wait_for(lambda: not self._waiting)
+            self._changed.wait_for(lambda: self._stopped or not self._waiting)
+            if self._stopped:
+                raise _Stopped
             self._running += 1
         try:
             yield
@@ -58,7 +69,9 @@ class Abreast:
     def _alone(self) -> Iterator[None]:
         with self._changed:
             self._waiting += 1
-            self._changed.wait_for(lambda: not self._running)
+            self._changed.wait_for(lambda: self._stopped or not self._running)
+            if self._stopped:
+                raise _Stopped
             self._running += 1
         try:
             yield

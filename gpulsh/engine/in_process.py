@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,9 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.job import Job
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.task import Made, Runner, Stage, Task, Workplace
-from gpulsh.engine.abreast import Abreast
+from gpulsh.engine.abreast import Abreast, most_abreast
 from gpulsh.engine.steps import Steps, tell
 from gpulsh.store.allocators import give_back
-
-WORKER_MEMORY = 512 << 20  # of the budget, for each task that runs beside others
 
 
 class ThisProcess:
@@ -29,7 +27,7 @@ class ThisProcess:
     @contextmanager
     def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> Iterator[Runner]:
         """This process."""
-        abreast = max(1, min(self._threads, self.memory // WORKER_MEMORY))
+        abreast = most_abreast(self._threads, self.memory)
         yield InProcess(Workplace(job, folder, self.ops, progress), steps, abreast)
 
     def to_json(self) -> dict[str, Any]:
@@ -53,23 +51,36 @@ class InProcess:
         abreast = stage.abreast and self._workers > 1 and len(missing) > 1
         work = self._abreast if abreast else self._in_turn
         tasks = [stage.tasks[number] for number in missing]
-        for number, task, made in zip(missing, tasks, work(tasks), strict=True):
-            self._steps.finish(task.step, made)
-            found[number] = made.facts
+        for place, made in work(tasks):
+            self._steps.finish(tasks[place].step, made)
+            found[missing[place]] = made.facts
         give_back()
         return [facts for facts in found if facts is not None]
 
-    def _in_turn(self, tasks: Sequence[Task]) -> Iterator[Made]:
-        return (task.work(self._place, *task.arguments) for task in tasks)
+    def _in_turn(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Made]]:
+        return ((place, task.work(self._place, *task.arguments)) for place, task in enumerate(tasks))
 
-    def _abreast(self, tasks: Sequence[Task]) -> Iterator[Made]:
+    def _abreast(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Made]]:
+        """Whatever is done; where tasks fail, the error of the first of them, as if they were done in turn."""
         workers = min(self._workers, len(tasks))
         doing = Abreast(self._place, workers)
         with ThreadPoolExecutor(workers) as pool:
-            begun = [pool.submit(doing.do, task.work, *task.arguments) for task in tasks]
+            begun = {pool.submit(doing.do, task.work, *task.arguments): place for place, task in enumerate(tasks)}
+            failed: dict[int, BaseException] = {}
             try:
-                for future in begun:
-                    yield future.result()
+                for future in as_completed(begun):
+                    if future.cancelled():
+                        continue
+                    error = future.exception()
+                    if error is None:
+                        yield begun[future], future.result()
+                        continue
+                    failed[begun[future]] = error
+                    for other, place in begun.items():
+                        if place > min(failed):
+                            other.cancel()
+                if failed:
+                    raise failed[min(failed)]
             finally:
                 doing.stop()
                 for future in begun:

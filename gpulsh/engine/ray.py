@@ -33,6 +33,7 @@ from gpulsh.dedup.job import Job
 from gpulsh.dedup.placed import Placed
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.task import Runner, Stage, Task
+from gpulsh.engine.abreast import most_abreast
 from gpulsh.engine.steps import Steps, tell
 from gpulsh.engine.worker import TOKEN, Brief, Failure, Worker, versions
 from gpulsh.errors import BackendError, ParameterError
@@ -155,6 +156,10 @@ class _Room:
     def resources(self) -> dict[str, float]:
         """As Ray names them."""
         return {"num_cpus": self.threads, "num_gpus": int(self.backend == "cuda"), "memory": self.memory}
+
+    def abreast(self) -> int:
+        """How many tasks it does side by side."""
+        return most_abreast(self.threads, self.memory)
 
     def workers(self) -> int:
         """How many the nodes that are there now have room for."""
@@ -349,7 +354,7 @@ class _Pool:
 
     def __init__(self, brief: Brief, room: _Room) -> None:
         self._brief, self._room = ray.put(brief), room
-        self._made = ray.remote(_Greeted).options(**room.resources(), max_concurrency=room.threads)
+        self._made = ray.remote(_Greeted).options(**room.resources(), max_concurrency=room.abreast())
         self._there: list[_Member] = []  # those that have begun
         self._busy: dict[Any, tuple[_Member, _Errand | None]] = {}  # by what their answer will be; None: it begins
         self._ended: Counter[str] = Counter()  # workers, by the step that they were at
@@ -362,11 +367,11 @@ class _Pool:
 
     def answers(self, waiting: deque[_Errand], abreast: bool) -> list[tuple[_Errand, Any]]:
         """Hands out errands from the front of `waiting`, to which those come back that must be handed out again, and
-        waits until at least one is answered, or a worker has come or gone. A worker is given as many at once as it has
-        threads where they run `abreast`.
+        waits until at least one is answered, or a worker has come or gone. A worker is given several at once where they
+        run `abreast`.
         """
         self._take_on(len(waiting))
-        for member in self._free(self._room.threads if abreast else 1):
+        for member in self._free(self._room.abreast() if abreast else 1):
             if not waiting:
                 break
             given = waiting.popleft()

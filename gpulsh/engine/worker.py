@@ -1,4 +1,4 @@
-"""A worker of a cluster: a process, on a node of its own perhaps, that does one task after another at its workplace.
+"""A worker of a cluster: a process, perhaps on a node of its own, that does tasks at its workplace, some abreast.
 
 It answers with what it made, or why not; nothing here knows of the cluster.
 """
@@ -22,7 +22,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.dedup.job import Job
 from gpulsh.dedup.progress import Silent
 from gpulsh.dedup.task import Made, Workplace
-from gpulsh.engine.abreast import Abreast
+from gpulsh.engine.abreast import Abreast, most_abreast
 from gpulsh.errors import GpulshError, InputError, OutputError
 from gpulsh.params import SCHEME
 from gpulsh.store.durable import FileFact
@@ -75,7 +75,7 @@ class Worker:
             return _failure(error, node)
         self._node = node
         self._place = Workplace(brief.job, brief.folder, ops, Silent())
-        self._abreast = Abreast(self._place, brief.threads)
+        self._abreast = Abreast(self._place, most_abreast(brief.threads, brief.job.cut.memory))
         return getattr(ops, "device", None)
 
     def work(self, abreast: bool, task: Callable[..., Made], *arguments: Any) -> Made | Failure:

@@ -31,9 +31,10 @@ from gpulsh.index.keys import (
 from gpulsh.index.parameters import IndexParameters
 from gpulsh.index.query import similar
 from gpulsh.index.storage import Contents, Folder, Shelved, compacted, discard, keyed, settled, spill_bytes
+from gpulsh.io.format import LEAST_MEMORY
 from gpulsh.io.source import TextSource
 from gpulsh.io.texts import open_texts
-from gpulsh.params import Folding, Shingling
+from gpulsh.params import Folding, Shingling, check_integer
 from gpulsh.permutations import coefficients
 from gpulsh.store.allocators import give_back
 from gpulsh.store.merging import in_memory
@@ -74,7 +75,7 @@ class Index:
     The parameters are those of `deduplicate`; keys are strings, or integers of 64 bits, each once. It lives in memory
     until `save(path)`; `Index.open(path)` finds it there again. Any number of processes may have it open; the first
     change of one makes that the writer until it is closed, and its changes are committed by `save`, all or none. With a
-    folder, what is taken in holds a part of `memory` bytes; None takes what serves speed.
+    folder, what is taken in holds a part of `memory` bytes, at least 512 MiB; None takes what serves speed.
     Not safe to use from several threads at once.
 
     >>> index = Index(threshold=0.5, backend="cpu")
@@ -425,6 +426,8 @@ class Index:
 
 def _backend(name: BackendName, threads: int | None, devices: Sequence[int] | None, memory: int | None) -> Backend:
     """A backend that takes a part of the memory: hashes of batches, and what is held already, take the rest."""
+    if memory is not None:
+        check_integer("memory", memory, LEAST_MEMORY, 1 << 62)
     return select_backend(name, threads=threads, devices=devices, memory=None if memory is None else memory // 4)
 
 

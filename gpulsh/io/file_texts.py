@@ -74,7 +74,7 @@ class FileTexts:
     """Documents of `files`, one after another. It knows how many each file has once they were read.
 
     With more than one of `readers`, so many threads decode the parts of files that have parts, a few blocks ahead.
-    With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is an InputError.
+    With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is a LargeDocumentError.
     """
 
     def __init__(

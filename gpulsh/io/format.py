@@ -74,14 +74,16 @@ class Columns:
 
 @dataclass(frozen=True)
 class Limit:
-    """What a memory budget allows: one document of a quarter of it, for reading and comparing hold a few copies."""
+    """What a memory budget allows: documents of a quarter of what each of those who read at the same time has, for
+    reading and comparing hold a few copies.
+    """
 
     memory: int  # bytes, of the whole run
     abreast: int = 1  # so many read at the same time
 
     @property
     def document(self) -> int:
-        """Bytes that one document may have."""
+        """Bytes that one document may have while so many read."""
         return self.memory // (COPIES * self.abreast)
 
 

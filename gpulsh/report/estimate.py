@@ -25,7 +25,8 @@ HASH_BYTES, DIGEST_BYTES = 16, 8  # of a document; of a document and band
 NUMBER_BYTES = 4  # of a document within its partition, which goes with its hash and each digest
 SIZE_BYTES = 8
 PAIR_BYTES, EDGE_BYTES = 16, 24  # of two documents; of these and their group
-STAR_BYTES, MEMBER_BYTES = 20, 13  # of a document that met others: with whom it is connected; in which group it is
+STAR_BYTES = 20  # of a document that met others: with whom it is connected
+MEMBER_BYTES, MEMBER_OF_MANY_BYTES = 13, 17  # of one: in which group it is; of 2^31 or more
 CONNECT_BYTES = 28  # resident, of a document that met others, on the one machine that makes the groups
 INDEX_BAND_BYTES = 18 + 12 / 8  # of a kept document and band: band, digest, document, and its share of a filter
 INDEX_KEY_BYTES = 32  # of a key, about, as a path and a row or a URL are
@@ -101,7 +102,8 @@ def stage_works(corpus: Corpus, bands: int) -> dict[str, Work]:
     meeting, met, pairs = corpus.met * n, corpus.met * size, corpus.pairs * n
     hashes, digests = (HASH_BYTES + NUMBER_BYTES) * n, (DIGEST_BYTES + NUMBER_BYTES) * n * bands
     stars, edges = STAR_BYTES * meeting, EDGE_BYTES * pairs
-    members, decisions = MEMBER_BYTES * meeting, DECISION_BYTES * meeting
+    members = (MEMBER_BYTES if meeting < 1 << 31 else MEMBER_OF_MANY_BYTES) * meeting
+    decisions = DECISION_BYTES * meeting
     return {
         # Text to digests, exact hash and size.
         "sign": Work(amount=size, unit="bytes of text", inputs=size, written=digests + hashes + SIZE_BYTES * n),

@@ -13,7 +13,7 @@ from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, on_ho
 from gpulsh.backends.cpu.band_digests import band_digests
 from gpulsh.backends.cpu.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cpu.candidates import candidates
-from gpulsh.backends.cpu.chunks import Room, Threads
+from gpulsh.backends.cpu.chunks import Threads
 from gpulsh.backends.cpu.collisions import collisions
 from gpulsh.backends.cpu.components import components
 from gpulsh.backends.cpu.gather import gather
@@ -22,6 +22,7 @@ from gpulsh.backends.cpu.intersect import intersect
 from gpulsh.backends.cpu.minhash import minhash
 from gpulsh.backends.cpu.parts import shingle_part
 from gpulsh.backends.cpu.prefixes import frequencies, prefixes
+from gpulsh.backends.cpu.room import Room
 from gpulsh.backends.cpu.shingle import CHUNK_BYTES, exact_hashes, shingle, shingle_rows, shingle_sets
 from gpulsh.backends.cpu.sign import sign_rows
 from gpulsh.backends.cpu.unique import unique

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends import protocol
-from gpulsh.backends.cpu.chunks import Room, Scratch, by_weight, own_pages
+from gpulsh.backends.cpu.chunks import by_weight
 from gpulsh.backends.cpu.fingerprinting import KEYS, TILE, fingerprint_piece, place_keys
+from gpulsh.backends.cpu.room import Room, Scratch, own_pages
 from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.params import Shingling

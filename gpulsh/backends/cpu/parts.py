@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.cpu.chunks import Room, Threads, joined
+from gpulsh.backends.cpu.chunks import Threads, joined
 from gpulsh.backends.cpu.giants import GrowingSet, giant_pieces, is_giant, text_chunks
+from gpulsh.backends.cpu.room import Room
 from gpulsh.backends.cpu.shingle import CHUNK_BYTES, one_row, shingle_rows
 from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.parts import in_part

@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends import protocol
-from gpulsh.backends.cpu.chunks import Room, Scratch, Threads, joined
+from gpulsh.backends.cpu.chunks import Threads, joined
 from gpulsh.backends.cpu.fingerprinting import KEYS, fingerprint_documents, place_keys
 from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
+from gpulsh.backends.cpu.room import Room, Scratch
 from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.params import Shingling

@@ -77,9 +77,8 @@ class _Costs:
 
 
 def _grouped(stars: Stars, costs: _Costs, most: int) -> tuple[Places, Sequence[int]]:
-    """[m]: groups of whole components, in order of their labels, in place of these; and which are larger than `most`,
-
-    which a group is where one component alone is.
+    """Groups [m] of whole components, in order of their labels and in place of these; which are larger than `most`:
+    those of one such component.
     """
     label = stars.label
     roots = np.empty(0, label.dtype)
@@ -91,7 +90,8 @@ def _grouped(stars: Stars, costs: _Costs, most: int) -> tuple[Places, Sequence[i
         label[rows] = np.searchsorted(roots, label[rows])
         np.add.at(ends, label[rows], costs.to_decide(rows))
     np.cumsum(ends, out=ends)
-    of_component, oversized = np.empty(len(roots), label.dtype), []
+    del roots
+    of_component, oversized = np.empty(len(ends), label.dtype), []
     for number, (start, stop) in enumerate(runs_within(ends, most)):
         of_component[start:stop] = number
         if ends[stop - 1] - (ends[start - 1] if start else 0) > most:

@@ -1,7 +1,7 @@
 """verify: a group of documents that share no bucket and no copy with others; verified and resolved as `judging` has it.
 
 Of a group that is too large for one task, which is one component, what `compare` found of its candidate pairs is taken,
-and they are not looked at; about 96 bytes a document and 56 a pair at or above the threshold are held of it.
+and they are not looked at: what is held are its documents and the pairs at or above the threshold.
 
 Makes `decided` (document, duplicate_of, similarity, cluster, speaks), a row a member, ascending; `speaks` marks those
 that others are dropped for.
