@@ -12,9 +12,10 @@ from typing import Any, cast
 import pyarrow.parquet as pq
 import pytest
 
-from gpulsh.dedup.task import Made, Workplace
+from gpulsh.dedup.task import Made, Stage, Task, Workplace
 from gpulsh.engine import abreast
 from gpulsh.engine.abreast import Abreast
+from gpulsh.engine.in_process import InProcess
 from gpulsh.engine.local import deduplicate_files
 from gpulsh.errors import InputError, LargeDocumentError
 
@@ -99,6 +100,67 @@ def test_what_is_stopped_ends_at_its_next_word() -> None:
         begun.wait()
         doing.stop()
     assert task.exception() is not None
+
+
+def test_who_waits_to_be_alone_does_not_begin_after_a_stop() -> None:
+    doing = Abreast(workplace(Heard()), 2)
+    slow, waits = threading.Event(), threading.Event()
+    begun: list[int] = []
+
+    def work(place: Workplace, number: int) -> Made:
+        begun.append(place.abreast)
+        if number == 0:
+            slow.wait()
+            return Made()
+        waits.set()
+        raise LargeDocumentError("too large beside others")
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(doing.do, work, 0)
+        other = pool.submit(doing.do, work, 1)
+        waits.wait()
+        doing.stop()
+        assert other.exception(timeout=10) is not None
+        slow.set()
+        assert first.result() == Made()
+    assert begun == [2, 2]
+
+
+class Recorded:
+    """Steps as they are finished."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def finished(self, step: str) -> None:
+        return None
+
+    def finish(self, step: str, made: Made) -> None:
+        self.steps.append(step)
+
+
+def test_steps_behind_a_slow_one_are_recorded_and_the_first_error_is_raised() -> None:
+    others = threading.Event()
+
+    def work(place: Workplace, number: int) -> Made:
+        if number == 0:
+            others.wait(timeout=10)
+        if number in (0, 3):
+            raise ValueError(f"of {number}")
+        if number == 2:
+            others.set()
+        return Made()
+
+    recorded = Recorded()
+    runner = InProcess(workplace(Heard()), cast(Any, recorded), 2)
+    tasks = [Task(f"step-{number}", work, (number,)) for number in range(6)]
+    with pytest.raises(ValueError, match="of 0"):
+        runner.run(Stage("any", tasks, None, "B", abreast=True))
+    assert {"step-1", "step-2"} <= set(recorded.steps)
+
+
+def test_memory_bounds_how_many_run_abreast() -> None:
+    assert [abreast.most_abreast(16, memory << 20) for memory in (512, 1023, 1024, 4096, 1 << 14)] == [1, 1, 2, 8, 16]
 
 
 def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
