@@ -50,7 +50,7 @@ def decided(result: Decision) -> list[NDArray[Any]]:
 @pytest.fixture(scope="module")
 def notices() -> list[str]:
     """The beginnings of real notices: short, so that a batch of one byte can be afforded."""
-    return [text[:300] for text in licences()[-800:]]
+    return [text[:300] for text in licences()[-450:]]
 
 
 @pytest.fixture(scope="module")
