@@ -177,8 +177,13 @@ def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkey
     }.items():
         (inputs / f"{name}.jsonl").write_text(json.dumps({"text": text}) + "\n")
     alone: list[Any] = []
-    do = Abreast._alone
-    monkeypatch.setattr(Abreast, "_alone", lambda doing: (alone.append(doing), do(doing))[1])
+    running = Abreast._running_now
+
+    def noted(doing: Abreast, **how: bool) -> Any:
+        alone.extend([doing] * how["alone"])
+        return running(doing, **how)
+
+    monkeypatch.setattr(Abreast, "_running_now", noted)
     results = {}
     for share in (512 << 20, 128 << 20):
         monkeypatch.setattr(abreast, "TASK_MEMORY", share)

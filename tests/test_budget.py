@@ -10,8 +10,9 @@ import pytest
 import gpulsh
 from gpulsh.backends.protocol import Sizes
 from gpulsh.cli import main
-from gpulsh.dedup.budget import LEAST, cut, parse_memory
+from gpulsh.dedup.budget import cut, parse_memory
 from gpulsh.errors import OutputError, ParameterError
+from gpulsh.io.format import LEAST_MEMORY as LEAST
 from tests.test_resume import interrupted, results, write_inputs
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1}

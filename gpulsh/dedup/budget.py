@@ -10,8 +10,8 @@ from pathlib import Path
 from gpulsh.backends.protocol import Sizes
 from gpulsh.dedup.job import Cut
 from gpulsh.errors import ParameterError
+from gpulsh.io.format import LEAST_MEMORY
 
-LEAST = 512 << 20
 MOST_CHOSEN = 8 << 30  # where nothing is given
 PROGRAM = 256 << 20  # the interpreter, compiled code and libraries
 PARTITION_BYTES = 64 << 20  # of text that is signed in one step, at most
@@ -30,11 +30,11 @@ def parse_memory(given: int | str | None) -> int:
     1610612736
     """
     if given is None:
-        return max(LEAST, min(MOST_CHOSEN, _machine() // 2))
+        return max(LEAST_MEMORY, min(MOST_CHOSEN, _machine() // 2))
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:i?B)?", str(given).strip(), re.IGNORECASE)
     memory = float(found[1]) * UNITS[found[2].upper()] if found and not isinstance(given, bool) else math.nan
-    if not LEAST <= memory < math.inf:
-        what = "too little to work in" if memory < LEAST else "no amount of memory"
+    if not LEAST_MEMORY <= memory < math.inf:
+        what = "too little to work in" if memory < LEAST_MEMORY else "no amount of memory"
         raise ParameterError(f"memory is {given!r}, {what}; give at least 512MiB, as 4GiB")
     return int(memory)
 

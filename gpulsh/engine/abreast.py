@@ -26,7 +26,8 @@ class Abreast:
     def __init__(self, place: Workplace, most: int) -> None:
         self._place, self._most = place, most
         self._changed, self._telling = Condition(), Lock()
-        self._running = self._waiting = 0  # tasks; those that are to be alone
+        self._running = 0  # tasks
+        self._secluded = 0  # those that wait to be alone, or are
         self._stopped = False
 
     def do(self, work: Callable[..., Made], *arguments: Any) -> Made:
@@ -36,13 +37,13 @@ class Abreast:
         """
         attempt = _Attempt(self._place.progress, self._telling, lambda: self._stopped)
         try:
-            with self._beside_others():
+            with self._running_now(alone=False):
                 return work(replace(self._place, progress=attempt, abreast=self._most), *arguments)
         except LargeDocumentError:
             if self._most == 1:
                 raise
             attempt.take_back()
-        with self._alone():
+        with self._running_now(alone=True):
             return work(replace(self._place, progress=attempt), *arguments)
 
     def stop(self) -> None:
@@ -52,9 +53,11 @@ class Abreast:
             self._changed.notify_all()
 
     @contextmanager
-    def _beside_others(self) -> Iterator[None]:
+    def _running_now(self, *, alone: bool) -> Iterator[None]:
+        """A task runs inside: beside others, unless one waits to be `alone`, or when no other does."""
         with self._changed:
-            self._changed.wait_for(lambda: self._stopped or not self._waiting)
+            self._secluded += alone
+            self._changed.wait_for(lambda: self._stopped or not (self._running if alone else self._secluded))
             if self._stopped:
                 raise _Stopped
             self._running += 1
@@ -63,21 +66,7 @@ class Abreast:
         finally:
             with self._changed:
                 self._running -= 1
-                self._changed.notify_all()
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        with self._changed:
-            self._waiting += 1
-            self._changed.wait_for(lambda: self._stopped or not self._running)
-            if self._stopped:
-                raise _Stopped
-            self._running += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._running, self._waiting = self._running - 1, self._waiting - 1
+                self._secluded -= alone
                 self._changed.notify_all()
 
 

@@ -28,7 +28,6 @@ import ray
 from gpulsh.backends.processors import processors
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
-from gpulsh.dedup.budget import LEAST
 from gpulsh.dedup.job import Job
 from gpulsh.dedup.placed import Placed
 from gpulsh.dedup.progress import Progress
@@ -37,6 +36,7 @@ from gpulsh.engine.abreast import most_abreast
 from gpulsh.engine.steps import Steps, tell
 from gpulsh.engine.worker import TOKEN, Brief, Failure, Worker, versions
 from gpulsh.errors import BackendError, ParameterError
+from gpulsh.io.format import LEAST_MEMORY
 from gpulsh.params import check_choice, check_integer
 from gpulsh.report.funnel import size
 from gpulsh.store.manifest import Step
@@ -174,7 +174,7 @@ def _share(most: list[float]) -> int:
     find other nodes.
     """
     memory = WORKER_MEMORY
-    while memory > min([WORKER_MEMORY, *most]) and memory > LEAST:
+    while memory > min([WORKER_MEMORY, *most]) and memory > LEAST_MEMORY:
         memory //= 2
     return memory
 

@@ -306,7 +306,7 @@ class Index:
                     segment = hold_all(arrivals, number, self._parameters, ops)
                 number += len(segment)
                 new = settled([*new, Shelved(segment)], path, self._spill)
-                if path is not None and new[-1].stored:
+                if new[-1].stored:
                     give_back()
             stream = KeyStream(keys(), before.keys)
             for place, shelved in enumerate(new):

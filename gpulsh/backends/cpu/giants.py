@@ -18,6 +18,7 @@ from gpulsh.backends.cpu.chunks import by_weight
 from gpulsh.backends.cpu.fingerprinting import KEYS, TILE, fingerprint_piece, place_keys
 from gpulsh.backends.cpu.room import Room, Scratch, own_pages
 from gpulsh.backends.cpu.unique import unique_rows
+from gpulsh.backends.parts import in_part
 from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.params import Shingling
 
@@ -133,9 +134,11 @@ def _union(left, right, out):
     return made
 
 
-def giant_set(text: TextBatch, row: int, shingling: Shingling, room: Room) -> NDArray[np.uint64]:
-    """The fingerprints of document `row`, ascending and without repeats."""
+def giant_set(
+    text: TextBatch, row: int, shingling: Shingling, room: Room, part: int = 0, parts: int = 1
+) -> NDArray[np.uint64]:
+    """The fingerprints of document `row` in part `part` of `parts` ranges, ascending and without repeats."""
     found = GrowingSet(room)
     for values in giant_pieces(text, row, shingling):
-        found.add(values)
+        found.add(values if parts == 1 else values[in_part(values, part, parts)])
     return found.values()

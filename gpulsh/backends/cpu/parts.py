@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.cpu.chunks import Threads, joined
-from gpulsh.backends.cpu.giants import GrowingSet, giant_pieces, is_giant, text_chunks
+from gpulsh.backends.cpu.giants import giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.room import Room
 from gpulsh.backends.cpu.shingle import CHUNK_BYTES, one_row, shingle_rows
 from gpulsh.backends.cpu.unique import unique_rows
@@ -22,10 +22,7 @@ def shingle_part(
 
     def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         if is_giant(text, start, stop):
-            found = GrowingSet(room)
-            for values in giant_pieces(text, start, shingling):
-                found.add(values[in_part(values, part, parts)])
-            return one_row(found.values())
+            return one_row(giant_set(text, start, shingling, room, part, parts))
         values, ends, _ = shingle_rows(text, start, stop, shingling)
         inside = np.flatnonzero(in_part(values, part, parts))
         return unique_rows(values[inside], np.concatenate([np.zeros(1, np.int64), np.searchsorted(inside, ends)]))
