@@ -236,3 +236,10 @@ def test_a_finished_run_is_left_as_it_is(folder: Path) -> None:
     with pytest.raises(OutputError, match=r"index was .* and is absent now"):
         gpulsh.deduplicate_files("jan.jsonl", "out", resume=True, backend="reference")
     assert contents("known") == before and len(rows("out")) == 1
+
+
+def test_a_name_that_is_no_utf8_is_in_keys_too(folder: Path) -> None:
+    for number in range(2):  # the second time the index is asked whether it knows the file
+        write(f"{number}\udcff.jsonl", [f"a page of words {number}"])
+        assert run(f"{number}\udcff.jsonl", "-o", f"out{number}") == 0
+    assert all(f"{number}\ufffd.jsonl:0" in Index.open("known") for number in range(2))

@@ -15,6 +15,7 @@ import pytest
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.dedup import budget
+from gpulsh.engine.indexing import build_index
 from gpulsh.engine.local import deduplicate_files
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, OutputError, ParameterError
 
@@ -261,3 +262,35 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert not (tmp_path / "out/rejected.parquet").exists()
     with pytest.raises(ParameterError, match="on_error"):
         gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out2", on_error="ignore")
+
+
+LONE = b'{"text": "a page of words", "id": "\\ud800", "n": 5}'
+DEEP = b'{"text": "a page of words", "id": ' + b"[" * 1000 + b"]" * 1000 + b', "n": 5}'
+LARGE = b'{"text": "a page of words", "id": "x", "n": 1e20, "deep": ' + b"[" * 1000 + b"]" * 1000 + b"}"
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [(LONE, "'id' holds half of a surrogate pair"), (DEEP, "nested too deeply"), (LARGE, "nested too deeply")],
+)
+def test_values_that_cannot_be_written_again(tmp_path: Path, bad: bytes, told: str) -> None:
+    # Twice, so that the second is dropped for the first, and its id told, unless it is rejected.
+    given = [json.dumps({"text": text(number), "id": f"i{number}", "n": number}).encode() for number in (1, 2, 1)]
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join([*given[:2], bad, bad, given[2]]))
+    options = {"id_column": "id", "keep": "n"}
+    with pytest.raises(DamagedInputError, match=rf"a\.jsonl: line 3.*{told}"):
+        run(tmp_path / "a.jsonl", tmp_path / "out", **options)
+    if bad != LARGE:  # whose id is whole
+        with pytest.raises(DamagedInputError, match=r"a\.jsonl: line 3"):
+            build_index(tmp_path / "known", [str(tmp_path / "a.jsonl")], id_column="id")
+    skip(tmp_path / "a.jsonl", tmp_path / "out", **options)
+    assert [row[:5] for row in rejected(tmp_path / "out")] == [("a.jsonl", n, 1, "line", n + 1) for n in (2, 3)]
+    assert kept_lines(tmp_path / "out", "a.jsonl") == [*given[:2], b""]
+
+
+@pytest.mark.parametrize("field", [b'"other": "\\ud800"', b'"\\udfff": 1', b'"id": ["\\ud800"]'])
+def test_half_a_surrogate_pair_elsewhere_is_copied_as_it_is(tmp_path: Path, field: bytes) -> None:
+    given = b'{"id": "a", "text": "a page of words", ' + field + b"}"
+    (tmp_path / "a.jsonl").write_bytes(given + b"\n" + given)
+    run(tmp_path / "a.jsonl", tmp_path / "out", id_column="id")
+    assert (tmp_path / "out/data/a.jsonl").read_bytes().rstrip() == given

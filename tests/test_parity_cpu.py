@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,15 @@ def test_every_size(unit: Any, size: int) -> None:
     check_texts(
         ONE, batch_of([joint.join(words[:count]).encode() for count in counts]), Shingling(unit=unit, size=size)
     )
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+@pytest.mark.parametrize("documents", [[], [b""], [b"", b""]])
+def test_a_thread_whose_first_text_is_empty(unit: Any, documents: list[bytes]) -> None:
+    with ThreadPoolExecutor(1) as fresh:
+        fresh.submit(check_texts, ONE, batch_of(documents), Shingling(unit=unit)).result()
+    ops = CpuBackend(2)  # with threads of its own
+    check_texts(ops, batch_of(documents), Shingling(unit=unit))
 
 
 def test_every_byte_at_every_place_of_a_block() -> None:

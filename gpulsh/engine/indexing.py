@@ -203,20 +203,20 @@ def _dropped(documents: Documents) -> tuple[NDArray[Any], NDArray[Any], NDArray[
 def keys_of_files(texts: FileTexts) -> Iterator[Any]:
     """The keys of all documents in order, of one file at a time, as pyarrow.Arrays."""
     starts = texts.starts.tolist()
-    names = strings([file.name for file in texts.files]).to_pylist()
-    for name, first, stop in zip(names, starts, starts[1:], strict=True):
+    for file, first, stop in zip(texts.files, starts, starts[1:], strict=True):
         for start in range(first, stop, KEYS_AT_ONCE):
             positions = np.arange(start, min(start + KEYS_AT_ONCE, stop))
             if texts.columns.id is not None:
                 yield _ids(texts, positions)
             else:
-                yield place_keys(name, positions - first)
+                yield place_keys(file.name, positions - first)
 
 
 def place_keys(file: str, rows: NDArray[np.int64]) -> Any:
     """The keys FILE:ROW of documents without an id."""
     kind = pa.large_string()
-    return pc.binary_join_element_wise(pa.scalar(f"{file}:", kind), to_arrow(rows).cast(kind), pa.scalar("", kind))
+    (name,) = strings([f"{file}:"]).to_pylist()
+    return pc.binary_join_element_wise(pa.scalar(name, kind), to_arrow(rows).cast(kind), pa.scalar("", kind))
 
 
 def _ids(texts: FileTexts, positions: NDArray[np.int64]) -> Any:

@@ -62,7 +62,7 @@ class JsonLines:
                 keys: list[int | float | None] = []
                 rejected: list[Rejection] = []
                 for number, line in lines:
-                    text = key = None
+                    text = key = sorted_by = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
                         try:
                             record = _parsed(file, number, line)
@@ -71,13 +71,18 @@ class JsonLines:
                                 first = first or list(record)
                             records += 1
                             text = _text(file, number, columns.text, record.get(columns.text))
+                            if wanted is None and columns.id is not None:
+                                _id(file, record, columns.id, number, line)
+                            if wanted is None and columns.key is not None:
+                                sorted_by = _exact(file, record, columns.key, number, line)
                         except (DamagedInputError, InputTypeError) as error:
                             if not rules.skip:
                                 raise
+                            text = None
                             rejected.append(Rejection(row, 1, "line", number, reason(file, error)))
                         else:
                             if columns.key is not None and wanted is None:
-                                key = _key(file, number, columns.key, _exact(record, columns.key, number, line))
+                                key = _key(file, number, columns.key, sorted_by)
                         if text is not None and rules.limit is not None and len(text) > rules.limit.document:
                             raise too_large(file, f"line {number}", len(text), rules.limit)
                     texts.append(text)
@@ -103,7 +108,7 @@ class JsonLines:
                 if sought is None:
                     break
                 if row == sought:
-                    found.append(_exact(_parsed(file, number, line), column, number, line))
+                    found.append(_id(file, _parsed(file, number, line), column, number, line))
                     sought = next(wanted, None)
         if len(found) != len(rows):
             raise wrong_length(file)
@@ -270,11 +275,31 @@ def _loaded(content: Line) -> Any:
     return json.loads(content.decode("utf-8", "replace"))
 
 
-def _exact(record: dict[str, Any], column: str, number: int, line: Line) -> Any:
+def _exact(file: File, record: dict[str, Any], column: str, number: int, line: Line) -> Any:
     # orjson makes floats of integers beyond 64 bits. Python's parser does not, and is asked where that may have been.
     value = record.get(column)
     if isinstance(value, (dict, list)) or (isinstance(value, float) and abs(value) >= 2**63):
-        return _loaded(_content(number, line))[column]
+        try:
+            return _loaded(_content(number, line))[column]
+        except RecursionError as error:  # orjson goes deeper
+            raise DamagedInputError(f"{file.name}: line {number} is nested too deeply; flatten it") from error
+    return value
+
+
+def _id(file: File, record: dict[str, Any], column: str, number: int, line: Line) -> Any:
+    """The value as it is written again; a DamagedInputError where no UTF-8 can hold it."""
+    value = _exact(file, record, column, number, line)
+    try:
+        if isinstance(value, str):
+            value.encode()
+        elif isinstance(value, (dict, list)):
+            json.dumps(value)
+    except UnicodeEncodeError as error:
+        raise DamagedInputError(
+            f"{file.name}: line {number}: {column!r} holds half of a surrogate pair; give text that UTF-8 can hold"
+        ) from error
+    except RecursionError as error:
+        raise DamagedInputError(f"{file.name}: line {number}: {column!r} is nested too deeply; flatten it") from error
     return value
 
 

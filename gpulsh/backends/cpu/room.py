@@ -54,6 +54,7 @@ class Scratch(threading.local):
         """An uninitialised uint64 [count] that is valid until this thread takes `name` again."""
         if count > self.KEPT:
             return np.empty(count, np.uint64)
-        if len(self._buffers.get(name, ())) < count:
-            self._buffers[name] = np.empty(max(count, 1 << 16), np.uint64)
-        return self._buffers[name][:count]
+        held = self._buffers.get(name)
+        if held is None or len(held) < count:  # a first taking may be of nothing
+            held = self._buffers[name] = np.empty(max(count, 1 << 16), np.uint64)
+        return held[:count]
