@@ -130,3 +130,14 @@ def test_what_is_not_there_or_damaged(bucket: Any, tmp_path: Path) -> None:
         deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference")
     result = deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference", on_error="skip")
     assert (result.funnel["documents"], result.funnel["rejected"]) == (16, 1)
+
+
+def test_a_key_that_climbs_writes_nothing_outside(bucket: Any, tmp_path: Path) -> None:
+    bucket.pipe_file("crawl/part/y/../../../../../settings.json", b'{"text": "evil"}')
+    bucket.invalidate_cache()
+    (tmp_path / "settings.json").write_text("precious")
+    with pytest.raises(InputError, match=r"part/y/\.\./.*which is no place below data/"):
+        deduplicate_files("s3://crawl/part/**/*.json*", tmp_path / "a/b/out", backend="reference")
+    assert (tmp_path / "settings.json").read_text() == "precious" and not (tmp_path / "a").exists()
+    deduplicate_files("s3://crawl/part", tmp_path / "a/b/out", backend="reference")
+    assert (tmp_path / "settings.json").read_text() == "precious"

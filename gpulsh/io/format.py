@@ -40,14 +40,16 @@ class File:
 
     def size(self) -> int | None:
         """Bytes of the file, None where a remote store does not tell."""
-        return os.path.getsize(self.path) if self.filesystem is None else self.filesystem.size(self.path)
+        with reading(self):
+            return os.path.getsize(self.path) if self.filesystem is None else self.filesystem.size(self.path)
 
     def stamp(self) -> list[int | str | None]:
         """Size and time of change: what differs when somebody wrote to the file."""
-        if self.filesystem is None:
-            found = os.stat(self.path)
-            return [found.st_size, found.st_mtime_ns]
-        return [self.filesystem.size(self.path), _changed(self.filesystem, self.path)]
+        with reading(self):
+            if self.filesystem is None:
+                found = os.stat(self.path)
+                return [found.st_size, found.st_mtime_ns]
+            return [self.filesystem.size(self.path), _changed(self.filesystem, self.path)]
 
 
 def _changed(filesystem: Any, path: str) -> str | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import glob
+import logging
 import os
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from gpulsh.io.format import File, Format
 from gpulsh.io.ipc import Ipc
 from gpulsh.io.jsonl import JsonLines
 from gpulsh.io.parquet import Parquet
+from gpulsh.io.places import climbs, refuse_names_told_as_one, refuse_outside
 from gpulsh.io.plain import PlainText
 from gpulsh.io.warc import ID, Warc
 
@@ -32,6 +34,8 @@ FORMATS: dict[str, Format] = {
     ".txt": PlainText(),
 }
 KNOWN = "known are " + " ".join(FORMATS)
+
+_log = logging.getLogger("gpulsh")
 
 
 def format_of(file: File) -> Format:
@@ -52,15 +56,18 @@ def find_files(inputs: Sequence[str], protected: Sequence[str] = ()) -> list[Fil
 
     INPUTs come as given, the files of a folder or glob by byte order of their relative path. In folders only known
     extensions count, and names that begin with `_` or `.` are skipped. Raises InputError where nothing is found, a
-    format is not known, a file is reached twice, or two files would have the same place in `data/`.
+    format is not known, a file is reached twice, two names would be told as one, or a file would have no place of its
+    own in `data/`: that of another, or one outside.
     """
     files: list[File] = []
     for given in (*protected, *inputs):
         found = list(_remote(given) if "://" in given else _local(given))
         for file in found:
             format_of(file)
+            refuse_outside(file)
         files += [replace(file, source=given) for file in found]
     _refuse_twice(files)
+    refuse_names_told_as_one(files)
     _refuse_same_place([file for file in files if file.source not in protected])
     return files
 
@@ -86,6 +93,8 @@ def _local(given: str) -> Iterator[File]:
     if os.path.exists(given):
         yield File(given, os.path.basename(given), given)
         return
+    if os.path.islink(given):
+        raise _dangling(given)
     if not glob.has_magic(given):
         raise InputError(f"{given}: no such file or folder")
     # What stands before the first folder with a wildcard is the folder that the paths are relative to.
@@ -96,7 +105,17 @@ def _local(given: str) -> Iterator[File]:
     if not found:
         raise InputError(f"{given}: no file matches; to take whole folders write the pattern of their files")
     for path in _in_byte_order(found):
+        if not os.path.exists(path):
+            raise _dangling(path)
         yield File(path, os.path.relpath(path, base or "."), path)
+
+
+def _dangling(path: str) -> InputError:
+    try:
+        target = os.readlink(path)
+    except OSError:
+        return InputError(f"{path}: is gone since it was found; run again when nothing writes there")
+    return InputError(f"{path}: is a link to {target}, which is not there; remove the link, or bring the file back")
 
 
 def _walk(folder: str, relative: str, above: tuple[str, ...]) -> Iterator[str]:
@@ -115,6 +134,8 @@ def _walk(folder: str, relative: str, above: tuple[str, ...]) -> Iterator[str]:
                         found = True
                         yield inner
                 elif _format(entry.name) is not None:
+                    if entry.is_symlink() and not os.path.exists(entry.path):
+                        raise _dangling(entry.path)
                     found = True
                     yield path
     except OSError as error:
@@ -138,13 +159,12 @@ def _remote(given: str) -> Iterator[File]:
 
 def _found(given: str, filesystem: Any, path: str) -> Iterator[File]:
     if filesystem.isdir(path):
-        root = path.rstrip("/")
-        inside = [posixpath.relpath(found, root or "/") for found in filesystem.find(path)]
-        inside = [rel for rel in inside if _format(rel) is not None and not any(map(_skipped, rel.split("/")))]
-        if not inside:
+        keys = [(_below(key, path), key) for key in _without_climbing(given, path, filesystem.find(path))]
+        keys = [(rel, key) for rel, key in keys if _format(rel) is not None and not any(map(_skipped, rel.split("/")))]
+        if not keys:
             raise InputError(f"{given}: holds no file of a known format; {KNOWN}")
-        for relative in _in_byte_order(inside):
-            yield File(posixpath.join(given, relative), relative, f"{root}/{relative}", filesystem)
+        for relative, key in sorted(keys, key=lambda pair: tuple(map(os.fsencode, pair))):
+            yield File(posixpath.join(given, relative), relative, key, filesystem)
     elif filesystem.exists(path):
         yield File(given, posixpath.basename(path), path, filesystem)
     elif glob.has_magic(path):
@@ -157,10 +177,27 @@ def _found(given: str, filesystem: Any, path: str) -> Iterator[File]:
         if not matches:
             raise InputError(f"{given}: no file matches")
         for found in _in_byte_order(matches):
-            relative = posixpath.relpath(found, base or "/")
+            relative = _below(found, base)
             yield File(posixpath.join(prefix, relative), relative, found, filesystem)
     else:
         raise InputError(f"{given}: no such file or folder")
+
+
+def _without_climbing(given: str, folder: str, found: Iterable[str]) -> Iterator[str]:
+    """The keys in a folder but those with a part `..`: they are skipped, as names that begin with a dot are, but nobody
+    names a file like that without a purpose, so it is told.
+    """
+    for key in found:
+        if climbs(_below(key, folder)):
+            _log.warning("%s: skips %s, whose path leads out of its folder", given, key)
+        else:
+            yield key
+
+
+def _below(key: str, folder: str) -> str:
+    """A key's path below `folder`: as it is spelled where that leads elsewhere, otherwise without empty parts."""
+    below = key.removeprefix(folder.rstrip("/") + "/")
+    return below if climbs(below) else posixpath.normpath(below).lstrip("/")
 
 
 def _identity(file: File) -> tuple[object, ...]:

@@ -148,8 +148,8 @@ class Parquet:
 
 def _open(file: File, dictionaries: Sequence[str] = (), metadata: Any = None) -> Any:
     # Absolute, for Arrow would take "s3:..." for a URL. It knows only paths that are UTF-8, as a printable one is.
-    local = file.filesystem is None and file.path.isprintable()
-    where = os.path.abspath(file.path) if local else file.open()
+    path = os.path.abspath(file.path)
+    where = path if file.filesystem is None and path.isprintable() else file.open()
     return pq.ParquetFile(
         where, buffer_size=READ_AHEAD, pre_buffer=False, read_dictionary=list(dictionaries), metadata=metadata
     )

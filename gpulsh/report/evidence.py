@@ -5,6 +5,7 @@ Everything is taken from the written evidence, so whoever ran the work, the summ
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -114,7 +116,7 @@ class _Evidence:
     files: Sequence[File]
 
     def __post_init__(self) -> None:
-        self._source = pq.ParquetFile(self.path)
+        self._source = _opened(self.path)
         self._names = strings([file.name for file in self.files]).to_pylist()
         often = Counter(self._names)
         self._numbers = {name: at if often[name] == 1 else UNKNOWN for at, name in enumerate(self._names)}
@@ -143,7 +145,7 @@ class _Evidence:
         counts = dict.fromkeys(self._names, 0)
         path = self.path.with_name("rejected.parquet")
         if path.exists():
-            for batch in pq.ParquetFile(path).iter_batches(columns=["file", "rows"]):
+            for batch in _opened(path).iter_batches(columns=["file", "rows"]):
                 for name, rows in zip(batch.column("file").to_pylist(), batch.column("rows").to_pylist(), strict=True):
                     counts[name] += rows
         return self._in_order(counts)
@@ -174,3 +176,8 @@ class _Evidence:
         """Both documents of each row."""
         found = {self.place(row, prefix) for row in rows for prefix in ("", "duplicate_of_")}
         return {place for place in found if place[0] != UNKNOWN}
+
+
+def _opened(path: Path) -> Any:
+    """A Parquet file: of a path as a str Arrow takes what is UTF-8."""
+    return pq.ParquetFile(pa.OSFile(os.fsencode(path), "rb"))

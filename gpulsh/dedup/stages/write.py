@@ -11,6 +11,7 @@ from gpulsh.dedup.stages.facts import sizes_in
 from gpulsh.dedup.stages.sign import step_of as sign_step
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.io.inputs import format_of
+from gpulsh.io.places import place_below
 from gpulsh.io.rejected import Rejected
 from gpulsh.store.columns import MappedColumns
 from gpulsh.store.durable import completed, naming, unfinished
@@ -41,8 +42,7 @@ def write(place: Workplace, placed: Placed, number: int) -> Made:
     bad = rejected(place, placed, number)
     made = {}
     if not (len(keep) == 0 and bad.touches(number)):  # of a file so damaged that no row is known there is nothing
-        target = place.folder / DATA / file.relative
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target = place_below(place.folder / DATA, file)
         with unfinished(place.folder / step_of(number)) as part:  # what is left of a killed attempt is no result
             with naming(target):
                 format_of(file).write_kept(file, bad.left_out(keep, number), str(part))
