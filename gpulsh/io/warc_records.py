@@ -23,6 +23,8 @@ FIRST = b"WARC/"
 END = b"\r\n\r\n"  # of a record's header, and of the record
 MOST_HEADER = 1 << 20
 FIRST_LINE = re.compile(rb"\nWARC/\d\.\d\r\n")
+HEAD_END = re.compile(END + b"|" + FIRST_LINE.pattern)  # the latter begins another record: the header is cut short
+NO_LINE_END = re.compile(rb"[^\r\n]")
 LONGEST_LINE = 11
 MAGIC = b"\x1f\x8b\x08"  # of a gzip member
 LARGE = 1 << 20  # bytes of a record that are not copied once more
@@ -60,12 +62,12 @@ def warc_records(
     begins inside a gzip member, behind other records.
     """
     start: int | None = first
-    in_broken = False
+    in_broken = doubted = False
     while start is not None:
         blocks = _members(source, start) if compressed else _plain(source, start)
         start = None
         try:
-            content = _Content(blocks, compressed)
+            content = _Content(blocks, compressed, source if doubted and not compressed else None)
             while content.begin():
                 if in_broken:
                     in_broken = False
@@ -73,7 +75,7 @@ def warc_records(
                 yield from _records(content, broken, wanted)
         except _BrokenPassedRecord as error:
             broken(error.offset, str(error))
-            start, in_broken = error.offset, True
+            start, in_broken, doubted = error.offset, True, True
         except _DamagedMember as error:
             broken(error.offset, str(error))
             start = _next_member(source, error.offset + 1)
@@ -101,14 +103,16 @@ class _Content:
     A record never reaches beyond its run, so that a length that is wrong cannot take the rest of a file into memory.
     """
 
-    def __init__(self, blocks: Iterator[tuple[int, bytes]], compressed: bool) -> None:
+    def __init__(self, blocks: Iterator[tuple[int, bytes]], compressed: bool, doubted: BinaryIO | None = None) -> None:
         self.held = bytearray()  # of the run, from the place that is read next
         self.place = 0  # of it, bytes from the run's begin
         self.compressed = compressed
+        self._doubted = doubted  # the file, where a length in it was wrong and the others are looked up before
         self._blocks = blocks
         self._next: tuple[int, bytes] | None = next(blocks)  # behind the run, once the run was read to its end
         self._damaged: _DamagedMember | None = None  # behind the run
         self._begins: deque[tuple[int, int]] = deque()  # of members: place, and byte of the file
+        self._borders: dict[int, int] = {}  # the same
 
     def begin(self) -> bool:
         """Go on to the next run; False where there is none."""
@@ -117,23 +121,37 @@ class _Content:
         if self._next is None or not self._next[1]:
             return False
         (start, block), self._next = self._next, None
-        self.held, self.place, self._begins = bytearray(block), 0, deque([(0, start)])
+        self.held, self.place, self._begins, self._borders = bytearray(block), 0, deque([(0, start)]), {0: start}
         return True
 
     def offset(self) -> int:
         """Where in the file the place is, as `Record.offset` says it."""
         while len(self._begins) > 1 and self._begins[1][0] <= self.place:
-            self._begins.popleft()
+            del self._borders[self._begins.popleft()[0]]
         return self._begins[0][1] + (0 if self.compressed else self.place)
 
     def border(self, count: int = 0) -> int | None:
         """The byte of the file where what lies `count` bytes ahead begins; None inside a gzip member."""
         if not self.compressed:
             return self._begins[0][1] + self.place + count
-        begins = dict(self._begins)
-        if self._next is not None:
-            begins[self.place + len(self.held)] = self._next[0]
-        return begins.get(self.place + count)
+        if self._next is not None and count == len(self.held):
+            return self._next[0]
+        return self._borders.get(self.place + count)
+
+    def known_end(self, count: int) -> tuple[int, bytes] | None:
+        """How many of `count` bytes the file has, and the few behind them, where that can be told without reading all
+        of them and lengths are doubted: many that are wrong would each cost the rest of the file.
+        """
+        if self._doubted is None:
+            return None
+        here, first = self._doubted.tell(), self.offset()
+        size = self._doubted.seek(0, 2) - first
+        behind = b""
+        if size > count:
+            self._doubted.seek(first + count)
+            behind = self._doubted.read(len(END))
+        self._doubted.seek(here)
+        return min(count, size), behind
 
     def pass_over(self, count: int) -> int:
         """Go on behind the first `count` bytes, which are never held together; how many the run had."""
@@ -162,13 +180,14 @@ class _Content:
                 return False
             if new:
                 self._begins.append((self.place + len(self.held), start))
+                self._borders[self.place + len(self.held)] = start
             self.held += block
         return True
 
     def take(self, count: int) -> Bytes:
         """The first `count` bytes."""
         self.place += count
-        if count < LARGE:
+        if count < LARGE or 2 * count < len(self.held):
             taken: Bytes = bytes(memoryview(self.held)[:count])
             del self.held[:count]
             return taken
@@ -264,8 +283,11 @@ def _records(content: _Content, broken: Broken, wanted: Wanted) -> Iterator[Reco
 
 
 def _pass_line_ends(content: _Content) -> None:
-    while content.fill(1) and content.held[0] in END:
-        content.take(1)
+    while content.fill(1):
+        other = NO_LINE_END.search(content.held)
+        content.take(len(content.held) if other is None else other.start())
+        if other is not None:
+            return
 
 
 def _pass_broken(content: _Content) -> None:
@@ -285,13 +307,15 @@ def _record(content: _Content, wanted: Wanted) -> Record:
     if not (content.fill(len(FIRST)) and content.held.startswith(FIRST)):
         raise _BrokenRecord("no WARC record begins here")
     searched = 0
-    while (head := content.held.find(END, searched)) < 0:
-        searched = max(len(content.held) - 3, 0)
+    while (found := HEAD_END.search(content.held, searched)) is None:
+        searched = max(len(content.held) - LONGEST_LINE, 0)
         if searched > MOST_HEADER:
             raise _BrokenRecord("the header of the record has no end")
         if not content.fill(len(content.held) + 1):
             raise _BrokenRecord("the record is cut short in its header")
-    head += len(END)
+    head = found.end()
+    if found[0] != END:
+        raise _BrokenRecord("the record is cut short in its header")
     headers = _headers(bytes(content.held[:head]))
     length = headers.get("content-length", ("none",))[0].strip()
     if not (length.isascii() and length.isdigit()):
@@ -303,16 +327,17 @@ def _record(content: _Content, wanted: Wanted) -> Record:
         content.fill(min(end, head + SHOWN))
         shown = bytes(memoryview(content.held)[: min(end, head + SHOWN)])
         beginning = Record(content.offset(), headers, shown, memoryview(shown)[head:], size, None, held=False)
+        known = content.known_end(end)
+        if known is not None:
+            _check_end(known[0] - head, size, known[1])
         if not wanted(beginning):
             _pass_record(content, end, head)
             stop = content.border()
             return replace(beginning, span=None if stop is None else (begin, stop))
-    if not content.fill(end):
-        raise _BrokenRecord(f"the record is cut short: {len(content.held) - head} of {length} bytes")
-    whole = content.fill(end + len(END))
+    there = content.fill(end)
+    content.fill(end + len(END))
     behind = bytes(content.held[end : end + len(END)])
-    if behind != END and (whole or behind.strip(b"\r\n")):
-        raise _BrokenRecord(f"the record does not end after the {length} bytes that its header tells")
+    _check_end(size if there else len(content.held) - head, size, behind)
     end_behind = end + len(behind)
     content.fill(end_behind + 1)  # shows whether a gzip member ends here, and whether it ends well
     offset, stop = content.offset(), content.border(end_behind)
@@ -325,25 +350,33 @@ def _pass_record(content: _Content, end: int, head: int) -> None:
     """Go on behind a record that ends at `end` and the line ends behind it."""
     offset = content.offset()
     passed = content.pass_over(end)
-    if passed < end:
-        raise _BrokenPassedRecord(offset, f"the record is cut short: {passed - head} of {end - head} bytes")
-    whole = content.fill(len(END))
+    content.fill(len(END))
     behind = bytes(content.held[: len(END)])
-    if behind != END and (whole or behind.strip(b"\r\n")):
-        raise _BrokenPassedRecord(offset, f"the record does not end after the {end - head} bytes that its header tells")
+    try:
+        _check_end(passed - head, end - head, behind)
+    except _BrokenRecord as error:
+        raise _BrokenPassedRecord(offset, str(error)) from None
     content.take(len(behind))
     content.fill(1)
 
 
+def _check_end(found: int, size: int, behind: bytes) -> None:
+    """A _BrokenRecord where the content is shorter than `size`, or something else than line ends is `behind` it."""
+    if found < size:
+        raise _BrokenRecord(f"the record is cut short: {found} of {size} bytes")
+    if behind != END and (len(behind) == len(END) or behind.strip(b"\r\n")):
+        raise _BrokenRecord(f"the record does not end after the {size} bytes that its header tells")
+
+
 def _headers(head: bytes) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    name = ""
+    """Values by name in lower case; each is joined once, however many lines it goes on for."""
+    found: dict[str, list[list[str]]] = {}
+    last: list[str] = []
     for line in head.decode("utf-8", "replace").split("\r\n")[1:]:
-        if line[:1] in (" ", "\t") and name:  # goes on with the line above
-            *before, last = found[name]
-            found[name] = (*before, f"{last} {line.strip()}")
+        if line[:1] in (" ", "\t") and last:  # goes on with the line above
+            last.append(line.strip())
         elif ":" in line:
             name, value = (part.strip() for part in line.split(":", 1))
-            name = name.lower()
-            found[name] = (*found.get(name, ()), value)
-    return found
+            last = [value]
+            found.setdefault(name.lower(), []).append(last)
+    return {name: tuple(map(" ".join, values)) for name, values in found.items()}
