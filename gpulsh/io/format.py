@@ -221,6 +221,14 @@ def too_large(file: File, place: str, size: int, limit: Limit) -> LargeDocumentE
     )
 
 
+def too_costly(file: File, place: str, need: int, copies: int, limit: Limit) -> LargeDocumentError:
+    """The error of what takes about `need` bytes to read, where `copies` of the largest document are allowed."""
+    return LargeDocumentError(
+        f"{file.name}: {place}: takes about {need} bytes to read; a memory budget of {_exact(limit.memory)} allows"
+        f" {_exact(copies * limit.document)}: give --memory {_enough(-(-COPIES * need // copies))} or more"
+    )
+
+
 def check_sizes(file: File, start: int, sizes: NDArray[np.int64], limit: Limit | None) -> None:
     """A LargeDocumentError where a row, counted from `start`, has more bytes than the limit allows."""
     if limit is not None and len(sizes) and int(sizes.max()) > limit.document:

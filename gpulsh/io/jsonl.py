@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -25,15 +27,29 @@ from gpulsh.io.format import (
     missing_column,
     reading,
     reason,
+    too_costly,
     too_large,
     wrong_length,
 )
-from gpulsh.io.rows import piece_rows
+from gpulsh.io.large_json import CostError, LargeObject, Line, LongString
+from gpulsh.io.rows import Bytes, piece_rows
 
-Line = bytes | bytearray  # the latter where it is longer than a block
+LARGE_LINE = 1 << 20  # bytes of a line from which on it is parsed in little memory
+CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is looked at before the work begins
+PARSE_COPIES = 2  # of the largest document that a line and what is made of it may take
+PARSED_BYTES = 8 << 20  # that a line's other fields may take beside the largest text
 
+BLANK = re.compile(rb"\s*+\Z")
 BOM = b"\xef\xbb\xbf"
-JSON_NAMES = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
+JSON_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    LongString: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+}
 
 
 class JsonLines:
@@ -44,10 +60,11 @@ class JsonLines:
 
     def check(self, file: File, columns: Columns) -> int | None:
         """That it opens and its first line is a record."""
-        with reading(file):
-            for number, line in self._records(file):
+        with reading(file), contextlib.suppress(_LongLineError):  # a longer one is met by the pass in order
+            for number, line in self._records(file, CHECKED_LINE):
                 _parsed(file, number, line)
                 break
+        with reading(file):
             return None if self._compression else file.size()
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
@@ -58,19 +75,19 @@ class JsonLines:
         with reading(file):
             for lines, _ in self._groups(file, rules.limit):
                 start = row
-                texts: list[bytes | None] = []
+                texts: list[Bytes | None] = []
                 keys: list[int | float | None] = []
                 rejected: list[Rejection] = []
                 for number, line in lines:
                     text = key = sorted_by = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
                         try:
-                            record = _parsed(file, number, line)
+                            record = _parsed(file, number, line, rules.limit)
                             if missing:
                                 missing.difference_update(record)
                                 first = first or list(record)
                             records += 1
-                            text = _text(file, number, columns.text, record.get(columns.text))
+                            text = _text(file, number, columns.text, record.get(columns.text), rules.limit)
                             if wanted is None and columns.id is not None:
                                 _id(file, record, columns.id, number, line)
                             if wanted is None and columns.key is not None:
@@ -88,9 +105,11 @@ class JsonLines:
                     texts.append(text)
                     keys.append(key)
                     row += 1
+                    record = {}
                     del line, text  # each may be as large as a document may be
                 typed = _typed(keys) if columns.key is not None else None
                 yield Block(start, piece_rows(texts), typed, tuple(rejected))
+                del texts, keys, typed, rejected
         if records and missing:
             raise missing_column(file, next(name for name in columns.names() if name in missing), first)
 
@@ -153,11 +172,15 @@ class JsonLines:
                     del lines
             except _LongLineError as error:
                 assert limit is not None
-                raise too_large(file, f"line {number + error.line}", error.size, limit) from None
+                raise too_large(file, f"line {number + error.line}", error.size(), limit) from None
 
-    def _records(self, file: File) -> Iterator[tuple[int, Line]]:
-        for lines, _ in self._groups(file):
-            yield from lines
+    def _records(self, file: File, most: int | None = None) -> Iterator[tuple[int, Line]]:
+        with reading(file), file.open() as source:
+            number = 1
+            for lines, _ in split_lines(blocks(source, self._compression), most):
+                count = len(lines)
+                yield from _rows(lines, number)
+                number += count
 
 
 def _rows(lines: list[Line], number: int) -> Iterator[tuple[int, Line]]:
@@ -172,17 +195,21 @@ def _rows(lines: list[Line], number: int) -> Iterator[tuple[int, Line]]:
 
 
 class _LongLineError(Exception):
-    """A line that is longer than allowed: which one of its group, from 0, and its bytes."""
+    """A line that is longer than allowed: which one of its group, from 0; its bytes, `held` and what `rest` has."""
 
-    def __init__(self, line: int, size: int) -> None:
-        super().__init__(line, size)
-        self.line, self.size = line, size
+    def __init__(self, line: int, held: int, rest: Iterable[bytes] = ()) -> None:
+        super().__init__(line)
+        self.line, self._held, self._rest = line, held, rest
+
+    def size(self) -> int:
+        """Its bytes, of which those not held are only counted."""
+        return self._held + _line_bytes(self._rest)
 
 
 def split_lines(source: Iterable[bytes], most: int | None = None) -> Iterator[tuple[list[Line], bytes]]:
     """Groups of lines without their ends, and the end of a group's last line: a newline, or nothing at the file's end.
 
-    A line of more than `most` bytes is a _LongLineError, and is never held: what is left of it is only counted.
+    A line of more than `most` bytes is a _LongLineError, and is never held.
 
     >>> list(split_lines([b"a\\nb", b"c\\n", b"d"]))
     [([b'a'], b'\\n'), ([b'bc'], b'\\n'), ([b'd'], b'')]
@@ -192,7 +219,7 @@ def split_lines(source: Iterable[bytes], most: int | None = None) -> Iterator[tu
     for block in source:
         first = block.find(b"\n")
         if most is not None and len(tail) + (len(block) if first < 0 else first) > most:
-            raise _LongLineError(0, len(tail) + _line_bytes(itertools.chain([block], source)))
+            raise _LongLineError(0, len(tail), itertools.chain([block], source))
         if first < 0:
             # A line longer than a block grows in one place, so that it costs its length once.
             if tail and isinstance(tail, bytes):
@@ -202,9 +229,10 @@ def split_lines(source: Iterable[bytes], most: int | None = None) -> Iterator[tu
         lines = list[Line](block.split(b"\n"))
         tail, lines[0] = lines.pop(), _with_tail(tail, block[:first])
         if most is not None:
-            for place, line in enumerate(lines):
-                if len(line) > most:
-                    raise _LongLineError(place, len(line))
+            sizes = list(map(len, lines))
+            if max(sizes) > most:
+                place = next(place for place, size in enumerate(sizes) if size > most)
+                raise _LongLineError(place, sizes[place])
         del block
         yield lines, b"\n"
         lines = []
@@ -242,19 +270,46 @@ def _write_lines(out: Any, lines: list[Line], end: bytes) -> None:
         out.write(b"\n" if place < len(lines) - 1 else end)
 
 
+def _begin(number: int, line: Line) -> int:
+    return len(BOM) if number == 1 and line.startswith(BOM) else 0
+
+
 def _content(number: int, line: Line) -> Line:
-    return line[len(BOM) :] if number == 1 and line.startswith(BOM) else line
+    begin = _begin(number, line)
+    return line[begin:] if begin else line
 
 
 def _blank(number: int, line: Line) -> bool:
-    content = _content(number, line)
-    return not content or content.isspace()
+    begin = _begin(number, line)
+    return not line or line.isspace() if not begin else BLANK.match(line, begin) is not None
 
 
-def _parsed(file: File, number: int, line: Line) -> dict[str, Any]:
+def _parsed(file: File, number: int, line: Line, limit: Limit | None = None) -> dict[str, Any]:
+    """The line's object. Of a large one a long string is a LongString."""
+    if len(line) <= LARGE_LINE:
+        return _object(file, number, _content(number, line))
+    large = _large(file, number, line, limit)
+    record = _object(file, number, large.short)
+    return {name: large.restored(value) if isinstance(value, str) else value for name, value in record.items()}
+
+
+def _large(file: File, number: int, line: Line, limit: Limit | None = None) -> LargeObject:
+    # The line is held beside what is made of it, and where it is all text, a copy of that.
+    most = None if limit is None else max(PARSE_COPIES * limit.document - len(line), 0) + PARSED_BYTES
+    try:
+        return LargeObject(line, _begin(number, line), most)
+    except CostError as error:
+        assert limit is not None
+        raise too_costly(file, f"line {number}", len(line) + error.size, PARSE_COPIES, limit) from None
+    except ValueError as error:
+        raise DamagedInputError(
+            f"{file.name}: line {number} is not JSON: {error}; give one JSON object a line"
+        ) from error
+
+
+def _object(file: File, number: int, content: Line) -> dict[str, Any]:
     import orjson
 
-    content = _content(number, line)
     try:
         record = orjson.loads(content)
     except (ValueError, RecursionError):
@@ -280,10 +335,13 @@ def _exact(file: File, record: dict[str, Any], column: str, number: int, line: L
     value = record.get(column)
     if isinstance(value, (dict, list)) or (isinstance(value, float) and abs(value) >= 2**63):
         try:
-            return _loaded(_content(number, line))[column]
+            if len(line) <= LARGE_LINE:
+                return _loaded(_content(number, line))[column]
+            large = LargeObject(line, _begin(number, line), None)
+            return large.restored(_loaded(large.short)[column], long=True)
         except RecursionError as error:  # orjson goes deeper
             raise DamagedInputError(f"{file.name}: line {number} is nested too deeply; flatten it") from error
-    return value
+    return value.text() if isinstance(value, LongString) else value
 
 
 def _id(file: File, record: dict[str, Any], column: str, number: int, line: Line) -> Any:
@@ -303,12 +361,27 @@ def _id(file: File, record: dict[str, Any], column: str, number: int, line: Line
     return value
 
 
-def _text(file: File, number: int, column: str, value: object) -> bytes | None:
+def _text(file: File, number: int, column: str, value: object, limit: Limit | None) -> Bytes | None:
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
+    if isinstance(value, LongString):
+        return _long_text(file, number, value, limit)
     if value is None or value != value:  # NaN stands for null, as it does in memory
         return None
     raise InputTypeError(f"{file.name}: line {number}: {column!r} is {_kind(value)}; give a string or null")
+
+
+def _long_text(file: File, number: int, value: LongString, limit: Limit | None) -> Bytes:
+    pieces = value.pieces()
+    text = next(pieces)
+    if len(text) == value.end - value.begin:
+        return text
+    whole = bytearray(text)
+    for piece in pieces:
+        whole += piece
+        if limit is not None and len(whole) > limit.document:  # bytes that are no UTF-8 become three each
+            raise too_large(file, f"line {number}", len(whole) + sum(map(len, pieces)), limit)
+    return memoryview(whole)
 
 
 def _key(file: File, number: int, column: str, value: object) -> int | float | None:
