@@ -6,12 +6,22 @@ from __future__ import annotations
 
 import gzip
 import io
+import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import numpy as np
 import pytest
+import zstandard
 
+from gpulsh.errors import InputError
+from gpulsh.io import blank_lines
+from gpulsh.io.file_texts import FileTexts
+from gpulsh.io.format import Columns
+from gpulsh.io.inputs import find_files, format_of
+from gpulsh.io.jsonl import split_lines
 from gpulsh.io.warc_records import warc_records
 
 
@@ -63,3 +73,49 @@ def test_an_archive(name: str) -> None:
         found = sum(1 for _ in warc_records(content, compressed, lambda at, _: told.append(at), lambda _: False))
     assert (found, len(told)) == (records, broken)
     assert told == sorted(told)
+
+
+ONE = b'{"text": "a"}'
+BLANKS: dict[str, bytes] = {
+    "newlines": b"\n" * (1 << 26),
+    "carriage returns": b"\r\n" * (1 << 25),
+    "spaces": b"       \n" * (1 << 23),
+    "a line of spaces": b" " * (1 << 26),
+}
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("name", BLANKS)
+def test_blank_lines(name: str, ending: str, tmp_path: Path) -> None:
+    content = ONE + b"\n" + BLANKS[name] + b"\n" + ONE + b"\n{\n"
+    pack = {"": bytes, ".gz": lambda data: gzip.compress(data, 1), ".zst": zstandard.compress}[ending]
+    path = tmp_path / f"a.jsonl{ending}"
+    path.write_bytes(pack(content))
+    texts = FileTexts(find_files([str(path)]), Columns(text="text"))
+    lines = content.count(b"\n")
+    with within(5), pytest.raises(InputError, match=f"line {lines} is not JSON"):
+        list(texts.batches(1 << 20))
+    path.write_bytes(pack(content[:-2]))
+    (file,) = find_files([str(path)])
+    with within(5):
+        format_of(file).write_kept(file, np.array([False, True]), str(tmp_path / "out"))
+    kept = tmp_path / f"kept.jsonl{ending}"
+    (tmp_path / "out").rename(kept)
+    assert [len(batch) for batch in FileTexts(find_files([str(kept)]), Columns(text="text")).batches(100)] == [1]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100, 5000])
+def test_blank_lines_are_left_out_wherever_blocks_end(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blank_lines, "RUN", 3)
+    draw = random.Random(size)
+    for _ in range(100):
+        content = b"".join(draw.choice([b"\n", b"\n\n\n\n", b" ", b"\r\n", b"a", b"\n  \n"]) for _ in range(40))
+        blocks = [content[start : start + size] for start in range(0, len(content), size)]
+        filled = blank_lines.BlankLines(blocks)
+        found: dict[int, bytes] = {}
+        number = 1
+        for lines, _ in split_lines(filled):
+            found |= {number + filled.left_out + place: bytes(line) for place, line in enumerate(lines)}
+            number += len(lines)
+        every = {number: line for number, line in enumerate(content.split(b"\n"), 1)}
+        assert {n: line for n, line in found.items() if line.strip()} == {n: x for n, x in every.items() if x.strip()}

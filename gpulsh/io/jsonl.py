@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError
+from gpulsh.io.blank_lines import BlankLines
 from gpulsh.io.compression import PLAIN_STEP, Compression, blocks, packed_writer
 from gpulsh.io.format import (
     STRICT,
@@ -165,21 +166,23 @@ class JsonLines:
         most = None if limit is None else limit.document
         with reading(file), file.open() as source:
             try:
-                for lines, end in split_lines(blocks(source, self._compression), most):
+                filled = BlankLines(blocks(source, self._compression))
+                for lines, end in split_lines(filled, most):
                     count = len(lines)
-                    yield _rows(lines, number), end
+                    yield _rows(lines, number + filled.left_out), end
                     number += count
                     del lines
             except _LongLineError as error:
                 assert limit is not None
-                raise too_large(file, f"line {number + error.line}", error.size(), limit) from None
+                raise too_large(file, f"line {number + filled.left_out + error.line}", error.size(), limit) from None
 
     def _records(self, file: File, most: int | None = None) -> Iterator[tuple[int, Line]]:
         with reading(file), file.open() as source:
             number = 1
-            for lines, _ in split_lines(blocks(source, self._compression), most):
+            filled = BlankLines(blocks(source, self._compression))
+            for lines, _ in split_lines(filled, most):
                 count = len(lines)
-                yield from _rows(lines, number)
+                yield from _rows(lines, number + filled.left_out)
                 number += count
 
 
@@ -187,7 +190,7 @@ def _rows(lines: list[Line], number: int) -> Iterator[tuple[int, Line]]:
     """The lines that are not blank, numbered from `number`. They are let go one by one: `lines` is empty behind."""
     lines.reverse()
     while lines:
-        if not _blank(number, lines[-1]):
+        if lines[-1] and not _blank(number, lines[-1]):
             yield number, lines.pop()
         else:
             lines.pop()

@@ -1,0 +1,59 @@
+"""Long runs of blank lines are left out before lines are split: a gigabyte of them is a megabyte of gzip, and each
+would be an object of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+SHORT = 16  # bytes: blocks whose lines are longer on average are split as they are
+RUN = 1024  # bytes of white space from which on they are left out: what is behind is a block of its own
+
+SPACE = np.zeros(256, np.bool_)
+SPACE[list(b" \t\n\r\v\f")] = True
+
+
+class BlankLines:
+    """The blocks of `source` without most blank lines, and how many were left out before the block given last.
+
+    >>> lines = BlankLines([b"a" + bytes(3) + b"\\n" * 2000 + b"b"])
+    >>> list(lines), lines.left_out
+    ([b'a\\x00\\x00\\x00\\n', b'b'], 1999)
+    """
+
+    def __init__(self, source: Iterable[bytes]) -> None:
+        self._source = source
+        self.left_out = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for block in self._source:
+            if block.count(b"\n") * SHORT < len(block):
+                yield block
+            else:
+                yield from self._dense(block)
+            del block
+
+    def _dense(self, block: bytes) -> Iterator[bytes]:
+        # The first newline of white space ends a line that may hold something, and the last begins one.
+        written = 0
+        for begin, end in _gaps(block):
+            first, last = block.find(b"\n", begin, end) + 1, block.rfind(b"\n", begin, end) + 1
+            if first == last:
+                continue
+            yield block[written:first]
+            self.left_out += block.count(b"\n", first, last)
+            written = last
+        if written < len(block):
+            yield block[written:]
+
+
+def _gaps(block: bytes) -> list[tuple[int, int]]:
+    """Where long runs of white space begin and end."""
+    if block.isspace():
+        return [(0, len(block))]
+    held = np.flatnonzero(~SPACE[np.frombuffer(block, np.uint8)])
+    begins, ends = np.concatenate([[0], held + 1]), np.concatenate([held, [len(block)]])
+    long = np.flatnonzero(ends - begins >= RUN)
+    return list(zip(begins[long].tolist(), ends[long].tolist(), strict=True))
