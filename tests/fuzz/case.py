@@ -1,0 +1,80 @@
+"""One case: a folder with files, a command on them, and what the judge has to know of it.
+
+in/      what is read
+out/     OUT; nothing else may be made or changed
+index/   an index
+beside/  what must stay as it is and must not be read
+tmp/     for temporary files, of which none may stay
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from random import Random
+
+NAME = "case.json"
+PRECIOUS = "precious.txt"
+
+
+@dataclass
+class Case:
+    """The command runs in the case's folder, so all paths are relative to it."""
+
+    format: str
+    seed: str
+    number: int
+    arguments: list[str] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)  # what is wrong with the files, in words
+    writes: list[str] = field(default_factory=lambda: ["out"])  # that the command may make or change
+    honest: bool = True  # whether status 0 promises right results: not where OUT or an index was tampered with
+    target: str = "gpulsh.cli:main"
+
+    def source(self) -> Random:
+        """The case's own random numbers, the same on every machine."""
+        return Random(f"{self.seed}/{self.format}/{self.number}")
+
+    def save(self, folder: Path) -> None:
+        (folder / NAME).write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> Case:
+        return cls(**json.loads((folder / NAME).read_text()))
+
+
+def lay(folder: Path) -> None:
+    """The folders of a case."""
+    for name in ("in", "beside", "tmp"):
+        (folder / name).mkdir(parents=True)
+    (folder / "beside" / PRECIOUS).write_text("must stay as it is\n")
+
+
+OPTIONS = [  # with how likely each is given
+    (0.45, ["--on-error", "skip"]),
+    (0.15, ["--write", "duplicates"]),
+    (0.15, ["--shingle", "word:2"]),
+    (0.15, ["--shingle", "char:5"]),
+    (0.1, ["--threshold", "0.5"]),
+    (0.1, ["--threshold", "1.0"]),
+    (0.1, ["--resolve", "components"]),
+    (0.1, ["--keep", "longest"]),
+    (0.05, ["--backend", "reference"]),
+    (0.3, ["--json"]),
+    (0.05, ["--verify", "signature"]),
+]
+
+
+def options(source: Random, ids: list[str], keys: list[str]) -> list[str]:
+    """Options of `dedup`; `ids` and `keys` are columns that may be named by it."""
+    given: list[str] = ["--memory", "512MiB", "--threads", source.choice(["1", "2"])]
+    taken: set[str] = set()
+    for likely, option in source.sample(OPTIONS, len(OPTIONS)):
+        if source.random() < likely and option[0] not in taken:
+            taken.add(option[0])
+            given += option
+    if ids and source.random() < 0.4:
+        given += ["--id-column", source.choice(ids)]
+    if keys and "--keep" not in taken and source.random() < 0.3:
+        given += ["--keep", source.choice(keys)]
+    return given if "--backend" in taken else [*given, "--backend", "cpu"]

@@ -1,0 +1,140 @@
+"""Cases made, run and judged, one after another; what is found is saved with its files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.fuzz import case as cases
+from tests.fuzz import formats, judge, tampered
+from tests.fuzz.case import Case
+from tests.fuzz.judge import Finding
+from tests.fuzz.server import Ended, Server
+
+LIMIT = 20.0  # seconds of a processor
+JUDGED = 60  # seconds in which a case must be judged
+
+
+@dataclass(frozen=True)
+class Verdict:
+    case: Case
+    ended: Ended
+    findings: list[Finding]
+    saved: Path | None
+
+
+class Runner:
+    """A context with a server of its own. `findings` is the folder where they are saved, None to save none."""
+
+    def __init__(self, findings: Path | None = None, *, limit: float = LIMIT, nice: int = 0) -> None:
+        self._findings, self._limit, self._server = findings, limit, Server(nice)
+
+    def __enter__(self) -> Self:
+        self._folder = Path(tempfile.mkdtemp(prefix="gpulsh-fuzz-"))
+        self._server.__enter__()
+        self._grounds = tampered.Grounds(self._server, self._folder / "grounds")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.__exit__()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def run(self, format: str, seed: str, number: int, target: str = "gpulsh.cli:main") -> Verdict:
+        """The case of that number."""
+        case = Case(format, seed, number, target=target)
+        folder = self._folder / "case"
+        if format in formats.TAMPERED:
+            folder.mkdir()
+            tampered.make(case, folder, self._grounds)
+        else:
+            cases.lay(folder)
+            formats.FILES[format](case, folder)
+        return self._judged(case, folder)
+
+    def again(self, saved: Path) -> Verdict:
+        """A case that was saved."""
+        folder = self._folder / "case"
+        shutil.copytree(saved, folder, symlinks=True, copy_function=_copy)
+        case = Case.load(folder)
+        (folder / cases.NAME).unlink()
+        return self._judged(case, folder)
+
+    def _judged(self, case: Case, folder: Path) -> Verdict:
+        try:
+            kept = None
+            if case.format in formats.TAMPERED and self._findings is not None:
+                kept = self._folder / "before"
+                shutil.copytree(folder, kept, symlinks=True, copy_function=_copy)
+            before = judge.state(folder, case)
+            ended = self._server.run(folder, case.arguments, writes=case.writes, limit=self._limit, target=case.target)
+            findings = judge.conduct(case, folder, before, ended)
+            if not findings:
+                findings = _apart(case, folder, ended)
+            saved = self._save(case, kept or folder, ended, findings) if findings and self._findings else None
+            return Verdict(case, ended, findings, saved)
+        finally:
+            for name in ("case", "before"):
+                shutil.rmtree(self._folder / name, ignore_errors=True)
+
+    def _save(self, case: Case, folder: Path, ended: Ended, findings: list[Finding]) -> Path:
+        assert self._findings is not None
+        target = self._findings / f"{case.format}-{case.seed}-{case.number}"
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(
+            folder,
+            target,
+            symlinks=True,
+            copy_function=_copy,
+            ignore=lambda at, names: ["out"] if case.honest and Path(at) == folder else [],
+        )
+        case.save(target)
+        told = [f"{finding.kind}: {finding.told}" for finding in findings]
+        how = f"gpulsh {' '.join(case.arguments)}\n{case.damage}\n{ended.status} in {ended.seconds} s\n"
+        (target / "finding.txt").write_text("\n".join([*told, how, ended.error, ended.out]), errors="backslashreplace")
+        return target
+
+
+def _copy(source: str, target: str) -> None:
+    """A file whose holes stay holes, for some are larger than the disk; a pipe stays one."""
+    if not os.path.isfile(source):
+        os.mkfifo(target)
+    elif os.stat(source).st_blocks * 512 < os.path.getsize(source) // 2:
+        with open(target, "wb") as out, open(source, "rb") as content:
+            out.write(content.read(1 << 20))
+            out.truncate(os.path.getsize(source))
+    else:
+        shutil.copyfile(source, target)
+
+
+def _apart(case: Case, folder: Path, ended: Ended) -> list[Finding]:
+    """The results judged in a process of its own: a file that killed a reader may kill this one, too."""
+    if ended.status != 0 or not case.honest:
+        return []
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(JUDGED)
+        found = [Finding("judge", "the judge failed")]
+        try:
+            found = judge.results(case, folder, ended)
+        except BaseException as error:
+            found = [Finding("judge", f"{type(error).__name__}: {error}")]
+        finally:
+            os.write(write, json.dumps(found[:20])[:60_000].encode())
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        told = pipe.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status:
+        return [Finding("judge", f"ended with {status}")]
+    return [Finding(*each) for each in json.loads(told)]
