@@ -5,9 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import tracemalloc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +18,10 @@ from gpulsh.io.file_texts import FileTexts
 from gpulsh.io.format import Columns, Limit
 from gpulsh.io.inputs import find_files
 from gpulsh.io.large_json import CostError, LargeObject, LongString
+from tests.traced import at_most
 
 ATOMS = [b"a", b"bcd ", *(each.encode() for each in "ä€\N{GRINNING FACE}"), *(rb"\" \\ \n \/ \u00e4".split()),
          rb"\ud83d\ude00", rb"\ud83d", rb"\ude00", b"\xff", b"\x80", b"\xf0\x9f", b"\xe2\x82"]  # fmt: skip
-
-
-@contextmanager
-def at_most(size: int) -> Iterator[None]:
-    """What is done inside takes less than `size` bytes."""
-    tracemalloc.start()
-    try:
-        yield
-        assert tracemalloc.get_traced_memory()[1] < size
-    finally:
-        tracemalloc.stop()
 
 
 def parsed(content: bytes | bytearray) -> Any:

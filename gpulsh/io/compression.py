@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Literal
@@ -103,5 +103,12 @@ class _GzipMembers:
 
 def gzip_member(content: Bytes) -> bytes:
     """A gzip member of this content, with no time and no name in its header."""
+    return b"".join(packed_member([content]))
+
+
+def packed_member(pieces: Iterable[Bytes]) -> Iterator[bytes]:
+    """The same of content in pieces; where it is cut makes no difference."""
     packer = zlib.compressobj(6, zlib.DEFLATED, 31)
-    return packer.compress(content) + packer.flush()
+    for piece in pieces:
+        yield packer.compress(piece)
+    yield packer.flush()

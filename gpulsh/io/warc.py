@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError, InputError
-from gpulsh.io.compression import gzip_member
+from gpulsh.io.compression import packed_member
 from gpulsh.io.format import (
     BLOCK_BYTES,
     STRICT,
@@ -39,17 +39,19 @@ from gpulsh.io.format import (
     missing_column,
     reading,
     reason,
+    too_costly,
     too_large,
     wrong_length,
 )
 from gpulsh.io.rows import Bytes, piece_rows
-from gpulsh.io.warc_records import Broken, Record, Wanted, warc_records
-from gpulsh.io.web_text import WebText, http_text, kind_of, plain_text, require_extra
+from gpulsh.io.warc_records import Broken, Record, Wanted, record_bytes, warc_records
+from gpulsh.io.web_text import CostError, WebText, http_text, kind_of, plain_text, require_extra
 
 ID = "WARC-Record-ID"
 DATE = "warc-date"
 BELONGS_TO = ("WARC-Concurrent-To", "WARC-Refers-To", "WARC-Segment-Origin-ID")
 BLOCK_ROWS = 1 << 14
+PAGE_COPIES = 2  # of the largest document that a page and what is made of it may take
 
 
 class Entry(NamedTuple):
@@ -185,7 +187,8 @@ class Warc:
         if record.held and not self._compressed:
             out.write(record.raw)
         elif record.span is None:
-            out.write(gzip_member((record if record.held else self._held(file, record)).raw))
+            pieces = [record.raw] if record.held else self._bytes(file, record)
+            out.writelines(packed_member(pieces) if self._compressed else pieces)
         else:
             start, stop = record.span
             with reading(file):
@@ -198,12 +201,15 @@ class Warc:
                 out.write(step)
                 start += len(step)
 
-    def _held(self, file: File, record: Record) -> Record:
-        """The record again, all of it."""
+    def _bytes(self, file: File, record: Record) -> Iterator[bytes]:
+        """All of the record, read again."""
+        left = record.whole
         with reading(file), file.open() as source:
-            for held in warc_records(source, self._compressed, _told_before, first=record.offset):
-                return held
-        raise wrong_length(file)
+            for piece in record_bytes(source, self._compressed, record):
+                left -= len(piece)
+                yield piece
+        if left:
+            raise wrong_length(file)
 
     def _entries(self, file: File, broken: Broken, wanted: Wanted = lambda record: True) -> Iterator[Entry]:
         """All records that are whole; a large one is held where it is `wanted`."""
@@ -246,12 +252,20 @@ def _document(file: File, record: Record) -> Bytes | WebText | None:
 def _text(file: File, record: Record, document: Bytes | WebText, limit: Limit | None) -> Bytes:
     if not isinstance(document, WebText):
         return document
+    most = None if limit is None else max(PAGE_COPIES * limit.document - record.size, 0)
     try:
-        return document.text()
+        text = document.text(most)
+    except CostError as error:
+        assert limit is not None
+        place = f"byte {record.offset}: the record"
+        raise too_costly(file, place, record.size + error.size, PAGE_COPIES, limit) from None
     except (OSError, ValueError, LookupError) as error:
         told = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         of = record.header(ID) or "a record without a name"
         raise _damaged(file, record.offset, f"the content of {of} cannot be read: {told}") from error
+    if limit is not None and len(text) > limit.document:
+        raise too_large(file, f"byte {record.offset}: the record", len(text), limit)
+    return text
 
 
 def _date(file: File, record: Record) -> datetime | None:

@@ -28,6 +28,8 @@ NO_LINE_END = re.compile(rb"[^\r\n]")
 LONGEST_LINE = 11
 MAGIC = b"\x1f\x8b\x08"  # of a gzip member
 LARGE = 1 << 20  # bytes of a record that are not copied once more
+MOST_BEHIND = 8 << 20  # bytes of a record behind others of a gzip member that is held: that member cannot be copied
+MOST_AGAIN = 16  # times that a gzip member is read again, for the length of a record in it was wrong
 SHOWN = 64 << 10  # of a large record, enough for the headers of HTTP
 
 Broken = Callable[[int, str], None]  # is told the byte and what is wrong there
@@ -43,6 +45,8 @@ class Record:
     content: Bytes
     size: int  # bytes of the content
     span: tuple[int, int] | None  # bytes of the file that hold this record alone, in gzip members of its own
+    skip: int = 0  # bytes of content from `offset` to where it begins, where it is not held
+    whole: int = 0  # bytes of header, content and the line ends behind it, where it is not held
     held: bool = True
 
     def header(self, name: str) -> str | None:
@@ -58,27 +62,44 @@ def warc_records(
 ) -> Iterator[Record]:
     """All records in order from byte `first` on; `broken` is called for each stretch of the file that is none.
 
-    A record of more than LARGE bytes is held only where `wanted` says so, which is shown its beginning, unless it
-    begins inside a gzip member, behind other records.
+    A record of more than LARGE bytes is held only where `wanted` says so, which is shown its beginning; of
+    MOST_BEHIND bytes where it begins inside a gzip member, behind other records.
     """
     start: int | None = first
+    skip = again = 0
     in_broken = doubted = False
+    broken_at = -1
     while start is not None:
         blocks = _members(source, start) if compressed else _plain(source, start)
         start = None
         try:
             content = _Content(blocks, compressed, source if doubted and not compressed else None)
+            content.trusted = again < MOST_AGAIN
             while content.begin():
                 if in_broken:
                     in_broken = False
+                    content.pass_over(skip)
                     _pass_broken(content)
                 yield from _records(content, broken, wanted)
         except _BrokenPassedRecord as error:
             broken(error.offset, str(error))
-            start, in_broken, doubted = error.offset, True, True
+            again = again + 1 if error.offset == broken_at else 0
+            start, in_broken, doubted, skip, broken_at = error.offset, True, True, error.skip, error.offset
         except _DamagedMember as error:
             broken(error.offset, str(error))
             start = _next_member(source, error.offset + 1)
+
+
+def record_bytes(source: BinaryIO, compressed: bool, record: Record) -> Iterator[bytes]:
+    """A record that is not held, whole, in pieces; fewer bytes where the file has changed."""
+    left, skip = record.whole, record.skip
+    for _, block in _members(source, record.offset) if compressed else _plain(source, record.offset):
+        piece = block[skip : skip + left]
+        skip -= min(skip, len(block))
+        left -= len(piece)
+        yield piece
+        if not left:
+            return
 
 
 class _BrokenRecord(Exception):
@@ -86,9 +107,9 @@ class _BrokenRecord(Exception):
 
 
 class _BrokenPassedRecord(Exception):
-    def __init__(self, offset: int, told: str) -> None:
+    def __init__(self, offset: int, skip: int, told: str) -> None:
         super().__init__(told)
-        self.offset = offset
+        self.offset, self.skip = offset, skip
 
 
 class _DamagedMember(Exception):
@@ -107,6 +128,7 @@ class _Content:
         self.held = bytearray()  # of the run, from the place that is read next
         self.place = 0  # of it, bytes from the run's begin
         self.compressed = compressed
+        self.trusted = True  # whether the length of a record that is passed over may be wrong: then all is read again
         self._doubted = doubted  # the file, where a length in it was wrong and the others are looked up before
         self._blocks = blocks
         self._next: tuple[int, bytes] | None = next(blocks)  # behind the run, once the run was read to its end
@@ -129,6 +151,11 @@ class _Content:
         while len(self._begins) > 1 and self._begins[1][0] <= self.place:
             del self._borders[self._begins.popleft()[0]]
         return self._begins[0][1] + (0 if self.compressed else self.place)
+
+    def skip(self) -> int:
+        """How many bytes of content lie between the byte of `offset` and the place."""
+        self.offset()
+        return self.place - self._begins[0][0] if self.compressed else 0
 
     def border(self, count: int = 0) -> int | None:
         """The byte of the file where what lies `count` bytes ahead begins; None inside a gzip member."""
@@ -323,17 +350,22 @@ def _record(content: _Content, wanted: Wanted) -> Record:
     size = int(length)
     end = head + size
     begin = content.border()
-    if size > LARGE and begin is not None:
+    if size > (LARGE if begin is not None else MOST_BEHIND):
         content.fill(min(end, head + SHOWN))
         shown = bytes(memoryview(content.held)[: min(end, head + SHOWN)])
-        beginning = Record(content.offset(), headers, shown, memoryview(shown)[head:], size, None, held=False)
+        skip = content.skip()
+        beginning = Record(content.offset(), headers, shown, memoryview(shown)[head:], size, None, skip, held=False)
         known = content.known_end(end)
         if known is not None:
             _check_end(known[0] - head, size, known[1])
         if not wanted(beginning):
-            _pass_record(content, end, head)
+            if begin is None and not content.trusted:
+                raise _BrokenRecord(f"its {length} bytes are not looked for behind so many wrong lengths")
+            behind_it = _pass_record(content, end, head)
             stop = content.border()
-            return replace(beginning, span=None if stop is None else (begin, stop))
+            return replace(
+                beginning, span=None if begin is None or stop is None else (begin, stop), whole=end + behind_it
+            )
     there = content.fill(end)
     content.fill(end + len(END))
     behind = bytes(content.held[end : end + len(END)])
@@ -346,18 +378,19 @@ def _record(content: _Content, wanted: Wanted) -> Record:
     return Record(offset, headers, raw, memoryview(raw)[head:end], size, span)
 
 
-def _pass_record(content: _Content, end: int, head: int) -> None:
-    """Go on behind a record that ends at `end` and the line ends behind it."""
-    offset = content.offset()
+def _pass_record(content: _Content, end: int, head: int) -> int:
+    """Go on behind a record that ends at `end` and the line ends behind it, of which it tells how many there are."""
+    offset, skip = content.offset(), content.skip()
     passed = content.pass_over(end)
     content.fill(len(END))
     behind = bytes(content.held[: len(END)])
     try:
         _check_end(passed - head, end - head, behind)
     except _BrokenRecord as error:
-        raise _BrokenPassedRecord(offset, str(error)) from None
+        raise _BrokenPassedRecord(offset, skip, str(error)) from None
     content.take(len(behind))
     content.fill(1)
+    return len(behind)
 
 
 def _check_end(found: int, size: int, behind: bytes) -> None:

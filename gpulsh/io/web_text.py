@@ -7,9 +7,11 @@ different pages. Its character set is what HTTP says, otherwise what the page sa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from io import BytesIO
+from collections.abc import Callable, Iterator
+from io import BytesIO, RawIOBase
 from typing import Any, Literal
+
+import numpy as np
 
 from gpulsh.errors import InputError
 from gpulsh.io.rows import Bytes
@@ -19,33 +21,106 @@ Decode = Literal["none", "content", "transfer", "all"]
 
 CHUNK = re.compile(rb"[0-9A-Fa-f]+[ \t]*(?:;[^\r\n]*)?\r\n")  # the line before a chunk (RFC 9112, section 7.1)
 MOST_CHUNK_HEADER = 256
+SMALL = 1 << 20  # bytes of a record, or a body, up to which it takes little memory whatever is in it
+SHOWN = SMALL + (64 << 10)  # bytes of a large record in which its headers must end
+HEADERS = re.compile(rb"(?:[^\n]*+\n)*?\r?\n(?:[^\n]*+\n)*?\r?\n")  # of WARC, and of HTTP
+STEP = 1 << 20
+MOST_COUNTED = 16 << 30
+TAG_COST, ATTRIBUTE_COST = 310, 270
+TAG = re.compile(rb"<[^>]*+")
+BETWEEN_ATTRIBUTES = np.isin(np.arange(256), np.frombuffer(b" \t\r\n\f/\"'", np.uint8))
 GZIP_MAGIC = b"\x1f\x8b"
+
+
+class CostError(Exception):
+    """The page would take about `size` bytes beside its record."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
 
 
 class WebText:
     """A document whose text is taken out when it is asked for."""
 
-    def __init__(self, kind: Kind, read: Callable[[], bytes], charset: str | None = None) -> None:
+    def __init__(self, kind: Kind, read: Callable[[], Iterator[Bytes]], charset: str | None = None) -> None:
         self._kind, self._read, self._charset = kind, read, charset
 
-    def text(self) -> bytes:
-        """The text as UTF-8. A ValueError or OSError where the content's encoding is broken."""
+    def text(self, most: int | None = None) -> bytes:
+        """The text as UTF-8. A ValueError or OSError where the content's encoding is broken.
+
+        A CostError where that would take more than `most` bytes.
+        """
         from resiliparse.extract.html2text import extract_plain_text
         from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
 
-        body = self._read()
+        body = _body(self._read(), most)
+        if most is not None and len(body) > SMALL and (cost := _cost(self._kind, body, most)) > most:
+            raise CostError(cost)
         told = map_encoding_to_html5(self._charset, fallback_utf8=False) if self._charset else None
         encoding = told or detect_encoding(body, from_html_meta=self._kind == "html") or "utf-8"
         text: str = bytes_to_str(body, encoding=encoding, errors="replace")
+        del body
         if self._kind == "html":
             text = extract_plain_text(text, list_bullets=False)
         return text.encode("utf-8", "replace")
 
 
+def _body(pieces: Iterator[Bytes], most: int | None) -> bytes:
+    """All pieces together; those beyond `most` bytes are only counted, and not without end."""
+    held: list[Bytes] = []
+    size = 0
+    for piece in pieces:
+        size += len(piece)
+        if most is None or size <= most:
+            held.append(piece)
+        elif size > MOST_COUNTED:
+            break
+        else:
+            held.clear()
+    if most is not None and size > most:
+        raise CostError(size)
+    return bytes(held[0]) if len(held) == 1 else b"".join(held)
+
+
+def _cost(kind: Kind, body: bytes, most: int) -> int:
+    """Bytes that a page takes beside its record, as they were measured: at most, where it is HTML beyond `most`."""
+    # Python holds characters in up to four bytes each; of the text, too, there is a copy.
+    if kind == "text":
+        return (3 if body.isascii() else 6) * len(body)
+    cost = 8 * len(body) + TAG_COST * body.count(b"<")
+    if cost > most:
+        return cost
+    tags = np.frombuffer(b"".join(TAG.findall(body)), np.uint8)
+    between = BETWEEN_ATTRIBUTES[tags]
+    return cost + ATTRIBUTE_COST * int(np.count_nonzero(between[:-1] & ~between[1:]))
+
+
+class _Raw(RawIOBase):
+    """A large record for reading, of which `BytesIO` would hold a copy."""
+
+    def __init__(self, raw: Bytes) -> None:
+        self._raw, self._place = memoryview(raw), 0
+
+    def read(self, size: int = -1) -> bytes:
+        """As of any file."""
+        end = len(self._raw) if size is None or size < 0 else self._place + size
+        piece = bytes(self._raw[self._place : end])
+        self._place += len(piece)
+        return piece
+
+    def tell(self) -> int:
+        """As of any file."""
+        return self._place
+
+
 def http_text(raw: Bytes) -> WebText | None:
     """The document of a `response` record, given the whole record; None where it is neither HTML nor plain text."""
     try:
-        record = _record(raw, "none")
+        shown = raw if len(raw) <= SHOWN else bytes(raw[:SHOWN])
+        if shown is not raw and HEADERS.match(shown) is None:
+            return WebText("text", _failing("its HTTP header has no end"))
+        record = _record(shown, "none")
     except (OSError, StopIteration) as error:
         return WebText("text", _failing(f"its HTTP is broken ({error})"))
     kind = kind_of(record.http_content_type or record.headers.get("WARC-Identified-Payload-Type"))
@@ -55,10 +130,11 @@ def http_text(raw: Bytes) -> WebText | None:
 def _record(raw: Bytes, decode: Decode) -> Any:
     from fastwarc.warc import ArchiveIterator
 
-    return next(iter(ArchiveIterator(BytesIO(raw), parse_http=True, auto_decode=decode, stream_detect=False)))
+    source = BytesIO(raw) if len(raw) <= SMALL else _Raw(raw)
+    return next(iter(ArchiveIterator(source, parse_http=True, auto_decode=decode, stream_detect=False)))
 
 
-def _decoded(raw: Bytes) -> bytes:
+def _decoded(raw: Bytes) -> Iterator[bytes]:
     """The body without its transfer and content encodings.
 
     Many archives hold bodies that were decoded when they were fetched, under the headers of before: an encoding that
@@ -74,12 +150,13 @@ def _decoded(raw: Bytes) -> bytes:
     other = bool(headers.get("content-encoding")) and "gzip" not in headers["content-encoding"]
     content = zipped or other
     decode: Decode = "all" if in_chunks and content else "transfer" if in_chunks else "content" if content else "none"
-    body: bytes = _record(raw, decode).reader.read()
-    return body
+    reader = _record(raw, decode).reader
+    while piece := reader.read(STEP):
+        yield piece
 
 
-def _failing(told: str) -> Callable[[], bytes]:
-    def read() -> bytes:
+def _failing(told: str) -> Callable[[], Iterator[bytes]]:
+    def read() -> Iterator[bytes]:
         raise ValueError(told)
 
     return read
@@ -87,7 +164,7 @@ def _failing(told: str) -> Callable[[], bytes]:
 
 def plain_text(kind: Kind, body: Bytes) -> WebText:
     """A document of this content, without HTTP around it."""
-    return WebText(kind, lambda: bytes(body))
+    return WebText(kind, lambda: iter([body]))
 
 
 def kind_of(content_type: str | None) -> Kind | None:
