@@ -11,9 +11,10 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,7 +34,8 @@ ray = pytest.importorskip("ray", reason="Ray has no wheel for this Python")
 from ray.cluster_utils import Cluster  # noqa: E402
 
 import gpulsh.engine.ray as engine  # noqa: E402
-from gpulsh.engine import worker  # noqa: E402
+from gpulsh.engine import ray_address, worker  # noqa: E402
+from gpulsh.engine.ray_address import check_reachable  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "memory": "512MiB"}
@@ -375,9 +377,71 @@ def test_an_address_where_nobody_answers() -> None:
         host, port = free.getsockname()
         said = f"the Ray cluster at '{host}:{port}' could not be joined: .*Connection refused"
         with pytest.raises(BackendError, match=said):
-            engine._check_reachable(f"{host}:{port}")
+            check_reachable(f"{host}:{port}")
     with pytest.raises(ParameterError, match=r"'ray://here:1'; give HOST:PORT, or 'auto' on a machine of the cluster"):
-        engine._check_reachable("ray://here:1")
+        check_reachable("ray://here:1")
+
+
+@contextmanager
+def listening(answer: bytes | None) -> Iterator[tuple[str, list[socket.socket]]]:
+    """The address of a service that answers whatever it is told, or says nothing, and those who came."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        held: list[socket.socket] = []
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    held.append(connection)
+                    if answer is not None:
+                        connection.recv(100)
+                        connection.sendall(answer)
+                        connection.shutdown(socket.SHUT_WR)
+
+        threading.Thread(target=serve, daemon=True).start()
+        host, port = server.getsockname()
+        yield f"{host}:{port}", held
+        server.shutdown(socket.SHUT_RDWR)
+    for connection in held:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (None, "says nothing in 1 seconds"),
+        (b"", "hangs up"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak gRPC"),
+        (bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), "does not answer as a Ray cluster in 3 seconds"),  # another gRPC server
+    ],
+)
+def test_an_address_where_another_service_answers(
+    answer: bytes | None, told: str, monkeypatch: pytest.MonkeyPatch, inputs: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ray_address, "REACH", 1.0)
+    monkeypatch.setattr(ray_address, "ASKED", 3.0)
+    monkeypatch.setattr(engine.ray, "is_initialized", lambda: False)
+    with listening(answer) as (address, _), pytest.raises(BackendError, match=f"what listens there {told}"):
+        gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, engine="ray", address=address)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("answer", "calls"), [(None, 1), (bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), 2)])
+def test_an_interrupt_while_an_address_is_asked(inputs: Path, tmp_path: Path, answer: bytes | None, calls: int) -> None:
+    arguments = ["dedup", str(inputs), "-o", str(tmp_path / "out"), "--engine", "ray", "--address"]
+    with listening(answer) as (address, held):
+        command = [sys.executable, "-m", "gpulsh", *arguments, address]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=ROOT) as process:
+            while len(held) < calls:
+                assert process.poll() is None
+                time.sleep(0.01)
+            began = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+            assert time.monotonic() - began < 5
+    assert not (tmp_path / "out").exists()
 
 
 def test_without_ray_the_extra_is_named(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

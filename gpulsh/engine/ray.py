@@ -12,7 +12,6 @@ import logging
 import os
 import re
 import signal
-import socket
 import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
@@ -33,6 +32,7 @@ from gpulsh.dedup.placed import Placed
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.task import Runner, Stage, Task
 from gpulsh.engine.abreast import most_abreast
+from gpulsh.engine.ray_address import check_reachable
 from gpulsh.engine.steps import Steps, tell
 from gpulsh.engine.worker import TOKEN, Brief, Failure, Worker, versions
 from gpulsh.errors import BackendError, ParameterError
@@ -47,7 +47,6 @@ BATCH = {"cuda": 64 << 20}  # bytes of text; the work is cut alike whatever devi
 OBJECT_STORE = 256 << 20  # of a cluster of our own: it holds the job and positions, and a container's /dev/shm is small
 ATTEMPTS = 4  # at a task whose workers end
 LONG = 64  # a tuple of more is sent once, and not with each task
-REACH = 10.0  # seconds in which a cluster answers
 PATIENCE = 60.0  # seconds without any worker until it is told
 
 _log = logging.getLogger("gpulsh")
@@ -194,7 +193,7 @@ def _join(address: str | None) -> bool:
             )
         return False
     address = address or os.environ.get("RAY_ADDRESS") or "local"
-    _check_reachable(address)
+    check_reachable(address)
     options: dict[str, Any] = {}
     if address == "local":
         options = {"num_cpus": processors(), "include_dashboard": False, "object_store_memory": OBJECT_STORE}
@@ -207,19 +206,6 @@ def _join(address: str | None) -> bool:
             raise BackendError(f"a Ray cluster could not be started on this machine: {told}") from error
         raise BackendError(f"the Ray cluster at {address!r} could not be joined: {told}") from error
     return True
-
-
-def _check_reachable(address: str) -> None:
-    """BackendError where nobody listens at HOST:PORT, which Ray itself would go on trying."""
-    if "://" in address:
-        raise ParameterError(f"address is {address!r}; give HOST:PORT, or 'auto' on a machine of the cluster")
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=REACH).close()
-    except (OSError, OverflowError) as error:
-        raise BackendError(f"the Ray cluster at {address!r} could not be joined: {error}") from error
 
 
 @contextmanager
