@@ -126,8 +126,9 @@ def dedup(inputs: tuple[str, ...], output: str, shingle: str | None, as_json: bo
     """Write INPUT without its near-duplicates to OUT.
 
     INPUT is a file, folder, glob or URL of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst), WARC and WET (plain, .gz)
-    or text files. OUT gets data/ (the kept rows, file by file), duplicates.parquet (each dropped document with the kept
-    one it duplicates), report.json and, where jinja2 is installed (gpulsh[report]), report.html.
+    or text files, or - for standard input, of JSON lines. OUT gets data/ (the kept rows, file by file),
+    duplicates.parquet (each dropped document with the kept one it duplicates), report.json and, where jinja2 is
+    installed (gpulsh[report]), report.html.
 
     With --engine ray all nodes must see INPUT and OUT under the same paths: stages hand on what they make in OUT/_work.
 

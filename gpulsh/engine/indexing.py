@@ -27,6 +27,7 @@ from gpulsh.io.file_texts import FileTexts
 from gpulsh.io.format import Columns
 from gpulsh.io.ids import one_type
 from gpulsh.io.inputs import find_files
+from gpulsh.io.streams import Streams
 from gpulsh.store.durable import durable_file
 from gpulsh.store.segments import Documents
 
@@ -176,7 +177,10 @@ def check_output(path: Path) -> None:
 def _open(inputs: Sequence[str], text: str, id: str | None, parameters: dict[str, Any]) -> FileTexts:
     backend: BackendName = parameters.get("backend", "auto")
     readers = select_backend(backend, threads=parameters.get("threads")).sizes().readers
-    return FileTexts(find_files(list(inputs)), Columns(text=text, id=id), readers)
+    streams = Streams()
+    texts = FileTexts(find_files(list(inputs), streams=streams), Columns(text=text, id=id), readers)
+    texts.streams = streams
+    return texts
 
 
 def _taken_in(index: Index, texts: FileTexts, output: str | os.PathLike[str] | None, progress: Progress) -> Indexed:

@@ -26,6 +26,7 @@ from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterErr
 from gpulsh.io.format import Columns, File
 from gpulsh.io.inputs import find_files, natural_id
 from gpulsh.io.readers import Reader
+from gpulsh.io.streams import Streams
 from gpulsh.params import Folding, Shingling, check_choice
 from gpulsh.report.document import describe, write_report
 from gpulsh.report.evidence import summarise
@@ -93,7 +94,8 @@ def deduplicate_files(
     """Finds the near-duplicates among the documents of files and writes what is kept, and the evidence, to a folder.
 
     `inputs` are files, folders, globs or URLs of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst), WARC and WET
-    (plain, .gz) or plain text.
+    (plain, .gz) or plain text; named pipes, and "-", which is standard input, are read once, into a temporary file
+    (in TMPDIR), as JSON lines where name and content show nothing else.
     `output` is made, or empty, or with `overwrite` an earlier run's, or with `resume` that of the same job, which goes
     on where it was, or is left as it is where it was finished. It gets `data/` (one file an input file with the
     kept rows and every column; not with `write="duplicates"`), `duplicates.parquet` (a row a dropped document),
@@ -150,7 +152,8 @@ def deduplicate_files(
         others = {"protect": guarded, "within": within, "across": across}
         refuse_with_index(keep, verify, resolve, engine, on_error, id_column, others)
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
-    files = find_files(given, guarded)
+    streams = Streams()  # to the end of the run
+    files = find_files(given, guarded, streams)
     refuse_overlap(given_output, [*guarded, *given], files)
     earlier = None
     if index is not None:

@@ -77,6 +77,8 @@ class FileTexts:
     With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is a LargeDocumentError.
     """
 
+    streams: object = None  # that files are copies of, which last as long as it
+
     def __init__(
         self,
         files: Sequence[File],

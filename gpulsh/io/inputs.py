@@ -17,6 +17,7 @@ from gpulsh.io.jsonl import JsonLines
 from gpulsh.io.parquet import Parquet
 from gpulsh.io.places import climbs, refuse_names_told_as_one, refuse_outside
 from gpulsh.io.plain import PlainText
+from gpulsh.io.streams import Streams, is_stream, refuse_irregular
 from gpulsh.io.warc import ID, Warc
 
 FORMATS: dict[str, Format] = {
@@ -51,18 +52,23 @@ def natural_id(files: Sequence[File]) -> str | None:
     return ID if files and all(isinstance(format_of(file), Warc) for file in files) else None
 
 
-def find_files(inputs: Sequence[str], protected: Sequence[str] = ()) -> list[File]:
+def find_files(inputs: Sequence[str], protected: Sequence[str] = (), streams: Streams | None = None) -> list[File]:
     """Every file of `protected`, which is only read, then every file of the INPUTs.
 
     INPUTs come as given, the files of a folder or glob by byte order of their relative path. In folders only known
-    extensions count, and names that begin with `_` or `.` are skipped. Raises InputError where nothing is found, a
+    extensions count, and names that begin with `_` or `.` are skipped. Standard input and named pipes given as INPUT
+    are copied by `streams`, where there are such, and are what it makes of them. Raises InputError where nothing is found, a
     format is not known, a file is reached twice, two names would be told as one, or a file would have no place of its
     own in `data/`: that of another, or one outside.
     """
     files: list[File] = []
     for given in (*protected, *inputs):
-        found = list(_remote(given) if "://" in given else _local(given))
+        if streams is not None and is_stream(given):
+            found = [streams.take(given, tuple(FORMATS))]
+        else:
+            found = list(_remote(given) if "://" in given else _local(given))
         for file in found:
+            refuse_irregular(file)
             format_of(file)
             refuse_outside(file)
         files += [replace(file, source=given) for file in found]
