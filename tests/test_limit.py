@@ -199,3 +199,23 @@ def test_zstd_content_comes_in_pieces_however_small_its_frames_are() -> None:
         assert b"".join(pieces) == content + content
         assert max(map(len, pieces)) <= PLAIN_STEP
     assert max(map(len, blocks(io.BytesIO(gzip.compress(content)), "gz"))) <= PLAIN_STEP
+
+
+@pytest.mark.parametrize("window_log", [20, 22, 25, 31])
+def test_the_window_of_a_frame(window_log: int, tmp_path: Path) -> None:
+    limit = Limit(16 << 20)
+    options = zstandard.ZstdCompressionParameters.from_level(1, window_log=window_log)
+    packer = zstandard.ZstdCompressor(compression_params=options).compressobj()
+    content = lines(["one", "x" * (2 << 20), "two"])
+    (tmp_path / "a.jsonl.zst").write_bytes(packer.compress(content) + packer.flush())
+    if 1 << window_log <= 8 << 20:
+        assert len(read(tmp_path / "a.jsonl.zst", limit)) == 3
+        return
+    told = f"a.jsonl.zst: the window of its compression: has {1 << window_log} bytes; .* give --memory"
+    with pytest.raises(InputError, match=told):
+        read(tmp_path / "a.jsonl.zst", limit)
+    assert len(read(tmp_path / "a.jsonl.zst", None)) == 3
+    # A frame that tells its size asks for no more than that.
+    sized = zstandard.ZstdCompressor(compression_params=options).compress(content)
+    (tmp_path / "b.jsonl.zst").write_bytes(sized)
+    assert len(read(tmp_path / "b.jsonl.zst", limit)) == 3

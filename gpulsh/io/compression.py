@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Literal
 
 from gpulsh.backends.processors import processors
 from gpulsh.io.rows import Bytes
-from gpulsh.io.zstd import TRUNCATED, broken_data, zstd_blocks
+from gpulsh.io.zstd import TRUNCATED, Window, broken_data, zstd_blocks
 
 Compression = Literal["", "gz", "zst"]
 
@@ -20,7 +20,7 @@ PLAIN_STEP = 4 << 20
 PACKED_STEP = 64 << 10
 
 
-def blocks(source: BinaryIO, compression: Compression) -> Iterator[bytes]:
+def blocks(source: BinaryIO, compression: Compression, window: Window | None = None) -> Iterator[bytes]:
     """The content in blocks of at most PLAIN_STEP. A broken or truncated stream is a ValueError or an EOFError."""
     if compression == "":
         while block := source.read(PLAIN_STEP):
@@ -28,7 +28,7 @@ def blocks(source: BinaryIO, compression: Compression) -> Iterator[bytes]:
     elif compression == "gz":
         yield from _members(source)
     else:
-        yield from zstd_blocks(source)
+        yield from zstd_blocks(source, window)
 
 
 def _members(source: BinaryIO) -> Iterator[bytes]:

@@ -34,6 +34,7 @@ from gpulsh.io.format import (
 )
 from gpulsh.io.large_json import CostError, LargeObject, Line, LongString
 from gpulsh.io.rows import Bytes, piece_rows
+from gpulsh.io.zstd import Window, WindowError
 
 LARGE_LINE = 1 << 20  # bytes of a line from which on it is parsed in little memory
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is looked at before the work begins
@@ -73,8 +74,9 @@ class JsonLines:
         missing = set() if wanted is not None else set(columns.names())
         first: list[str] = []
         row = records = 0
+        window = Window() if rules.limit is None else Window(rules.limit.document)
         with reading(file):
-            for lines, _ in self._groups(file, rules.limit):
+            for lines, _ in self._groups(file, rules.limit, window):
                 start = row
                 texts: list[Bytes | None] = []
                 keys: list[int | float | None] = []
@@ -83,7 +85,7 @@ class JsonLines:
                     text = key = sorted_by = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
                         try:
-                            record = _parsed(file, number, line, rules.limit)
+                            record = _parsed(file, number, line, rules.limit, window.size)
                             if missing:
                                 missing.difference_update(record)
                                 first = first or list(record)
@@ -160,13 +162,15 @@ class JsonLines:
         if row != len(keep):
             raise wrong_length(file)
 
-    def _groups(self, file: File, limit: Limit | None = None) -> Iterator[tuple[Iterator[tuple[int, Line]], bytes]]:
+    def _groups(
+        self, file: File, limit: Limit | None = None, window: Window | None = None
+    ) -> Iterator[tuple[Iterator[tuple[int, Line]], bytes]]:
         # The rows with their lines' numbers, as they stand in the file, and the end of the group's last line.
         number = 1
         most = None if limit is None else limit.document
         with reading(file), file.open() as source:
             try:
-                filled = BlankLines(blocks(source, self._compression))
+                filled = BlankLines(blocks(source, self._compression, window))
                 for lines, end in split_lines(filled, most):
                     count = len(lines)
                     yield _rows(lines, number + filled.left_out), end
@@ -175,6 +179,9 @@ class JsonLines:
             except _LongLineError as error:
                 assert limit is not None
                 raise too_large(file, f"line {number + filled.left_out + error.line}", error.size(), limit) from None
+            except WindowError as error:
+                assert limit is not None
+                raise too_large(file, "the window of its compression", error.size, limit) from None
 
     def _records(self, file: File, most: int | None = None) -> Iterator[tuple[int, Line]]:
         with reading(file), file.open() as source:
@@ -287,23 +294,24 @@ def _blank(number: int, line: Line) -> bool:
     return not line or line.isspace() if not begin else BLANK.match(line, begin) is not None
 
 
-def _parsed(file: File, number: int, line: Line, limit: Limit | None = None) -> dict[str, Any]:
-    """The line's object. Of a large one a long string is a LongString."""
+def _parsed(file: File, number: int, line: Line, limit: Limit | None = None, held: int = 0) -> dict[str, Any]:
+    """The line's object; `held` bytes are taken beside it. Of a large one a long string is a LongString."""
     if len(line) <= LARGE_LINE:
         return _object(file, number, _content(number, line))
-    large = _large(file, number, line, limit)
+    large = _large(file, number, line, limit, held)
     record = _object(file, number, large.short)
     return {name: large.restored(value) if isinstance(value, str) else value for name, value in record.items()}
 
 
-def _large(file: File, number: int, line: Line, limit: Limit | None = None) -> LargeObject:
+def _large(file: File, number: int, line: Line, limit: Limit | None, held: int) -> LargeObject:
     # The line is held beside what is made of it, and where it is all text, a copy of that.
-    most = None if limit is None else max(PARSE_COPIES * limit.document - len(line), 0) + PARSED_BYTES
+    held += len(line)
+    most = None if limit is None else max(PARSE_COPIES * limit.document - held, 0) + PARSED_BYTES
     try:
         return LargeObject(line, _begin(number, line), most)
     except CostError as error:
         assert limit is not None
-        raise too_costly(file, f"line {number}", len(line) + error.size, PARSE_COPIES, limit) from None
+        raise too_costly(file, f"line {number}", held + error.size, PARSE_COPIES, limit) from None
     except ValueError as error:
         raise DamagedInputError(
             f"{file.name}: line {number} is not JSON: {error}; give one JSON object a line"

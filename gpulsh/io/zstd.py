@@ -17,7 +17,7 @@ BLOCKS = 32  # given to the decoder at once, of at most 128 KiB of content each
 MAGIC = b"\x28\xb5\x2f\xfd"
 SKIPPED = b"\x2a\x4d\x18"  # behind a byte 0x50 to 0x5f
 TRUNCATED = "its compressed data ends too early; the file is truncated"
-MOST_WINDOW = 1 << 31
+LEAST_WINDOW, MOST_WINDOW = 8 << 20, 1 << 31  # every decoder should allow the former (RFC 8878, section 3.1.1.1.2)
 
 
 def broken_data(error: object) -> ValueError:
@@ -25,11 +25,27 @@ def broken_data(error: object) -> ValueError:
     return ValueError(f"its compressed data is broken ({error})")
 
 
-def zstd_blocks(source: BinaryIO) -> Iterator[bytes]:
-    """The content of all frames, in order, in pieces of at most 4 MiB."""
+class Window:
+    """How much of what came before a decoder holds, in bytes: `most` it may, and `size` in the frame that is read."""
+
+    def __init__(self, most: int = MOST_WINDOW) -> None:
+        self.most, self.size = min(max(most, LEAST_WINDOW), MOST_WINDOW), 0
+
+
+class WindowError(Exception):
+    """A frame asks for a window of `size` bytes."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
+
+
+def zstd_blocks(source: BinaryIO, window: Window | None = None) -> Iterator[bytes]:
+    """The content of all frames, in order, in pieces of at most 4 MiB. A larger window is a WindowError."""
     import zstandard
 
     decoder = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW)
+    window = window or Window()
     packed = _Packed(source)
     while packed.fill(1):
         magic = packed.take(4)
@@ -39,7 +55,7 @@ def zstd_blocks(source: BinaryIO) -> Iterator[bytes]:
         if magic != MAGIC:
             raise broken_data("no frame begins here")
         frame = decoder.decompressobj()
-        for piece in _frame(packed):
+        for piece in _frame(packed, window):
             try:
                 content = frame.decompress(piece)
             except zstandard.ZstdError as error:
@@ -48,12 +64,16 @@ def zstd_blocks(source: BinaryIO) -> Iterator[bytes]:
                 yield content
 
 
-def _frame(packed: _Packed) -> Iterator[bytes]:
+def _frame(packed: _Packed, window: Window) -> Iterator[bytes]:
     """A frame behind its magic number, cut into runs of blocks."""
     flags = packed.take(1)
     of_size, alone = flags[0] >> 6, bool(flags[0] & 0x20)
     behind = (0 if alone else 1) + (0, 1, 2, 4)[flags[0] & 3] + (1 if alone else 0, 2, 4, 8)[of_size]
-    run, count, last = [MAGIC, flags, packed.take(behind)], 0, False
+    described = packed.take(behind)
+    window.size = _window(described, alone, (1 if alone else 0, 2, 4, 8)[of_size])
+    if window.size > window.most:
+        raise WindowError(window.size)
+    run, count, last = [MAGIC, flags, described], 0, False
     while not last:
         head = packed.take(3)
         fields = int.from_bytes(head, "little")
@@ -66,6 +86,15 @@ def _frame(packed: _Packed) -> Iterator[bytes]:
     if flags[0] & 4:
         run.append(packed.take(4))  # a checksum
     yield b"".join(run)
+
+
+def _window(described: bytes, alone: bool, of_size: int) -> int:
+    """Bytes of content that a decoder must hold, from what follows a frame's flags."""
+    size = int.from_bytes(described[len(described) - of_size :], "little") + (256 if of_size == 2 else 0)
+    if alone:
+        return size
+    window = (8 + (described[0] & 7)) << (7 + (described[0] >> 3))
+    return min(window, size) if of_size else window
 
 
 class _Packed:
