@@ -16,6 +16,7 @@ import zstandard
 
 import gpulsh
 from gpulsh.engine.local import deduplicate_files
+from gpulsh.engine.work_folder import WORDS
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.report.page import missing
 
@@ -515,7 +516,7 @@ def test_what_a_killed_run_left_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines()))
     out = tmp_path / "out"
     (out / "_work/data").mkdir(parents=True)
-    (out / "_work/lock").touch()
+    (out / "_work/lock").write_bytes(WORDS + b"12345")
     (out / "_work/data/half.jsonl").touch()
     with pytest.raises(OutputError, match="not empty"):
         run(tmp_path / "a.jsonl", out)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,15 +12,23 @@ from types import TracebackType
 from typing import Any, Self
 
 from gpulsh.engine.steps import worth_resuming
+from gpulsh.engine.work_folder import (
+    WORK,
+    WorkLock,
+    clear,
+    is_work,
+    refuse_foreign,
+    refuse_links,
+    refuse_running,
+    remove_work,
+)
 from gpulsh.errors import OutputError
 from gpulsh.io.format import File
 from gpulsh.report.document import write_report
 from gpulsh.report.page import missing, write_page
-from gpulsh.store.durable import PART, sync
-from gpulsh.store.manifest import NAME, Manifest
+from gpulsh.store.durable import PART, sync, unfinished
+from gpulsh.store.manifest import Manifest
 
-WORK = "_work"
-LOCK = "lock"
 COMMIT = "commit"  # the step of a run that has all results and moves them into place
 REPORT = "report.json"
 PAGE = "report.html"
@@ -69,7 +75,8 @@ class OutputFolder:
         self._overwrite, self._resume = overwrite, resume
         self._manifest: Manifest | None = None
         self._made: list[Path] = []  # folders gpulsh made, outermost first
-        self._lock: int | None = None
+        self._lock: WorkLock | None = None
+        self._begun = False  # whether what is in the work folder is this job's
         self._old: list[str] = []  # what an earlier run left, to be replaced
         self._committing = False  # whether an earlier run was killed when results may have been in OUT already
 
@@ -98,9 +105,21 @@ class OutputFolder:
         found = Manifest.open(self.work) if self._resume else None
         if found is not None:
             refuse_difference(self.path, found.job, job)
+            self._refuse_others(found)
+        self._begun = True
         self._manifest = found or Manifest.begin(self.work, job)
         self._committing = self._manifest.find(COMMIT) is not None
         return self._manifest
+
+    def _refuse_others(self, manifest: Manifest) -> None:
+        """OutputError where anything but results is to be replaced."""
+        commit = manifest.find(COMMIT)
+        for name in commit.facts["replaced"] if commit else ():
+            if name not in RESULTS:
+                raise OutputError(
+                    f"{self.work}: was tampered with, its manifest replaces {name!r}, which is no result; remove it, or"
+                    " begin again with --overwrite"
+                )
 
     def is_committed(self) -> bool:
         """Whether the run to go on with was killed after it moved results: `commit` is all that is left to do."""
@@ -121,7 +140,7 @@ class OutputFolder:
             self._committing = before
             raise
         self._made = []  # from here on it is the user's
-        _remove(self.work)
+        remove_work(self.work)
         self._release()
 
     def _move_results(self, moved: list[tuple[Path, Path]]) -> None:
@@ -156,21 +175,25 @@ class OutputFolder:
         if not os.path.lexists(out):
             return
         if not out.is_dir():
-            raise OutputError(f"{out}: is a file; give a folder")
+            what = "is a file" if out.exists() else f"is a link to {os.readlink(out)}, which is not there"
+            raise OutputError(f"{out}: {what}; give a folder")
         there = sorted(entry.name for entry in out.iterdir())
         if not there:
             return
-        is_work = _is_work(out / WORK)
-        unfinished = Manifest.open(out / WORK) if is_work else None
-        if self._resume and (there == [WORK] or (unfinished and unfinished.find(COMMIT))) and is_work:
+        ours = is_work(self.work)
+        if ours:
+            refuse_running(self.work)
+        unfinished = Manifest.open(self.work) if ours and (self._resume or not self._overwrite) else None
+        if self._resume and ours and (there == [WORK] or (unfinished and unfinished.find(COMMIT))):
             return
         if not self._overwrite and not (self._resume and unfinished):
             if unfinished is not None:
                 raise OutputError(f"{out}: holds an unfinished run; give --resume to go on with it, or --overwrite")
             whose = "an earlier run's results" if _marked(out / REPORT) else "files"
             raise OutputError(f"{out}: is not empty, it holds {whose}; give another folder, or --overwrite for its own")
-        listed = _listed(out / REPORT) | _listed(out / WORK / REPORT)
-        if not listed and not _is_work(out / WORK):
+        refuse_foreign(self.work)
+        listed = _listed(out / REPORT) | (_listed(self.work / REPORT) if ours else set())
+        if not listed and not ours:
             raise OutputError(f"{out}: holds files that gpulsh did not write; give another folder")
         for name in RESULTS:
             if name in there:
@@ -181,37 +204,31 @@ class OutputFolder:
 
     def _make(self) -> None:
         missing = [path for path in (self.path, *self.path.parents) if not os.path.lexists(path)]
-        for path in reversed(missing):
-            path.mkdir()
-            self._made.append(path)
-        if self.work.is_dir() and (self._overwrite or self._resume) and _is_work(self.work):
-            self._take_lock()
-            if self._resume and Manifest.open(self.work) is not None:
-                for part in self.work.glob(f"*{PART}"):  # of an attempt that was killed
-                    part.unlink(missing_ok=True)
-                return
-            for entry in self.work.iterdir():
-                if entry.name != LOCK:
-                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-            return
-        self.work.mkdir()
-        self._take_lock()
-
-    def _take_lock(self) -> None:
-        # The lock dies with the process: what a killed run left is told from what a running one works in.
-        handle = os.open(self.work / LOCK, os.O_CREAT | os.O_RDWR, 0o644)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(handle)
-            raise OutputError(f"{self.path}: another run of gpulsh works in it; give another folder") from None
-        except OSError:  # a file system without locks
-            pass
-        self._lock = handle
+            for path in reversed(missing):
+                path.mkdir()
+                self._made.append(path)
+            if not ((self._overwrite or self._resume) and is_work(self.work)):
+                self.work.mkdir()
+        except FileExistsError:
+            raise OutputError(
+                f"{self.path}: came there while this run began, so another run of gpulsh may work in it; give another"
+                " folder"
+            ) from None
+        self._lock = WorkLock(self.work)
+        if self._resume and Manifest.open(self.work) is not None:
+            refuse_links(self.work)
+            self._lock.sign(self.work)
+            for part in self.work.glob(f"*{PART}"):  # of an attempt that was killed
+                part.unlink(missing_ok=True)
+            return
+        self._begun = True
+        clear(self.work)
+        self._lock.sign(self.work)
 
     def _release(self) -> None:
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.release()
             self._lock = None
 
     def _undo(self) -> None:
@@ -220,7 +237,8 @@ class OutputFolder:
             _log.warning("%s: keeps the finished part of this run; --resume goes on with it", self.path)
             return
         if self._lock is not None:  # without it the work folder is another's
-            _remove(self.work)
+            if self._begun:
+                remove_work(self.work)
             self._release()
         for path in reversed(self._made):
             try:
@@ -235,16 +253,17 @@ def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
     Raises OutputError where it is another job's; what differs is named.
     """
     report, work = read_report(out / REPORT), out / WORK
-    if MARK not in report or (work.exists() and (not _is_work(work) or Manifest.open(work) is not None)):
+    ours = is_work(work)
+    if MARK not in report or (ours and Manifest.open(work) is not None):
         return None
     refuse_difference(out, report.get("job", {}), job)
     with suppress(OSError):  # what a run leaves of its work folder that is killed while it removes it
-        handle = os.open(work / LOCK, os.O_CREAT | os.O_RDWR, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _remove(work)
-        finally:
-            os.close(handle)
+        if ours:
+            lock = WorkLock(work)
+            try:
+                remove_work(work)
+            finally:
+                lock.release()
     return report
 
 
@@ -297,27 +316,18 @@ def read_report(report: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _is_work(work: Path) -> bool:
-    """Whether gpulsh made it: an empty one is what a kill leaves before there is a lock."""
-    return (work / LOCK).is_file() or (work.is_dir() and not any(work.iterdir()))
-
-
-def _remove(work: Path) -> None:
-    """Remove a work folder, what tells whose it is last: after a kill in between the next run knows what it sees."""
-    last = [work / NAME, work / LOCK]
-    with suppress(OSError):
-        for entry in work.iterdir():
-            if entry not in last:
-                shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink()
-        for path in last:
-            path.unlink(missing_ok=True)
-        work.rmdir()
-
-
 def _files(path: Path, name: str) -> list[str]:
+    """The files of a result, as its report lists them, and the links, which no report does."""
+    if path.is_symlink():
+        return [f"{name}, a link"]
     if not path.is_dir():
         return [name]
-    return [str(Path(name) / inner.relative_to(path)) for inner in sorted(path.rglob("*")) if not inner.is_dir()]
+    there = [(str(Path(name) / inner.relative_to(path)), inner) for inner in sorted(path.rglob("*"))]
+    return [
+        f"{told}, a link" if inner.is_symlink() else told
+        for told, inner in there
+        if inner.is_symlink() or not inner.is_dir()
+    ]
 
 
 def remake_page(out: str) -> str:
@@ -338,9 +348,9 @@ def remake_page(out: str) -> str:
     try:
         # Listed before it is there: nothing of gpulsh's is ever strange to it.
         for target, write in ((path, write_report), (Path(page), write_page)):
-            beside = target.with_name(f"{target.name}.new")
-            write(beside, report)
-            os.replace(beside, target)
+            with unfinished(target) as beside:
+                write(beside, report)
+                os.replace(beside, target)
     except OSError as error:
         raise OutputError(f"{out}: cannot be written: {os.strerror(error.errno or 0)}") from error
     return page

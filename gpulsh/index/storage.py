@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -151,18 +152,21 @@ class Folder:
     def __init__(self, path: Path, snapshot: Snapshot) -> None:
         self.path, self.snapshot = path, snapshot
         self._lock: WriterLock | None = None
+        self._was_there = True  # the folder, before this
 
     @classmethod
     def made(cls, path: Path, parameters: IndexParameters) -> Folder:
         """A new one, absent or empty before, locked for writing; nothing is committed."""
         try:
+            was_there = path.is_dir()
             os.makedirs(path, exist_ok=True)
             if has_index(path):
                 raise OutputError(f"{path}: is an index already; add to it, or give another folder")
-            strange = [name for name in os.listdir(path) if not _own(name)]
+            strange = [name for name in os.listdir(path) if not _own(path, name)]
             if strange:
                 raise OutputError(f"{path}: is not empty, it holds {min(strange)}; give another folder")
             folder = cls(path, Snapshot(parameters=as_told(parameters)))
+            folder._was_there = was_there
             if folder.lock() is not None:  # somebody was quicker
                 folder.unlock()
                 raise OutputError(f"{path}: is an index already; add to it, or give another folder")
@@ -231,12 +235,13 @@ class Folder:
         return Contents(tuple(shelves), contents.removed, contents.next_number, contents.keys)
 
     def abandon(self) -> None:
-        """Where nothing was ever committed, remove what was made, the folder too if nothing else is in it."""
+        """Where nothing was ever committed, remove what was made, the folder too if it was and holds nothing else."""
         if self.snapshot.generation == 0 and self._lock is not None and not has_index(self.path):
             with suppress(OSError):
                 sweep(self.path, self.snapshot)
                 (self.path / LOCK).unlink()
-                self.path.rmdir()
+                if not self._was_there:
+                    self.path.rmdir()
         self.unlock()
 
     def sweep(self) -> None:
@@ -273,8 +278,12 @@ def _namer(folder: Path, name: str) -> Callable[[str], Path]:
     return lambda kind: folder / file_name(kind, name)
 
 
-def _own(name: str) -> bool:
-    return name == LOCK or KNOWN_FILES.fullmatch(name) is not None
+def _own(folder: Path, name: str) -> bool:
+    """Whether a file is what a killed writer left: its lock is empty, and it makes no links."""
+    found = os.lstat(folder / name)
+    if not stat.S_ISREG(found.st_mode):
+        return False
+    return found.st_size == 0 if name == LOCK else KNOWN_FILES.fullmatch(name) is not None
 
 
 def _stable(path: Path, *, contents: bool) -> tuple[Snapshot, Contents]:

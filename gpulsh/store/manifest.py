@@ -14,9 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from gpulsh.errors import OutputError
 from gpulsh.store.durable import FileFact, durable_file, fact_of, naming
 
 NAME = "manifest.jsonl"
+RESULTS = "data"  # the only folder in which steps have files
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,10 @@ class Manifest:
 
     @classmethod
     def open(cls, folder: Path) -> Self | None:
-        """What is there; None where no manifest is, or not even the job's line is whole."""
+        """What is there; None where no manifest is, or not even the job's line is whole.
+
+        OutputError where a step names a file that is not in the folder: gpulsh wrote no such line.
+        """
         try:
             data = (folder / NAME).read_bytes()
         except FileNotFoundError:
@@ -55,6 +60,7 @@ class Manifest:
         steps = {}
         for entry in entries[1:]:
             files = {name: FileFact(**fact) for name, fact in entry["files"].items()}
+            _refuse_outside(folder, files)
             steps[entry["step"]] = Step(files, entry["facts"])
         return cls(folder, entries[0]["job"], steps, length)
 
@@ -82,6 +88,17 @@ class Manifest:
             os.fsync(file.fileno())
         self._length += len(line)
         self._steps[step] = Step(dict(files), dict(facts))
+
+
+def _refuse_outside(folder: Path, names: Iterable[str]) -> None:
+    for name in names:
+        first, *below = name.split("/")
+        flat = not below or first == RESULTS
+        if not flat or any(part in ("", ".", "..") or "\0" in part for part in (first, *below)):
+            raise OutputError(
+                f"{folder / NAME}: was tampered with, it names {name!r}, which no step of gpulsh writes; remove it, or"
+                " begin again with --overwrite"
+            )
 
 
 def damaged(folder: Path, files: Mapping[str, FileFact]) -> str | None:

@@ -73,6 +73,7 @@ def has_index(folder: Path) -> bool:
 def read_snapshot(folder: Path) -> Snapshot:
     """The newest commit; InputError where there is none, or one that this version cannot read."""
     path = folder / NAME
+    _refuse_link(path)
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -112,6 +113,9 @@ def check_files(folder: Path, snapshot: Snapshot, *, contents: bool) -> None:
     """InputError that names the first file that is missing, of another size or, with `contents`, damaged."""
     for name, fact in snapshot.files().items():
         path = folder / name
+        if not KNOWN_FILES.fullmatch(name):
+            raise InputError(f"{folder / NAME}: was tampered with, it names {name!r}, which no index has; restore it")
+        _refuse_link(path)
         try:
             size = path.stat().st_size
         except FileNotFoundError:
@@ -142,7 +146,7 @@ class WriterLock:
     def __init__(self, folder: Path) -> None:
         self._handle: int | None = None
         try:
-            self._handle = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+            self._handle = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.release()
@@ -159,6 +163,11 @@ class WriterLock:
 
     def __del__(self) -> None:
         self.release()
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise InputError(f"{path}: is a link, which gpulsh did not make; put the file itself there")
 
 
 def _segment(told: Mapping[str, Any]) -> StoredSegment:

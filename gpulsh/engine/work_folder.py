@@ -1,0 +1,131 @@
+"""`OUT/_work`: what tells it from a folder of the user's that has its name, and a run that works in it from a dead one.
+
+Its lock holds words that only gpulsh writes, before anything else is there. Whatever lies in a folder without them, or
+behind a link, is somebody's: nothing in it is read, written or removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from gpulsh.errors import OutputError
+from gpulsh.store.durable import naming, sync
+from gpulsh.store.manifest import NAME
+
+WORK = "_work"
+LOCK = "lock"
+WORDS = b"gpulsh works here, and removes this folder with all that is in it; process "
+
+
+def is_work(work: Path) -> bool:
+    """Whether gpulsh made it. A kill may leave it empty, or with the beginning of a lock alone."""
+    try:
+        if not stat.S_ISDIR(os.lstat(work).st_mode):
+            return False
+        if not (there := os.listdir(work)):
+            return True
+        told = _told(work)
+    except OSError:
+        return False
+    return told.startswith(WORDS) or (there == [LOCK] and WORDS.startswith(told))
+
+
+def refuse_foreign(work: Path) -> None:
+    """OutputError where a folder, a file or a link has its place that gpulsh did not make."""
+    if os.path.lexists(work) and not is_work(work):
+        what = "is a link" if work.is_symlink() else "is not gpulsh's"
+        raise OutputError(f"{work}: {what}, and gpulsh would work there; move it away first, or give another folder")
+
+
+def refuse_running(work: Path) -> None:
+    """OutputError where a run works in it."""
+    with suppress(FileNotFoundError):  # without a lock nobody does
+        WorkLock(work, os.O_RDWR).release()
+
+
+def refuse_links(work: Path) -> None:
+    """OutputError where there is a link in it: gpulsh makes none, and would read or write what it leads to."""
+    for folder, folders, files in os.walk(work):
+        for name in (*folders, *files):
+            if os.path.islink(path := os.path.join(folder, name)):
+                raise OutputError(f"{path}: is a link, which gpulsh did not make; remove it, or begin with --overwrite")
+
+
+class WorkLock:
+    """Held, no other run works in a folder that `is_work`; OutputError where one does.
+
+    It dies with its process: what a killed run left is told from what a running one works in.
+    """
+
+    def __init__(self, work: Path, how: int = os.O_CREAT | os.O_RDWR) -> None:
+        self._handle: int | None = os.open(work / LOCK, how | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            told = _told(work).removeprefix(WORDS).strip()
+            self.release()
+            who = f", process {told.decode()}," if told.isdigit() else ""
+            raise OutputError(
+                f"{work.parent}: another run of gpulsh{who} works in it now; wait until it has ended, or give another"
+                " folder"
+            ) from None
+        except OSError:  # a file system without locks
+            pass
+
+    def sign(self, work: Path) -> None:
+        """From here on the folder is told to be gpulsh's, whatever comes. What was signed before never ceases to be."""
+        assert self._handle is not None
+        with naming(work / LOCK):
+            os.pwrite(self._handle, b"%s%10d\n" % (WORDS, os.getpid()), 0)
+            os.fsync(self._handle)
+        sync(work)
+
+    def release(self) -> None:
+        """Let others work there."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+
+def clear(work: Path) -> None:
+    """Remove all that is in it but the lock."""
+    for entry in work.iterdir():
+        if entry.name != LOCK:
+            remove_entry(entry)
+
+
+def remove_work(work: Path) -> None:
+    """Remove a work folder, what tells whose it is last: after a kill in between the next run knows what it sees."""
+    last = [work / NAME, work / LOCK]
+    with suppress(OSError):
+        for entry in work.iterdir():
+            if entry not in last:
+                with suppress(OSError):
+                    remove_entry(entry)
+        for path in last:
+            path.unlink(missing_ok=True)
+        work.rmdir()
+
+
+def remove_entry(entry: Path) -> None:
+    """A file, a link, not what it leads to, or a folder with all that is in it."""
+    if entry.is_dir() and not entry.is_symlink():
+        shutil.rmtree(entry)
+    else:
+        entry.unlink()
+
+
+def _told(work: Path) -> bytes:
+    """What its lock says; OSError where there is none, or no file."""
+    handle = os.open(work / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(f"{work / LOCK} is no file")
+        return os.read(handle, len(WORDS) + 32)
+    finally:
+        os.close(handle)
