@@ -100,13 +100,14 @@ def clear(work: Path) -> None:
 
 
 def remove_work(work: Path) -> None:
-    """Remove a work folder, what tells whose it is last: after a kill in between the next run knows what it sees."""
+    """Remove a work folder, what tells whose it is last: after a kill in between, or an entry that cannot be removed,
+    the next run knows what it sees.
+    """
     last = [work / NAME, work / LOCK]
     with suppress(OSError):
         for entry in work.iterdir():
             if entry not in last:
-                with suppress(OSError):
-                    remove_entry(entry)
+                remove_entry(entry)
         for path in last:
             path.unlink(missing_ok=True)
         work.rmdir()
