@@ -312,10 +312,13 @@ def test_intersect(rows: list[list[int]], data: st.DataObject) -> None:
 def check_intersect(ops: CpuBackend, pairs: NDArray[np.int64], unique: Fingerprints) -> None:
     wanted = REFERENCE.intersect(pairs, unique)
     same(ops.intersect(pairs, unique), wanted)
-    sizes, bitmaps = np.diff(unique.offset), REFERENCE.bitmaps(unique)
-    bounds = REFERENCE.overlap_bounds(pairs, bitmaps, sizes)
-    same(ops.overlap_bounds(pairs, bitmaps, sizes), bounds)
-    assert (bounds >= wanted[0]).all()
+    sizes = np.diff(unique.offset)
+    for words in (16, 64):
+        bitmaps = REFERENCE.bitmaps(unique, words)
+        same(ops.bitmaps(unique, words), bitmaps)
+        bounds = REFERENCE.overlap_bounds(pairs, bitmaps, sizes)
+        same(ops.overlap_bounds(pairs, bitmaps, sizes), bounds)
+        assert (bounds >= wanted[0]).all()
 
 
 @pytest.mark.parametrize("universe", [60, 600, 6000])

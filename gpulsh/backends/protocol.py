@@ -159,15 +159,18 @@ class Backend(Protocol):
         """int64 [m], int64 [m]: the sizes of intersection and union of rows `pairs` [m, 2] of unique fingerprints."""
         ...
 
-    def bitmaps(self, fingerprints: Fingerprints) -> Array:
-        """uint64 [n, 16]: of 1024 bits a row, bit x >> 54 is set for every fingerprint x (bit b in word b >> 6)."""
+    def bitmaps(self, fingerprints: Fingerprints, words: int = 16) -> Array:
+        """uint64 [n, words], words a power of two: 2^b bits a row, of which a fingerprint x flips bit x >> (64 - b).
+
+        Bit i is in word i >> 6. Bits tell odd numbers of fingerprints from even ones, so that a long row still tells
+        something where all bits that were only set would be (odd sketch: Mitzenmacher, Pagh, Pham 2014).
+        """
         ...
 
     def overlap_bounds(self, pairs: Array, bitmaps: Array, sizes: Array) -> Array:
-        """int64 [m]: no less than the intersection of rows `pairs` [m, 2] of unique fingerprints of `sizes` int64 [n].
+        """int64 [m]: no less than the intersection of rows `pairs` [m, 2] of unique fingerprints; `sizes` int64 [n].
 
-        Common bits and the smaller number of values that had to share a bit:
-        popcount(a & b) + min(|A| - popcount(a), |B| - popcount(b)).
+        A bit that differs takes a fingerprint that only one has: min(|A|, |B|, (|A| + |B| - popcount(a ^ b)) / 2).
         """
         ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial, reduce
+from threading import Lock
 from typing import Protocol
 
 import numpy as np
@@ -13,12 +14,16 @@ from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.errors import DeviceMemoryError
+from gpulsh.lsh.bounds import bounds_allow, words_for
 from gpulsh.lsh.collisions import first_of_runs
 from gpulsh.lsh.similarity import estimates
 from gpulsh.permutations import Coefficients
 
 REREAD = 1.5  # times the texts would be shingled, over all tiles, before a pass to make bitmaps pays
 SAMPLE = 512  # pairs tried before that pass
+BITMAPS_PAY = 4  # pairs a document of those in hand from which bitmaps of all of them pay
+PAIRS_AT_ONCE = 1 << 18  # compared before it is told how many are done
+TEXT_OF_A_SHINGLE = 7  # bytes; only the width of bitmaps depends on it
 MOST_PARTS = 1 << 16  # ranges of fingerprints that two documents are cut into at most
 
 
@@ -116,14 +121,18 @@ def compare(
         left = np.flatnonzero(_bitmaps_allow(pairs, text_sizes, texts, threshold, ops))
         advance(len(pairs) - len(left))
         groups = [left[group] for group in _groups(pairs[left], text_sizes, ops)]
+    telling = Lock()
+
+    def tell(done: int) -> None:
+        with telling:
+            advance(done)
 
     def measured(lane: Backend, group: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-        return list(_measured(group, pairs[group], text_sizes, texts.on(lane), measure, threshold, lane))
+        return list(_measured(group, pairs[group], text_sizes, texts.on(lane), measure, threshold, lane, tell))
 
     for parts in ops.each(groups, measured):
         for part, values in parts:
             similarity[part] = values
-            advance(len(part))
     return similarity
 
 
@@ -135,17 +144,19 @@ def _measured(
     measure: Measure,
     threshold: float,
     ops: Backend,
+    tell: Callable[[int], None],
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """The similarity of `pairs`, which go by `numbers`, in as many parts as memory asks for."""
-    measured = _measured_whole(pairs, text_sizes, texts, measure, threshold, ops)
+    """The similarity of `pairs`, which go by `numbers`, in as many parts as memory asks for; tells of what is done."""
+    measured = _measured_whole(pairs, text_sizes, texts, measure, threshold, ops, tell)
     if measured is None and len(pairs) == 1:
         measured = _measured_by_range(pairs, text_sizes, texts, measure, ops)
+        tell(1)
     if measured is not None:
         yield numbers, measured
         return
     half = len(pairs) // 2
     for part in (slice(0, half), slice(half, None)):
-        yield from _measured(numbers[part], pairs[part], text_sizes, texts, measure, threshold, ops)
+        yield from _measured(numbers[part], pairs[part], text_sizes, texts, measure, threshold, ops, tell)
 
 
 def _measured_whole(
@@ -155,18 +166,32 @@ def _measured_whole(
     measure: Measure,
     threshold: float,
     ops: Backend,
+    tell: Callable[[int], None],
 ) -> NDArray[np.float64] | None:
     """None where memory does not hold all the fingerprints; then it holds none any more."""
     places, rows = renumbered(pairs, len(text_sizes))
     if _ranges(int(text_sizes[places].sum()), ops.sizes().whole) > 1:
         return None
-    similarity = np.full(len(pairs), -1.0)
+    similarity, told = np.full(len(pairs), -1.0), 0
     try:
         fingerprints = texts.fingerprints(places)
         sizes = row_sizes(fingerprints, ops)
-        possible = sizes_allow(sizes[rows[:, 0]], sizes[rows[:, 1]], threshold)
-        similarity[possible] = measure(rows[possible], [fingerprints], ops)
+        bitmaps = None
+        if threshold > 0 and len(pairs) > BITMAPS_PAY * len(places):
+            bitmaps = ops.bitmaps(fingerprints, words_for(sizes, len(sizes), threshold))
+        at_once = PAIRS_AT_ONCE if threshold > 0 else max(len(pairs), 1)  # a signature is made for each call
+        for start in range(0, len(pairs), at_once):
+            some = slice(start, min(start + at_once, len(pairs)))
+            if bitmaps is None:
+                possible = sizes_allow(sizes[rows[some, 0]], sizes[rows[some, 1]], threshold)
+            else:
+                possible = bounds_allow(rows[some], bitmaps, np.diff(fingerprints.offset), threshold, ops)
+            chosen = start + np.flatnonzero(possible)
+            similarity[chosen] = measure(rows[chosen], [fingerprints], ops)
+            tell(some.stop - start)
+            told = some.stop
     except DeviceMemoryError:
+        tell(-told)
         return None
     return similarity
 
@@ -202,25 +227,24 @@ def _bitmaps_allow(
     """bool [m]: whether the bitmaps of each pair allow its similarity to reach `threshold`; one pass over the texts."""
     bitmaps, sizes = [], []
     limits = ops.sizes()
+    words = words_for(text_sizes // TEXT_OF_A_SHINGLE, len(text_sizes), threshold)
     for start, stop in runs_within(np.cumsum(text_sizes), limits.tile):
         # A document beyond a tile may come in ranges of values, and is shingled again for each of them.
         parts = _ranges(int(text_sizes[start:stop].sum()), limits.whole or limits.tile)
-        read = partial(_bitmaps_of, np.arange(start, stop), texts, ops)
+        read = partial(_bitmaps_of, np.arange(start, stop), texts, words, ops)
         (bits, counts), _ = in_fitting_parts(read, parts, MOST_PARTS)
         bitmaps.append(bits)
         sizes.append(counts)
-    all_sizes = np.concatenate(sizes)
-    bound = ops.asnumpy(ops.overlap_bounds(ops.asarray(pairs), np.concatenate(bitmaps), all_sizes)).astype(np.float64)
-    host_sizes = ops.asnumpy(all_sizes)
-    together = (host_sizes[pairs[:, 0]] + host_sizes[pairs[:, 1]]).astype(np.float64)
-    return bound / np.maximum(together - bound, 1) >= threshold  # type: ignore[no-any-return]
+    return bounds_allow(pairs, np.concatenate(bitmaps), np.concatenate(sizes), threshold, ops)
 
 
-def _bitmaps_of(places: NDArray[np.int64], texts: Readable, ops: Backend, parts: int) -> tuple[Array, Array]:
+def _bitmaps_of(
+    places: NDArray[np.int64], texts: Readable, words: int, ops: Backend, parts: int
+) -> tuple[Array, Array]:
     """The bitmaps of documents and how many fingerprints each has, read in ranges of values."""
     found = [texts.fingerprints(places)] if parts <= 1 else texts.fingerprints_by_range(places, parts)
-    bits, counts = zip(*((ops.bitmaps(part), np.diff(part.offset)) for part in found), strict=True)
-    return reduce(np.bitwise_or, bits), sum(counts)
+    bits, counts = zip(*((ops.bitmaps(part, words), np.diff(part.offset)) for part in found), strict=True)
+    return reduce(np.bitwise_xor, bits), sum(counts)
 
 
 def runs_within(ends: NDArray[np.int64], most: int, longest: int | None = None) -> Iterator[tuple[int, int]]:

@@ -6,6 +6,9 @@ With the rarest first, a page of a common template meets nobody over the templat
 *kept* earlier ones, so that near-copies of one page meet that page and not one another. One join over the documents of
 all large buckets serves every bucket: a pair counts where it shares one of them.
 
+Pages put together from the same sentences meet nearly all others over their prefixes, again and again. Where shingles
+match more often than there are pairs, all pairs are asked for and bitmaps rule out most of them (`lsh.bounds`).
+
 Where no exact measure follows (`verify="signature"` or `"none"`), the pairs that pass the filter are the compared ones:
 they share a prefix shingle by the frequencies that `PrefixJoin` counts over all documents of large buckets.
 """
@@ -23,11 +26,13 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions, distinct, first_of_runs, packed, unpacked, within_runs
 from gpulsh.lsh.comparison import Measure, Readable, row_sizes, runs_within, sizes_allow
+from gpulsh.lsh.crowd_bitmaps import CrowdBitmaps, product
 from gpulsh.text.shingling import concatenated
 
 FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends on these bounds
 FEW_KEPT = 8  # kept documents that a block is compared with before anything else
 LARGEST_JOIN = 1 << 22  # (shingle, pair) rows looked at together
+MATCHES_OF_A_PAIR = 16  # that cost as much as to compare the fingerprints of a pair
 LARGEST_TABLE = 26  # bits: 64 MB of counts
 BLOCK_BYTES = 16 << 20  # text of a block
 
@@ -85,6 +90,7 @@ class PrefixJoin:
         self._texts, self._text_sizes, self._ends = texts, text_sizes, np.cumsum(text_sizes)
         self._measure, self._threshold, self._ops, self._exact = measure, threshold, ops, exact
         self._sizes = np.zeros(len(crowd), np.int64)  # unique shingles, known once a document's block was read
+        self._bitmaps = CrowdBitmaps(texts, text_sizes, threshold, ops)
         self._kept = _PrefixIndex()
         self._entries = _Entries.none()  # of the block in hand
         self.compared = 0  # pairs measured
@@ -113,7 +119,7 @@ class PrefixJoin:
             self._entries = queries = _Entries.of(
                 self._prefixes_of(fingerprints, counts, self._sizes[start:stop]), start
             ).sorted()
-            outer = self._pairs(self._kept, queries, stop - start)
+            outer = self._pairs(self._kept, queries, start, fingerprints)
             if outer is None:
                 size = (stop - start) // 2
                 continue
@@ -123,7 +129,7 @@ class PrefixJoin:
             ruled_out[with_kept.later - start] = True
             still_open = _PrefixIndex()
             still_open.add(queries.where(~ruled_out[queries.documents - start]))
-            inner = self._pairs(still_open, queries, stop - start)
+            inner = self._pairs(still_open, queries, start, fingerprints)
             if inner is None:
                 size = (stop - start) // 2
                 continue
@@ -161,26 +167,46 @@ class PrefixJoin:
         known = self._kept.documents()
         if not self._exact or not 0 < len(known) <= FEW_KEPT:
             return None
-        pairs = self._allowed(_product(known, np.arange(start, stop)))
+        pairs = self._allowed(product(known, np.arange(start, stop)))
         edges = self._verified(pairs, start, block)
         if len(_distinct_of(edges.later)) < stop - start:
             return None
         self.compared += len(pairs)
         return edges
 
-    def _pairs(self, index: _PrefixIndex, queries: _Entries, documents: int) -> NDArray[np.int64] | None:
+    def _pairs(
+        self, index: _PrefixIndex, queries: _Entries, start: int, block: Fingerprints
+    ) -> NDArray[np.int64] | None:
         """Pairs (indexed, asking) [m, 2], lexicographic, that share a prefix shingle and pass the filters.
 
-        None where `documents`, more than one, ask for too much to be looked at together.
+        Those that share none may be among them, if the exact measure then rules them out. None where the documents of
+        the block at `start`, more than one, ask for too much to be looked at together.
         """
         known, asking = index.documents(), _distinct_of(queries.documents)
+        here, every = slice(start, start + len(block)), len(known) * len(asking)
+        bitmaps = self._bitmaps.cost(known, self._sizes, here) if self._exact and every else 0
         # A few indexed documents are compared with all that ask, if the exact measure then rules out who shares none.
-        if self._exact and len(known) * len(asking) <= len(queries.documents):
-            return self._allowed(_product(known, asking))
+        if self._exact and every <= len(queries.documents):
+            few = bitmaps >= MATCHES_OF_A_PAIR * every
+            return self._allowed(product(known, asking)) if few else self._near(known, asking, here, block)
         matches = _Matches(index, queries)
-        if documents > 1 and matches.count > LARGEST_JOIN:
+        if self._exact and every + bitmaps <= matches.count:
+            return self._near(known, asking, here, block)
+        if len(block) > 1 and matches.count > LARGEST_JOIN:
             return None
         return self._allowed(unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.packed_pairs()]))))
+
+    def _near(
+        self, known: NDArray[np.int64], asking: NDArray[np.int64], here: slice, block: Fingerprints
+    ) -> NDArray[np.int64] | None:
+        """As `_pairs`, of all pairs those whose bitmaps allow the threshold."""
+        found, count = [], 0
+        for pairs in self._bitmaps.near(known, asking, here, block):
+            found.append(self._allowed(pairs))
+            count += len(found[-1])
+            if len(block) > 1 and count > LARGEST_JOIN:
+                return None
+        return np.concatenate(found)
 
     def _allowed(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
         """The pairs [m, 2] that count, share a large bucket, and whose sizes allow the threshold."""
@@ -296,11 +322,6 @@ class _Matches:
                 known = documents[np.repeat(first[begin:end], count[begin:end]) + within_runs(count[begin:end])]
                 asking = np.repeat(self.queries.documents[asked[begin:end]], count[begin:end])
                 yield distinct(packed(known, asking))
-
-
-def _product(known: NDArray[np.int64], asking: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Each known document with each asking one: int64 [known * asking, 2], lexicographic."""
-    return np.stack([np.repeat(known, len(asking)), np.tile(asking, len(known))], axis=1)
 
 
 def _distinct_of(documents: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -357,6 +357,14 @@ inline T atomicOr(T* address, T value) {
 }
 
 template <class T>
+inline T atomicXor(T* address, T value) {
+    host::interleave();
+    const T before = *address;
+    *address = before ^ value;
+    return before;
+}
+
+template <class T>
 inline T atomicMin(T* address, T value) {
     host::interleave();
     const T before = *address;

@@ -189,9 +189,9 @@ def test_intersect_of_awkward_rows(cuda: CudaBackend) -> None:
     check_intersect(cuda, rows, [(0, 12), (0, 1)])
 
 
-def check_bitmaps(cuda: CudaBackend, rows: Fingerprints, pairs: list[tuple[int, int]]) -> None:
-    bits, sizes, array = REFERENCE.bitmaps(rows), np.diff(rows.offset), np.array(pairs, np.int64).reshape(-1, 2)
-    found = cuda.bitmaps(on_device(cuda, rows))
+def check_bitmaps(cuda: CudaBackend, rows: Fingerprints, pairs: list[tuple[int, int]], words: int = 16) -> None:
+    bits, sizes, array = REFERENCE.bitmaps(rows, words), np.diff(rows.offset), np.array(pairs, np.int64).reshape(-1, 2)
+    found = cuda.bitmaps(on_device(cuda, rows), words)
     np.testing.assert_array_equal(cuda.asnumpy(found), bits)
     bounds = cuda.asnumpy(cuda.overlap_bounds(cuda.asarray(array), found, cuda.asarray(sizes)))
     np.testing.assert_array_equal(bounds, REFERENCE.overlap_bounds(array, bits, sizes))
@@ -203,12 +203,14 @@ def check_bitmaps(cuda: CudaBackend, rows: Fingerprints, pairs: list[tuple[int, 
 def test_bitmaps(cuda: CudaBackend, rows: list[list[int]], before: int, data: st.DataObject) -> None:
     position = st.integers(0, len(rows) - 1)
     pairs = data.draw(st.lists(st.tuples(position, position), max_size=30))
-    check_bitmaps(cuda, rows_of([sorted(set(row)) for row in rows], before), pairs)
+    words = data.draw(st.sampled_from([16, 32, 256]))
+    check_bitmaps(cuda, rows_of([sorted(set(row)) for row in rows], before), pairs, words)
 
 
-def test_bitmaps_of_awkward_rows(cuda: CudaBackend) -> None:
+@pytest.mark.parametrize("words", [16, 64])
+def test_bitmaps_of_awkward_rows(cuda: CudaBackend, words: int) -> None:
     rows = REFERENCE.unique(random_rows(LENGTHS, 4096))
-    check_bitmaps(cuda, rows, [(i, j) for i in range(len(LENGTHS)) for j in range(i + 1, len(LENGTHS))])
+    check_bitmaps(cuda, rows, [(i, j) for i in range(len(LENGTHS)) for j in range(i + 1, len(LENGTHS))], words)
     check_bitmaps(cuda, random_rows([]), [])
 
 

@@ -15,6 +15,7 @@ from gpulsh.lsh import banding, collisions, similarity
 from gpulsh.sketch import minhash
 from gpulsh.text import shingling
 from tests.kernels.conftest import WHERE
+from tests.test_shared_sentences import pages
 
 DEFAULT_CUT = [where for where in WHERE if where.endswith("-default")]
 pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", DEFAULT_CUT, indirect=True)]
@@ -70,6 +71,20 @@ def test_large_buckets(selected: CudaBackend) -> None:
     found = gpulsh.deduplicate(documents, backend="cuda", num_perm=16, bands=8).to_numpy()
     for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+
+
+def test_pages_of_shared_sentences(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buckets of any size, whose pairs bitmaps rule out."""
+    monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 20)
+    monkeypatch.setattr("gpulsh.lsh.prefix_join.MATCHES_OF_A_PAIR", 1 << 30)
+    options: dict[str, Any] = {"shingling": gpulsh.Shingling(size=2), "num_perm": 6, "bands": 6, "rows": 1}
+    for threshold in (0.5, 0.8):
+        wanted = gpulsh.deduplicate(pages(60, 4), backend="reference", threshold=threshold, **options)
+        found = gpulsh.deduplicate(pages(60, 4), backend="cuda", threshold=threshold, **options).to_numpy()
+        assert wanted.funnel.crowded > 30 and not wanted.keep.all()
+        for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+        assert found.funnel.candidates == wanted.funnel.candidates
 
 
 def test_the_single_steps(selected: CudaBackend) -> None:

@@ -105,8 +105,8 @@ class CpuBackend:
     def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
         return intersect(pairs, fingerprints, self.threads)
 
-    def bitmaps(self, fingerprints: Fingerprints) -> Array:
-        return bitmaps(fingerprints, self.threads)
+    def bitmaps(self, fingerprints: Fingerprints, words: int = 16) -> Array:
+        return bitmaps(fingerprints, words, self.threads)
 
     def overlap_bounds(self, pairs: Array, bitmaps: Array, sizes: Array) -> Array:
         return overlap_bounds(pairs, bitmaps, sizes, self.threads)

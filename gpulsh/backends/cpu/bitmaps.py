@@ -16,10 +16,8 @@ from gpulsh.backends.cpu.chunks import Threads, by_count, by_weight
 
 CHUNK_SHINGLES = 1 << 18
 CHUNK_PAIRS = 1 << 15
-WORDS = 16
-
 _U = np.uint64
-_BIT, _WORD_BITS, _ONE = np.uint64(54), np.uint64(63), np.uint64(1)
+_WORD_BITS, _ONE = np.uint64(63), np.uint64(1)
 
 
 @intrinsic
@@ -35,40 +33,31 @@ def _ones(typing_context: Any, word: Any) -> Any:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _bitmaps(values, offset, out):
+def _bitmaps(values, offset, shift, out):
     for row in range(offset.size - 1):
         bits = out[row]
         bits[:] = _U(0)
         for value in values[offset[row] : offset[row + 1]]:
-            bit = value >> _BIT
-            bits[np.int64(bit >> _U(6))] |= _ONE << (bit & _WORD_BITS)
+            bit = value >> shift
+            bits[np.int64(bit >> _U(6))] ^= _ONE << (bit & _WORD_BITS)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _overlap_bounds(pairs, bitmaps, spare, out):
+def _overlap_bounds(pairs, bitmaps, sizes, out):
     for pair in range(pairs.shape[0]):
         i, j = pairs[pair, 0], pairs[pair, 1]
         left, right = bitmaps[i], bitmaps[j]
-        common = np.int64(0)
-        for word in range(WORDS):
-            common += _ones(left[word] & right[word])
-        out[pair] = common + min(spare[i], spare[j])
+        apart = np.int64(0)
+        for word in range(bitmaps.shape[1]):
+            apart += _ones(left[word] ^ right[word])
+        out[pair] = min(sizes[i], sizes[j], (sizes[i] + sizes[j] - apart) >> 1)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def _spare(bitmaps, sizes, out):
-    for row in range(bitmaps.shape[0]):
-        bits = np.int64(0)
-        for word in range(WORDS):
-            bits += _ones(bitmaps[row, word])
-        out[row] = sizes[row] - bits
-
-
-def bitmaps(fingerprints: Fingerprints, threads: Threads) -> NDArray[np.uint64]:
+def bitmaps(fingerprints: Fingerprints, words: int, threads: Threads) -> NDArray[np.uint64]:
     values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
-    out = np.empty((len(fingerprints), WORDS), np.uint64)
+    out, shift = np.empty((len(fingerprints), words), np.uint64), _U(65 - (64 * words).bit_length())
     threads.map(
-        lambda start, stop: _bitmaps(values, offset[start : stop + 1], out[start:stop]),
+        lambda start, stop: _bitmaps(values, offset[start : stop + 1], shift, out[start:stop]),
         by_weight(offset, CHUNK_SHINGLES),
     )
     return out
@@ -77,11 +66,10 @@ def bitmaps(fingerprints: Fingerprints, threads: Threads) -> NDArray[np.uint64]:
 def overlap_bounds(
     pairs: NDArray[np.int64], bitmaps: NDArray[np.uint64], sizes: NDArray[np.int64], threads: Threads
 ) -> NDArray[np.int64]:
-    pairs = np.ascontiguousarray(pairs)
-    spare, bounds = np.empty(len(bitmaps), np.int64), np.empty(len(pairs), np.int64)
-    _spare(bitmaps, sizes, spare)
+    pairs, bitmaps, sizes = np.ascontiguousarray(pairs), np.ascontiguousarray(bitmaps), np.ascontiguousarray(sizes)
+    bounds = np.empty(len(pairs), np.int64)
     threads.map(
-        lambda start, stop: _overlap_bounds(pairs[start:stop], bitmaps, spare, bounds[start:stop]),
+        lambda start, stop: _overlap_bounds(pairs[start:stop], bitmaps, sizes, bounds[start:stop]),
         by_count(len(pairs), CHUNK_PAIRS),
     )
     return bounds

@@ -155,8 +155,8 @@ class CudaBackend:
         return intersect(self._machine, pairs, fingerprints)
 
     @_on_device
-    def bitmaps(self, fingerprints: Fingerprints) -> Array:
-        return bitmaps(self._machine, fingerprints)
+    def bitmaps(self, fingerprints: Fingerprints, words: int = 16) -> Array:
+        return bitmaps(self._machine, fingerprints, words)
 
     @_on_device
     def overlap_bounds(self, pairs: Array, bitmaps: Array, sizes: Array) -> Array:

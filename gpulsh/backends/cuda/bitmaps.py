@@ -7,16 +7,15 @@ import numpy as np
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.launcher import Machine
 
-WORDS = 16
 
-
-def bitmaps(machine: Machine, fingerprints: Fingerprints) -> Array:
+def bitmaps(machine: Machine, fingerprints: Fingerprints, words: int) -> Array:
     geometry, documents = machine.geometry, len(fingerprints)
-    bits = machine.arrays.zeros((documents, WORDS), np.uint64)
+    bits = machine.arrays.zeros((documents, words), np.uint64)
     total = int(fingerprints.offset[-1]) - int(fingerprints.offset[0])
     machine.run(
         *("bitmaps", "bitmaps", total, geometry.threads * geometry.search_items),
-        *(fingerprints.values, fingerprints.offset, np.int64(documents), np.int32(geometry.search_items), bits),
+        *(fingerprints.values, fingerprints.offset, np.int64(documents), np.int32(geometry.search_items)),
+        *(np.int32(words), bits),
     )
     return bits
 
@@ -26,7 +25,7 @@ def overlap_bounds(machine: Machine, pairs: Array, bitmaps: Array, sizes: Array)
     bounds = xp.empty(count, np.int64)
     machine.run(
         *("overlap_bounds", "overlap_bounds", count, machine.geometry.threads),
-        *(xp.ascontiguousarray(pairs), np.int64(count), xp.ascontiguousarray(bitmaps)),
+        *(xp.ascontiguousarray(pairs), np.int64(count), xp.ascontiguousarray(bitmaps), np.int32(bitmaps.shape[1])),
         *(xp.ascontiguousarray(sizes), bounds),
     )
     return bounds
