@@ -6,6 +6,7 @@
     ├── ParameterError        (ValueError)    a parameter outside what is allowed
     ├── InputError            (ValueError)    a text, file, record or column that cannot be used
     │   ├── InputTypeError    (TypeError)     a value of a type that is no text
+    │   ├── ChangedInputError                 a file that was written to while it was read
     │   ├── DamagedInputError                 a file or record that is broken, cut short, or not what its name says
     │   └── LargeDocumentError                a document that the memory budget has no room for
     ├── OutputError           (OSError)       an output folder that cannot or must not be written
@@ -32,6 +33,10 @@ class InputError(GpulshError, ValueError):
 
 class InputTypeError(InputError, TypeError):
     """A value of a type that is no text."""
+
+
+class ChangedInputError(InputError):
+    """A file that is not what it was when the run began, or when it was read first."""
 
 
 class DamagedInputError(InputError):

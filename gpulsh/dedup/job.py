@@ -11,6 +11,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.plan import Plan
 from gpulsh.dedup.policy import Policy
 from gpulsh.io.file_texts import FileTexts
+from gpulsh.io.fixity import Fixity
 from gpulsh.io.format import Columns, File, Limit
 from gpulsh.io.readers import Reader, open_files
 from gpulsh.params import SCHEME
@@ -50,12 +51,13 @@ class Job:
     on_error: OnError
     write: Write
     cut: Cut
+    fixity: Fixity  # of `files`
     earlier: Earlier | None = None
 
     def texts(self, ops: Backend, abreast: int = 1) -> FileTexts:
         """The documents of the files, for one of `abreast` who read at the same time."""
         limit = Limit(self.cut.memory, abreast)
-        return open_files(self.reader, self.files, self.columns, ops, self.on_error == "skip", limit)
+        return open_files(self.reader, self.files, self.columns, ops, self.on_error == "skip", limit, self.fixity)
 
     def parameters(self) -> dict[str, Any]:
         """All that decides the bytes of the results, but for the files."""
@@ -71,7 +73,7 @@ class Job:
 
     def to_json(self) -> dict[str, Any]:
         """All that decides the bytes of the results: a run goes on only with the same."""
-        inputs = {file.name: file.stamp() for file in self.files}
+        inputs = {file.name: stamp for file, stamp in zip(self.files, self.fixity.stamps, strict=True)}
         return {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
 
     def steps(self) -> dict[str, Any]:

@@ -78,6 +78,7 @@ class Decided:
 
     placed: Placed
     id_files: tuple[int, ...]  # how many files of ids each partition has
+    signed: Sequence[Facts]  # of each partition, what was read
     gathered: gather.GatheredTexts | None = None  # what was read again, while the work folder is there
 
 
@@ -134,22 +135,23 @@ class _Run:
 
     def decide(self, partitions: Sequence[Partition], total: int | None) -> Decided:
         """All stages before `write`."""
-        placed = self.sign(partitions, total)
+        signed = self.sign(partitions, total)
+        placed = placed_by(self.job, signed)
         copied = self.copies(placed)
         met = self.collide(placed, copied)
         members = self.connect(placed, met.stars, copied)
         pairs, crowds, copied = self.route(members, met.pairs, met.crowds, copied)
         read = members.meeting > 0 and is_read(self.job.plan, met.memberships)
         if read:
-            self.gather(placed, partitions, members)
+            self.gather(placed, partitions, members, signed)
         if members.shares:
             self.compare(placed, members, pairs)
         self.verify(placed, members, pairs, crowds, copied, len(partitions) if read else 0)
         texts = gather.GatheredTexts(self.folder, placed, members.path) if read else None
-        return Decided(placed, self.collect(placed, members), texts)
+        return Decided(placed, self.collect(placed, members, signed), signed, texts)
 
-    def sign(self, partitions: Sequence[Partition], total: int | None) -> Placed:
-        """Sign every partition; where documents stand. Counts them."""
+    def sign(self, partitions: Sequence[Partition], total: int | None) -> list[Facts]:
+        """Sign every partition. Counts documents."""
         job, funnel = self.job, self.funnel
         tasks = [Task(sign.step_of(partition.number), sign.sign, (partition,)) for partition in partitions]
         signed = self._stage("sign", tasks, total, "B", job.cut.abreast is not None)
@@ -157,7 +159,7 @@ class _Run:
             check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
         for name in ("documents", "nulls", "empty", "bytes", "shingles"):
             setattr(funnel, name, tallied(signed, name))
-        return placed_by(job, signed)
+        return signed
 
     def copies(self, placed: Placed) -> Paths:
         """Find copies in every range of exact hashes."""
@@ -202,11 +204,13 @@ class _Run:
         routed = iter(self._files(tasks, "routed"))
         return [tuple(islice(routed, len(kind))) for kind in found]
 
-    def gather(self, placed: Placed, partitions: Sequence[Partition], members: _Members) -> None:
+    def gather(
+        self, placed: Placed, partitions: Sequence[Partition], members: _Members, signed: Sequence[Facts]
+    ) -> None:
         """Bring the texts of every partition's members into order of their groups."""
         tasks = [
-            Task(gather.step_of(partition.number), gather.gather, (placed, partition, members.path))
-            for partition in partitions
+            Task(gather.step_of(partition.number), gather.gather, (placed, partition, members.path, facts["read"]))
+            for partition, facts in zip(partitions, signed, strict=True)
         ]
         self._stage("gather", tasks, members.meeting, "documents", abreast=True)
 
@@ -229,10 +233,12 @@ class _Run:
             setattr(funnel, name, getattr(funnel, name) + tallied(facts, name))
         funnel.kept = funnel.documents - funnel.dropped
 
-    def collect(self, placed: Placed, members: _Members) -> tuple[int, ...]:
+    def collect(self, placed: Placed, members: _Members, signed: Sequence[Facts]) -> tuple[int, ...]:
         """Bring together what was decided about every partition; how many files of ids each has."""
-        numbers = range(len(placed.partitions) - 1)
-        tasks = [Task(collect.step_of(number), collect.collect, (placed, number, members.groups)) for number in numbers]
+        tasks = [
+            Task(collect.step_of(number), collect.collect, (placed, number, members.groups, facts["read"]))
+            for number, facts in enumerate(signed)
+        ]
         facts = self._stage("collect", tasks, len(tasks), "partitions", abreast=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
@@ -241,7 +247,11 @@ class _Run:
         job, placed = self.job, decided.placed
         files = [] if job.write == "duplicates" else range(len(job.files))
         files = [number for number in files if not job.policy.protects(job.files[number])]
-        tasks = [Task(write.step_of(number), write.write, (placed, number)) for number in files]
+        read: dict[int, dict[int, str]] = {}
+        for facts in decided.signed:
+            for number, pieces in facts["read"].items():
+                read.setdefault(int(number), {}).update((int(row), was) for row, was in pieces.items())
+        tasks = [Task(write.step_of(number), write.write, (placed, number, read.get(number, {}))) for number in files]
         tasks.append(Task("evidence", evidence.evidence, (placed, decided.id_files)))
         total = int(np.diff(placed.files)[files].sum())
         *_, facts = self._stage("write", tasks, total, "documents", abreast=True)

@@ -6,7 +6,8 @@ anywhere, after whatever end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -32,6 +33,10 @@ class Workplace:
     def texts(self) -> FileTexts:
         """The documents of the job's files."""
         return self.job.texts(self.ops, self.abreast)
+
+    def kept(self, files: Iterable[int]) -> AbstractContextManager[None]:
+        """ChangedInputError where one of the files of these numbers is changed by the time the context is left."""
+        return self.job.fixity.kept(files)
 
     def write(self, step: str, **columns: Mapping[str, Any]) -> dict[str, FileFact]:
         """Files of a step, each by what it holds: its columns. Their names and facts, as `Made` has them."""

@@ -26,7 +26,7 @@ from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.plan import Plan
 from gpulsh.dedup.stages.collect import write_decisions
 from gpulsh.dedup.stages.earlier import earlier_file, write_earlier
-from gpulsh.dedup.stages.sign import write_facts
+from gpulsh.dedup.stages.sign import Digests, write_facts
 from gpulsh.dedup.stages.write import rejected
 from gpulsh.dedup.stages.write import step_of as write_step
 from gpulsh.dedup.task import Made, Workplace
@@ -119,12 +119,14 @@ class Admission:
             taken_in = self.earlier.taken_in_by(run)
             facts = self.steps.finished(ADMIT) if taken_in else None
             if facts is None:
-                facts = self._admitted(run, taken_in, partitions)
+                with self.place.kept(range(len(self.place.job.files))):
+                    facts = self._admitted(run, taken_in, partitions)
         give_back()
         for name, count in facts["funnel"].items():
             setattr(funnel, name, count)
         self.place.progress.count(dropped=funnel.dropped)
-        return Decided(placed_by(self.place.job, facts["partitions"]), tuple(facts["ids"]))
+        read = facts["partitions"]
+        return Decided(placed_by(self.place.job, read), tuple(facts["ids"]), read)
 
     def _name(self) -> str:
         facts = self.steps.finished(RUN)
@@ -154,7 +156,7 @@ class Admission:
             placed = placed_by(job, [made.facts for made in source.made])
             give_back()
             decisions = _Decisions(index, numbers, placed)
-            made = [self._written(decisions, partition) for partition in range(len(partitions))]
+            made = [self._written(decisions, number, part.facts["read"]) for number, part in enumerate(source.made)]
             counts = {
                 **before,
                 "bytes": source.bytes,
@@ -169,16 +171,17 @@ class Admission:
                 "ids": [part.facts["ids"] for part in made],
             }
             files = {name: fact for part in (*source.made, *made) for name, fact in part.files.items()}
+            job.fixity.check_all()  # for the index is not brought back
             self.steps.finish(ADMIT, Made(files, facts))
             if taken_in is None:
                 index.forget(numbers.start + self._rejected(placed))
                 index.save_run(run, numbers)
         return facts
 
-    def _written(self, decisions: _Decisions, partition: int) -> Made:
+    def _written(self, decisions: _Decisions, partition: int, read: Digests) -> Made:
         placed, folder = decisions.placed, self.place.folder
         columns, witnesses, keys = decisions.of(partition)
-        made = write_decisions(self.place, placed, partition, columns)
+        made = write_decisions(self.place, placed, partition, columns, read)
         path = earlier_file(folder, partition)
         return replace(made, files={**made.files, path.name: write_earlier(path, witnesses, keys)})
 
@@ -219,7 +222,7 @@ class _Arriving:
         self.bytes = 0
         job = place.job
         assert job.earlier is not None
-        self._named = FileTexts(job.files, replace(job.columns, id=job.earlier.key))
+        self._named = FileTexts(job.files, replace(job.columns, id=job.earlier.key), fixity=job.fixity)
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once."""
@@ -233,7 +236,9 @@ class _Arriving:
                 self._place.progress.advance(size)
                 self._place.progress.count(documents=len(batch))
             self.made.append(write_facts(self._place, partition, facts))
-            self._named.add(PartitionFacts(rows=facts.rows, nulls=facts.nulls, rejected=facts.rejected))
+            self._named.add(
+                PartitionFacts(rows=facts.rows, nulls=facts.nulls, read=facts.read, rejected=facts.rejected)
+            )
 
     def nulls(self) -> int:
         """How many of them were null."""

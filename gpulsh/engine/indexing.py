@@ -24,6 +24,7 @@ from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.index.index import Index
 from gpulsh.io.buffers import null_mask, strings, to_arrow
 from gpulsh.io.file_texts import FileTexts
+from gpulsh.io.fixity import Fixity
 from gpulsh.io.format import Columns
 from gpulsh.io.ids import one_type
 from gpulsh.io.inputs import find_files
@@ -54,7 +55,8 @@ class Duplicates:
         texts = self.texts
         names = strings([file.name for file in texts.files])
         named = np.unique(self.positions)
-        ids = pa.nulls(len(named)) if texts.columns.id is None else _ids(texts, named)
+        with texts.kept():
+            ids = pa.nulls(len(named)) if texts.columns.id is None else _ids(texts, named)
         for start in range(0, max(len(self), 1), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
             files, rows = texts.locate(self.positions[part])
@@ -79,7 +81,7 @@ class Duplicates:
         """To a file that is there whole or not at all, Parquet or JSON lines by its ending."""
         check_output(path)
         try:
-            with durable_file(path) as file:
+            with durable_file(path) as file, self.texts.kept():
                 if path.suffix == ".jsonl":
                     for line in self.lines():
                         file.write(line.encode("utf-8", "replace") + b"\n")
@@ -160,7 +162,7 @@ def query_index(
     texts = _open(inputs, text_column, id_column, parameters)
     index = Index.open(path, **parameters)
     shown = open_progress(progress)
-    with shown.stage("query", texts.check(), "B"):
+    with shown.stage("query", texts.check(), "B"), texts.kept():
         positions, numbers, similarity = index.find_similar(_Watched(texts, shown))
     if not every:
         first = np.flatnonzero(np.diff(positions, prepend=-1))
@@ -178,14 +180,16 @@ def _open(inputs: Sequence[str], text: str, id: str | None, parameters: dict[str
     backend: BackendName = parameters.get("backend", "auto")
     readers = select_backend(backend, threads=parameters.get("threads")).sizes().readers
     streams = Streams()
-    texts = FileTexts(find_files(list(inputs), streams=streams), Columns(text=text, id=id), readers)
+    files = find_files(list(inputs), streams=streams)
+    texts = FileTexts(files, Columns(text=text, id=id), readers, fixity=Fixity.of(files))
     texts.streams = streams
     return texts
 
 
 def _taken_in(index: Index, texts: FileTexts, output: str | os.PathLike[str] | None, progress: Progress) -> Indexed:
     with progress.stage("index", texts.check(), "B"):
-        numbers = index.admit_source(_Watched(texts, progress), lambda: keys_of_files(texts), decide=True)
+        with texts.kept():
+            numbers = index.admit_source(_Watched(texts, progress), lambda: keys_of_files(texts), decide=True)
         found = [_dropped(documents) for documents in index.decisions(numbers)]
     number, witness, similarity = (
         np.concatenate([columns[place] for columns in found] or [np.empty(0, np.int64)]) for place in range(3)

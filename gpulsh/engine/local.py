@@ -23,6 +23,7 @@ from gpulsh.engine.output import PAGE, REPORT, OutputFolder, finished, read_repo
 from gpulsh.engine.progress import Show, open_progress
 from gpulsh.engine.steps import Steps
 from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
+from gpulsh.io.fixity import Fixity
 from gpulsh.io.format import Columns, File
 from gpulsh.io.inputs import find_files, natural_id
 from gpulsh.io.readers import Reader
@@ -165,10 +166,12 @@ def deduplicate_files(
     shown = open_progress(progress)
     try:
         with open_engine(engine, address, backend, threads, devices, memory) as doing:
+            there = files if engine == "local" else [_anywhere(file) for file in files]
             job = Job(
                 plan=plan,
                 policy=policy,
-                files=tuple(files if engine == "local" else map(_anywhere, files)),
+                files=tuple(there),
+                fixity=Fixity.of(there),
                 columns=Columns(text=text_column, key=policy.key, id=id_column or natural_id(files)),
                 reader=reader,
                 on_error=on_error,
@@ -183,6 +186,7 @@ def deduplicate_files(
             with OutputFolder(out, overwrite=overwrite, resume=resume) as folder:
                 work = folder.work if engine == "local" else folder.work.absolute()
                 steps = Steps(folder.manifest(job.steps()))
+                job = replace(job, fixity=replace(job.fixity, key=steps.secret()))
                 if folder.is_committed():
                     folder.commit()
                     return FilesResult(out, read_report(out / REPORT))
@@ -214,6 +218,7 @@ def deduplicate_files(
                 write_report(folder.work / REPORT, report)
                 if no_page is None:
                     write_page(folder.work / PAGE, report)
+                job.fixity.check_all()
                 folder.commit()
     except GpulshError:
         raise

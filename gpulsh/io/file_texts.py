@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.errors import DamagedInputError
+from gpulsh.io.fixity import Digest, Fixity, Reading
 from gpulsh.io.format import (
     BLOCK_BYTES,
     Block,
@@ -40,6 +42,11 @@ class Piece(NamedTuple):
     file: int
     part: Part | None
 
+    @property
+    def start(self) -> int:
+        """Its first row in the file."""
+        return self.part.start if self.part else 0
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -57,12 +64,13 @@ class PartitionFacts:
     keys: list[Any] = field(default_factory=list)  # blocks of the key column
     rows: dict[int, int] = field(default_factory=dict)  # by the number of the file
     nulls: int = 0
+    read: dict[int, dict[int, str]] = field(default_factory=dict)  # by file and first row of a piece: what was read
     rejected: list[Any] = field(default_factory=list)  # pyarrow.RecordBatch of `gpulsh.io.rejected.rejections`
 
     def place(self, partition: Partition, row: int) -> tuple[int, int]:
         """The number of the file, and the row in it, of a row of the partition."""
         first = partition.pieces[0]
-        before = first.part.start if first.part else 0
+        before = first.start
         for number, rows in self.rows.items():
             if row < rows:
                 return number, before + row
@@ -74,7 +82,8 @@ class FileTexts:
     """Documents of `files`, one after another. It knows how many each file has once they were read.
 
     With more than one of `readers`, so many threads decode the parts of files that have parts, a few blocks ahead.
-    With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is a LargeDocumentError.
+    With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is a LargeDocumentError. With
+    `fixity`, what is read again is compared with what was read first, a piece by its digest.
     """
 
     streams: object = None  # that files are copies of, which last as long as it
@@ -86,12 +95,15 @@ class FileTexts:
         readers: int = 1,
         skip: bool = False,
         limit: Limit | None = None,
+        fixity: Fixity | None = None,
     ) -> None:
+        self.fixity = fixity
         self.files = files
         self.columns = columns
         self.rejected = Rejected()
         self._readers, self._rules = readers, Rules(skip, limit)
         self._rows = np.zeros(len(files), np.int64)
+        self._read: dict[int, dict[int, str]] = {}
         self._nulls = 0
 
     def __len__(self) -> int:
@@ -101,6 +113,10 @@ class FileTexts:
     def starts(self) -> NDArray[np.int64]:
         """int64 [files + 1]: position of each file's first row, and how many documents there are."""
         return np.concatenate([[0], np.cumsum(self._rows)])
+
+    def kept(self) -> AbstractContextManager[None]:
+        """ChangedInputError where a file is changed by the time the context is left."""
+        return self.fixity.kept(range(len(self.files))) if self.fixity else nullcontext()
 
     def check(self) -> int | None:
         """About how many bytes of text to expect; InputError where the head of a file shows that it cannot be used."""
@@ -161,10 +177,18 @@ class FileTexts:
         self.rejected.add(facts.rejected)
         for number, rows in facts.rows.items():
             self._rows[number] += rows
+        for number, read in facts.read.items():
+            self._read.setdefault(number, {}).update(read)
 
     def _slices(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
         # Here and below a block is let go before the next one is read: each may be a document as large as allowed.
-        for number, block in self._blocks(pieces, max_bytes):
+        last: Piece | None = None
+        digest: Digest | None = None
+        for piece, block in self._blocks(pieces, max_bytes, facts):
+            number = piece.file
+            if piece != last:
+                _note(last, digest, facts)
+                last, digest = piece, self._digest(piece)
             facts.sizes.append(block.texts.lengths())
             facts.nulls += block.texts.nulls() - sum(rejection.rows for rejection in block.rejected)
             if block.rejected:
@@ -172,27 +196,39 @@ class FileTexts:
             if block.key is not None:
                 facts.keys.append(block.key)
             facts.rows[number] = facts.rows.get(number, 0) + len(block.texts)
-            yield from block.texts.slices(max_bytes)
+            for texts in block.texts.slices(max_bytes):
+                if digest is not None:
+                    digest.add_texts(texts)
+                yield texts
+                del texts
             del block
+        _note(last, digest, facts)
 
-    def _blocks(self, pieces: Sequence[Piece], max_bytes: int) -> Iterator[tuple[int, Block]]:
-        """All blocks in order, each with the number of its file."""
+    def _digest(self, piece: Piece) -> Digest | None:
+        """For the texts of a piece, where its bytes are not what is compared."""
+        in_order = format_of(self.files[piece.file]).in_order
+        return None if in_order or self.fixity is None else Digest(self.fixity.key)
+
+    def _blocks(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[tuple[Piece, Block]]:
+        """All blocks in order, each with its piece."""
         # A block of half a batch is a batch of its own, which nobody has to copy.
         block_bytes = max(BLOCK_BYTES, max_bytes // 2)
 
-        def read(piece: Piece) -> Iterator[tuple[int, Block]]:
+        def read(piece: Piece) -> Iterator[tuple[Piece, Block]]:
             file = self.files[piece.file]
             kind: Any = format_of(file)
-            if piece.part is None:
-                blocks = self._whole(file)
-            else:
+            if piece.part is not None:
                 blocks = kind.read_part(file, self.columns, piece.part, block_bytes, self._rules)
+            elif kind.in_order and self.fixity is not None:
+                blocks = self._watched(piece, facts)
+            else:
+                blocks = self._whole(file)
             for block in blocks:
-                yield piece.file, block
+                yield piece, block
                 del block
 
-        def size(numbered: tuple[int, Block]) -> int:
-            return int(numbered[1].texts.lengths().sum())
+        def size(of: tuple[Piece, Block]) -> int:
+            return int(of[1].texts.lengths().sum())
 
         for divided, run in groupby(pieces, lambda piece: piece.part is not None):
             if divided and self._readers > 1:
@@ -200,6 +236,12 @@ class FileTexts:
             else:
                 for piece in run:
                     yield from read(piece)
+
+    def _watched(self, piece: Piece, facts: PartitionFacts) -> Iterator[Block]:
+        assert self.fixity is not None
+        with Reading(self.files[piece.file], self.fixity.key) as reading:
+            yield from self._whole(reading.file)
+            facts.read[piece.file] = {0: reading.digests()[0]}
 
     def _whole(self, file: File) -> Iterator[Block]:
         rows = 0
@@ -227,30 +269,65 @@ class FileTexts:
         files = np.searchsorted(starts, positions, side="right") - 1
         return files, positions - starts[files]
 
-    def chosen(self, piece: Piece, rows: NDArray[np.int64], count: int) -> Iterator[list[Bytes]]:
-        """The texts at ascending `rows` of a file that has `count`, all of them in `piece`, block by block."""
+    def chosen(
+        self, piece: Piece, rows: NDArray[np.int64], count: int, read: str | None = None
+    ) -> Iterator[list[Bytes]]:
+        """The texts at ascending `rows` of a file that has `count`, all of them in `piece`, block by block.
+
+        ChangedInputError, when all were handed out, where the digest of the piece is not `read`.
+        """
         file = self.files[piece.file]
         kind: Any = format_of(file)
+        with ExitStack() as closing:
+            if self.fixity is None:
+                read = None
+            watched = closing.enter_context(Reading(file, self.fixity.key)) if self.fixity and kind.in_order else None
+            done = 0
+            digest = self._digest(piece) if read is not None else None
+            blocks = self._blocks_of(watched.file if watched else file, piece, rows, count, whole=digest is not None)
+            closing.callback(blocks.close)
+            try:
+                for block in blocks:
+                    if digest is not None:
+                        for texts in block.texts.slices(BLOCK_BYTES):
+                            digest.add_texts(texts)
+                    first, last = np.searchsorted(rows, [block.start, block.start + len(block.texts)])
+                    if first < last:
+                        yield block.texts.pieces(rows[first:last] - block.start)
+                        done = int(last)
+                    if done == len(rows) and digest is None:
+                        break
+                    del block
+            except DamagedInputError:
+                if done != len(rows):  # otherwise behind the last row that is wanted, where the first pass met it, too
+                    raise
+            if done != len(rows):
+                raise wrong_length(file)
+            if self.fixity is not None and read is not None:
+                found = [digest.value()] if digest is not None else watched.digests() if watched else []
+                self.fixity.compare(piece.file, read, found)
+
+    def _blocks_of(
+        self, file: File, piece: Piece, rows: NDArray[np.int64], count: int, whole: bool
+    ) -> Generator[Block, None, None]:
+        """Blocks of a piece, all, or at least those with one of `rows`."""
+        kind: Any = format_of(file)
+        columns = Columns(self.columns.text)
         if piece.part is not None:
-            blocks = kind.read_part(file, self.columns, piece.part, BLOCK_BYTES, self._rules)
-        else:
+            yield from kind.read_part(file, columns, piece.part, BLOCK_BYTES, self._rules)
+            return
+        wanted = None
+        if not whole:
             wanted = np.zeros(count, np.bool_)
             wanted[rows] = True
-            blocks = kind.read(file, self.columns, wanted, Rules(limit=self._rules.limit))
-        done = 0
-        for block in blocks:
-            first, last = np.searchsorted(rows, [block.start, block.start + len(block.texts)])
-            if first < last:
-                yield block.texts.pieces(rows[first:last] - block.start)
-                done = int(last)
-            if done == len(rows):  # behind may lie damage that the first pass met, too
-                return
-        raise wrong_length(file)
+        yield from kind.read(file, columns, wanted, Rules(limit=self._rules.limit))
 
     def values(self, column: str, positions: NDArray[np.int64]) -> list[Any]:
         """The column at `positions`, ascending: one pyarrow.Array a file, in its own type."""
         return [
-            format_of(self.files[number]).values(self.files[number], column, np.flatnonzero(wanted))
+            values_of(
+                self.files, number, column, np.flatnonzero(wanted), self.fixity, self._read.get(number, {}).get(0)
+            )
             for number, wanted in self._by_file(positions)
         ]
 
@@ -268,3 +345,27 @@ class FileTexts:
             wanted = np.zeros(stop - start, np.bool_)
             wanted[positions[first:last] - start] = True
             yield number, wanted
+
+
+def _note(piece: Piece | None, digest: Digest | None, facts: PartitionFacts) -> None:
+    if piece is not None and digest is not None:
+        facts.read.setdefault(piece.file, {})[piece.start] = digest.value()
+
+
+def values_of(
+    files: Sequence[File],
+    number: int,
+    column: str,
+    rows: NDArray[np.int64],
+    fixity: Fixity | None,
+    read: str | None,
+) -> Any:
+    """`Format.values` of the file of that number; `read` is the digest of what was read of it at first."""
+    file = files[number]
+    kind = format_of(file)
+    if fixity is None or not kind.in_order:
+        return kind.values(file, column, rows)
+    with Reading(file, fixity.key) as reading:
+        values = kind.values(reading.file, column, rows)
+        fixity.compare(number, read, reading.digests())
+    return values

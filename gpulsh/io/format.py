@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -12,12 +12,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.errors import DamagedInputError, GpulshError, InputError, LargeDocumentError
+from gpulsh.errors import ChangedInputError, DamagedInputError, GpulshError, InputError, LargeDocumentError
 from gpulsh.io.rows import Rows
 
 Mask = NDArray[np.bool_]
+Stamp = list[int | str | None]  # of a file: its size, and what tells of its last change; as JSON has it
+Seen = Callable[[int, Any], None]  # is shown a row's number and the pyarrow.RecordBatch that begins with it
 
 BLOCK_BYTES = 8 << 20  # of text that a reader aims at holding at once
+# What remote stores tell of a file that is another when it is written to.
+VERSIONS: tuple[str, ...] = (
+    *("ETag", "etag", "md5Hash", "Content-MD5", "blob_id", "generation", "VersionId"),
+    *("LastModified", "last_modified", "Last-Modified", "updated", "mtime"),
+)
 COPIES = 4  # of the largest document that fit into a memory budget
 LEAST_MEMORY = 512 << 20
 
@@ -43,22 +50,19 @@ class File:
         with reading(self):
             return os.path.getsize(self.path) if self.filesystem is None else self.filesystem.size(self.path)
 
-    def stamp(self) -> list[int | str | None]:
+    def stamp(self) -> Stamp:
         """Size and time of change: what differs when somebody wrote to the file."""
         with reading(self):
             if self.filesystem is None:
                 found = os.stat(self.path)
                 return [found.st_size, found.st_mtime_ns]
-            return [self.filesystem.size(self.path), _changed(self.filesystem, self.path)]
-
-
-def _changed(filesystem: Any, path: str) -> str | None:
-    """What a remote store tells of the last change."""
-    try:
-        return str(filesystem.modified(path))
-    except (NotImplementedError, AttributeError):
-        info = filesystem.info(path)
-        return str(info.get("ETag") or info.get("etag") or info.get("mtime") or "") or None
+            self.filesystem.invalidate_cache(self.path)
+            told = self.filesystem.info(self.path)
+            version = [f"{name} {told[name]}" for name in VERSIONS if told.get(name) is not None]
+            if not version:
+                with suppress(NotImplementedError, AttributeError):
+                    version.append(str(self.filesystem.modified(self.path)))
+            return [told.get("size"), ", ".join(version) or None]
 
 
 @dataclass(frozen=True)
@@ -144,8 +148,14 @@ class Divisible(Protocol):
         ...
 
 
+def unseen(row: int, batch: Any) -> None:
+    """Nobody wants to see what is read."""
+
+
 class Format(Protocol):
     """Reads and writes the files of one kind. Every error names the file."""
+
+    in_order: bool  # whether each reading begins with the first byte and leaves none out before the last it needs
 
     def check(self, file: File, columns: Columns) -> int | None:
         """About how many bytes of text to expect, None where the file does not tell.
@@ -171,8 +181,12 @@ class Format(Protocol):
         """The column's values at `rows`, ascending, as a pyarrow.Array."""
         ...
 
-    def write_kept(self, file: File, keep: Mask, target: str) -> None:
-        """A file of the same format with the rows where `keep` [rows] is true."""
+    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen) -> None:
+        """A file of the same format with the rows where `keep` [rows] is true.
+
+        Where it does not read `in_order`, `seen` is shown all that is read, in order, before it is written. Rows of a
+        part without a kept one may be left out.
+        """
         ...
 
 
@@ -208,9 +222,17 @@ def missing_column(file: File, column: str, present: Sequence[str]) -> InputErro
     return InputError(f"{file.name}: has no column {column!r}; its columns are: {shown or 'none'}")
 
 
-def wrong_length(file: File) -> InputError:
-    """The error of a file that was written to between two readings."""
-    return InputError(f"{file.name}: changed while it was read; run again when nothing writes to it")
+def changed(file: File, how: str) -> ChangedInputError:
+    """The error of a file that was written to while a run read it."""
+    return ChangedInputError(
+        f"{file.name}: changed while it was read: it {how}; bring it back as it was, or begin again when nothing writes"
+        " to it"
+    )
+
+
+def wrong_length(file: File) -> ChangedInputError:
+    """The error of a file whose rows are others than at first."""
+    return changed(file, "holds other rows than at first")
 
 
 def too_large(file: File, place: str, size: int, limit: Limit) -> LargeDocumentError:

@@ -16,7 +16,20 @@ from numpy.typing import NDArray
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow import arrow_rows
 from gpulsh.io.columns import check_columns
-from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Columns, File, Mask, Rules, check_sizes, reading, wrong_length
+from gpulsh.io.format import (
+    BLOCK_BYTES,
+    STRICT,
+    Block,
+    Columns,
+    File,
+    Mask,
+    Rules,
+    Seen,
+    check_sizes,
+    reading,
+    unseen,
+    wrong_length,
+)
 from gpulsh.io.rows import cuts
 from gpulsh.io.selection import chosen, kept
 
@@ -26,6 +39,8 @@ MAGIC = b"ARROW1"  # begins a file, not a stream
 
 class Ipc:
     """A `gpulsh.io.format.Format`."""
+
+    in_order = False
 
     def check(self, file: File, columns: Columns) -> int | None:
         """Columns and their types, from the schema."""
@@ -74,7 +89,7 @@ class Ipc:
                     break
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
-    def write_kept(self, file: File, keep: Mask, target: str) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen) -> None:
         """A record batch a record batch, several of one beyond BATCH_BYTES; a stream stays a stream."""
         with open(target, "wb") as sink:
             writer: Any = None
@@ -84,6 +99,7 @@ class Ipc:
                     if writer is None:
                         writer = pa.ipc.new_stream(sink, schema) if stream else pa.ipc.new_file(sink, schema)
                     if batch is not None:
+                        seen(start, batch)
                         part = keep[start : start + len(batch)]
                         start += len(batch)
                         if part.any():

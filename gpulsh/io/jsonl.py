@@ -25,11 +25,13 @@ from gpulsh.io.format import (
     Mask,
     Rejection,
     Rules,
+    Seen,
     missing_column,
     reading,
     reason,
     too_costly,
     too_large,
+    unseen,
     wrong_length,
 )
 from gpulsh.io.large_json import CostError, LargeObject, Line, LongString
@@ -56,6 +58,8 @@ JSON_NAMES = {
 
 class JsonLines:
     """A `gpulsh.io.format.Format`. A row is a line that is not blank."""
+
+    in_order = True
 
     def __init__(self, compression: Compression) -> None:
         self._compression = compression
@@ -142,7 +146,7 @@ class JsonLines:
                 pass
         return pa.array([_json_text(value) for value in found], pa.string())
 
-    def write_kept(self, file: File, keep: Mask, target: str) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen) -> None:
         """Kept lines as they are, in the same compression."""
         row = 0
         with packed_writer(target, self._compression) as out:

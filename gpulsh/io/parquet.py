@@ -26,9 +26,11 @@ from gpulsh.io.format import (
     Part,
     Rejection,
     Rules,
+    Seen,
     check_sizes,
     reading,
     reason,
+    unseen,
     wrong_length,
 )
 from gpulsh.io.parquet_pages import largest_value
@@ -46,6 +48,8 @@ READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the 
 
 class Parquet:
     """A `gpulsh.io.format.Format`."""
+
+    in_order = False
 
     def check(self, file: File, columns: Columns) -> int | None:
         """Columns and their types, from the footer."""
@@ -110,7 +114,7 @@ class Parquet:
                 start += count
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
-    def write_kept(self, file: File, keep: Mask, target: str) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen) -> None:
         """The schema, its metadata and the codec are the input's; a row group of which nothing is kept vanishes."""
         with reading(file):
             source = _open(file)
@@ -129,13 +133,13 @@ class Parquet:
             ):
                 start = 0
                 for group in range(groups):
-                    count = source.metadata.row_group(group).num_rows
-                    part = keep[start : start + count]
+                    first, count = start, source.metadata.row_group(group).num_rows
+                    part = keep[first : first + count]
                     start += count
                     if part.any():
                         rows = SpilledRows(source.schema_arrow, target + ".rows")
                         try:
-                            for batch in _kept_rows(file, source, group, part):
+                            for batch in _kept_rows(file, source, group, first, part, seen):
                                 rows.add(batch)
                             rows.write(out, sink)
                         finally:
@@ -221,7 +225,7 @@ def _unless_damaged(file: File, source: Any, part: Part, columns: Columns, block
         return [Block(part.start, piece_rows([None] * part.rows), key, (why,))]
 
 
-def _kept_rows(file: File, source: Any, number: int, keep: Mask) -> Iterator[Any]:
+def _kept_rows(file: File, source: Any, number: int, first: int, keep: Mask, seen: Seen) -> Iterator[Any]:
     """The kept rows of a row group in batches of equal length, chosen batch by batch: what is dropped is not held."""
     group = source.metadata.row_group(number)
     length = max(1, min(CHUNK_ROWS, group.num_rows * BLOCK_BYTES // max(group.total_byte_size, 1)))
@@ -229,6 +233,7 @@ def _kept_rows(file: File, source: Any, number: int, keep: Mask) -> Iterator[Any
     start = held = 0
     with reading(file):
         for batch in source.iter_batches(_fitting_rows(file, source, number), row_groups=[number]):
+            seen(first + start, batch)
             part = keep[start : start + len(batch)]
             start += len(batch)
             if part.any():

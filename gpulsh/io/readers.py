@@ -11,6 +11,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
 from gpulsh.io.device import DeviceTexts
 from gpulsh.io.file_texts import FileTexts, Partition, PartitionFacts, Piece
+from gpulsh.io.fixity import Fixity
 from gpulsh.io.format import Columns, File, Limit, check_sizes, wrong_length
 from gpulsh.io.inputs import format_of
 from gpulsh.io.parquet import Parquet
@@ -27,6 +28,7 @@ def open_files(
     ops: Backend,
     skip: bool = False,
     limit: Limit | None = None,
+    fixity: Fixity | None = None,
 ) -> FileTexts:
     """The documents of `files` as `reader` reads them, bad records passed over with `skip`, none beyond `limit`.
 
@@ -34,7 +36,7 @@ def open_files(
     where cuDF is to pass over bad records.
     """
     if reader == "arrow":
-        return FileTexts(files, columns, ops.sizes().readers, skip, limit)
+        return FileTexts(files, columns, ops.sizes().readers, skip, limit, fixity)
     if skip:
         raise ParameterError("on_error is 'skip', which the reader 'cudf' cannot; give reader='arrow'")
     from gpulsh.io.cudf import why_no_reader
@@ -54,7 +56,10 @@ def open_files(
 
 
 class _DeviceFileTexts(FileTexts):
-    """Parquet files whose texts are decoded on the device for the pass in order; Arrow reads chosen ones again."""
+    """Parquet files whose texts are decoded on the device for the pass in order; Arrow reads chosen ones again.
+
+    Of what the device reads there is no digest: a file that changes shows by its size and its time of change.
+    """
 
     def __init__(self, files: Sequence[File], columns: Columns, ops: Backend, limit: Limit | None) -> None:
         super().__init__(files, columns, limit=limit)

@@ -36,11 +36,13 @@ from gpulsh.io.format import (
     Mask,
     Rejection,
     Rules,
+    Seen,
     missing_column,
     reading,
     reason,
     too_costly,
     too_large,
+    unseen,
     wrong_length,
 )
 from gpulsh.io.rows import Bytes, piece_rows
@@ -63,6 +65,8 @@ class Entry(NamedTuple):
 
 class Warc:
     """A `gpulsh.io.format.Format`."""
+
+    in_order = True
 
     def __init__(self, compressed: bool) -> None:
         self._compressed = compressed
@@ -151,7 +155,7 @@ class Warc:
             raise wrong_length(file)
         return pa.array(found, pa.string())
 
-    def write_kept(self, file: File, keep: Mask, target: str) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen) -> None:
         """Kept documents and what accompanies them."""
         dropped, named = self._dropped(file, keep)
         row = 0

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from gpulsh.dedup.job import Job, step_file
 from gpulsh.dedup.placed import Numbers, Placed
+from gpulsh.dedup.stages.sign import Digests
 from gpulsh.dedup.stages.verify import step_of as verify_step
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.io.buffers import booleans, numbers
-from gpulsh.io.inputs import format_of
+from gpulsh.io.file_texts import values_of
 from gpulsh.store.columns import MappedColumns
 
 COLUMNS = ("document", "duplicate_of", "similarity", "cluster", "speaks")
@@ -31,8 +32,8 @@ def step_of(partition: int) -> str:
     return f"collect-{partition:06d}"
 
 
-def collect(place: Workplace, placed: Placed, partition: int, groups: int) -> Made:
-    """Bring together what was decided about a partition."""
+def collect(place: Workplace, placed: Placed, partition: int, groups: int, read: Digests) -> Made:
+    """Bring together what was decided about a partition; `read` is what `sign` read of its files."""
     start, stop = placed.partitions[partition : partition + 2].tolist()
     found: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
     for group in range(groups):
@@ -43,22 +44,24 @@ def collect(place: Workplace, placed: Placed, partition: int, groups: int) -> Ma
             found[name].append(booleans(column) if name == "speaks" else numbers(column))
     columns = {name: np.concatenate(parts) if parts else np.empty(0, np.int64) for name, parts in found.items()}
     order = np.argsort(columns["document"])
-    made = write_decisions(place, placed, partition, {name: column[order] for name, column in columns.items()})
+    made = write_decisions(place, placed, partition, {name: column[order] for name, column in columns.items()}, read)
     place.progress.advance(1)
     return made
 
 
-def write_decisions(place: Workplace, placed: Placed, partition: int, columns: Mapping[str, NDArray[Any]]) -> Made:
+def write_decisions(
+    place: Workplace, placed: Placed, partition: int, columns: Mapping[str, NDArray[Any]], read: Digests
+) -> Made:
     """`decisions` of a partition, and the ids that go with them."""
     files: dict[str, Mapping[str, Any]] = {}
     if place.job.columns.id is not None:
         named = columns["document"][(columns["duplicate_of"] != columns["document"]) | columns["speaks"].astype(bool)]
-        for number, (documents, ids) in enumerate(_ids(place.job, placed, named)):
+        for number, (documents, ids) in enumerate(_ids(place.job, placed, named, read)):
             files[f"ids{number}"] = {"document": documents, "id": ids}
     return Made(place.write(step_of(partition), decisions=columns, **files), {"amount": 1, "ids": len(files)})
 
 
-def _ids(job: Job, placed: Placed, named: Numbers) -> Iterator[tuple[Numbers, Any]]:
+def _ids(job: Job, placed: Placed, named: Numbers, read: Digests) -> Iterator[tuple[Numbers, Any]]:
     """Runs of the documents `named` whose ids have one type, and the ids."""
     column = job.columns.id
     assert column is not None
@@ -66,7 +69,8 @@ def _ids(job: Job, placed: Placed, named: Numbers) -> Iterator[tuple[Numbers, An
     for number in np.unique(placed.file_of(named)).tolist():
         start, stop = placed.files[number : number + 2]
         here = named[slice(*np.searchsorted(named, [start, stop]))]
-        values = format_of(job.files[number]).values(job.files[number], column, here - start)
+        with job.fixity.kept([number]):
+            values = values_of(job.files, number, column, here - start, job.fixity, read.get(str(number), {}).get("0"))
         parts.append((here, values.dictionary_decode() if pa.types.is_dictionary(values.type) else values))
     for _, run in groupby(parts, lambda part: part[1].type):
         documents, values = zip(*run, strict=True)

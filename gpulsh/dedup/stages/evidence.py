@@ -101,7 +101,8 @@ def _declared(job: Job, placed: Placed, bad: Rejected) -> list[Any]:
         return []
     known = np.diff(placed.files) > 0
     files = [file for number, file in enumerate(job.files) if known[number] or not bad.touches(number)]
-    kinds = (format_of(file).kind(file, job.columns.id) for file in files)
+    with job.fixity.kept(range(len(job.files))):
+        kinds = [format_of(file).kind(file, job.columns.id) for file in files]
     return [kind for kind in kinds if kind is not None]
 
 

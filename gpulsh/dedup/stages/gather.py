@@ -20,6 +20,7 @@ from gpulsh.arrays import TextBatch
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.stages.facts import sizes_of
+from gpulsh.dedup.stages.sign import Digests
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.io.file_texts import Partition
 from gpulsh.io.format import wrong_length
@@ -34,8 +35,8 @@ def step_of(partition: int) -> str:
     return f"gather-{partition:06d}"
 
 
-def gather(place: Workplace, placed: Placed, partition: Partition, members: Path) -> Made:
-    """Copy the texts of the partition's members that meet others."""
+def gather(place: Workplace, placed: Placed, partition: Partition, members: Path, read: Digests) -> Made:
+    """Copy the texts of the partition's members that meet others; `read` is what `sign` read, by file and first row."""
     start, stop = placed.partitions[partition.number : partition.number + 2]
     known = MappedColumns(members)
     rows = slice(*np.searchsorted(known.column("document"), [start, stop]))
@@ -49,8 +50,8 @@ def gather(place: Workplace, placed: Placed, partition: Partition, members: Path
     made = place.write(step_of(partition.number), places={name: column[order] for name, column in columns.items()})
     target = _texts(place.folder, partition.number)
     with unfinished(target) as part:
-        with open(part, "wb") as out:
-            _copy(place, placed, partition, document, size, offset, out.fileno())
+        with open(part, "wb") as out, place.kept(piece.file for piece in partition.pieces):
+            _copy(place, placed, partition, document, size, offset, out.fileno(), read)
         made[target.name] = completed(part, target)
     return Made(made, {"amount": len(document), "bytes": int(size.sum())})
 
@@ -60,18 +61,26 @@ def _texts(folder: Path, partition: int) -> Path:
 
 
 def _copy(
-    place: Workplace, placed: Placed, partition: Partition, document: Numbers, size: Numbers, offset: Numbers, out: int
+    place: Workplace,
+    placed: Placed,
+    partition: Partition,
+    document: Numbers,
+    size: Numbers,
+    offset: Numbers,
+    out: int,
+    read: Digests,
 ) -> None:
     """The texts of ascending documents of a partition, of `size` bytes each, to their places in a file."""
     texts = place.texts()
     done = 0
     for piece in partition.pieces:
         start, stop = placed.files[piece.file : piece.file + 2].tolist()
-        end = start + piece.part.start + piece.part.rows if piece.part else stop
+        end = start + piece.start + piece.part.rows if piece.part else stop
         last = int(np.searchsorted(document, end))
         if done == last:
             continue
-        for pieces in texts.chosen(piece, document[done:last] - start, stop - start):
+        before = read.get(str(piece.file), {}).get(str(piece.start))
+        for pieces in texts.chosen(piece, document[done:last] - start, stop - start, before):
             here = slice(done, done + len(pieces))
             # Sizes are of the first reading: a file that changed since would put one text over another.
             if [len(text) for text in pieces] != size[here].tolist():

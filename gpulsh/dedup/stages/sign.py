@@ -30,6 +30,7 @@ from gpulsh.store.ranged import range_order
 
 DIGESTS = pa.schema([("digest", pa.uint64()), ("row", pa.uint32())])
 EXACT = pa.schema([("hash_0", pa.uint64()), ("hash_1", pa.uint64()), ("row", pa.uint32())])
+Digests = Mapping[str, Mapping[str, str]]  # of what was read of a file, by its number and the first row of a piece
 RUN_DIGESTS = 1 << 22  # that are held before they are put in order and written
 
 
@@ -44,7 +45,8 @@ def sign(place: Workplace, partition: Partition) -> Made:
     facts, funnel = PartitionFacts(), Funnel()
     batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
     signed = sign_batches(batches, place.job.plan, place.ops, funnel, place.progress)
-    made, counts = _write_runs(folder, step, signed, place.job.plan.banding.bands, place.ops)
+    with place.kept(piece.file for piece in partition.pieces):
+        made, counts = _write_runs(folder, step, signed, place.job.plan.banding.bands, place.ops)
     known = write_facts(place, partition, facts)
     return Made(
         {**made, **known.files},
@@ -77,6 +79,7 @@ def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts) -
             "nulls": facts.nulls,
             "rows": {str(number): rows for number, rows in facts.rows.items()},
             "rejected": bool(facts.rejected),
+            "read": {str(number): {str(row): was for row, was in read.items()} for number, read in facts.read.items()},
         },
     )
 

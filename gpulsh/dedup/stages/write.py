@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
-from gpulsh.dedup.job import step_file
+from gpulsh.dedup.job import Job, step_file
 from gpulsh.dedup.placed import Placed
 from gpulsh.dedup.stages.collect import step_of as collect_step
 from gpulsh.dedup.stages.facts import sizes_in
 from gpulsh.dedup.stages.sign import step_of as sign_step
 from gpulsh.dedup.task import Made, Workplace
+from gpulsh.io.arrow import arrow_rows, is_text
+from gpulsh.io.fixity import Digest, Reading
+from gpulsh.io.format import BLOCK_BYTES, Mask, changed
 from gpulsh.io.inputs import format_of
 from gpulsh.io.places import place_below
 from gpulsh.io.rejected import Rejected
@@ -24,8 +30,11 @@ def step_of(number: int) -> str:
     return f"write-{number:06d}"
 
 
-def write(place: Workplace, placed: Placed, number: int) -> Made:
-    """Write the kept rows of the file of that number; of a file of one document that is dropped nothing is written."""
+def write(place: Workplace, placed: Placed, number: int, read: Mapping[int, str]) -> Made:
+    """Write the kept rows of the file of that number; of a file of one document that is dropped nothing is written.
+
+    `read` is what `sign` read of it, by the first row of each piece.
+    """
     file = place.job.files[number]
     start, stop = placed.files[number : number + 2].tolist()
     keep = np.ones(stop - start, bool)
@@ -44,14 +53,56 @@ def write(place: Workplace, placed: Placed, number: int) -> Made:
     if not (len(keep) == 0 and bad.touches(number)):  # of a file so damaged that no row is known there is nothing
         target = place_below(place.folder / DATA, file)
         with unfinished(place.folder / step_of(number)) as part:  # what is left of a killed attempt is no result
-            with naming(target):
-                format_of(file).write_kept(file, bad.left_out(keep, number), str(part))
+            with naming(target), place.kept([number]):
+                _copy(place, number, bad.left_out(keep, number), str(part), read)
             if part.exists():
                 made[target.relative_to(place.folder).as_posix()] = completed(part, target)
     dropped = len(keep) - int(keep.sum())
     place.progress.advance(len(keep))
     place.progress.count(size=size, dropped=dropped)
     return Made(made, {"amount": len(keep), "bytes": size, "dropped": dropped})
+
+
+def _copy(place: Workplace, number: int, keep: Mask, target: str, read: Mapping[int, str]) -> None:
+    """The kept rows, where all that is read is what was read at first."""
+    file, fixity = place.job.files[number], place.job.fixity
+    kind = format_of(file)
+    if kind.in_order:
+        with Reading(file, fixity.key) as reading:
+            kind.write_kept(reading.file, keep, target)
+            fixity.compare(number, read.get(0), reading.digests())
+    else:
+        texts = _Texts(place.job, number, read)
+        kind.write_kept(file, keep, target, texts.see)
+        texts.compare()
+
+
+class _Texts:
+    """The texts of a file that is not read in order, as they pass by: digests of its pieces."""
+
+    def __init__(self, job: Job, number: int, read: Mapping[int, str]) -> None:
+        self._job, self._number, self._read = job, number, read
+        self._start = 0
+        self._digest: Digest | None = None
+
+    def see(self, row: int, batch: Any) -> None:
+        """`gpulsh.io.format.Seen`."""
+        if row in self._read and len(batch):
+            self.compare()
+            self._start, self._digest = row, Digest(self._job.fixity.key)
+        if self._digest is None:
+            return
+        name = self._job.columns.text
+        if name not in batch.schema.names or not is_text(batch.schema.field(name).type):
+            raise changed(self._job.files[self._number], "has other columns than at first")
+        for texts in arrow_rows(batch.column(name)).slices(BLOCK_BYTES):
+            self._digest.add_texts(texts)
+
+    def compare(self) -> None:
+        """ChangedInputError where the piece was another at first."""
+        if self._digest is not None:
+            self._job.fixity.compare(self._number, self._read[self._start], [self._digest.value()])
+        self._digest = None
 
 
 def rejected(place: Workplace, placed: Placed, file: int | None = None) -> Rejected:
