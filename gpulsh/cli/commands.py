@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 from gpulsh import __version__
+from gpulsh.cli.terminal import flush, forsake, open_standard_streams, tell, warnings_told
 from gpulsh.errors import GpulshError, ParameterError
 
 COMMANDS = {  # name -> module that has it, imported when it is asked for
@@ -54,12 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 done, 1 failed, 2 wrong usage, 130 interrupted; an error is one line on standard error. `--verbose`, anywhere,
     prints the traceback before it.
     """
+    open_standard_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     verbose = "--verbose" in given
     given = [argument for argument in given if argument != "--verbose"]
     try:
-        status = group.main(given, prog_name="gpulsh", standalone_mode=False)
-        sys.stdout.flush()
+        with warnings_told():
+            status = group.main(given, prog_name="gpulsh", standalone_mode=False)
+        flush()
         return status if isinstance(status, int) else DONE
     except (click.exceptions.NoArgsIsHelpError, click.exceptions.Exit) as error:
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
@@ -69,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _told("interrupted", INTERRUPTED, verbose)
     except BrokenPipeError:
         # Whoever read our output has gone, as `gpulsh ... | head` does; Python would complain once more when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forsake(sys.stdout)
         return FAILED
     except click.ClickException as error:
         return _told(error.format_message(), WRONG_USAGE, verbose)
@@ -85,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _told(message: str, status: int, verbose: bool) -> int:
     if verbose:
-        traceback.print_exc()
+        tell(traceback.format_exc().rstrip("\n"))
     line = " ".join(message.split())
-    click.echo(f"gpulsh: {'error: ' if status != INTERRUPTED else ''}{line}", err=True)
+    tell(f"gpulsh: {'error: ' if status != INTERRUPTED else ''}{line}")
     return status

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpulsh.cli.terminal import say
+
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.theory import SCurve
 
@@ -86,14 +88,14 @@ def curve(
         chosen = choose_banding(DEFAULT_NUM_PERM if num_perm is None else num_perm, capture, reject)
 
     if as_json:
-        click.echo(json.dumps(_figures(chosen), indent=2))
+        say(json.dumps(_figures(chosen), indent=2))
         return
-    click.echo(_table(chosen))
+    say(_table(chosen))
     if sys.stdout.isatty():
         columns = shutil.get_terminal_size().columns
         blocks = BLOCKS if _writable(BLOCKS) else ASCII_BLOCKS
-        click.echo()
-        click.echo(draw(chosen, width=min(columns - 8, 80), height=HEIGHT, blocks=blocks))
+        say("")
+        say(draw(chosen, width=min(columns - 8, 80), height=HEIGHT, blocks=blocks))
 
 
 def draw(curve: SCurve, *, width: int, height: int, blocks: str = BLOCKS) -> str:

@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+from gpulsh.cli.terminal import conclude, tell
+
 
 @click.command(short_help="Remove near-duplicates from files.")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
@@ -145,14 +147,13 @@ def dedup(inputs: tuple[str, ...], output: str, shingle: str | None, as_json: bo
             list(inputs), output, shingling=shingling, progress="json" if as_json else True, **options
         )
     if as_json:
-        click.echo(json.dumps(result.report, indent=2))
+        conclude(json.dumps(result.report, indent=2))
         return
     if not result.report.get("page", {}).get("written", True):
-        click.echo(f"gpulsh: {result.report['page']['reason']}", err=True)
+        tell(f"gpulsh: {result.report['page']['reason']}")
     from gpulsh.report.funnel import funnel_table
 
-    click.echo(funnel_table(result.report))
-    click.echo(f"\nResults are in {click.format_filename(output)}")
+    conclude(f"{funnel_table(result.report)}\n\nResults are in {output}")
 
 
 def _device_numbers(given: str) -> list[int]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from gpulsh.cli.terminal import conclude, say
+
 Command = Callable[..., Any]
 
 
@@ -93,10 +95,10 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
     found = query_index(path, inputs, progress=True, **_prepared(output, options))
     if output is not None:
         found.write(Path(output))
-        click.echo(f"{len(found)} duplicates are in {click.format_filename(output)}")
+        conclude(f"{len(found)} duplicates are in {output}")
         return
     for line in found.lines():
-        click.echo(line)
+        say(line)
 
 
 @index.command(short_help="Merge an index's segments and forget removed documents.")
@@ -107,7 +109,7 @@ def compact(path: str) -> None:
 
     with Index.open(path, backend="cpu") as opened:
         opened.compact()
-        click.echo(f"{len(opened)} documents are held in {click.format_filename(path)}")
+        conclude(f"{len(opened)} documents are held in {path}")
 
 
 def _prepared(output: str | None, options: dict[str, Any]) -> dict[str, Any]:
@@ -126,9 +128,9 @@ def _prepared(output: str | None, options: dict[str, Any]) -> dict[str, Any]:
 def _told(indexed: Any, as_json: bool) -> None:
     counts = indexed.counts()
     if as_json:
-        click.echo(json.dumps(counts, indent=2))
+        conclude(json.dumps(counts, indent=2))
         return
-    click.echo(
+    conclude(
         f"{counts['documents']} documents, {counts['kept']} kept, {counts['dropped']} dropped;"
         f" the index holds {counts['held']}"
     )

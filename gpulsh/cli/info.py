@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from gpulsh.cli.terminal import say
+
 
 @click.command(short_help="Show backends, devices and versions.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -23,18 +25,18 @@ def info(as_json: bool) -> None:
         "versions": versions(),
     }
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        say(json.dumps(found, indent=2))
         return
-    click.echo("Backends")
+    say("Backends")
     for name, reason in status.items():
-        click.echo(f"  {name:<12}{'works' if reason is None else 'not available: ' + reason}")
-    click.echo("Devices")
-    click.echo(f"  {'cpu':<12}{found['devices']['cpu']['threads']} threads")
+        say(f"  {name:<12}{'works' if reason is None else 'not available: ' + reason}")
+    say("Devices")
+    say(f"  {'cpu':<12}{found['devices']['cpu']['threads']} threads")
     for place, gpu in enumerate(found["devices"]["cuda"]):
-        click.echo(f"  {f'cuda:{place}':<12}{gpu}")
-    click.echo("Versions")
+        say(f"  {f'cuda:{place}':<12}{gpu}")
+    say("Versions")
     for name, version in found["versions"].items():
-        click.echo(f"  {name:<12}{version or 'not installed'}")
+        say(f"  {name:<12}{version or 'not installed'}")
 
 
 def _gpus() -> list[str]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpulsh.cli.terminal import say
+
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.report.estimate import Estimate, Rates
 
@@ -143,9 +145,9 @@ def plan(
     }
     if as_json:
         more = {} if hours is None else {"hours": hours, "workers_needed": needed}
-        click.echo(json.dumps({**asked, **found.to_dict(), **more}, indent=2))
+        say(json.dumps({**asked, **found.to_dict(), **more}, indent=2))
         return
-    click.echo(_table(asked, found, rates, set(given_rates)))
+    say(_table(asked, found, rates, set(given_rates)))
     if hours is not None:
         if needed is not None:
             told = f"{needed:,} {kind}{'s' if needed != 1 else ''}"
@@ -154,7 +156,7 @@ def plan(
             told = "not known while a rate is not measured"
         else:
             told = f"no number of {kind}s is enough: start, disks or networks alone take longer"
-        click.echo(f"\nTo finish in {hours:g} h: {told}")
+        say(f"\nTo finish in {hours:g} h: {told}")
 
 
 def _table(asked: dict[str, Any], found: Estimate, rates: Rates, given: set[str]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from gpulsh.cli.terminal import conclude
+
 
 @click.command(short_help="Make report.html of an earlier run again.")
 @click.argument("output", metavar="OUT")
@@ -11,4 +13,4 @@ def report(output: str) -> None:
     """Write OUT/report.html anew from OUT/report.json, as when jinja2 was missing at the time of the run."""
     from gpulsh.engine.output import remake_page
 
-    click.echo(remake_page(output))
+    conclude(remake_page(output))

@@ -6,11 +6,11 @@ import json
 import sys
 import time
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
 from gpulsh.dedup.progress import Progress, Silent
 from gpulsh.report.funnel import size
@@ -25,10 +25,44 @@ def open_progress(show: Show, stream: TextIO | None = None) -> Progress:
     """What tells of progress on `stream` (standard error): nothing, bars on a terminal, lines elsewhere, or JSON."""
     if not show:
         return Silent()
-    stream = stream or sys.stderr
+    shown = _Undisturbed(stream or sys.stderr)
     if show == "json":
-        return _Events(stream)
-    return _Bars(stream) if stream.isatty() else _Lines(stream)
+        return _Events(shown)
+    return _Bars(shown) if shown.isatty() else _Lines(shown)
+
+
+class _Undisturbed:
+    """A stream to which nothing is written any more once that failed: work goes on though nobody sees its progress.
+
+    `stream` is None where the process has no standard error.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self.encoding = getattr(stream, "encoding", None) or "utf-8"
+
+    def write(self, text: str) -> int:
+        self._try(lambda stream: stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._try(lambda stream: stream.flush())
+
+    def isatty(self) -> bool:
+        return bool(self._try(lambda stream: stream.isatty()))
+
+    def fileno(self) -> int:
+        if self._stream is None:
+            raise OSError("there is no stream")
+        return self._stream.fileno()
+
+    def _try(self, call: Callable[[TextIO], Any]) -> Any:
+        if self._stream is None:
+            return None
+        try:
+            return call(self._stream)
+        except (OSError, ValueError):  # closed by this process the latter
+            self._stream = None
 
 
 @dataclass
@@ -62,7 +96,7 @@ class Tally:
 class _Listener:
     """Keeps the tally of the current stage; what is shown of it is for those below."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: _Undisturbed) -> None:
         self._stream = stream
         self._tally = Tally("", None, "")
 
@@ -116,7 +150,7 @@ class _Events(_Listener):
 
 
 class _Bars(_Listener):
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: _Undisturbed) -> None:
         super().__init__(stream)
         self._bars: rich.progress.Progress | None = None
         self._task: rich.progress.TaskID | None = None
@@ -149,7 +183,7 @@ class _Bars(_Listener):
             TimeRemainingColumn(compact=True),
             Amounts(Column(no_wrap=True, overflow="ellipsis")),
         )
-        with Progress(*columns, console=Console(file=self._stream)) as bars:
+        with Progress(*columns, console=Console(file=cast(TextIO, self._stream))) as bars:
             self._bars, self._task = bars, bars.add_task(tally.name, total=tally.total)
             try:
                 yield

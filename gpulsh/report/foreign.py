@@ -1,0 +1,40 @@
+"""Text of strangers where people read it: names of files and columns, ids, what is in a broken record.
+
+A terminal obeys control characters, and a line with a right-to-left override reads as another. They are shown by their
+numbers, as JSON escapes them, so that a JSON line stays what it is; all other text of any script stays as it is.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories: controls, formats, lone surrogates, ends of lines
+JOINERS = "\u200c\u200d"  # of category Cf, which words of many scripts, and emoji, are written with
+
+
+class _Escapes(dict[int, str]):
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        shown = character
+        if unicodedata.category(character) in HIDDEN and character not in JOINERS:
+            units = character.encode("utf-16-be", "surrogatepass")
+            shown = "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+        self[code] = shown
+        return shown
+
+
+_ESCAPES = _Escapes()
+
+
+def printable(text: str) -> str:
+    """The text on one line, with nothing in it that a terminal obeys or that moves what stands beside it.
+
+    >>> print(printable("a\\x1b[2Jb \\u202egnp.exe"))
+    a\\u001b[2Jb \\u202egnp.exe
+    """
+    return text if text.isprintable() else text.translate(_ESCAPES)
+
+
+def printable_lines(text: str) -> str:
+    """The same of a text of several lines."""
+    return "\n".join(map(printable, text.split("\n")))
