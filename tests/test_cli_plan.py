@@ -278,3 +278,27 @@ def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path, capsys: pytest.Ca
     )
     found = estimate(corpus, Rates(), workers=1, nodes=1, bands=21, rows=6)
     assert seen[0] == pytest.approx(found.stages[0].disk_written, rel=0.15)
+
+
+@pytest.mark.parametrize("name", ["docs", "bytes", "pairs"])
+@pytest.mark.parametrize("number", ["1e300", "1e25", "inf", "nan", "-1"])
+def test_numbers_that_no_job_has(name: str, number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = {"docs": "1e6", "bytes": "1e9", name: number}
+    assert main(["plan", *(part for option, value in given.items() for part in (f"--{option}", value))]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.count("\n") == 1 and "from" in printed.err and len(printed.err) < 120
+
+
+@pytest.mark.parametrize("rate", ["sign=1e300", "sign=1e-300", "disk=0", "network=inf"])
+def test_rates_that_no_worker_has(rate: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--docs", "1e6", "--bytes", "1e9", "--rate", rate]) == 2
+    assert "give a number above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("documents", ["1", "1e18"])
+def test_the_largest_numbers(documents: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["plan", "--docs", documents, "--bytes", "1e24", "--hours", "1e300", "--rate", "sign=1e-6", "--json"]
+    assert main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["index"] > 0 and found["hours"] == 1e300
+    assert main(arguments[:-1]) == 0

@@ -271,3 +271,49 @@ def test_excerpts_are_short_and_show_the_difference(word: str, size: int) -> Non
     assert max(len(one), len(other)) <= SHOWN + 2
     assert one.endswith("this") and other.endswith("that")
     assert beside(text, text)[0] == beside(text, text)[1] == head(text)
+
+
+class _Isolated(HTMLParser):
+    """What stands in <bdi>, and all that stands elsewhere."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.inside, self.outside, self._depth = "", "", 0
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._depth += tag == "bdi"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._depth -= tag == "bdi"
+
+    def handle_data(self, data: str) -> None:
+        if self._depth:
+            self.inside += data
+        else:
+            self.outside += data
+
+
+@needs_jinja
+def test_a_text_that_turns_the_line_around_turns_only_itself(tmp_path: Path) -> None:
+    """In texts such characters stay, and stand alone; in names and ids they are shown."""
+    turned = "foreign\u202e\u2066\u2069\u202cgnp\x1b"
+    path = tmp_path / f"{turned}.jsonl"
+    texts = [f"{turned} {page(1, changed)}" for changed in (0, 1, 2)] + [f"{turned} {page(2)}"] * 2
+    ids = [f"id{turned}{number}" for number in range(5)]
+    rows = [{"id": name, "text": text} for name, text in zip(ids, texts, strict=True)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    deduplicate_files([path], tmp_path / "out", backend="reference", id_column="id", keep=f"source:{path}")
+    html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    shown = _Isolated(html)
+    assert "foreign" not in shown.outside and not {"\u202e", "\u2066", "\u2069", "\x1b"} & set(shown.outside)
+    escaped = r"foreign\u202e\u2066\u2069\u202cgnp\u001b"
+    assert f"{escaped}.jsonl" in shown.inside and f"id id{escaped}1" in shown.inside
+    assert "foreign\u202e" in shown.inside and "foreign\u202e" not in "".join(_names(html))
+    assert "bdi { unicode-bidi: isolate; }" in html
+
+
+def _names(html: str) -> list[str]:
+    """Files, places and parameters: whatever is no text of a document."""
+    parts = [part.partition("</bdi>")[0] for part in html.split("<bdi>")[1:]]
+    return [part for part in parts if "word1x" not in part]

@@ -7,7 +7,6 @@ lie in rates.json beside this file with their source; what was not measured is t
 from __future__ import annotations
 
 import json
-import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -36,6 +35,9 @@ DECISION_BYTES = 29  # of a document that met others: document, witness, similar
 UNRELATED = (0.0, 0.001, 0.01, 0.05, 0.1)  # similarities of unrelated documents that are looked at
 EVERY_PAIR_BITS = 64  # of a band digest
 MOST_WORKERS = 10**9
+# Positions of documents have 63 bits; what is beyond these is a slip of the hand, and no float or column has room.
+MOST = {"documents": 1e18, "bytes": 1e24, "bytes_per_shingle": 1e24}
+LEAST_RATE, MOST_RATE = 1e-6, 1e24  # a second
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +52,16 @@ class Corpus:
     bytes_per_shingle: float
 
     def __post_init__(self) -> None:
-        for name in ("documents", "bytes", "bytes_per_shingle"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 1):
-                raise ParameterError(f"{name} is {getattr(self, name):g}; give a number of at least 1")
+        for name, most in MOST.items():
+            if not 1 <= getattr(self, name) <= most:
+                raise ParameterError(f"{name} is {getattr(self, name):g}; give a number from 1 to {most:g}")
         for name in ("met", "dropped"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ParameterError(f"{name} is {getattr(self, name):g}; give a share from 0 to 1")
-        if not (math.isfinite(self.pairs) and self.pairs >= 0):
-            raise ParameterError(f"pairs is {self.pairs:g}; give the pairs compared a document, 0 or more")
+        if not 0 <= self.pairs <= MOST["documents"]:
+            raise ParameterError(
+                f"pairs is {self.pairs:g}; give the pairs compared a document, from 0 to {MOST['documents']:g}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +83,10 @@ class Rates:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise ParameterError(f"the rate of {field.name} is {value:g}; give a number above 0")
+            if value is not None and not LEAST_RATE <= value <= MOST_RATE:
+                raise ParameterError(
+                    f"the rate of {field.name} is {value:g}; give a number above 0, from {LEAST_RATE:g} to {MOST_RATE:g}"
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,7 +276,7 @@ def index_bytes(corpus: Corpus, bands: int) -> float:
 
     m sorted 64-bit numbers have gaps of about 2^64 / m, so that a gap takes 64 - log2(m) + log2(e) bits at best.
     """
-    shingles = max(corpus.bytes / corpus.documents / corpus.bytes_per_shingle, 1)
+    shingles = min(max(corpus.bytes / corpus.documents / corpus.bytes_per_shingle, 1), 2.0**64)
     bits = 64 - np.log2(shingles) + np.log2(np.e)
     kept = (1 - corpus.dropped) * corpus.documents
     return float(kept * (INDEX_BAND_BYTES * bands + shingles * bits / 8) + corpus.documents * INDEX_ROW_BYTES)

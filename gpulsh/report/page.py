@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gpulsh.report.foreign import printable
 from gpulsh.report.funnel import duration, share, size
 from gpulsh.report.picture import curve_picture, similarity_picture
 from gpulsh.theory import SCurve
@@ -50,12 +51,18 @@ def _template() -> Any:
     surroundings = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    surroundings.filters.update(size=size, count=lambda number: f"{number:,}", place=_place, seconds=duration)
+    surroundings.filters.update(
+        size=size,
+        count=lambda number: f"{number:,}",
+        place=_place,
+        seconds=duration,
+        shown=lambda value: printable(str(value)),
+    )
     return surroundings.get_template("page.html")
 
 
 def render(report: Mapping[str, Any]) -> str:
-    """The page. Every text in it, whoever wrote it, is escaped."""
+    """The page. Every text in it, whoever wrote it, is escaped, and turns no text beside it around."""
     from jinja2.utils import markupsafe
 
     parameters, evidence = report["parameters"], report["evidence"]
@@ -155,7 +162,7 @@ def _place(place: Mapping[str, Any]) -> str:
     """A document as people name it: by its id where it has one, which is all that is known of some earlier ones."""
     file, row = place["file"], place["row"]
     told = [file, None if row is None else f"row {row:,}", f"id {place['id']}" if "id" in place else None]
-    return ", ".join(part for part in told if part is not None)
+    return printable(", ".join(part for part in told if part is not None))
 
 
 def _marked(texts: list[str], side: int) -> list[tuple[bool, str]]:
