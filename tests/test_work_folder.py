@@ -203,6 +203,29 @@ def test_a_refused_resume_keeps_the_unfinished_run(here: Path, monkeypatch: pyte
     assert Path("out/data/a.jsonl").exists()
 
 
+def test_a_report_of_the_users_is_not_replaced(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside what a killed run left, which has a report that lists one."""
+    unfinished(monkeypatch)
+    Path("out/report.json").write_text('{"mine": 1}')
+    before = tree()
+    with pytest.raises(OutputError, match=r"holds report\.json, which gpulsh did not write"):
+        run(overwrite=True)
+    assert tree() == before
+
+
+@pytest.mark.parametrize("damage", [{"job": 5}, {"funnel": {}}, {"evidence": []}, {"outputs": "data"}, {"files": [1]}])
+def test_a_report_that_somebody_wrote(here: Path, damage: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    run()
+    path = Path("out/report.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
+    before = tree()
+    told = [main(["report", "out"])]
+    if "job" in damage or "evidence" in damage:
+        told.append(main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference", "--resume"]))
+    assert set(told) == {1} and tree() == before
+    assert "unexpected" not in capsys.readouterr().err
+
+
 # --- two runs at once ---
 
 WORKING = """

@@ -25,7 +25,7 @@ from gpulsh.engine.work_folder import (
 from gpulsh.errors import OutputError
 from gpulsh.io.format import File
 from gpulsh.report.document import write_report
-from gpulsh.report.page import missing, write_page
+from gpulsh.report.page import missing, render, write_page
 from gpulsh.store.durable import PART, sync, unfinished
 from gpulsh.store.manifest import Manifest
 
@@ -195,9 +195,11 @@ class OutputFolder:
         listed = _listed(out / REPORT) | (_listed(self.work / REPORT) if ours else set())
         if not listed and not ours:
             raise OutputError(f"{out}: holds files that gpulsh did not write; give another folder")
+        # A report lists itself: it is gpulsh's by what it says, not because another names it.
+        listed = listed | {REPORT} if _marked(out / REPORT) else listed - {REPORT}
         for name in RESULTS:
             if name in there:
-                strange = [path for path in _files(out / name, name) if path not in listed and path != REPORT]
+                strange = [path for path in _files(out / name, name) if path not in listed]
                 if strange:
                     raise OutputError(f"{out}: holds {strange[0]}, which gpulsh did not write; move it away first")
                 self._old.append(name)
@@ -254,9 +256,9 @@ def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     report, work = read_report(out / REPORT), out / WORK
     ours = is_work(work)
-    if MARK not in report or (ours and Manifest.open(work) is not None):
+    if not _is_whole(report) or (ours and Manifest.open(work) is not None):
         return None
-    refuse_difference(out, report.get("job", {}), job)
+    refuse_difference(out, report["job"], job)
     with suppress(OSError):  # what a run leaves of its work folder that is killed while it removes it
         if ours:
             lock = WorkLock(work)
@@ -295,6 +297,12 @@ def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:
         raise OutputError(f"{target}: came there while gpulsh worked, which did not write it; move it away first")
     moved.append((source, target))
     os.rename(source, target)
+
+
+def _is_whole(report: Mapping[str, Any]) -> bool:
+    """Whether a report has what is looked at in that of a finished run."""
+    parts = ("job", "parameters", "funnel", "backend", "evidence")
+    return MARK in report and all(isinstance(report.get(name), dict) for name in parts)
 
 
 def _marked(report: Path) -> bool:
@@ -337,7 +345,7 @@ def remake_page(out: str) -> str:
     """
     page, path = os.path.join(out, PAGE), Path(out) / REPORT
     report = read_report(path)
-    if MARK not in report or not {"evidence", "outputs"} <= report.keys():
+    if not _is_whole(report) or not isinstance(report.get("outputs"), list):
         raise OutputError(f"{out}: holds no report.json that gpulsh can make a page of")
     if reason := missing():
         raise OutputError(reason)
@@ -345,6 +353,10 @@ def remake_page(out: str) -> str:
         raise OutputError(f"{page}: was not written by gpulsh; move it away first")
     outputs = [name for name in report["outputs"] if name != PAGE]
     report |= {"outputs": [*outputs, PAGE], "page": {"written": True, "reason": None}}
+    try:
+        render(report)
+    except Exception as error:  # whatever a page misses that is made of a report gpulsh did not write
+        raise OutputError(f"{path}: is not as gpulsh wrote it, {type(error).__name__}: {error}") from error
     try:
         # Listed before it is there: nothing of gpulsh's is ever strange to it.
         for target, write in ((path, write_report), (Path(page), write_page)):

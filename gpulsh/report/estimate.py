@@ -85,7 +85,7 @@ class Rates:
             value = getattr(self, field.name)
             if value is not None and not LEAST_RATE <= value <= MOST_RATE:
                 raise ParameterError(
-                    f"the rate of {field.name} is {value:g}; give a number above 0, from {LEAST_RATE:g} to {MOST_RATE:g}"
+                    f"the rate of {field.name} is {value:g}; give a number above 0, {LEAST_RATE:g} to {MOST_RATE:g}"
                 )
 
 
