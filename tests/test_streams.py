@@ -45,7 +45,12 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 def command(*arguments: object, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [sys.executable, "-m", "gpulsh", *map(str, arguments)], cwd=ROOT, input=given, capture_output=True, timeout=100
+        [sys.executable, "-m", "gpulsh", *map(str, arguments)],
+        cwd=ROOT,
+        input=given,
+        capture_output=True,
+        timeout=100,
+        check=False,
     )
 
 
@@ -108,13 +113,14 @@ def test_a_named_pipe(name: str, tmp_path: Path) -> None:
 def test_a_pipe_is_given_once(tmp_path: Path) -> None:
     write_to(tmp_path / "pipe", LINES)
     (tmp_path / "again").symlink_to("pipe")
-    with pytest.raises(InputError, match="again: can be read only once, and is given as .*pipe too"):
+    with pytest.raises(InputError, match=r"again: can be read only once, and is given as .*pipe too"):
         deduplicate_files([tmp_path / "pipe", tmp_path / "again"], tmp_path / "out", backend="reference")
 
 
 def test_standard_input_that_is_closed(tmp_path: Path) -> None:
-    code = f"import os, sys; os.close(0); from gpulsh.cli import main; sys.exit(main(['dedup', '-', '-o', '{tmp_path}/o']))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=100)
+    code = "import os, sys; os.close(0); from gpulsh.cli import main; sys.exit(main(['dedup', '-', '-o', sys.argv[1]]))"
+    run = [sys.executable, "-c", code, str(tmp_path / "out")]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, timeout=100, check=False)
     assert (done.returncode, done.stderr) == (1, b"gpulsh: error: -: cannot be read: Bad file descriptor\n")
 
 

@@ -66,7 +66,11 @@ def _check_grpc(address: str, connection: socket.socket) -> None:
 def _ask_cluster(address: str) -> None:
     try:
         done = subprocess.run(
-            [sys.executable, "-c", CLIENT, address], capture_output=True, stdin=subprocess.DEVNULL, timeout=ASKED
+            [sys.executable, "-c", CLIENT, address],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=ASKED,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         raise _no_ray(address, f"does not answer as a Ray cluster in {ASKED:.0f} seconds") from None

@@ -57,9 +57,9 @@ def find_files(inputs: Sequence[str], protected: Sequence[str] = (), streams: St
 
     INPUTs come as given, the files of a folder or glob by byte order of their relative path. In folders only known
     extensions count, and names that begin with `_` or `.` are skipped. Standard input and named pipes given as INPUT
-    are copied by `streams`, where there are such, and are what it makes of them. Raises InputError where nothing is found, a
-    format is not known, a file is reached twice, two names would be told as one, or a file would have no place of its
-    own in `data/`: that of another, or one outside.
+    are copied by `streams`, where there are such, and are what it makes of them. Raises InputError where nothing is
+    found, a format is not known, a file is no regular one or is reached twice, two names would be told as one, or a
+    file would have no place of its own in `data/`: that of another, or one outside.
     """
     files: list[File] = []
     for given in (*protected, *inputs):
