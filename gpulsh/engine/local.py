@@ -155,6 +155,8 @@ def deduplicate_files(
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
     streams = Streams()  # to the end of the run
     files = find_files(given, guarded, streams)
+    if on_error == "skip":
+        files = [replace(file, intact_only=True) for file in files]
     refuse_overlap(given_output, [*guarded, *given], files)
     earlier = None
     if index is not None:

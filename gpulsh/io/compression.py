@@ -10,48 +10,71 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, Literal
 
 from gpulsh.backends.processors import processors
+from gpulsh.io.members import (
+    GZIP,
+    PLAIN_STEP,
+    DamagedMember,
+    Pieces,
+    gzip_begin,
+    gzip_pieces,
+    next_member,
+    whole_members,
+)
 from gpulsh.io.rows import Bytes
-from gpulsh.io.zstd import TRUNCATED, Window, broken_data, zstd_blocks
+from gpulsh.io.zstd import MAGIC as ZSTD
+from gpulsh.io.zstd import Window, zstd_pieces
 
 Compression = Literal["", "gz", "zst"]
 
 MEMBER_BYTES = 4 << 20  # of content in each gzip member written
-PLAIN_STEP = 4 << 20
-PACKED_STEP = 64 << 10
 
 
 def blocks(source: BinaryIO, compression: Compression, window: Window | None = None) -> Iterator[bytes]:
-    """The content in blocks of at most PLAIN_STEP. A broken or truncated stream is a ValueError or an EOFError."""
+    """The content in blocks of at most PLAIN_STEP. A broken or truncated stream is a DamagedMember, a ValueError, where
+    that shows: what was given of the member before may be wrong.
+    """
     if compression == "":
         while block := source.read(PLAIN_STEP):
             yield block
-    elif compression == "gz":
-        yield from _members(source)
     else:
-        yield from zstd_blocks(source, window)
+        for piece in _pieces_of(compression, window)(source, 0):
+            if piece.content:
+                yield piece.content
 
 
-def _members(source: BinaryIO) -> Iterator[bytes]:
-    # Gzip allows members one after another, and zero bytes between and behind them.
-    member: Any = None
-    while step := source.read(PACKED_STEP):
-        while step:
-            if member is None:
-                step = step.lstrip(b"\0")
-                if not step:
-                    break
-                member = zlib.decompressobj(wbits=31)
-            try:
-                block = member.decompress(step, PLAIN_STEP)
-            except zlib.error as error:
-                raise broken_data(error) from error
-            if block:
-                yield block
-            step = member.unconsumed_tail
-            if member.eof:
-                step, member = member.unused_data, None
-    if member is not None:
-        raise EOFError(TRUNCATED)
+class IntactBlocks:
+    """The content of the members from byte `start` on up to the first that is damaged, nothing of which is given.
+
+    With it, `damaged` says what is wrong, and `next` where reading can go on, None where no member is found any more.
+    """
+
+    def __init__(self, source: BinaryIO, compression: Compression, start: int, window: Window | None = None) -> None:
+        self._source, self._start, self._compression = source, start, compression
+        self._pieces = _pieces_of(compression, window)
+        self.damaged: DamagedMember | None = None
+        self.next: int | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            for piece in whole_members(self._pieces, self._source, self._start):
+                if piece.content:
+                    yield piece.content
+        except DamagedMember as error:
+            self.damaged = error
+            magic, begins = (GZIP, _is_gzip) if self._compression == "gz" else (ZSTD, _is_zstd)
+            self.next = next_member(self._source, error.offset + 1, magic, begins)
+
+
+def _pieces_of(compression: Compression, window: Window | None) -> Pieces:
+    return gzip_pieces if compression == "gz" else lambda source, start: zstd_pieces(source, start, window)
+
+
+def _is_gzip(packed: bytes) -> bool:
+    return gzip_begin(packed) is not None
+
+
+def _is_zstd(packed: bytes) -> bool:
+    return len(packed) > len(ZSTD)
 
 
 @contextmanager

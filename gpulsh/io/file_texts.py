@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -98,7 +98,7 @@ class FileTexts:
         fixity: Fixity | None = None,
     ) -> None:
         self.fixity = fixity
-        self.files = files
+        self.files = [replace(file, intact_only=True) for file in files] if skip else files
         self.columns = columns
         self.rejected = Rejected()
         self._readers, self._rules = readers, Rules(skip, limit)

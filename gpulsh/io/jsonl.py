@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError
 from gpulsh.io.blank_lines import BlankLines
-from gpulsh.io.compression import PLAIN_STEP, Compression, blocks, packed_writer
+from gpulsh.io.compression import Compression, IntactBlocks, blocks, packed_writer
 from gpulsh.io.format import (
     STRICT,
     Block,
@@ -35,6 +35,7 @@ from gpulsh.io.format import (
     wrong_length,
 )
 from gpulsh.io.large_json import CostError, LargeObject, Line, LongString
+from gpulsh.io.members import PLAIN_STEP
 from gpulsh.io.rows import Bytes, piece_rows
 from gpulsh.io.zstd import Window, WindowError
 
@@ -42,6 +43,9 @@ LARGE_LINE = 1 << 20  # bytes of a line from which on it is parsed in little mem
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is looked at before the work begins
 PARSE_COPIES = 2  # of the largest document that a line and what is made of it may take
 PARSED_BYTES = 8 << 20  # that a line's other fields may take beside the largest text
+
+Group = tuple[Iterator[tuple[int, Line]], bytes]
+Lost = Callable[[str], None]
 
 BLANK = re.compile(rb"\s*+\Z")
 BOM = b"\xef\xbb\xbf"
@@ -66,10 +70,16 @@ class JsonLines:
 
     def check(self, file: File, columns: Columns) -> int | None:
         """That it opens and its first line is a record."""
-        with reading(file), contextlib.suppress(_LongLineError):  # a longer one is met by the pass in order
-            for number, line in self._records(file, CHECKED_LINE):
-                _parsed(file, number, line)
-                break
+        # A longer line, and damage where files are read as far as they are intact, are met by the pass in order.
+        with reading(file), file.open() as source, contextlib.suppress(_LongLineError):
+            filled, number = BlankLines(blocks(source, self._compression)), 1
+            for lines, _ in split_lines(filled, CHECKED_LINE):
+                count = len(lines)
+                first = next(_rows(lines, number + filled.left_out), None)
+                if first is not None:
+                    _parsed(file, *first)
+                    break
+                number += count
         with reading(file):
             return None if self._compression else file.size()
 
@@ -79,12 +89,17 @@ class JsonLines:
         first: list[str] = []
         row = records = 0
         window = Window() if rules.limit is None else Window(rules.limit.document)
+        damage: list[Rejection] = []
+
+        def lost(told: str) -> None:
+            damage.append(Rejection(row, 0, "row", row, told))
+
         with reading(file):
-            for lines, _ in self._groups(file, rules.limit, window):
+            for lines, _ in self._groups(file, rules.limit, window, lost):
                 start = row
                 texts: list[Bytes | None] = []
                 keys: list[int | float | None] = []
-                rejected: list[Rejection] = []
+                rejected, damage = damage, []
                 for number, line in lines:
                     text = key = sorted_by = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
@@ -167,34 +182,61 @@ class JsonLines:
             raise wrong_length(file)
 
     def _groups(
-        self, file: File, limit: Limit | None = None, window: Window | None = None
-    ) -> Iterator[tuple[Iterator[tuple[int, Line]], bytes]]:
-        # The rows with their lines' numbers, as they stand in the file, and the end of the group's last line.
-        number = 1
-        most = None if limit is None else limit.document
-        with reading(file), file.open() as source:
-            try:
-                filled = BlankLines(blocks(source, self._compression, window))
-                for lines, end in split_lines(filled, most):
-                    count = len(lines)
-                    yield _rows(lines, number + filled.left_out), end
-                    number += count
-                    del lines
-            except _LongLineError as error:
-                assert limit is not None
-                raise too_large(file, f"line {number + filled.left_out + error.line}", error.size(), limit) from None
-            except WindowError as error:
-                assert limit is not None
-                raise too_large(file, "the window of its compression", error.size, limit) from None
+        self, file: File, limit: Limit | None = None, window: Window | None = None, lost: Lost = lambda told: None
+    ) -> Iterator[Group]:
+        """The rows with their lines' numbers, as they stand in the file, and the end of the group's last line.
 
-    def _records(self, file: File, most: int | None = None) -> Iterator[tuple[int, Line]]:
+        Of a file that is `intact_only`, `lost` is told of each stretch that is passed over, and so much of the lines at
+        its ends: what is left of a line is never a JSON object, and an object there is a whole line.
+        """
+        most = None if limit is None else limit.document
+        number, start = 1, 0
         with reading(file), file.open() as source:
-            number = 1
-            filled = BlankLines(blocks(source, self._compression))
-            for lines, _ in split_lines(filled, most):
-                count = len(lines)
-                yield from _rows(lines, number + filled.left_out)
-                number += count
+            while True:
+                intact = None
+                if file.intact_only and self._compression:
+                    intact = IntactBlocks(source, self._compression, start, window)
+                filled = BlankLines(intact or blocks(source, self._compression, window))
+                cut = start > 0
+                try:
+                    for lines, end in split_lines(filled, most):
+                        count = len(lines)
+                        if cut:
+                            lines[0], cut = _unless_cut(file, number + filled.left_out, lines[0]), False
+                        if not end and intact and intact.damaged:
+                            lines[-1], end = _unless_cut(file, number + filled.left_out, lines[-1]), b"\n"
+                        yield _rows(lines, number + filled.left_out), end
+                        number += count
+                        del lines
+                except _LongLineError as error:
+                    assert limit is not None
+                    place = f"line {number + filled.left_out + error.line}"
+                    raise too_large(file, place, error.size(), limit) from None
+                except WindowError as error:
+                    assert limit is not None
+                    raise too_large(file, "the window of its compression", error.size, limit) from None
+                number += filled.left_out
+                if intact is None or intact.damaged is None:
+                    return
+                lost(f"{intact.damaged}; nothing up to {'the end' if intact.next is None else intact.next} is read")
+                yield iter(()), b""
+                if intact.next is None:
+                    return
+                start = intact.next
+
+    def _records(self, file: File) -> Iterator[tuple[int, Line]]:
+        for lines, _ in self._groups(file):
+            yield from lines
+
+
+def _unless_cut(file: File, number: int, line: Line) -> Line:
+    """The line, or nothing where it is not whole."""
+    try:
+        if not _blank(number, line):
+            _parsed(file, number, line)
+    except DamagedInputError:
+        return b""
+    return line
 
 
 def _rows(lines: list[Line], number: int) -> Iterator[tuple[int, Line]]:

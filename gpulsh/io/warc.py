@@ -218,7 +218,8 @@ class Warc:
     def _entries(self, file: File, broken: Broken, wanted: Wanted = lambda record: True) -> Iterator[Entry]:
         """All records that are whole; a large one is held where it is `wanted`."""
         with reading(file), file.open() as source:
-            for record in warc_records(source, self._compressed, broken, wanted):
+            records = warc_records(source, self._compressed, broken, wanted, checked=file.intact_only, aside=file.open)
+            for record in records:
                 entry = Entry(record, _document(file, record))
                 del record
                 yield entry

@@ -10,13 +10,12 @@ WARC 1.0 and 1.1: https://iipc.github.io/warc-specifications/
 from __future__ import annotations
 
 import re
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from gpulsh.io.compression import PACKED_STEP, PLAIN_STEP
+from gpulsh.io.members import GZIP, PLAIN_STEP, DamagedMember, gzip_begin, gzip_pieces, next_member, whole_members
 from gpulsh.io.rows import Bytes
 
 FIRST = b"WARC/"
@@ -26,7 +25,6 @@ FIRST_LINE = re.compile(rb"\nWARC/\d\.\d\r\n")
 HEAD_END = re.compile(END + b"|" + FIRST_LINE.pattern)  # the latter begins another record: the header is cut short
 NO_LINE_END = re.compile(rb"[^\r\n]")
 LONGEST_LINE = 11
-MAGIC = b"\x1f\x8b\x08"  # of a gzip member
 LARGE = 1 << 20  # bytes of a record that are not copied once more
 MOST_BEHIND = 8 << 20  # bytes of a record behind others of a gzip member that is held: that member cannot be copied
 MOST_AGAIN = 16  # times that a gzip member is read again, for the length of a record in it was wrong
@@ -58,22 +56,29 @@ Wanted = Callable[[Record], bool]
 
 
 def warc_records(
-    source: BinaryIO, compressed: bool, broken: Broken, wanted: Wanted = lambda record: True, first: int = 0
+    source: BinaryIO,
+    compressed: bool,
+    broken: Broken,
+    wanted: Wanted = lambda record: True,
+    *,
+    checked: bool = False,
+    aside: Callable[[], BinaryIO] | None = None,
 ) -> Iterator[Record]:
-    """All records in order from byte `first` on; `broken` is called for each stretch of the file that is none.
+    """All records in order; `broken` is called for each stretch of the file that is none. Of a gzip member that is
+    damaged records may come before that shows, unless it is `checked`: then none does. `aside` opens the file again.
 
     A record of more than LARGE bytes is held only where `wanted` says so, which is shown its beginning; of
     MOST_BEHIND bytes where it begins inside a gzip member, behind other records.
     """
-    start: int | None = first
+    start: int | None = 0
     skip = again = 0
     in_broken = doubted = False
     broken_at = -1
     while start is not None:
-        blocks = _members(source, start) if compressed else _plain(source, start)
+        blocks = _members(source, start, checked) if compressed else _plain(source, start)
         start = None
         try:
-            content = _Content(blocks, compressed, source if doubted and not compressed else None)
+            content = _Content(blocks, compressed, aside if doubted and not compressed else None)
             content.trusted = again < MOST_AGAIN
             while content.begin():
                 if in_broken:
@@ -85,9 +90,9 @@ def warc_records(
             broken(error.offset, str(error))
             again = again + 1 if error.offset == broken_at else 0
             start, in_broken, doubted, skip, broken_at = error.offset, True, True, error.skip, error.offset
-        except _DamagedMember as error:
-            broken(error.offset, str(error))
-            start = _next_member(source, error.offset + 1)
+        except DamagedMember as error:
+            broken(error.offset, error.told)
+            start = next_member(source, error.offset + 1, GZIP, _is_record)
 
 
 def record_bytes(source: BinaryIO, compressed: bool, record: Record) -> Iterator[bytes]:
@@ -112,27 +117,24 @@ class _BrokenPassedRecord(Exception):
         self.offset, self.skip = offset, skip
 
 
-class _DamagedMember(Exception):
-    def __init__(self, offset: int, told: str) -> None:
-        super().__init__(told)
-        self.offset = offset
-
-
 class _Content:
     """Decompressed content in runs; a run begins where the file or a gzip member begins with a record.
 
     A record never reaches beyond its run, so that a length that is wrong cannot take the rest of a file into memory.
     """
 
-    def __init__(self, blocks: Iterator[tuple[int, bytes]], compressed: bool, doubted: BinaryIO | None = None) -> None:
+    def __init__(
+        self, blocks: Iterator[tuple[int, bytes]], compressed: bool, doubted: Callable[[], BinaryIO] | None
+    ) -> None:
         self.held = bytearray()  # of the run, from the place that is read next
         self.place = 0  # of it, bytes from the run's begin
         self.compressed = compressed
         self.trusted = True  # whether the length of a record that is passed over may be wrong: then all is read again
-        self._doubted = doubted  # the file, where a length in it was wrong and the others are looked up before
+        self._doubted = doubted  # opens the file where a length in it was wrong and others are looked up before
+        self._aside: BinaryIO | None = None
         self._blocks = blocks
         self._next: tuple[int, bytes] | None = next(blocks)  # behind the run, once the run was read to its end
-        self._damaged: _DamagedMember | None = None  # behind the run
+        self._damaged: DamagedMember | None = None  # behind the run
         self._begins: deque[tuple[int, int]] = deque()  # of members: place, and byte of the file
         self._borders: dict[int, int] = {}  # the same
 
@@ -165,20 +167,19 @@ class _Content:
             return self._next[0]
         return self._borders.get(self.place + count)
 
-    def known_end(self, count: int) -> tuple[int, bytes] | None:
-        """How many of `count` bytes the file has, and the few behind them, where that can be told without reading all
-        of them and lengths are doubted: many that are wrong would each cost the rest of the file.
+    def check_end(self, count: int, size: int) -> None:
+        """A _BrokenRecord where lengths are doubted and a record of `count` bytes does not end there: many lengths that
+        are wrong would each cost the rest of the file.
         """
         if self._doubted is None:
-            return None
-        here, first = self._doubted.tell(), self.offset()
-        size = self._doubted.seek(0, 2) - first
-        behind = b""
-        if size > count:
-            self._doubted.seek(first + count)
-            behind = self._doubted.read(len(END))
-        self._doubted.seek(here)
-        return min(count, size), behind
+            return
+        if self._aside is None:
+            self._aside = self._doubted()
+        self._aside.seek(self.offset() + count - 1)
+        last = self._aside.read(1 + len(END))
+        if not last:
+            raise _BrokenRecord(f"the record is cut short: the file ends before its {size} bytes")
+        _check_end(size, size, last[1:])
 
     def pass_over(self, count: int) -> int:
         """Go on behind the first `count` bytes, which are never held together; how many the run had."""
@@ -196,7 +197,7 @@ class _Content:
                 return False
             try:
                 start, block = next(self._blocks)
-            except _DamagedMember as error:
+            except DamagedMember as error:
                 if error.offset == self._begins[-1][1]:
                     raise
                 self._damaged, self._next = error, (error.offset, b"")
@@ -232,65 +233,23 @@ def _plain(source: BinaryIO, start: int) -> Iterator[tuple[int, bytes]]:
     yield size, b""
 
 
-def _members(source: BinaryIO, start: int) -> Iterator[tuple[int, bytes]]:
+def _members(source: BinaryIO, start: int, checked: bool = False) -> Iterator[tuple[int, bytes]]:
     """As `_plain`, of gzip members from byte `start` on. The first block of a member shows whether a record begins."""
-    source.seek(start)
-    end = begun = start
-    member = None
+    begun = -1
     first, shown = b"", False
-    while step := source.read(PACKED_STEP):
-        end += len(step)
-        while step:
-            if member is None:
-                step = step.lstrip(b"\0")  # padding, which gzip allows between members
-                if not step:
-                    break
-                begun, first, shown = end - len(step), b"", False
-                member = zlib.decompressobj(wbits=31)
-            try:
-                block = member.decompress(step, PLAIN_STEP)
-            except zlib.error as error:
-                raise _DamagedMember(begun, f"its compressed data is broken ({error})") from error
-            if not shown:
-                block = first = first + block
-                shown = len(block) >= len(FIRST) or member.eof
-            if block and shown:
-                yield begun, block
-            step = member.unconsumed_tail
-            if member.eof:
-                step, member = member.unused_data, None
-    if member is not None:
-        raise _DamagedMember(begun, "its compressed data ends too early; the file is truncated")
-    yield end, b""
-
-
-def _next_member(source: BinaryIO, start: int) -> int | None:
-    """The first byte from `start` on where a gzip member begins with a record."""
-    source.seek(start)
-    held = b""
-    while step := source.read(PACKED_STEP):
-        held += step
-        at = held.find(MAGIC)
-        while at >= 0 and at < len(held) - 512:
-            if _is_record(held[at : at + 512]):
-                return start + at
-            at = held.find(MAGIC, at + 1)
-        keep = min(len(held), 512)
-        start += len(held) - keep
-        held = held[len(held) - keep :]
-    at = held.find(MAGIC)
-    while at >= 0:
-        if _is_record(held[at:]):
-            return start + at
-        at = held.find(MAGIC, at + 1)
-    return None
+    for begin, block, end in whole_members(gzip_pieces, source, start) if checked else gzip_pieces(source, start):
+        if begin != begun:
+            begun, first, shown = begin, b"", False
+        if not shown:
+            block = first = first + block
+            shown = len(block) >= len(FIRST) or end is not None
+        if block and shown:
+            yield begin, block
+    yield source.tell(), b""
 
 
 def _is_record(packed: bytes) -> bool:
-    try:
-        return zlib.decompressobj(wbits=31).decompress(packed, len(FIRST)) == FIRST
-    except zlib.error:
-        return False
+    return gzip_begin(packed, len(FIRST)) == FIRST
 
 
 def _records(content: _Content, broken: Broken, wanted: Wanted) -> Iterator[Record]:
@@ -355,9 +314,7 @@ def _record(content: _Content, wanted: Wanted) -> Record:
         shown = bytes(memoryview(content.held)[: min(end, head + SHOWN)])
         skip = content.skip()
         beginning = Record(content.offset(), headers, shown, memoryview(shown)[head:], size, None, skip, held=False)
-        known = content.known_end(end)
-        if known is not None:
-            _check_end(known[0] - head, size, known[1])
+        content.check_end(end, size)
         if not wanted(beginning):
             if begin is None and not content.trusted:
                 raise _BrokenRecord(f"its {length} bytes are not looked for behind so many wrong lengths")

@@ -12,17 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from gpulsh.io.members import TRUNCATED, DamagedMember, Piece, broken_data
+
 READ_STEP = 256 << 10
 BLOCKS = 32  # given to the decoder at once, of at most 128 KiB of content each
 MAGIC = b"\x28\xb5\x2f\xfd"
 SKIPPED = b"\x2a\x4d\x18"  # behind a byte 0x50 to 0x5f
-TRUNCATED = "its compressed data ends too early; the file is truncated"
 LEAST_WINDOW, MOST_WINDOW = 8 << 20, 1 << 31  # every decoder should allow the former (RFC 8878, section 3.1.1.1.2)
-
-
-def broken_data(error: object) -> ValueError:
-    """The error of compressed data that its decoder refuses."""
-    return ValueError(f"its compressed data is broken ({error})")
 
 
 class Window:
@@ -40,32 +36,33 @@ class WindowError(Exception):
         self.size = size
 
 
-def zstd_blocks(source: BinaryIO, window: Window | None = None) -> Iterator[bytes]:
-    """The content of all frames, in order, in pieces of at most 4 MiB. A larger window is a WindowError."""
+def zstd_pieces(source: BinaryIO, start: int = 0, window: Window | None = None) -> Iterator[Piece]:
+    """The content of all frames from byte `start` on, in pieces of at most 4 MiB. A larger window is a WindowError."""
     import zstandard
 
     decoder = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW)
     window = window or Window()
-    packed = _Packed(source)
+    packed = _Packed(source, start)
     while packed.fill(1):
+        packed.begin = packed.offset()
         magic = packed.take(4)
         if magic[1:] == SKIPPED and magic[0] & 0xF0 == 0x50:
             packed.pass_over(int.from_bytes(packed.take(4), "little"))
             continue
         if magic != MAGIC:
-            raise broken_data("no frame begins here")
+            raise DamagedMember(packed.begin, broken_data("no frame begins here"))
         frame = decoder.decompressobj()
-        for piece in _frame(packed, window):
+        for run, last in _frame(packed, window):
             try:
-                content = frame.decompress(piece)
+                content = frame.decompress(run)
             except zstandard.ZstdError as error:
-                raise broken_data(error) from error
-            if content:
-                yield content
+                raise DamagedMember(packed.begin, broken_data(error)) from error
+            if content or last:
+                yield Piece(packed.begin, content, packed.offset() if last else None)
 
 
-def _frame(packed: _Packed, window: Window) -> Iterator[bytes]:
-    """A frame behind its magic number, cut into runs of blocks."""
+def _frame(packed: _Packed, window: Window) -> Iterator[tuple[bytes, bool]]:
+    """A frame behind its magic number, cut into runs of blocks, and whether each is the last."""
     flags = packed.take(1)
     of_size, alone = flags[0] >> 6, bool(flags[0] & 0x20)
     behind = (0 if alone else 1) + (0, 1, 2, 4)[flags[0] & 3] + (1 if alone else 0, 2, 4, 8)[of_size]
@@ -81,11 +78,11 @@ def _frame(packed: _Packed, window: Window) -> Iterator[bytes]:
         run += [head, packed.take(1 if kind == 1 else size)]  # of one byte repeated, `size` says how often
         count += 1
         if count == BLOCKS and not last:
-            yield b"".join(run)
+            yield b"".join(run), False
             run, count = [], 0
     if flags[0] & 4:
         run.append(packed.take(4))  # a checksum
-    yield b"".join(run)
+    yield b"".join(run), True
 
 
 def _window(described: bytes, alone: bool, of_size: int) -> int:
@@ -100,8 +97,10 @@ def _window(described: bytes, alone: bool, of_size: int) -> int:
 class _Packed:
     """Bytes of a file, taken in order."""
 
-    def __init__(self, source: BinaryIO) -> None:
-        self._source = source
+    def __init__(self, source: BinaryIO, start: int) -> None:
+        source.seek(start)
+        self.begin = start  # of the frame
+        self._source, self._read = source, start
         self._held = b""
         self._place = 0
 
@@ -112,12 +111,17 @@ class _Packed:
             if not step:
                 return False
             self._held, self._place = self._held[self._place :] + step, 0
+            self._read += len(step)
         return True
+
+    def offset(self) -> int:
+        """The byte of the file that comes next."""
+        return self._read - len(self._held) + self._place
 
     def take(self, count: int) -> bytes:
         """The next `count` bytes, of which there must be so many."""
         if not self.fill(count):
-            raise EOFError(TRUNCATED)
+            raise DamagedMember(self.begin, TRUNCATED)
         self._place += count
         return self._held[self._place - count : self._place]
 
