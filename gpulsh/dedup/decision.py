@@ -73,6 +73,9 @@ class Decision:
         if home == "pyarrow":
             import pyarrow as pa
 
+            from gpulsh.io.soundness import check_given
+
+            check_given(table, "table")
             return table.filter(pa.array(keep))
         if home == "pandas":
             return table[keep]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.errors import ParameterError
+from gpulsh.io.soundness import check_given
 from gpulsh.store.segments import Keys
 
 HASHED_AT_ONCE = 1 << 16  # as Python strings
@@ -22,6 +23,7 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[Any, str | None]:
     if isinstance(keys, (str, bytes)) or not hasattr(keys, "__iter__"):
         raise ParameterError(f"{name} is of type {type(keys).__name__}; give a list of strings or integers")
     if isinstance(keys, (pa.Array, pa.ChunkedArray)):
+        check_given(keys, name, utf8=True)
         kind = _kind_of(keys.type)
         if kind is not None and keys.null_count == 0 and len(keys):
             array = keys.cast(TYPES[kind])

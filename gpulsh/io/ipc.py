@@ -32,6 +32,7 @@ from gpulsh.io.format import (
 )
 from gpulsh.io.rows import cuts
 from gpulsh.io.selection import chosen, kept
+from gpulsh.io.soundness import check_batch, check_values
 
 BATCH_BYTES = 64 << 20  # of a record batch that are written together
 MAGIC = b"ARROW1"  # begins a file, not a stream
@@ -53,7 +54,9 @@ class Ipc:
         with reading(file), _opened(file) as (schema, batches, _, let_go):
             check_columns(file, schema, columns)
             start = 0
+            used = [columns.text, *([] if columns.key is None else [columns.key])]
             for batch in batches:
+                check_batch(file, batch, used)
                 sizes = arrow_rows(batch.column(columns.text)).lengths()
                 check_sizes(file, start, sizes, rules.limit)
                 for first, last in (
@@ -82,7 +85,9 @@ class Ipc:
             for batch in batches:
                 first, last = np.searchsorted(rows, [start, start + len(batch)])
                 if first < last:
-                    found.append(chosen(batch.column(column), rows[first:last] - start))
+                    check_batch(file, batch, [column])
+                    values = chosen(batch.column(column), rows[first:last] - start)
+                    found.append(check_values(file, column, values))
                 start += len(batch)
                 let_go()
                 if last == len(rows):
@@ -117,6 +122,7 @@ def _checked(file: File) -> Iterator[tuple[Any, bool, Any]]:
     with reading(file), _opened(file) as (schema, batches, stream, let_go):
         yield schema, stream, None
         for batch in batches:
+            check_batch(file, batch)
             # Of a large batch only parts are copied at once, and are batches of their own in the output.
             rows = max(1, len(batch) * BATCH_BYTES // max(batch.nbytes, 1))
             for first in range(0, max(len(batch), 1), rows):

@@ -36,6 +36,7 @@ from gpulsh.io.format import (
 from gpulsh.io.parquet_pages import largest_value
 from gpulsh.io.rows import piece_rows
 from gpulsh.io.selection import chosen, kept
+from gpulsh.io.soundness import check_batch, check_values
 from gpulsh.io.spilled_rows import Output, SpilledRows
 
 MAX_BATCH_ROWS = 1 << 13
@@ -93,7 +94,8 @@ class Parquet:
     def column(self, file: File, column: str) -> list[Any]:
         """A whole column, as the pyarrow.Array of each batch."""
         with reading(file), _opened(file) as source:
-            return [batch.column(column) for batch in source.iter_batches(MAX_BATCH_ROWS, columns=[column])]
+            batches = source.iter_batches(MAX_BATCH_ROWS, columns=[column])
+            return [check_values(file, column, batch.column(column)) for batch in batches]
 
     def kind(self, file: File, column: str) -> Any:
         """The type of the column, from the footer."""
@@ -182,7 +184,7 @@ def _blocks(
     names = [columns.text] if columns.key in (None, columns.text) else [columns.text, columns.key]
     rows = _fitting_rows(file, source, part.number, names)
     at = part.start
-    for batch in _joined(source.iter_batches(rows, row_groups=[part.number], columns=names), block_bytes):
+    for batch in _joined(file, source.iter_batches(rows, row_groups=[part.number], columns=names), block_bytes):
         key = None if columns.key is None else batch.column(columns.key)
         texts = arrow_rows(batch.column(columns.text))
         check_sizes(file, at, texts.lengths(), limit)
@@ -192,11 +194,12 @@ def _blocks(
         del texts, key
 
 
-def _joined(batches: Iterator[Any], block_bytes: int) -> Iterator[Any]:
+def _joined(file: File, batches: Iterator[Any], block_bytes: int) -> Iterator[Any]:
     """Runs of batches copied together to about `block_bytes`, by the thread that decodes them."""
     run: list[Any] = []
     size = 0
     for batch in batches:
+        check_batch(file, batch)
         if run and size + batch.nbytes > block_bytes:
             yield _one(run)
             run, size = [], 0
@@ -233,6 +236,7 @@ def _kept_rows(file: File, source: Any, number: int, first: int, keep: Mask, see
     start = held = 0
     with reading(file):
         for batch in source.iter_batches(_fitting_rows(file, source, number), row_groups=[number]):
+            check_batch(file, batch)
             seen(first + start, batch)
             part = keep[start : start + len(batch)]
             start += len(batch)
@@ -268,7 +272,8 @@ def _chosen_of(file: File, source: Any, group: int, column: str, rows: NDArray[n
     ):
         first, last = np.searchsorted(rows, [start, start + len(batch)])
         if first < last:
-            found.append(chosen(batch.column(column), rows[first:last] - start))
+            check_batch(file, batch)
+            found.append(check_values(file, column, chosen(batch.column(column), rows[first:last] - start)))
         start += len(batch)
     return found
 

@@ -140,11 +140,13 @@ def arrow_texts(array: Any, given: str) -> MemoryTexts:
     import pyarrow as pa
 
     from gpulsh.io.arrow import arrow_rows, is_text
+    from gpulsh.io.soundness import check_given
 
     if pa.types.is_struct(array.type):
         raise InputTypeError(f"texts, a {given}, has columns; give one of them, as frame['text']")
     if not is_text(array.type):
         raise InputTypeError(f"texts, a {given}, is of Arrow type {array.type}; give strings, or binary that is UTF-8")
+    check_given(array, f"texts, a {given},")
     return _RowTexts([arrow_rows(chunk) for chunk in (array.chunks if hasattr(array, "chunks") else [array])])
 
 
