@@ -33,6 +33,7 @@ from gpulsh.io.format import (
     unseen,
     wrong_length,
 )
+from gpulsh.io.parquet_footer import check_footer
 from gpulsh.io.parquet_pages import largest_value
 from gpulsh.io.rows import piece_rows
 from gpulsh.io.selection import chosen, kept
@@ -156,9 +157,15 @@ def _open(file: File, dictionaries: Sequence[str] = (), metadata: Any = None) ->
     # Absolute, for Arrow would take "s3:..." for a URL. It knows only paths that are UTF-8, as a printable one is.
     path = os.path.abspath(file.path)
     where = path if file.filesystem is None and path.isprintable() else file.open()
-    return pq.ParquetFile(
+    source = pq.ParquetFile(
         where, buffer_size=READ_AHEAD, pre_buffer=False, read_dictionary=list(dictionaries), metadata=metadata
     )
+    try:
+        check_footer(file, source)
+    except BaseException:
+        source.close(force=True)
+        raise
+    return source
 
 
 @contextmanager
@@ -192,6 +199,16 @@ def _blocks(
         del batch  # before the next one is decoded
         yield Block(at - len(texts), texts, key)
         del texts, key
+    _check_rows(file, source, part.number, at - part.start)
+
+
+def _check_rows(file: File, source: Any, number: int, found: int) -> None:
+    """A DamagedInputError where a row group's pages hold another number of rows than its footer says."""
+    told = source.metadata.row_group(number).num_rows
+    if found != told:
+        raise DamagedInputError(
+            f"{file.name}: cannot be read: row group {number} has {found} rows and its footer says {told}"
+        )
 
 
 def _joined(file: File, batches: Iterator[Any], block_bytes: int) -> Iterator[Any]:
@@ -248,6 +265,7 @@ def _kept_rows(file: File, source: Any, number: int, first: int, keep: Mask, see
                 *full, rest = _cut(parts, length, source.schema_arrow)
                 parts, held = [rest], len(rest)
                 yield from full
+    _check_rows(file, source, number, start)
     yield from _cut(parts, length, source.schema_arrow)
 
 
@@ -275,6 +293,7 @@ def _chosen_of(file: File, source: Any, group: int, column: str, rows: NDArray[n
             check_batch(file, batch)
             found.append(check_values(file, column, chosen(batch.column(column), rows[first:last] - start)))
         start += len(batch)
+    _check_rows(file, source, group, start)
     return found
 
 

@@ -111,7 +111,8 @@ def _parquet(path: Path) -> Rows:
             names = file.schema_arrow.names
             if names.count("text") != 1:
                 raise Unknown
-            texts = file.read(["text"]).column("text")
+            groups = [file.read_row_group(group, ["text"]) for group in range(file.num_row_groups)]
+            texts = pa.concat_tables([file.schema_arrow.empty_table().select(["text"]), *groups]).column("text")
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Broken(f"Parquet: {error}") from None
     found = _texts(texts)
