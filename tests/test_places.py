@@ -164,12 +164,28 @@ def test_an_input_that_is_gone_when_work_begins_is_told_as_an_input(here: Path) 
 # --- names that are no UTF-8 ---
 
 
-@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_two_names_that_would_be_told_as_one(here: Path, ending: str) -> None:
+def test_names_that_would_be_told_as_one_are_spelled(here: Path) -> None:
     os.mkdir("in")
-    for name in (b"\xff", b"\xfe"):
-        Path(os.fsdecode(b"in/" + name + b"." + ending.encode())).write_bytes(LINE)
-    with pytest.raises(InputError, match=rf"in/\\xfe\.{ending} and in/\\xff\.{ending} would both be told as"):
+    names = (b"\xfe", b"\xff", b"\xe9", "\u00e9".encode())
+    for number, name in enumerate(names):
+        text = {"text": "the same words in all of these files", "id": number}
+        Path(os.fsdecode(b"in/" + name + b".jsonl")).write_text(json.dumps(text) + "\n" + "no record\n" * number)
+    run("in", on_error="skip")
+    rows = pq.read_table("out/duplicates.parquet").to_pylist()
+    spelled = ["in/\u00e9.jsonl", r"in/\xe9.jsonl", r"in/\xfe.jsonl", r"in/\xff.jsonl"]
+    assert [row["duplicate_of_file"] for row in rows] == spelled[:1] * 3 and [row["file"] for row in rows] == spelled[
+        1:
+    ]
+    rejected = pq.read_table("out/rejected.parquet").column("file").to_pylist()
+    assert sorted(rejected) == sorted([spelled[0]] * 3 + [spelled[1]] * 2 + [spelled[3]])
+    assert sorted(os.listdir(b"out/data")) == sorted(name + b".jsonl" for name in names)
+
+
+def test_a_name_that_another_would_be_spelled_as(here: Path) -> None:
+    os.mkdir("in")
+    for name in (b"\xff", b"\xfe", rb"\xff"):
+        Path(os.fsdecode(b"in/" + name + b".jsonl")).write_bytes(LINE)
+    with pytest.raises(InputError, match="two files would be told by this name"):
         run("in")
     assert not Path("out").exists()
 

@@ -198,7 +198,11 @@ def test_files_whose_names_read_alike(tmp_path: Path) -> None:
     for path in paths:
         Path(path).write_text("the same words in all of the files, whatever their names")
     report = deduplicate_files(paths, tmp_path / "out", backend="reference").report
-    assert report["evidence"]["dropped"] == [1, 0, 1]  # of the two that read alike, the first gets it
+    assert report["evidence"]["dropped"] == [0, 1, 1]  # two that would read alike are spelled, and told apart
+    told = pq.read_table(tmp_path / "out/duplicates.parquet").select(["file", "duplicate_of_file"]).to_pylist()
+    names = [f"{tmp_path}/{name}" for name in (r"\xfe.txt", r"\xff.txt", "b.txt")]
+    assert [tuple(row.values()) for row in told] == [(names[1], names[0]), (names[2], names[0])]
+    assert [entry["file"] for entry in report["files"]] == names
     assert "1 of 3 documents kept" in _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
 
 

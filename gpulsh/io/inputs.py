@@ -15,7 +15,7 @@ from gpulsh.io.format import File, Format
 from gpulsh.io.ipc import Ipc
 from gpulsh.io.jsonl import JsonLines
 from gpulsh.io.parquet import Parquet
-from gpulsh.io.places import climbs, refuse_names_told_as_one, refuse_outside
+from gpulsh.io.places import climbs, refuse_outside, told_apart
 from gpulsh.io.plain import PlainText
 from gpulsh.io.streams import Streams, is_stream, refuse_irregular
 from gpulsh.io.warc import ID, Warc
@@ -73,9 +73,8 @@ def find_files(inputs: Sequence[str], protected: Sequence[str] = (), streams: St
             refuse_outside(file)
         files += [replace(file, source=given) for file in found]
     _refuse_twice(files)
-    refuse_names_told_as_one(files)
     _refuse_same_place([file for file in files if file.source not in protected])
-    return files
+    return told_apart(files)
 
 
 def _format(path: str) -> Format | None:

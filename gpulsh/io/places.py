@@ -7,7 +7,9 @@ lead out of a folder is refused when it is found, and again when it is written t
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpulsh.errors import InputError, OutputError
@@ -36,25 +38,25 @@ def refuse_outside(file: File) -> None:
         )
 
 
-def refuse_names_told_as_one(files: Sequence[File]) -> None:
-    """InputError where reports and evidence could not tell two names: those with bytes that are no UTF-8."""
-    told: dict[str, File] = {}
-    for file in files:
-        other = told.setdefault(as_told(file.name), file)
+def told_apart(files: Sequence[File]) -> list[File]:
+    """The files, of which no two have names that evidence would tell alike, for what is no UTF-8 is told as U+FFFD: of
+    such names these bytes are spelled, as \\xff. InputError where that is the name of another file.
+    """
+    often = Counter(_told(file.name) for file in files)
+    found = [file if often[_told(file.name)] == 1 else replace(file, name=_spelled(file.name)) for file in files]
+    names: dict[str, File] = {}
+    for file in found:
+        other = names.setdefault(_told(file.name), file)
         if other is not file:
-            raise InputError(
-                f"{as_shown(other.name)} and {as_shown(file.name)} would both be told as {as_told(file.name)}, for what"
-                " is no UTF-8 cannot be told; rename one of them"
-            )
+            raise InputError(f"{file.name}: two files would be told by this name; rename one of them")
+    return found
 
 
-def as_told(name: str) -> str:
-    """A name as evidence has it: bytes that are no UTF-8 as U+FFFD."""
+def _told(name: str) -> str:
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "replace")
 
 
-def as_shown(name: str) -> str:
-    """A name with the bytes that are no UTF-8 as \\xff."""
+def _spelled(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 

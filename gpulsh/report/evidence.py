@@ -6,7 +6,6 @@ Everything is taken from the written evidence, so whoever ran the work, the summ
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from gpulsh.report.picture import BINS
 SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # least dropped documents of each class of clusters
 LARGEST = 4
 EXAMPLES = 6
-UNKNOWN = -1  # number of a file whose name reads like another's, or that an earlier run read
+UNKNOWN = -1  # number of a file that an earlier run read
 
 
 def summarise(
@@ -118,8 +117,7 @@ class _Evidence:
     def __post_init__(self) -> None:
         self._source = _opened(self.path)
         self._names = strings([file.name for file in self.files]).to_pylist()
-        often = Counter(self._names)
-        self._numbers = {name: at if often[name] == 1 else UNKNOWN for at, name in enumerate(self._names)}
+        self._numbers = {name: at for at, name in enumerate(self._names)}
 
     def column(self, name: str, dtype: type[Any]) -> NDArray[Any]:
         """All values of a number column."""
@@ -151,8 +149,7 @@ class _Evidence:
         return self._in_order(counts)
 
     def _in_order(self, counts: dict[str, int]) -> list[int]:
-        # Names that are no UTF-8 may read alike: the first of them gets what is told of all.
-        return [counts.pop(name, 0) for name in self._names]
+        return [counts[name] for name in self._names]
 
     def rows(self, chosen: Sequence[int]) -> list[dict[str, Any]]:
         """The rows at the places `chosen`, in that order."""
