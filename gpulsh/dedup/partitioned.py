@@ -70,6 +70,7 @@ class _Members:
     meeting: int  # those in pairs or large buckets
     groups: int
     shares: int
+    pairs: int  # in shares
 
 
 @dataclass(frozen=True)
@@ -191,7 +192,7 @@ class _Run:
             stars, copied = self._files(tasks, "stars"), ()
         last = Task("connect", connect.group, (placed, stars, copied))
         (facts,) = self._stage("connect", [last], 1, "ranges")
-        counts = (int(facts[name]) for name in ("documents", "meeting", "groups", "shares"))
+        counts = (int(facts[name]) for name in ("documents", "meeting", "groups", "shares", "pairs"))
         path, shares = (step_file(self.folder, last.step, what) for what in ("members", "shares"))
         return _Members(path, shares, *counts)
 
@@ -220,7 +221,7 @@ class _Run:
             Task(compare.step_of(share), compare.compare, (placed, members.shares_path, share, pairs))
             for share in range(members.shares)
         ]
-        self.funnel.candidates = tallied(self._stage("compare", tasks, members.shares, "shares"), "candidates")
+        self.funnel.candidates = tallied(self._stage("compare", tasks, members.pairs, "pairs"), "candidates")
 
     def verify(
         self, placed: Placed, members: _Members, pairs: Paths, crowds: Paths, copied: Paths, gathered: int

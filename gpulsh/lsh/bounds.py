@@ -15,7 +15,7 @@ from gpulsh.backends.protocol import Backend
 
 PAIRS_AT_ONCE = 1 << 18
 FEWEST_WORDS, MOST_WORDS = 16, 256
-BITMAP_BYTES = 64 << 20  # of all documents that are compared with one another, unless they are very many
+BITMAP_BYTES = 32 << 20  # of all documents that are compared with one another, unless they are very many
 
 
 def words_for(sizes: NDArray[np.int64], documents: int, threshold: float) -> int:

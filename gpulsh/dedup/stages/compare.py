@@ -43,6 +43,13 @@ def compare(place: Workplace, placed: Placed, shares: Path, share: int, pairs: S
     involved = np.argsort(rank)
     wanted = ((number, members[part]) for number, part in placed.by_partition(members))
     texts = ShingledTexts(GroupTexts(place.folder, group, wanted), involved, job.plan, place.ops)
+    told = 0
+
+    def tell(pairs: int) -> None:
+        nonlocal told
+        told += pairs
+        place.progress.advance(pairs)
+
     with place.ops.here():
         edges = similar_pairs(
             np.sort(rank[candidates], axis=1),
@@ -51,9 +58,9 @@ def compare(place: Workplace, placed: Placed, shares: Path, share: int, pairs: S
             texts,
             job.plan,
             place.ops,
-            lambda done: None,
+            tell,
         )
     document = members[involved]
     columns = {"earlier": document[edges.earlier], "later": document[edges.later], "similarity": edges.similarity}
-    place.progress.advance(1)
-    return Made(place.write(step_of(share), edges=columns), {"amount": 1, "candidates": len(candidates)})
+    place.progress.advance(len(met[0]) - told)  # those that met several times, or do not count
+    return Made(place.write(step_of(share), edges=columns), {"amount": len(met[0]), "candidates": len(candidates)})

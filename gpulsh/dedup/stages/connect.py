@@ -43,13 +43,14 @@ def group(place: Workplace, placed: Placed, stars: Sequence[Path], copies: Seque
     costs = _Costs(found, place, placed)
     groups, oversized = _grouped(found, costs, place.job.cut.group)
     compared = oversized if place.job.plan.verify != "none" else []
-    shares = _shares(found, groups, compared, costs, place.job.cut.group, len(placed))
+    shares, pairs = _shares(found, groups, compared, costs, place.job.cut.group, len(placed))
     meets = found.pairs != NO_PAIR
     facts = {
         "documents": len(groups),
         "meeting": int(meets.sum()),
         "groups": int(groups.max(initial=-1)) + 1,
         "shares": len(shares["group"]),
+        "pairs": pairs,
     }
     members = {"document": found.document, "group": groups, "meets": meets}
     place.progress.advance(1)
@@ -69,11 +70,15 @@ class _Costs:
         cost[meets] += sizes_of(self._stars.document[rows][meets], self._folder, self._placed)
         return cost
 
-    def to_compare(self, places: Numbers) -> Numbers:
-        """int64 [places]: of the pairs that documents are the first of, each second one being about as large."""
+    def to_compare(self, places: Numbers, second: int) -> Numbers:
+        """int64 [places]: of the pairs that documents are the first of, with `second` bytes for each second one.
+
+        Texts are read in tiles, and where they would be read often only those of pairs that bitmaps do not rule out:
+        it is pairs that a share is measured by.
+        """
         pairs = self._stars.pairs[places].astype(np.int64)
         document = DOCUMENT_COST + sizes_of(self._stars.document[places], self._folder, self._placed)
-        return document + pairs * (PAIR_COST + document)
+        return document + pairs * (PAIR_COST + second)
 
 
 def _grouped(stars: Stars, costs: _Costs, most: int) -> tuple[Places, Sequence[int]]:
@@ -103,17 +108,24 @@ def _grouped(stars: Stars, costs: _Costs, most: int) -> tuple[Places, Sequence[i
 
 def _shares(
     stars: Stars, groups: Places, oversized: Sequence[int], costs: _Costs, most: int, documents: int
-) -> Mapping[str, NDArray[Any]]:
-    """The shares of `oversized` groups: each costs at most `most` and a document, of `documents` that there are."""
+) -> tuple[Mapping[str, NDArray[Any]], int]:
+    """The shares of `oversized` groups: each costs at most `most` and a document, of `documents` that there are; and
+    how many pairs they have together.
+    """
     cost_before, share_before = dict.fromkeys(oversized, 0), dict.fromkeys(oversized, -1)
+    room = {number: most - DOCUMENT_COST * _members(groups, number) for number in oversized}
+    total = 0
     group, start = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for rows in pieces(len(groups)) if oversized else ():
         chosen = rows.start + np.flatnonzero(np.isin(groups[rows], oversized) & (stars.pairs[rows] > 0))
         for number in np.unique(groups[chosen]).tolist():
             own = chosen[groups[chosen] == number]
-            cost = costs.to_compare(own)
+            # The second documents of a share are all of the group at most: where these are many, one a pair.
+            some = room[number] > most // 2
+            cost = costs.to_compare(own, 0 if some else DOCUMENT_COST)
+            total += int(stars.pairs[own].sum())
             ends = cost_before[number] + np.cumsum(cost)
-            share = (ends - cost) // most
+            share = (ends - cost) // (room[number] if some else most)
             begins = own[share != np.concatenate([[share_before[number]], share[:-1]])]
             group.append(np.full(len(begins), number))
             start.append(stars.document[begins])
@@ -123,4 +135,8 @@ def _shares(
     of, first = of[order], first[order]
     stop = np.append(first[1:], documents)[: len(first)]
     stop[:-1][of[1:] != of[:-1]] = documents
-    return {"group": of, "start": first, "stop": stop}
+    return {"group": of, "start": first, "stop": stop}, total
+
+
+def _members(groups: Places, number: int) -> int:
+    return sum(int(np.count_nonzero(groups[rows] == number)) for rows in pieces(len(groups)))
