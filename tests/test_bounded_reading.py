@@ -56,7 +56,7 @@ def test_spilled_rows_give_the_same_file(
     keep[700:1400] = False
     held = write_kept(tmp_path / "a.parquet", tmp_path / "held", keep)
     monkeypatch.setattr(spilled_rows, "HELD_BYTES", 20_000)
-    monkeypatch.setattr(spilled_rows, "LET_GO", 1000)
+    monkeypatch.setattr(spilled_rows, "LET_GO_SECONDS", 1e-4)
     monkeypatch.setattr(parquet, "DECODED_BYTES", 7000)  # however the rows are read
     assert write_kept(tmp_path / "a.parquet", tmp_path / "spilled", keep) == held
     found = pq.read_table(tmp_path / "spilled")

@@ -56,8 +56,13 @@ class Job:
 
     def texts(self, ops: Backend, abreast: int = 1) -> FileTexts:
         """The documents of the files, for one of `abreast` who read at the same time."""
-        limit = Limit(self.cut.memory, abreast)
-        return open_files(self.reader, self.files, self.columns, ops, self.on_error == "skip", limit, self.fixity)
+        return open_files(
+            self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(abreast), self.fixity
+        )
+
+    def limit(self, abreast: int = 1) -> Limit:
+        """What one of `abreast` who read or write at the same time may hold."""
+        return Limit(self.cut.memory, abreast)
 
     def parameters(self) -> dict[str, Any]:
         """All that decides the bytes of the results, but for the files."""

@@ -182,11 +182,12 @@ class Format(Protocol):
         """The column's values at `rows`, ascending, as a pyarrow.Array."""
         ...
 
-    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen, limit: Limit | None = None) -> None:
         """A file of the same format with the rows where `keep` [rows] is true.
 
         Where it does not read `in_order`, `seen` is shown all that is read, in order, before it is written. Rows of a
         part without a kept one may be left out.
+        A LargeDocumentError where a row has more in other columns than `limit` allows.
         """
         ...
 
@@ -244,11 +245,11 @@ def too_large(file: File, place: str, size: int, limit: Limit) -> LargeDocumentE
     )
 
 
-def too_costly(file: File, place: str, need: int, copies: int, limit: Limit) -> LargeDocumentError:
-    """The error of what takes about `need` bytes to read, where `copies` of the largest document are allowed."""
+def too_costly(file: File, place: str, need: int, allowed: int, limit: Limit) -> LargeDocumentError:
+    """The error of what takes about `need` bytes to read, where the limit makes that `allowed` at most."""
     return LargeDocumentError(
-        f"{file.name}: {place}: takes about {need} bytes to read; a memory budget of {_exact(limit.memory)} allows"
-        f" {_exact(copies * limit.document)}: give --memory {_enough(-(-COPIES * need // copies))} or more"
+        f"{file.name}: {place}: about {need} bytes to read; a memory budget of {_exact(limit.memory)} allows"
+        f" {_exact(allowed)}: give --memory {_enough(-(-need * limit.memory // allowed))} or more"
     )
 
 

@@ -22,6 +22,7 @@ from gpulsh.io.format import (
     Block,
     Columns,
     File,
+    Limit,
     Mask,
     Rules,
     Seen,
@@ -94,7 +95,7 @@ class Ipc:
                     break
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
-    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen, limit: Limit | None = None) -> None:
         """A record batch a record batch, several of one beyond BATCH_BYTES; a stream stays a stream."""
         with open(target, "wb") as sink:
             writer: Any = None

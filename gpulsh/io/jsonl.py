@@ -161,7 +161,7 @@ class JsonLines:
                 pass
         return pa.array([_json_text(value) for value in found], pa.string())
 
-    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen, limit: Limit | None = None) -> None:
         """Kept lines as they are, in the same compression."""
         row = 0
         with packed_writer(target, self._compression) as out:
@@ -357,7 +357,7 @@ def _large(file: File, number: int, line: Line, limit: Limit | None, held: int) 
         return LargeObject(line, _begin(number, line), most)
     except CostError as error:
         assert limit is not None
-        raise too_costly(file, f"line {number}", held + error.size, PARSE_COPIES, limit) from None
+        raise too_costly(file, f"line {number}", held + error.size, PARSE_COPIES * limit.document, limit) from None
     except ValueError as error:
         raise DamagedInputError(
             f"{file.name}: line {number} is not JSON: {error}; give one JSON object a line"

@@ -30,21 +30,29 @@ from gpulsh.io.format import (
     check_sizes,
     reading,
     reason,
+    too_costly,
     unseen,
     wrong_length,
 )
 from gpulsh.io.parquet_footer import check_footer
-from gpulsh.io.parquet_pages import largest_value
+from gpulsh.io.parquet_pages import Pages, largest_pages, largest_value
+from gpulsh.io.parquet_pages import reader as page_reader
 from gpulsh.io.rows import piece_rows
 from gpulsh.io.selection import chosen, kept
 from gpulsh.io.soundness import check_batch, check_values
-from gpulsh.io.spilled_rows import Output, SpilledRows
+from gpulsh.io.spilled_rows import SpilledRows
 
 MAX_BATCH_ROWS = 1 << 13
 DECODED_BYTES = 3 << 19  # about what is decoded at once: larger batches are slower, for each is memory from the system
 MOST_BATCHES = 200  # of a row group, which take as long as to read its dictionary
 WORST_BYTES = 32 << 20  # of a batch in which every row were the largest value of a dictionary
 CHUNK_ROWS = 1024  # that are written together, where they are no more than BLOCK_BYTES
+CHUNK_BYTES = 64 << 20  # of rows that are written together, whatever their dictionaries hold
+SMALL_PAGE, LEAST_PAGE = 1 << 16, 8 << 20  # bytes of pages that are not looked at, and that are always allowed
+HELD_BYTES = 64 << 20  # of a row group that are held until all of it was decoded
+LARGE_PAGE = 16 << 20  # bytes of a page whose values are written without dictionary and extremes
+PAGE_COPIES = 3  # of a page that are held at once: as it stands in the file, decompressed, and of one before its values
+MOST_DECODED = 64  # times the largest document that the rows of a row group may take, which wait in a file
 READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
 
 
@@ -66,8 +74,7 @@ class Parquet:
             check_columns(file, source.schema_arrow, columns)
             for part in _parts(source, columns.text):
                 if wanted is None or wanted[part.start : part.start + part.rows].any():
-                    blocks = _blocks(file, source, part, columns, BLOCK_BYTES, rules.limit)
-                    yield from _unless_damaged(file, source, part, columns, blocks) if rules.skip else blocks
+                    yield from _part_blocks(file, source, part, columns, BLOCK_BYTES, rules)
 
     def parts(self, file: File, columns: Columns) -> list[Part]:
         """The row groups."""
@@ -82,8 +89,7 @@ class Parquet:
         with reading(file), _opened(file) as source:
             if part.number >= source.num_row_groups or source.metadata.row_group(part.number).num_rows != part.rows:
                 raise wrong_length(file)
-            blocks = _blocks(file, source, part, columns, block_bytes, rules.limit)
-            yield from _unless_damaged(file, source, part, columns, blocks) if rules.skip else blocks
+            yield from _part_blocks(file, source, part, columns, block_bytes, rules)
 
     def groups(self, file: File, columns: Columns) -> list[tuple[int, int]]:
         """Rows and about how many bytes of text each row group has, from the footer."""
@@ -117,21 +123,28 @@ class Parquet:
                 start += count
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
-    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen, limit: Limit | None = None) -> None:
         """The schema, its metadata and the codec are the input's; a row group of which nothing is kept vanishes."""
         with reading(file):
             source = _open(file)
         try:
             groups = source.num_row_groups
+            large = set[str]()
+            with reading(file):
+                for group in range(groups):
+                    found = check_pages(file, source, group, limit)
+                    large |= {name for name, pages in found.items() if max(pages) > LARGE_PAGE}
             codec = source.metadata.row_group(0).column(0).compression if groups and len(source.schema) else "ZSTD"
             # Fixed options, and chunks that follow from the footer: the same rows give the same bytes.
             with (
-                open(target, "wb") as file_out,
+                # Through Python each page would be copied once more.
+                pa.OSFile(target, "wb") if large else open(target, "wb") as sink,
                 pq.ParquetWriter(
-                    (sink := Output(file_out)),
+                    sink,
                     source.schema_arrow,
                     compression="NONE" if codec == "UNCOMPRESSED" else codec,
                     version="2.6",
+                    **_options(source, large),
                 ) as out,
             ):
                 start = 0
@@ -144,7 +157,11 @@ class Parquet:
                         try:
                             for batch in _kept_rows(file, source, group, first, part, seen):
                                 rows.add(batch)
-                            rows.write(out, sink)
+                                del batch  # before the next one is read
+                                if limit is not None and rows.size > MOST_DECODED * limit.document:
+                                    place = f"row group {group}: only {rows.rows} of its rows"
+                                    raise too_costly(file, place, rows.size, MOST_DECODED * limit.document, limit)
+                            rows.write(out)
                         finally:
                             rows.close()
             if start != len(keep):
@@ -189,6 +206,7 @@ def _blocks(
     file: File, source: Any, part: Part, columns: Columns, block_bytes: int, limit: Limit | None
 ) -> Iterator[Block]:
     names = [columns.text] if columns.key in (None, columns.text) else [columns.text, columns.key]
+    check_pages(file, source, part.number, limit, names)
     rows = _fitting_rows(file, source, part.number, names)
     at = part.start
     for batch in _joined(file, source.iter_batches(rows, row_groups=[part.number], columns=names), block_bytes):
@@ -196,9 +214,13 @@ def _blocks(
         texts = arrow_rows(batch.column(columns.text))
         check_sizes(file, at, texts.lengths(), limit)
         at += len(batch)
+        batch_bytes = batch.nbytes
         del batch  # before the next one is decoded
+        large = batch_bytes >= LARGE_PAGE
         yield Block(at - len(texts), texts, key)
         del texts, key
+        if large:  # beside the next one, what is kept for later might not fit
+            pa.default_memory_pool().release_unused()
     _check_rows(file, source, part.number, at - part.start)
 
 
@@ -223,6 +245,9 @@ def _joined(file: File, batches: Iterator[Any], block_bytes: int) -> Iterator[An
         run.append(batch)
         size += batch.nbytes
         del batch
+        if size >= block_bytes:  # or it would wait while the next one is decoded
+            yield _one(run)
+            run, size = [], 0
     if run:
         yield _one(run)
 
@@ -234,21 +259,47 @@ def _one(run: list[Any]) -> Any:
     return pa.RecordBatch.from_arrays(columns, schema=run[0].schema)
 
 
-def _unless_damaged(file: File, source: Any, part: Part, columns: Columns, blocks: Iterator[Block]) -> list[Block]:
-    """A row group as a whole, or all its rows rejected: pages of it that can be read could not be written again."""
-    try:
-        with reading(file):
-            return list(blocks)
-    except DamagedInputError as error:
-        key = None if columns.key is None else pa.nulls(part.rows, source.schema_arrow.field(columns.key).type)
-        why = Rejection(part.start, part.rows, "row", part.start, f"row group {part.number} {reason(file, error)}")
-        return [Block(part.start, piece_rows([None] * part.rows), key, (why,))]
+def _part_blocks(
+    file: File, source: Any, part: Part, columns: Columns, block_bytes: int, rules: Rules
+) -> Iterator[Block]:
+    """A row group as a whole, or with `rules.skip` all its rows rejected where one page of it is damaged: those that
+    can be read could not be written again. A large one is decoded twice, once to see that it is whole.
+    """
+    held: list[Block] = []
+    size = 0
+    if rules.skip:
+        try:
+            with reading(file):
+                for block in _blocks(file, source, part, columns, block_bytes, rules.limit):
+                    size += int(block.texts.lengths().sum())
+                    if size <= HELD_BYTES:
+                        held.append(block)
+                    else:
+                        held.clear()
+                    del block
+        except DamagedInputError as error:
+            yield _all_rejected(file, source, part, columns, error)
+            return
+    if not rules.skip or size > HELD_BYTES:
+        yield from _blocks(file, source, part, columns, block_bytes, rules.limit)
+    held.reverse()
+    while held:
+        yield held.pop()
+
+
+def _all_rejected(file: File, source: Any, part: Part, columns: Columns, error: DamagedInputError) -> Block:
+    key = None if columns.key is None else pa.nulls(part.rows, source.schema_arrow.field(columns.key).type)
+    why = Rejection(part.start, part.rows, "row", part.start, f"row group {part.number} {reason(file, error)}")
+    return Block(part.start, piece_rows([None] * part.rows), key, (why,))
 
 
 def _kept_rows(file: File, source: Any, number: int, first: int, keep: Mask, seen: Seen) -> Iterator[Any]:
     """The kept rows of a row group in batches of equal length, chosen batch by batch: what is dropped is not held."""
     group = source.metadata.row_group(number)
     length = max(1, min(CHUNK_ROWS, group.num_rows * BLOCK_BYTES // max(group.total_byte_size, 1)))
+    # A value that a dictionary holds once may stand in every row.
+    largest = sum(_largest_of(file, source, number, length).values())
+    length = max(1, min(length, CHUNK_BYTES // max(largest, 1)))
     parts: list[Any] = []
     start = held = 0
     with reading(file):
@@ -264,9 +315,55 @@ def _kept_rows(file: File, source: Any, number: int, first: int, keep: Mask, see
             if held >= length:
                 *full, rest = _cut(parts, length, source.schema_arrow)
                 parts, held = [rest], len(rest)
-                yield from full
+                full.reverse()
+                while full:
+                    yield full.pop()
     _check_rows(file, source, number, start)
     yield from _cut(parts, length, source.schema_arrow)
+
+
+def _largest_of(file: File, source: Any, number: int, rows: int) -> dict[str, int]:
+    """Bytes of the largest value in the dictionary of each column, where that times `rows` may be much."""
+    group = source.metadata.row_group(number)
+    chunks = [chunk for chunk in map(group.column, range(group.num_columns)) if chunk.physical_type == "BYTE_ARRAY"]
+    largest = {chunk.path_in_schema: largest_value(file, chunk) for chunk in chunks}
+    if rows * sum(largest.values()) > CHUNK_BYTES:
+        largest |= _largest_values(file, source, number, list(largest))
+    return largest
+
+
+def check_pages(
+    file: File, source: Any, number: int, limit: Limit | None, names: Sequence[str] | None = None
+) -> dict[str, Pages]:
+    """The largest pages of a row group's columns, or of `names`: none larger than a document may be."""
+    group = source.metadata.row_group(number)
+    chunks = list(map(group.column, range(group.num_columns)))
+    found: dict[str, Pages] = {}
+    allowed = 0 if limit is None else max(limit.document * 21 // 8, PAGE_COPIES * LEAST_PAGE)
+    with page_reader(file) as read:
+        for chunk in chunks:
+            name = chunk.path_in_schema
+            if names is not None and name.partition(".")[0] not in names and name not in names:
+                continue
+            if file.filesystem is not None and chunk.total_uncompressed_size <= allowed // PAGE_COPIES:
+                continue  # each header would be a request
+            found[name] = pages = largest_pages(read, chunk, SMALL_PAGE)
+            if limit is not None and PAGE_COPIES * max(pages) > allowed:
+                place = f"row group {number}: a page of column {name!r}"
+                raise too_costly(file, place, PAGE_COPIES * max(pages), allowed, limit)
+    size = sum(map(sum, found.values()))
+    if limit is not None and size > allowed:
+        raise too_costly(file, f"row group {number}: a page of each of its columns", size, allowed, limit)
+    return found
+
+
+def _options(source: Any, large: set[str]) -> dict[str, Any]:
+    """Of what is in `large` pages no dictionary is tried and no extremes are kept: each would be a copy of a value."""
+    if not large:
+        return {}
+    others = [source.schema.column(place).path for place in range(len(source.schema))]
+    others = [name for name in others if name not in large]
+    return {"use_dictionary": others, "write_statistics": others}
 
 
 def _cut(parts: list[Any], length: int, schema: Any) -> list[Any]:

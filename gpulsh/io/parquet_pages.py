@@ -1,11 +1,13 @@
-"""What the footer of a Parquet file does not say: how large the values of a column chunk's dictionary may be.
+"""What the footer of a Parquet file does not say, or not truly: how large pages are, and the values of dictionaries.
 
 Format: https://github.com/apache/parquet-format (PageHeader), in Thrift's compact protocol.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from gpulsh.io.format import File
 
@@ -14,6 +16,13 @@ INTEGER, STRUCT = 5, 12  # types of fields
 KIND, SIZE, DICTIONARY = 1, 2, 7  # fields of the header
 VALUES = 1  # field of what it says of a dictionary
 DICTIONARY_PAGE = 2
+HEADS = 256  # bytes in which the header of a page mostly ends; with statistics it may have many more
+MOST_HEAD = 16 << 20  # as Arrow has it
+DATA, DATA_2, PACKED = 5, 8, 3  # fields: what it says of data of both versions, and its bytes as they stand in the file
+NUMBERS = range(4, 7)  # types of fields: integers of all sizes but one byte
+PLAIN, BINARY = {1: 0, 2: 0, 3: 1, 7: 8}, 8  # bytes of values of other types; strings
+WORST_RATIO = {"UNCOMPRESSED": 1, "SNAPPY": 32, "LZ4": 256, "LZ4_RAW": 256, "GZIP": 1040}  # of content to its bytes
+VALUE_COST = 16  # bytes that a value of a dictionary takes beside its own
 SHARE = 4  # a value is taken for at most so small a part of a dictionary of many values
 
 
@@ -73,3 +82,108 @@ def _integer(data: bytes, place: int) -> tuple[int, int]:
         if byte < 0x80:
             break
     return value >> 1 ^ -(value & 1), place
+
+
+class Pages(NamedTuple):
+    """What a column chunk takes while it is read: the largest of its pages, and its dictionary."""
+
+    largest: int  # bytes of a page once it is decompressed
+    dictionary: int  # bytes of a dictionary, with what its values take beside them
+
+
+def largest_pages(read: Callable[[int, int], bytes], chunk: Any, small: int) -> Pages:
+    """What the headers of a chunk's pages say; at most `small` bytes where they cannot be larger, and are not read.
+
+    `read` is given a place in the file and how many bytes there. A ValueError where they are no headers.
+    """
+    packed = int(chunk.total_compressed_size)
+    if packed * WORST_RATIO.get(chunk.compression, 1 << 20) <= small:
+        return Pages(small, 0)
+    place = int(chunk.data_page_offset)
+    if chunk.dictionary_page_offset and 0 < chunk.dictionary_page_offset < place:
+        place = int(chunk.dictionary_page_offset)
+    end, left = place + packed, int(chunk.num_values)
+    largest = dictionary = 0
+    while left > 0 and place < end:
+        head, size = _header(read, place, end)
+        if min(head.size, head.packed, head.values) < 0:
+            raise ValueError("a page says that it has less than nothing")
+        place += size + head.packed
+        if head.is_dictionary:
+            dictionary = max(dictionary, head.size + VALUE_COST * head.values)
+        else:
+            largest, left = max(largest, head.size), left - head.values
+    return Pages(largest, dictionary)
+
+
+@contextmanager
+def reader(file: File) -> Iterator[Callable[[int, int], bytes]]:
+    """Bytes of a file at a place."""
+    with file.open() if file.filesystem is not None else open(file.path, "rb", buffering=0) as source:
+
+        def read(place: int, size: int) -> bytes:
+            source.seek(place)
+            return source.read(size)
+
+        yield read
+
+
+class _Head(NamedTuple):
+    size: int
+    packed: int
+    values: int
+    is_dictionary: bool
+
+
+def _header(read: Callable[[int, int], bytes], place: int, end: int) -> tuple[_Head, int]:
+    """The header of the page at a place, and how many bytes it has."""
+    size = HEADS
+    while True:
+        head = read(place, min(size, end - place))
+        try:
+            return _parsed(head)
+        except IndexError:
+            if len(head) < size or size >= MOST_HEAD:
+                raise ValueError("the header of a page cannot be read") from None
+            size *= 16
+
+
+def _parsed(head: bytes) -> tuple[_Head, int]:
+    fields, place = _struct(head, 0, 0)
+    values = next((fields[of][VALUES] for of in (DATA, DATA_2, DICTIONARY) if VALUES in fields.get(of, ())), 0)
+    try:
+        return _Head(fields[SIZE], fields[PACKED], values, fields[KIND] == DICTIONARY_PAGE), place
+    except KeyError:
+        raise ValueError("the header of a page lacks a field") from None
+
+
+def _struct(data: bytes, place: int, depth: int) -> tuple[dict[int, Any], int]:
+    """The integers and structs of a struct, by number; the place behind it. An IndexError where `data` ends before."""
+    if depth > 8:
+        raise ValueError("the header of a page is nested too deeply")
+    fields: dict[int, Any] = {}
+    number = 0
+    while kind := data[place] & 15:
+        step, place = data[place] >> 4, place + 1
+        if step:
+            number += step
+        else:
+            number, place = _integer(data, place)
+        if kind in NUMBERS:
+            fields[number], place = _integer(data, place)
+        elif kind == STRUCT:
+            fields[number], place = _struct(data, place, depth + 1)
+        elif kind == BINARY:
+            length, place = _length(data, place)
+            place += length
+        elif kind in PLAIN:
+            place += PLAIN[kind]
+        else:
+            raise ValueError("the header of a page has a field of a type that is not known")
+    return fields, place + 1
+
+
+def _length(data: bytes, place: int) -> tuple[int, int]:
+    """A number without a sign, and the place behind it."""
+    value, place = _integer(data, place)
+    return value * 2 if value >= 0 else -2 * value - 1, place

@@ -10,7 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.errors import InputError
-from gpulsh.io.format import STRICT, Block, Columns, File, Mask, Rules, Seen, reading, too_large, unseen, wrong_length
+from gpulsh.io.format import (
+    STRICT,
+    Block,
+    Columns,
+    File,
+    Limit,
+    Mask,
+    Rules,
+    Seen,
+    reading,
+    too_large,
+    unseen,
+    wrong_length,
+)
 from gpulsh.io.rows import piece_rows
 
 
@@ -47,7 +60,7 @@ class PlainText:
         """Not to be had."""
         raise InputError(f"{file.name}: is plain text and has no column {column!r}")
 
-    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen, limit: Limit | None = None) -> None:
         """The file, byte for byte; none where the document is dropped, for an empty one would be another document."""
         if len(keep) != 1:
             raise wrong_length(file)

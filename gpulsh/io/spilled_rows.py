@@ -8,38 +8,33 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 HELD_BYTES = 64 << 20
-LET_GO = 16 << 20  # bytes of output between
+LET_GO_SECONDS = 0.002
 
 
-class Output:
-    """A file being written; every LET_GO bytes, what was read of a map is let go."""
+@contextmanager
+def _let_go(read: mmap.mmap) -> Iterator[None]:
+    """While inside, what was read of a map is let go again and again; what is read once more is read from the file."""
+    done = Event()
 
-    def __init__(self, out: BinaryIO) -> None:
-        self.map: mmap.mmap | None = None
-        self.closed = False
-        self._out, self._written = out, 0
+    def watch() -> None:
+        while not done.wait(LET_GO_SECONDS):
+            read.madvise(mmap.MADV_DONTNEED)
 
-    def write(self, content: Any) -> int:
-        """All of it."""
-        count = self._out.write(content)
-        self._written += count
-        if self.map is not None and self._written >= LET_GO:
-            self.map.madvise(mmap.MADV_DONTNEED)
-            self._written = 0
-        return count
-
-    def tell(self) -> int:
-        """The byte that is written next."""
-        return self._out.tell()
-
-    def flush(self) -> None:
-        """Nothing waits here."""
-        self._out.flush()
+    watcher = Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
 
 
 class SpilledRows:
@@ -48,16 +43,17 @@ class SpilledRows:
     def __init__(self, schema: Any, path: str) -> None:
         self._schema, self._path = schema, path
         self._held: list[Any] = []
-        self._size = 0
+        self.rows = self.size = 0  # bytes of all rows
         self._file: BinaryIO | None = None
         self._writer: Any = None
 
     def add(self, batch: Any) -> None:
         """Rows more."""
+        self.rows += len(batch)
+        self.size += batch.nbytes
         if self._writer is None:
             self._held.append(batch)
-            self._size += batch.nbytes
-            if self._size <= HELD_BYTES:
+            if self.size <= HELD_BYTES:
                 return
             self._file = open(self._path, "w+b")  # noqa: SIM115
             os.unlink(self._path)
@@ -68,18 +64,16 @@ class SpilledRows:
         for batch in held:
             self._writer.write_batch(batch)
 
-    def write(self, writer: Any, output: Output) -> None:
-        """All rows as one row group of a pyarrow.parquet.ParquetWriter that writes to `output`."""
+    def write(self, writer: Any) -> None:
+        """All rows as one row group of a pyarrow.parquet.ParquetWriter."""
         if self._writer is None or self._file is None:
             _write(writer, pa.Table.from_batches(self._held, self._schema))
             return
         self._writer.close()
         self._file.flush()
-        output.map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-        try:
-            _write(writer, pa.ipc.open_stream(pa.py_buffer(output.map)).read_all())
-        finally:
-            output.map = None
+        read = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        with _let_go(read):
+            _write(writer, pa.ipc.open_stream(pa.py_buffer(read)).read_all())
 
     def close(self) -> None:
         """Nothing is left."""

@@ -155,7 +155,7 @@ class Warc:
             raise wrong_length(file)
         return pa.array(found, pa.string())
 
-    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen, limit: Limit | None = None) -> None:
         """Kept documents and what accompanies them."""
         dropped, named = self._dropped(file, keep)
         row = 0
@@ -263,7 +263,7 @@ def _text(file: File, record: Record, document: Bytes | WebText, limit: Limit | 
     except CostError as error:
         assert limit is not None
         place = f"byte {record.offset}: the record"
-        raise too_costly(file, place, record.size + error.size, PAGE_COPIES, limit) from None
+        raise too_costly(file, place, record.size + error.size, PAGE_COPIES * limit.document, limit) from None
     except (OSError, ValueError, LookupError) as error:
         told = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         of = record.header(ID) or "a record without a name"

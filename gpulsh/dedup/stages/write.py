@@ -65,15 +65,15 @@ def write(place: Workplace, placed: Placed, number: int, read: Mapping[int, str]
 
 def _copy(place: Workplace, number: int, keep: Mask, target: str, read: Mapping[int, str]) -> None:
     """The kept rows, where all that is read is what was read at first."""
-    file, fixity = place.job.files[number], place.job.fixity
+    file, fixity, limit = place.job.files[number], place.job.fixity, place.job.limit(place.abreast)
     kind = format_of(file)
     if kind.in_order:
         with Reading(file, fixity.key) as reading:
-            kind.write_kept(reading.file, keep, target)
+            kind.write_kept(reading.file, keep, target, limit=limit)
             fixity.compare(number, read.get(0), reading.digests())
     else:
         texts = _Texts(place.job, number, read)
-        kind.write_kept(file, keep, target, texts.see)
+        kind.write_kept(file, keep, target, texts.see, limit)
         texts.compare()
 
 

@@ -1,0 +1,145 @@
+"""What a Parquet file's columns take is known before they are decoded, and refused by name where it is too much."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gpulsh.errors import DamagedInputError, LargeDocumentError
+from gpulsh.io import parquet
+from gpulsh.io.file_texts import FileTexts
+from gpulsh.io.format import Columns, Limit, unseen
+from gpulsh.io.inputs import find_files, format_of
+from gpulsh.io.parquet_pages import largest_pages, reader
+
+LIMIT = Limit(16 << 20)
+
+
+def write_kept(path: Path, keep: np.ndarray, target: Path, limit: Limit | None) -> pa.Table:
+    (file,) = find_files([str(path)])
+    format_of(file).write_kept(file, keep, str(target), limit=limit)
+    return pq.read_table(target)
+
+
+def documents(path: Path, limit: Limit | None) -> int:
+    texts = FileTexts(find_files([str(path)]), Columns(text="text"), limit=limit)
+    return sum(len(batch) for batch in texts.batches(1 << 20))
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "gzip", "zstd"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_the_largest_pages(codec: str, version: str, tmp_path: Path) -> None:
+    rows = 3000
+    table = pa.table(
+        {
+            "text": [f"{row} " + "words " * (row % 50) for row in range(rows)],
+            "list": [[row] * (row % 5) for row in range(rows)],
+            "some": [None if row % 3 else "y" * 5000 + str(row) for row in range(rows)],
+            "page": ["x" * 100_000 + str(row % 2) for row in range(rows)],
+            "none": pa.nulls(rows, pa.string()),
+        }
+    )
+    path = tmp_path / "a.parquet"
+    pq.write_table(
+        table,
+        path,
+        compression=codec,
+        data_page_version=version,
+        use_dictionary=["page"],
+        row_group_size=1000,
+        data_page_size=20_000,
+        write_page_checksum=True,
+    )
+    footer = pq.read_metadata(path)
+    (file,) = find_files([str(path)])
+    with reader(file) as read:
+        for group in range(3):
+            found = [largest_pages(read, footer.row_group(group).column(place), 0) for place in range(5)]
+            text, numbers, some, page, none = found
+            assert 20_000 <= text.largest < 1 << 19 and text.dictionary == 0
+            assert 0 < numbers.largest < 1 << 16
+            assert some.largest > 1_000_000 and 200_000 < page.dictionary < 200_100
+            assert none.largest < 1000
+            for place, pages in enumerate(found):
+                assert sum(pages) <= footer.row_group(group).column(place).total_uncompressed_size + 100
+
+
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_a_large_page_is_refused_before_it_is_decoded(dictionary: bool, tmp_path: Path) -> None:
+    pages = pa.array(["x" * (30 << 20), "y"])
+    for name, table in (
+        ("text", pa.table({"text": pages})),
+        ("other", pa.table({"text": ["one", "two"], "other": pages})),
+        ("nested", pa.table({"text": ["one", "two"], "nested": pa.StructArray.from_arrays([pages], ["part"])})),
+    ):
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(table, path, compression="zstd", use_dictionary=dictionary)
+        assert path.stat().st_size < 100_000
+        before = pa.total_allocated_bytes()
+        told = (
+            rf"row group 0: a page of column '{name}.*': about \d+ bytes to read; .* of 16MiB allows 24MiB: give --mem"
+        )
+        with pytest.raises(LargeDocumentError, match=told):
+            write_kept(path, np.ones(2, bool), tmp_path / "out", LIMIT)
+        if name == "text":
+            with pytest.raises(LargeDocumentError, match=told):
+                documents(path, LIMIT)
+        else:
+            assert documents(path, LIMIT) == 2  # other columns are not decoded
+        assert pa.total_allocated_bytes() - before < 1 << 20
+        assert write_kept(path, np.ones(2, bool), tmp_path / "out", None).equals(table)
+
+
+def test_pages_of_many_columns_are_refused_together(tmp_path: Path) -> None:
+    table = pa.table({"text": ["a"], **{f"c{number}": ["x" * (1 << 20)] for number in range(40)}})
+    pq.write_table(table, tmp_path / "a.parquet", use_dictionary=False)
+    with pytest.raises(LargeDocumentError, match=r"row group 0: a page of each of its columns: about 4\d{7} bytes"):
+        write_kept(tmp_path / "a.parquet", np.ones(1, bool), tmp_path / "out", LIMIT)
+
+
+def test_a_value_of_a_dictionary_in_every_row_of_another_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = 600
+    table = pa.table({"text": [str(row) for row in range(rows)], "other": ["x" * 100_000] * rows})
+    pq.write_table(table, tmp_path / "a.parquet")
+    monkeypatch.setattr(parquet, "CHUNK_BYTES", 2 << 20)
+    monkeypatch.setattr(parquet, "WORST_BYTES", 1 << 20)
+    (file,) = find_files([str(tmp_path / "a.parquet")])
+    with parquet._opened(file) as source:
+        sizes = [batch.nbytes for batch in parquet._kept_rows(file, source, 0, 0, np.ones(rows, bool), unseen)]
+    assert max(sizes) <= 2 << 20 and len(sizes) < rows
+    assert write_kept(tmp_path / "a.parquet", np.ones(rows, bool), tmp_path / "out", None).equals(table)
+    monkeypatch.setattr(parquet, "MOST_DECODED", 4)
+    with pytest.raises(LargeDocumentError, match=r"row group 0: only \d+ of its rows: about \d+ bytes to read"):
+        write_kept(tmp_path / "a.parquet", np.ones(rows, bool), tmp_path / "out", LIMIT)
+
+
+def test_large_pages_are_written_in_few_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [chr(97 + row) * (300_000 + row) for row in range(9)]
+    table = pa.table({"text": texts, "small": [str(row % 2) for row in range(9)]})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=4, use_dictionary=["small"])
+    monkeypatch.setattr(parquet, "LARGE_PAGE", 1 << 18)
+    keep = np.arange(9) != 3
+    found = write_kept(tmp_path / "a.parquet", keep, tmp_path / "out", None)
+    assert found.equals(table.filter(pa.array(keep)))
+    group = pq.read_metadata(tmp_path / "out").row_group(0)
+    assert [group.column(place).has_dictionary_page for place in (0, 1)] == [False, True]
+    assert [group.column(place).is_stats_set for place in (0, 1)] == [False, True]
+    assert [pq.read_metadata(tmp_path / "out").row_group(number).num_rows for number in range(3)] == [3, 4, 1]
+
+
+def test_headers_that_are_none_are_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["x" * 1_000_000] * 3}), path, use_dictionary=False, compression="zstd")
+    place = pq.read_metadata(path).row_group(0).column(0).data_page_offset
+    content = bytearray(path.read_bytes())
+    for wrong in (b"\x00" * 20, b"\xff" * 20, b"\x15\x00\x15\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"):
+        content[place : place + len(wrong)] = wrong
+        path.write_bytes(content)
+        with pytest.raises(DamagedInputError, match=r"a\.parquet: cannot be read: "):
+            documents(path, LIMIT)
