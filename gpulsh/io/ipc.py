@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import mmap
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,11 +28,13 @@ from gpulsh.io.format import (
     unseen,
     wrong_length,
 )
+from gpulsh.io.ipc_source import Batches, UnreadBatch
 from gpulsh.io.rows import cuts
 from gpulsh.io.selection import chosen, kept
-from gpulsh.io.soundness import check_batch, check_values
+from gpulsh.io.soundness import check_values
 
 BATCH_BYTES = 64 << 20  # of a record batch that are written together
+ROWS = 1 << 16  # of one column that are held at once
 MAGIC = b"ARROW1"  # begins a file, not a stream
 
 
@@ -46,51 +45,48 @@ class Ipc:
 
     def check(self, file: File, columns: Columns) -> int | None:
         """Columns and their types, from the schema."""
-        with reading(file), _opened(file) as (schema, _, _, _):
+        with reading(file), _opened(file) as (schema, _, _):
             check_columns(file, schema, columns)
             return file.size()
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Blocks of about BLOCK_BYTES of each record batch."""
-        with reading(file), _opened(file) as (schema, batches, _, let_go):
+        with reading(file), _opened(file) as (schema, batches, _):
             check_columns(file, schema, columns)
-            start = 0
             used = [columns.text, *([] if columns.key is None else [columns.key])]
+            start = 0
             for batch in batches:
-                check_batch(file, batch, used)
-                sizes = arrow_rows(batch.column(columns.text)).lengths()
+                sizes = batch.lengths(columns.text)
                 check_sizes(file, start, sizes, rules.limit)
                 for first, last in (
                     cuts(np.concatenate(([0], np.cumsum(sizes))), BLOCK_BYTES) if len(batch) else [(0, 0)]
                 ):
                     if wanted is None or wanted[start + first : start + last].any():
-                        part = batch.slice(first, last - first)
+                        part = batch.rows(first, last, used)
                         key = None if columns.key is None else part.column(columns.key)
                         yield Block(start + first, arrow_rows(part.column(columns.text)), key)
                         del part, key
-                        let_go()
                 start += len(batch)
                 del batch, sizes
 
     def kind(self, file: File, column: str) -> Any:
         """The type of the column, from the schema."""
-        with reading(file), _opened(file) as (schema, _, _, _):
+        with reading(file), _opened(file) as (schema, _, _):
             return schema.field(column).type
 
     def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
         """The column at `rows`, batch by batch."""
         found: list[Any] = []
-        with reading(file), _opened(file) as (schema, batches, _, let_go):
+        with reading(file), _opened(file) as (schema, batches, _):
             kind = schema.field(column).type
             start = 0
             for batch in batches:
                 first, last = np.searchsorted(rows, [start, start + len(batch)])
                 if first < last:
-                    check_batch(file, batch, [column])
-                    values = chosen(batch.column(column), rows[first:last] - start)
-                    found.append(check_values(file, column, values))
+                    found += [
+                        check_values(file, column, part) for part in _values(batch, column, rows[first:last] - start)
+                    ]
                 start += len(batch)
-                let_go()
                 if last == len(rows):
                     break
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
@@ -119,37 +115,42 @@ class Ipc:
             raise wrong_length(file)
 
 
+def _values(batch: UnreadBatch, column: str, rows: NDArray[np.int64]) -> Iterator[Any]:
+    """The column at `rows`, of each part of the batch that is read at once."""
+    for start in range(0, len(batch), ROWS):
+        first, last = np.searchsorted(rows, [start, start + ROWS])
+        if first < last:
+            part = batch.rows(start, min(start + ROWS, len(batch)), [column])
+            yield chosen(part.column(0), rows[first:last] - start)
+
+
 def _checked(file: File) -> Iterator[tuple[Any, bool, Any]]:
-    with reading(file), _opened(file) as (schema, batches, stream, let_go):
+    with reading(file), _opened(file) as (schema, batches, stream):
         yield schema, stream, None
         for batch in batches:
-            check_batch(file, batch)
-            # Of a large batch only parts are copied at once, and are batches of their own in the output.
-            rows = max(1, len(batch) * BATCH_BYTES // max(batch.nbytes, 1))
+            # Of a large batch only parts are held at once, and are batches of their own in the output.
+            rows = max(1, len(batch) * BATCH_BYTES // max(batch.size, 1))
             for first in range(0, max(len(batch), 1), rows):
-                yield schema, stream, batch.slice(first, rows)
-                let_go()
+                yield schema, stream, batch.rows(first, min(first + rows, len(batch)))
             del batch
 
 
 class _Opened(NamedTuple):
     schema: Any
-    batches: Iterator[Any]
+    batches: Iterator[UnreadBatch]
     stream: bool
-    let_go: Callable[[], object]  # what was read of a mapped file need not stay in memory
 
 
 @contextmanager
 def _opened(file: File) -> Iterator[_Opened]:
-    """A local file mapped into memory, so that a column is read where it is looked at."""
+    """A local file is read where it is looked at, one that is elsewhere batch by batch."""
     with file.open() as source:
         stream = source.read(len(MAGIC)) != MAGIC
         source.seek(0)
-        content: Any = source
-        let_go: Callable[[], object] = int
-        if file.filesystem is None and os.fstat(source.fileno()).st_size:  # nothing cannot be mapped
-            mapped = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
-            content, let_go = pa.py_buffer(mapped), partial(mapped.madvise, mmap.MADV_DONTNEED)
-        reader = pa.ipc.open_stream(content) if stream else pa.ipc.open_file(content)
+        if file.filesystem is None:
+            opened = Batches(file, source.fileno(), stream)
+            yield _Opened(opened.schema, iter(opened), stream)
+            return
+        reader = pa.ipc.open_stream(source) if stream else pa.ipc.open_file(source)
         batches = iter(reader) if stream else map(reader.get_batch, range(reader.num_record_batches))
-        yield _Opened(reader.schema, batches, stream, let_go)
+        yield _Opened(reader.schema, (UnreadBatch(file, None, batch, {}) for batch in batches), stream)

@@ -53,9 +53,9 @@ def check_batch(file: File, batch: Any, columns: list[str] | None = None) -> Non
             try:
                 check_array(column)
             except pa.ArrowException as error:
-                raise _damaged_column(file, name, error) from error
+                raise damaged_column(file, name, error) from error
             if len(column) != len(batch):
-                raise _damaged_column(file, name, f"it has {len(column)} rows of {len(batch)}")
+                raise damaged_column(file, name, f"it has {len(column)} rows of {len(batch)}")
     if len(batch) > FREE_ROWS + 8 * batch.get_total_buffer_size():
         raise DamagedInputError(f"{file.name}: is damaged: a record batch has {len(batch)} rows and no content")
 
@@ -65,11 +65,11 @@ def check_values(file: File, column: str, values: Any) -> Any:
     try:
         check_array(values, utf8=True)
     except pa.ArrowException as error:
-        raise _damaged_column(file, column, error) from error
+        raise damaged_column(file, column, error) from error
     return values
 
 
-def _damaged_column(file: File, column: str, told: object) -> DamagedInputError:
+def damaged_column(file: File, column: str, told: object) -> DamagedInputError:
     """The error of a column that Arrow finds invalid."""
     return DamagedInputError(f"{file.name}: column {column!r} is damaged: {_one_line(told)}")
 
