@@ -82,7 +82,7 @@ def faults(folder: Path, arguments: list[str]) -> Iterator[Fault]:
         dropped = pq.read_table(out / "duplicates.parquet")
         dropped.validate(full=True)
         listed = [name for name in report["outputs"] if not (out / name).exists()]
-        rejected = _rejected(out / "rejected.parquet")
+        rejected, torn = _rejected(out / "rejected.parquet")
         counts = {entry["file"]: entry["rows"] for entry in report["files"]}
     except (OSError, ValueError, KeyError, pa.ArrowException) as error:
         yield "results", f"cannot be read: {type(error).__name__}: {error}"
@@ -106,6 +106,8 @@ def faults(folder: Path, arguments: list[str]) -> Iterator[Fault]:
     strict = asked.options.get("--on-error") != "skip"
     readings: dict[str, Rows] = {}
     for name in names:
+        if name in torn:
+            continue
         try:
             readings[name] = found = read(folder / name)
         except Unknown:
@@ -131,13 +133,15 @@ def _typed(schema: Any) -> bool:
     return all(schema.field(name).type == kind for name, kind in wanted.items())
 
 
-def _rejected(path: Path) -> set[Place]:
+def _rejected(path: Path) -> tuple[set[Place], set[str]]:
+    """The rows, and the files of which a stretch was rejected, in which nobody knows how many rows there are."""
     if not path.exists():
-        return set()
+        return set(), set()
     found = pq.read_table(path)
     found.validate(full=True)
     places = found.select(["file", "row", "rows"]).to_pylist()
-    return {(each["file"], each["row"] + step) for each in places for step in range(each["rows"])}
+    rows = {(each["file"], each["row"] + step) for each in places for step in range(each["rows"])}
+    return rows, {each["file"] for each in places if not each["rows"]}
 
 
 def _counted(funnel: Any, counts: dict[str, int], rows: list[Any], rejected: set[Place]) -> Iterator[Fault]:

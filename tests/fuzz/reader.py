@@ -106,7 +106,7 @@ def _parquet(path: Path) -> Rows:
 
     try:
         with pq.ParquetFile(path) as file:
-            if sum(chunk.total_uncompressed_size for chunk in _chunks(file.metadata)) > MOST:
+            if sum(file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)) > MOST:
                 raise Unknown
             names = file.schema_arrow.names
             if names.count("text") != 1:
@@ -117,15 +117,10 @@ def _parquet(path: Path) -> Rows:
         raise Broken(f"Parquet: {error}") from None
     found = _texts(texts)
     try:
-        return Rows(found, pq.read_table(path))
+        whole = pq.read_table(path)
     except (pa.ArrowException, OSError, ValueError, KeyError):
         return Rows(found, None)
-
-
-def _chunks(metadata: Any) -> Any:
-    for group in range(metadata.num_row_groups):
-        for column in range(metadata.num_columns):
-            yield metadata.row_group(group).column(column)
+    return Rows(found, whole if len(whole) == len(found) else None)
 
 
 def _ipc(path: Path) -> Rows:
