@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import zstandard
 
@@ -130,3 +132,19 @@ def test_blank_lines_are_left_out_wherever_blocks_end(size: int, monkeypatch: py
             number += len(lines)
         every = dict(enumerate(content.split(b"\n"), 1))
         assert {n: line for n, line in found.items() if line.strip()} == {n: x for n, x in every.items() if x.strip()}
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_parquet_of_many_row_groups(rows: int, tmp_path: Path) -> None:
+    table = pa.table({"text": pa.array(["a"] * rows, pa.string())})
+    with pq.ParquetWriter(tmp_path / "a.parquet", table.schema) as out:
+        for _ in range(3000):
+            out.write_table(table)
+    texts = FileTexts(find_files([str(tmp_path / "a.parquet")]), Columns(text="text"), readers=2)
+    with within(10):
+        assert sum(map(len, texts.batches(1 << 20))) == 3000 * rows
+    texts = FileTexts(find_files([str(tmp_path / "a.parquet")]), Columns(text="text"))
+    (*_, last) = texts.partitions(1)[-1].pieces
+    with within(10):
+        for _ in range(1000):
+            list(texts.chosen(last, np.arange(2999 * rows, 3000 * rows), 3000 * rows))

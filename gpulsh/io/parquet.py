@@ -53,6 +53,8 @@ HELD_BYTES = 64 << 20  # of a row group that are held until all of it was decode
 LARGE_PAGE = 16 << 20  # bytes of a page whose values are written without dictionary and extremes
 PAGE_COPIES = 3  # of a page that are held at once: as it stands in the file, decompressed, and of one before its values
 MOST_DECODED = 64  # times the largest document that the rows of a row group may take, which wait in a file
+MANY_GROUPS = 64  # of a file whose footer is kept
+MOST_FOOTERS = 8
 READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
 
 
@@ -78,7 +80,7 @@ class Parquet:
 
     def parts(self, file: File, columns: Columns) -> list[Part]:
         """The row groups."""
-        with reading(file), _opened(file) as source:
+        with reading(file), _opened_again(file) as source:
             check_columns(file, source.schema_arrow, columns)
             return list(_parts(source, columns.text))
 
@@ -86,7 +88,7 @@ class Parquet:
         self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
     ) -> Iterator[Block]:
         """A row group in batches of about `block_bytes`."""
-        with reading(file), _opened(file) as source:
+        with reading(file), _opened_again(file) as source:
             if part.number >= source.num_row_groups or source.metadata.row_group(part.number).num_rows != part.rows:
                 raise wrong_length(file)
             yield from _part_blocks(file, source, part, columns, block_bytes, rules)
@@ -192,6 +194,23 @@ def _opened(file: File, dictionaries: Sequence[str] = (), metadata: Any = None) 
         yield source
     finally:
         source.close(force=True)
+
+
+# Footers of local files of many row groups: reading one anew for each group would take as long as the square of them.
+_footers: dict[tuple[object, ...], Any] = {}
+
+
+@contextmanager
+def _opened_again(file: File) -> Iterator[Any]:
+    """As `_opened`, of a file of which one part after another is read."""
+    key = (file.path, *file.stamp()) if file.filesystem is None else None
+    footer = _footers.get(key) if key is not None else None
+    with _opened(file, metadata=footer) as source:
+        if key is not None and footer is None and source.num_row_groups >= MANY_GROUPS:
+            for other in list(_footers)[: max(len(_footers) - MOST_FOOTERS + 1, 0)]:
+                _footers.pop(other, None)
+            _footers[key] = source.metadata
+        yield source
 
 
 def _parts(source: Any, column: str) -> Iterator[Part]:
