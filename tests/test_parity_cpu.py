@@ -415,6 +415,11 @@ def test_candidates(buckets: list[list[int]], scale: int) -> None:
     ids = np.array([scale * document for bucket in buckets for document in bucket], np.int64)
     drawn = Buckets(ids, np.cumsum([0, *map(len, buckets)], dtype=np.int64))
     same(ONE.candidates(drawn), REFERENCE.candidates(drawn))
+    middle = int(np.median(drawn.ids)) if len(drawn.ids) else 0
+    parts = [REFERENCE.candidates(drawn, first) for first in ((0, middle), (middle, 1 << 62))]
+    same(np.concatenate(parts), REFERENCE.candidates(drawn))
+    for first, part in zip(((0, middle), (middle, 1 << 62)), parts, strict=True):
+        same(ONE.candidates(drawn, first), part)
 
 
 @given(st.integers(1, 60), st.data())

@@ -5,6 +5,7 @@ out, and no decision depends on which.
 from __future__ import annotations
 
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,8 +20,10 @@ from gpulsh import Shingling
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.dedup.job import Cut
+from gpulsh.dedup.progress import Silent
 from gpulsh.lsh import comparison, prefix_join
 from gpulsh.lsh.bounds import FEWEST_WORDS, MOST_WORDS, bounds_allow, words_for
+from gpulsh.lsh.collisions import SmallBuckets
 from gpulsh.lsh.crowd_bitmaps import CrowdBitmaps
 from tests import naive
 from tests.bounds import set_bounds
@@ -81,11 +84,13 @@ def test_the_decision_is_the_naive_one(
 
 @pytest.mark.parametrize("keep", ["first", "longest"])
 @pytest.mark.parametrize("group", [20_000, 1 << 40], ids=["in shares", "whole"])
-def test_over_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str, group: int) -> None:
+def test_over_files(tmp_path: Path, keep: str, group: int) -> None:
     texts = pages(90, 4)
     pq.write_table(pa.table({"text": texts, "id": range(len(texts))}), tmp_path / "in.parquet", row_group_size=40)
-    with cut_as(Cut(memory=1 << 30, partition=40_000, digests=400, group=group), run=1 << 10):
-        monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
+    cut = Cut(memory=1 << 30, partition=40_000, digests=400, group=group)
+    with cut_as(cut, run=1 << 10), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
+        patch.setattr("gpulsh.dedup.stages.collide.PAIRS_AT_ONCE", 100)
         options: dict[str, Any] = {"shingling": SHINGLING, "backend": "cpu", **BANDING}
         out = tmp_path / "out"
         gpulsh.deduplicate_files(tmp_path / "in.parquet", out, keep=keep, id_column="id", **options)
@@ -154,3 +159,46 @@ def test_longer_documents_have_wider_bitmaps() -> None:
     assert words_for(np.array([10_000]), 100, 0.8) > words_for(np.array([10_000]), 100, 0.9) > FEWEST_WORDS
     assert words_for(np.array([1 << 40]), 100, 0.1) == MOST_WORDS
     assert words_for(np.array([1 << 40]), 1 << 30, 0.1) == FEWEST_WORDS
+
+
+def test_pairs_of_small_buckets_come_in_pieces() -> None:
+    """Each pair once, in order, and no piece much larger than asked for, also where a document is a large number."""
+    source = Random(1)
+    for ops, stretch in ((CpuBackend(2), 1), (CpuBackend(1), 1 << 33), (ReferenceBackend(), 1)):
+        buckets = [sorted(source.sample(range(60), source.randrange(2, 12))) for _ in range(40)]
+        ids = np.array([stretch * member for bucket in buckets for member in bucket])
+        sizes = np.array(list(map(len, buckets)))
+        small = SmallBuckets.joined([ids], [sizes], 60 * stretch, ops)
+        wanted = sorted({pair for bucket in buckets for pair in combinations(bucket, 2)})
+        for most in (1, 50, 1 << 20):
+            pieces = list(small.pieces(most))
+            assert np.concatenate(pieces).tolist() == [[stretch * i, stretch * j] for i, j in wanted]
+            assert (len(pieces) == 1) == (most == 1 << 20) and max(map(len, pieces)) <= most + 60
+    assert [piece.tolist() for piece in SmallBuckets.joined([], [], 5, CpuBackend(1)).pieces(1)] == [[]]
+
+
+def test_progress_is_told_while_a_group_is_compared(tmp_path: Path) -> None:
+    """Of the pairs of small buckets and of large ones, in small steps, and never more than there is."""
+    texts = pages(600, 25)
+    pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
+    told: dict[str, list[int]] = {}
+
+    class Told(Silent):
+        def stage(self, name: str, total: int | None, unit: str) -> Any:
+            told[name] = [total or 0]
+            return super().stage(name, total, unit)
+
+        def advance(self, amount: int) -> None:
+            told[list(told)[-1]].append(amount)
+
+    for group, stage in ((1 << 40, "verify"), (100_000, "compare")):
+        told.clear()
+        cut = Cut(memory=1 << 30, partition=1 << 40, digests=1 << 40, group=group)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("gpulsh.engine.local.cut", lambda memory, sizes, cut=cut: cut)
+            patch.setattr("gpulsh.engine.local.open_progress", lambda show: Told())
+            patch.setattr("gpulsh.lsh.comparison.PAIRS_AT_ONCE", 1000)
+            gpulsh.deduplicate_files(tmp_path / "in.parquet", tmp_path / f"out{group}", backend="cpu", progress=True)
+        assert told[stage][0] > 0, told
+        total, *steps = told[stage]
+        assert sum(steps) == total and sum(step > 0 for step in steps) > 5 and max(steps) < total / 2

@@ -151,8 +151,11 @@ class Backend(Protocol):
         """
         ...
 
-    def candidates(self, buckets: Buckets) -> Array:
-        """int64 [m, 2]: every pair i < j within a bucket, each once, lexicographic."""
+    def candidates(self, buckets: Buckets, first: tuple[int, int] | None = None) -> Array:
+        """int64 [m, 2]: every pair i < j within a bucket, each once, lexicographic.
+
+        With `first` only those with first[0] <= i < first[1]: all there are, in pieces that memory holds.
+        """
         ...
 
     def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:

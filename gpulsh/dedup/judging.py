@@ -72,7 +72,7 @@ class Case:
             small = self._verified_small(progress)
             funnel.candidates = len(self.met.pairs)
         with self.ops.here(), funnel.stage(progress, "resolve", len(self.met.crowded), "documents"):
-            kept, edges, compared = self._resolved(small)
+            kept, edges, compared = self._resolved(small, progress.advance)
             funnel.candidates += compared
             decision = self._put_back(kept, edges, funnel, tell_pairs)
             progress.count(dropped=funnel.dropped)
@@ -113,14 +113,14 @@ class Case:
             *(self._pairs, self.involved, self.relation, self._shingled, self.plan, self.ops), progress.advance
         )
 
-    def _resolved(self, small: Edges) -> tuple[NDArray[np.bool_], Edges, int]:
+    def _resolved(self, small: Edges, advance: Callable[[int], None]) -> tuple[NDArray[np.bool_], Edges, int]:
         """Which of the involved are kept, all verified pairs, and how many pairs of large buckets were compared."""
         count = len(self.involved)
         crowd = np.flatnonzero(np.isin(self.involved, self.met.crowded))
         if len(crowd) == 0:
             return (*resolve_kept(count, small, None, crowd), 0)
         if self.plan.verify == "exact":
-            join = self._join(crowd)
+            join = self._join(crowd, advance)
             return (*resolve_kept(count, small, join, crowd), join.compared)
         # Without an exact measure the filter's frequencies decide which pairs count: they are those of a connected
         # component, whatever else is decided with it.
@@ -130,7 +130,7 @@ class Case:
             members = np.flatnonzero(label == component)
             own = _renumbered(small.where(label[small.later] == component), members)
             chosen = crowd[label[crowd] == component]
-            join = self._join(chosen)
+            join = self._join(chosen, advance)
             stays, edges = resolve_kept(len(members), own, join, np.searchsorted(members, chosen))
             kept[members] = stays
             found.append(Edges(members[edges.earlier], members[edges.later], edges.similarity))
@@ -154,12 +154,13 @@ class Case:
         label: Numbers = ops.asnumpy(ops.components(len(self.involved), ops.asarray(np.concatenate(edges))))
         return label
 
-    def _join(self, crowd: Numbers) -> PrefixJoin:
+    def _join(self, crowd: Numbers, advance: Callable[[int], None]) -> PrefixJoin:
         plan, readable = self.plan, self._shingled.renumbered(crowd)
         return PrefixJoin(
             *(self.involved[crowd], self.met, readable, readable.sizes(), measure_of(plan), plan.threshold, self.ops),
             exact=plan.verify == "exact",
             allows=self.relation.allows,
+            advance=advance,
         )
 
     def _put_back(self, kept: NDArray[np.bool_], edges: Edges, funnel: Funnel, tell_pairs: bool) -> Decision:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -37,7 +37,7 @@ def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", thre
     ids = ops.asarray(np.arange(len(digests), dtype=np.int64))
     buckets = [ops.collisions(values[:, band], ids) for band in range(digests.shape[1])]
     sizes = [np.diff(bucket.offset) for bucket in buckets]
-    return _pairs([bucket.ids for bucket in buckets], sizes, len(digests), ops)
+    return SmallBuckets.joined([bucket.ids for bucket in buckets], sizes, len(digests), ops).pairs()
 
 
 class Crowd(NamedTuple):
@@ -94,8 +94,62 @@ class Digests(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class SmallBuckets:
+    """The small buckets of all bands at once, so that a pair found in many bands is told once."""
+
+    ids: Array
+    offset: Array
+    documents: int
+    ops: Backend
+
+    @classmethod
+    def joined(cls, members: list[Array], sizes: list[Array], documents: int, ops: Backend) -> SmallBuckets:
+        """The buckets of several bands, of `documents` that there are."""
+        none = ops.asarray(np.zeros(1, np.int64))
+        ids, offset = np.concatenate([none[:0], *members]), np.cumsum(np.concatenate([none, *sizes]))
+        return cls(ids, offset, documents, ops)
+
+    def pairs(self) -> Array:
+        """All pairs of each: int64 [m, 2], i < j, lexicographic, unique."""
+        ids, known = self._numbered()
+        found = self.ops.candidates(Buckets(ids, self.offset))
+        return found if known is None else known[found]
+
+    def pieces(self, most: int) -> Iterator[NDArray[np.int64]]:
+        """The same on the host, one after another, each about `most` pairs at most, counted in every band."""
+        members, offset = self.ops.asnumpy(self.ids), self.ops.asnumpy(self.offset)
+        sizes = np.diff(offset)
+        if int((sizes * (sizes - 1) // 2).sum()) <= most:
+            yield self.ops.asnumpy(self.pairs())
+            return
+        later = np.repeat(offset[1:], sizes) - np.arange(len(members)) - 1
+        document, place = np.unique(members, return_inverse=True)
+        ends = np.cumsum(np.bincount(place, later).astype(np.int64))
+        begins = document[first_of_runs(np.maximum(ends - 1, 0) // most)]
+        ids, known = self._numbered()
+        if known is not None:
+            begins = np.searchsorted(document, begins)
+        for start, stop in zip(begins.tolist(), [*begins[1:].tolist(), self.documents], strict=True):
+            found = self.ops.candidates(Buckets(ids, self.offset), (start, stop))
+            yield self.ops.asnumpy(found if known is None else known[found])
+
+    def _numbered(self) -> tuple[Array, Array | None]:
+        """The ids, or numbers that fit where those among all documents do not, and the ids that these stand for."""
+        if self.documents <= MOST_PACKED:
+            return self.ids, None
+        involved = np.unique(self.ids)
+        return np.searchsorted(involved, self.ids), involved
+
+
 def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[NDArray[np.int64], Crowd]:
-    """All pairs [m, 2] of the small buckets, i < j, lexicographic, and who stands in large ones; band after band."""
+    """All pairs [m, 2] of the small buckets, i < j, lexicographic, and who stands in large ones."""
+    small, crowd = bucketed(digests, ops, advance)
+    return ops.asnumpy(small.pairs()), crowd
+
+
+def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[SmallBuckets, Crowd]:
+    """The small buckets, and who stands in large ones; band after band."""
     small: list[tuple[Array, Array]] = []
     large: list[Crowd] = []
     parts = 1
@@ -114,8 +168,8 @@ def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> t
             members = ops.asnumpy(buckets.ids[crowded])
             large.append(Crowd(members, np.full(len(members), band), ops.asnumpy(first)))
         advance(1)
-    pairs = _pairs([ids for ids, _ in small], [sizes for _, sizes in small], digests.documents, ops)
-    return ops.asnumpy(pairs), Crowd.joined(large)
+    members, member_sizes = [ids for ids, _ in small], [sizes for _, sizes in small]
+    return SmallBuckets.joined(members, member_sizes, digests.documents, ops), Crowd.joined(large)
 
 
 def _buckets(digests: Digests, band: int, ops: Backend, parts: int) -> list[Buckets]:
@@ -135,16 +189,6 @@ def _bucket_of_member(buckets: Buckets) -> Array:
     steps = np.zeros(len(buckets.ids), np.int64, like=buckets.ids)
     steps[buckets.offset[1:-1]] = 1
     return np.cumsum(steps)
-
-
-def _pairs(members: list[Array], sizes: list[Array], documents: int, ops: Backend) -> Array:
-    """All pairs of the buckets of all bands at once, so that a pair found in many bands is told once."""
-    none = ops.asarray(np.zeros(1, np.int64))
-    ids, offset = np.concatenate([none[:0], *members]), np.cumsum(np.concatenate([none, *sizes]))
-    if documents <= MOST_PACKED:
-        return ops.candidates(Buckets(ids, offset))
-    involved = np.unique(ids)  # numbers among these fit where those among all documents do not
-    return involved[ops.candidates(Buckets(np.searchsorted(involved, ids), offset))]
 
 
 def packed(i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -32,6 +32,7 @@ from gpulsh.text.shingling import concatenated
 FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends on these bounds
 FEW_KEPT = 8  # kept documents that a block is compared with before anything else
 LARGEST_JOIN = 1 << 22  # (shingle, pair) rows looked at together
+LARGEST_MERGE = 1 << 20  # entries of an index, at least
 MATCHES_OF_A_PAIR = 16  # that cost as much as to compare the fingerprints of a pair
 LARGEST_TABLE = 26  # bits: 64 MB of counts
 BLOCK_BYTES = 16 << 20  # text of a block
@@ -79,12 +80,14 @@ class PrefixJoin:
         *,
         exact: bool,
         allows: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]] | None = None,
+        advance: Callable[[int], None] = lambda done: None,
     ) -> None:
         """`texts` and `text_sizes` [c] (bytes) go by the same places; `exact` says that `measure` is the Jaccard.
 
-        `allows`, of earlier and later members of `crowd`, says which pairs count; None: all.
+        `allows`, of earlier and later members of `crowd`, says which pairs count; None: all. `advance` is told of
+        documents that are decided.
         """
-        self._crowd, self._allows = crowd, allows
+        self._crowd, self._allows, self._advance = crowd, allows, advance
         self._rows = np.searchsorted(collisions.crowded, crowd)
         self._collisions = collisions
         self._texts, self._text_sizes, self._ends = texts, text_sizes, np.cumsum(text_sizes)
@@ -114,6 +117,7 @@ class PrefixJoin:
             if all_dropped is not None:
                 self._entries = _Entries.none()
                 yield Block(start, stop, all_dropped, all_dropped.where(np.empty(0, np.int64)))
+                self._advance(stop - start)
                 start, size = stop, min(size * 2, LAST_BLOCK)
                 continue
             self._entries = queries = _Entries.of(
@@ -136,6 +140,7 @@ class PrefixJoin:
             inner = inner[inner[:, 0] < inner[:, 1]]
             self.compared += len(outer) + len(inner)
             yield Block(start, stop, with_kept, self._verified(inner, start, fingerprints))
+            self._advance(stop - start)
             start, size = stop, min(size * 2, LAST_BLOCK)
 
     def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
@@ -274,22 +279,31 @@ class _Entries:
 
 
 class _PrefixIndex:
-    """Which documents have a shingle in their prefix: sorted runs, merged when the newer outgrow the older."""
+    """Which documents have a shingle in their prefix: sorted runs, merged when the newer outgrow the older.
+
+    Merging takes four times what is merged: of many entries an eighth at most is merged at once.
+    """
 
     def __init__(self) -> None:
         self._runs: list[_Entries] = []
+        self._count = 0
         self._documents: list[NDArray[np.int64]] = []
 
     def add(self, entries: _Entries) -> None:
         if len(entries.shingles) == 0:
             return
         self._documents.append(_distinct_of(entries.documents))
-        while self._runs and len(entries.shingles) * 2 > len(self._runs[-1].shingles):
-            older = self._runs.pop()
-            entries = _Entries(
-                np.concatenate([older.shingles, entries.shingles]), np.concatenate([older.documents, entries.documents])
-            )
-        self._runs.append(entries.sorted())
+        self._count += len(entries.shingles)
+        most = max(LARGEST_MERGE, self._count // 8)
+        merged = [entries]
+        while self._runs and sum(len(run.shingles) for run in merged) * 2 > len(self._runs[-1].shingles):
+            if sum(len(run.shingles) for run in (*merged, self._runs[-1])) > most:
+                break
+            merged.append(self._runs.pop())
+        merged.reverse()
+        shingles, documents = ([getattr(run, name) for run in merged] for name in ("shingles", "documents"))
+        del entries, merged
+        self._runs.append(_Entries(np.concatenate(shingles), np.concatenate(documents)).sorted())
 
     def documents(self) -> NDArray[np.int64]:
         """int64: the documents with a shingle in the index, ascending."""

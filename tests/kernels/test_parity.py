@@ -137,6 +137,10 @@ def check_candidates(cuda: CudaBackend, rows: list[list[int]], before: int = 0) 
     offset = before + np.cumsum([0, *map(len, rows)], dtype=np.int64)
     found = cuda.asnumpy(cuda.candidates(Buckets(cuda.asarray(ids), cuda.asarray(offset))))
     np.testing.assert_array_equal(found, REFERENCE.candidates(Buckets(ids, offset)))
+    middle = int(np.median(ids)) if len(ids) else 0
+    for first in ((0, middle), (middle, 2**62)):
+        part = cuda.asnumpy(cuda.candidates(Buckets(cuda.asarray(ids), cuda.asarray(offset)), first))
+        np.testing.assert_array_equal(part, REFERENCE.candidates(Buckets(ids, offset), first))
     assert found.dtype == np.int64
 
 

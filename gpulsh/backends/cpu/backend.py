@@ -99,8 +99,8 @@ class CpuBackend:
     def collisions(self, digests: Array, ids: Array) -> Buckets:
         return collisions(digests, ids, self.threads)
 
-    def candidates(self, buckets: Buckets) -> Array:
-        return candidates(buckets, self.threads)
+    def candidates(self, buckets: Buckets, first: tuple[int, int] | None = None) -> Array:
+        return candidates(buckets, first, self.threads)
 
     def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
         return intersect(pairs, fingerprints, self.threads)

@@ -59,14 +59,19 @@ def _pairs(start, stop, ids, row_offset, positions, ends, mark, found, counts):
     return written
 
 
-def candidates(buckets: Buckets, threads: Threads) -> NDArray[np.int64]:
+def candidates(buckets: Buckets, first: tuple[int, int] | None, threads: Threads) -> NDArray[np.int64]:
     ids, offset = np.ascontiguousarray(buckets.ids), np.ascontiguousarray(buckets.offset)
-    if len(ids) == 0:
+    if len(ids) == 0 or (first is not None and first[0] >= first[1]):
         return np.empty((0, 2), np.int64)
     known = None
     if ids.max() > 1 << 20 and ids.max() > 8 * len(ids):  # sparse ids go by their place among the distinct ones
         known, ids = np.unique(ids, return_inverse=True)
+        if first is not None:
+            first = int(np.searchsorted(known, first[0])), int(np.searchsorted(known, first[1]))
     count = int(ids.max()) + 1
+    begin, end = (0, count) if first is None else (min(max(bound, 0), count) for bound in first)
+    if begin >= end:
+        return np.empty((0, 2), np.int64)
     row_offset, neighbours = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     positions, ends = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
     _positions(ids, offset, row_offset, positions, ends, neighbours)
@@ -80,5 +85,6 @@ def candidates(buckets: Buckets, threads: Threads) -> NDArray[np.int64]:
         pairs[:, 0], pairs[:, 1] = np.repeat(np.arange(start, stop), counts), found[:written]
         return pairs
 
-    pairs = np.concatenate(threads.map(work, by_weight(neighbours, max(CHUNK_NEIGHBOURS, 4 * count))))
+    chunks = by_weight(neighbours[begin : end + 1], max(CHUNK_NEIGHBOURS, 4 * count))
+    pairs = np.concatenate(threads.map(work, [(begin + start, begin + stop) for start, stop in chunks]))
     return pairs if known is None else known[pairs]

@@ -147,8 +147,8 @@ class CudaBackend:
         return collisions(self._machine, digests, ids)
 
     @_on_device
-    def candidates(self, buckets: Buckets) -> Array:
-        return candidates(self._machine, buckets)
+    def candidates(self, buckets: Buckets, first: tuple[int, int] | None = None) -> Array:
+        return candidates(self._machine, buckets, first)
 
     @_on_device
     def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:

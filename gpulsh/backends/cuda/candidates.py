@@ -11,22 +11,25 @@ from gpulsh.errors import BackendError
 MAX_MEMBERS = 2**32  # distinct ids in buckets; a key holds two of their numbers
 
 
-def candidates(machine: Machine, buckets: Buckets) -> Array:
+def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None) -> Array:
     """Memory beside the buckets: 16 bytes a distinct pair twice, and about 24 a pair of one span."""
     xp, geometry = machine.arrays, machine.geometry
     sizes = xp.diff(buckets.offset)
     ends = xp.cumsum(sizes * (sizes - 1) // 2)
     total = int(ends[-1]) if len(buckets) else 0
     members, names = _numbered(machine, buckets.ids)
+    if first is not None and names is not None:  # numbers ascend with the ids
+        bounds = xp.searchsorted(names, xp.asarray(np.array(first, np.int64)))
+        first = int(bounds[0]), int(bounds[1])
     runs: list[Array] = [xp.empty(0, np.uint64)]
-    for first in range(0, total, geometry.sort_span):
-        stop = min(first + geometry.sort_span, total)
-        span = xp.empty(stop - first, np.uint64)
+    for start in range(0, total, geometry.sort_span):
+        stop = min(start + geometry.sort_span, total)
+        span = xp.empty(stop - start, np.uint64)
         machine.run(
-            *("candidates", "candidates", stop - first, geometry.threads),
-            *(members, buckets.offset, np.int64(len(buckets)), ends, np.int64(first), np.int64(stop), span),
+            *("candidates", "candidates", stop - start, geometry.threads),
+            *(members, buckets.offset, np.int64(len(buckets)), ends, np.int64(start), np.int64(stop), span),
         )
-        runs.append(_distinct(machine, span))
+        runs.append(_distinct(machine, span if first is None else _begun(span, *first)))
         while len(runs) > 1 and 2 * len(runs[-1]) > len(runs[-2]):  # so that a key is merged a few times only
             last = runs.pop()
             runs[-1] = _merged(machine, runs[-1], last)
@@ -52,6 +55,12 @@ def _numbered(machine: Machine, ids: Array) -> tuple[Array, Array | None]:
     if len(names) > MAX_MEMBERS:
         raise BackendError(f"{len(names)} documents are in buckets, {MAX_MEMBERS} fit on a device; give fewer at once")
     return xp.searchsorted(names, ids).astype(np.uint32), names
+
+
+def _begun(keys: Array, start: int, stop: int) -> Array:
+    """Those of pairs whose first number lies in [start, stop)."""
+    number = keys >> np.uint64(32)
+    return keys[(number >= np.uint64(max(start, 0))) & (number < np.uint64(max(stop, 0)))]
 
 
 def _distinct(machine: Machine, keys: Array) -> Array:

@@ -1,7 +1,8 @@
 """collide: a range of digests, all bands; who shares a bucket in it.
 
 Makes `pairs` (i, j), all pairs of small buckets, i < j, lexicographic; `crowd` (document, band, bucket), the members of
-large ones, a bucket going by its first document; `stars` (document, label, pairs), whom these connect.
+large ones, a bucket going by its first document; `stars` (document, label, pairs), whom these connect. Pairs, which
+may be a hundred times as many as digests, are made and written in runs.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array
@@ -17,11 +19,13 @@ from gpulsh.backends.parts import in_part
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.stages.sign import step_of as sign_step
-from gpulsh.dedup.stages.stars import star_of
+from gpulsh.dedup.stages.stars import Star
 from gpulsh.dedup.task import Made, Workplace
-from gpulsh.lsh.collisions import collide as collide_bands
-from gpulsh.store.columns import MappedColumns
+from gpulsh.lsh.collisions import bucketed
+from gpulsh.store.columns import MappedColumns, columns_file
 from gpulsh.store.ranged import range_rows
+
+PAIRS_AT_ONCE = 1 << 20  # made and written, counted in every band
 
 
 def step_of(part: int) -> str:
@@ -34,14 +38,19 @@ def collide(place: Workplace, placed: Placed, copies: Sequence[Path], part: int,
     bands = place.job.plan.banding.bands
     digests = _Digests(place, placed, copies, part, parts)
     with place.ops.here():
-        pairs, crowd = collide_bands(digests, place.ops, lambda done: None)
-    edges = np.concatenate([pairs, np.stack([crowd.bucket, crowd.document], axis=1)])
-    made = place.write(
-        step_of(part),
-        pairs={"i": pairs[:, 0], "j": pairs[:, 1]},
-        crowd=crowd._asdict(),
-        stars=star_of(edges, pairs[:, 0], len(placed), place.ops),
-    )
+        small, crowd = bucketed(digests, place.ops, lambda done: None)
+        del digests
+        star = Star(len(placed), place.ops)
+        target = step_file(place.folder, step_of(part), "pairs")
+        with columns_file(target, pa.schema([("i", pa.int64()), ("j", pa.int64())])) as out:
+            for pairs in small.pieces(PAIRS_AT_ONCE):
+                columns = np.ascontiguousarray(pairs.T)
+                star.add(pairs)
+                star.count(columns[0])
+                out.append(list(columns))
+            written = out.finish()
+        star.add(np.stack([crowd.bucket, crowd.document], axis=1))
+    made = {target.name: written, **place.write(step_of(part), crowd=crowd._asdict(), stars=star.columns())}
     place.progress.advance(bands)
     return Made(made, {"amount": bands, "memberships": len(crowd.document)})
 

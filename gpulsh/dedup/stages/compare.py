@@ -43,11 +43,11 @@ def compare(place: Workplace, placed: Placed, shares: Path, share: int, pairs: S
     involved = np.argsort(rank)
     wanted = ((number, members[part]) for number, part in placed.by_partition(members))
     texts = ShingledTexts(GroupTexts(place.folder, group, wanted), involved, job.plan, place.ops)
-    told = 0
+    done = 0
 
     def tell(pairs: int) -> None:
-        nonlocal told
-        told += pairs
+        nonlocal done
+        done += pairs
         place.progress.advance(pairs)
 
     with place.ops.here():
@@ -62,5 +62,5 @@ def compare(place: Workplace, placed: Placed, shares: Path, share: int, pairs: S
         )
     document = members[involved]
     columns = {"earlier": document[edges.earlier], "later": document[edges.later], "similarity": edges.similarity}
-    place.progress.advance(len(met[0]) - told)  # those that met several times, or do not count
+    place.progress.advance(len(met[0]) - done)  # those that met several times, or do not count
     return Made(place.write(step_of(share), edges=columns), {"amount": len(met[0]), "candidates": len(candidates)})

@@ -23,15 +23,17 @@ def route(place: Workplace, step: str, members: Path, found: Path) -> Made:
     """Route a file whose first column holds documents."""
     known = MappedColumns(members)
     documents, groups = known.column("document"), known.column("group")
-    (columns,) = MappedColumns(found).runs()
+    source = MappedColumns(found)
     target = step_file(place.folder, step, "routed")
-    with columns_file(target, pa.schema([(name, pa.int64()) for name in ("group", *columns)])) as out:
-        rows = len(next(iter(columns.values())))
-        for start in range(0, rows, ROWS_AT_ONCE):
-            part = [column[start : start + ROWS_AT_ONCE] for column in columns.values()]
-            group = groups[np.searchsorted(documents, part[0])].astype(np.int64)
-            order = np.argsort(group, kind="stable")
-            out.append([group[order], *(column[order] for column in part)])
+    with columns_file(target, pa.schema([(name, pa.int64()) for name in ("group", *source.names())])) as out:
+        for columns in source.runs():
+            rows = len(next(iter(columns.values())))
+            for start in range(0, rows, ROWS_AT_ONCE):
+                part = [column[start : start + ROWS_AT_ONCE] for column in columns.values()]
+                group = groups[np.searchsorted(documents, part[0])].astype(np.int64)
+                order = np.argsort(group, kind="stable")
+                out.append([group[order], *(column[order] for column in part)])
+            source.let_go()
         fact = out.finish()
     place.progress.advance(1)
     return Made({target.name: fact}, {"amount": 1})

@@ -34,14 +34,32 @@ class Stars:
     pairs: NDArray[np.int32]  # [m]
 
 
-def star_of(edges: Numbers, pairs: Numbers, total: int, ops: Backend) -> dict[str, NDArray[Any]]:
-    """The documents below `total` of `edges` [m, 2], ascending; the least that each is connected with; how often it is
-    in `pairs`.
-    """
-    documents, places = renumbered(edges, total)
-    label = ops.asnumpy(ops.components(len(documents), ops.asarray(places)))
-    count = np.bincount(np.searchsorted(documents, pairs), minlength=len(documents))
-    return {"document": documents, "label": documents[label], "pairs": count.astype(np.int32)}
+class Star:
+    """The star of edges that come in pieces, of which no more is held than of the documents that they connect."""
+
+    def __init__(self, total: int, ops: Backend) -> None:
+        self._total, self._ops = total, ops
+        self._document, self._label = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._first, self._pairs = np.empty(0, np.int64), np.empty(0, np.int64)
+
+    def add(self, edges: Numbers) -> None:
+        """Connect the documents of `edges` [m, 2]."""
+        edges = np.concatenate([edges, np.stack([self._label, self._document], axis=1)])
+        self._document, places = renumbered(edges, self._total)
+        label = self._ops.asnumpy(self._ops.components(len(self._document), self._ops.asarray(places)))
+        self._label = self._document[label]
+
+    def count(self, first: Numbers) -> None:
+        """Count the first documents of pairs, ascending, none of them below those counted before."""
+        begins = np.flatnonzero(first_of_runs(first))
+        self._first = np.concatenate([self._first, first[begins]])
+        self._pairs = np.concatenate([self._pairs, np.diff(np.append(begins, len(first)))])
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """All documents, ascending; the least that each is connected with; how often it is first in a pair."""
+        pairs = np.zeros(len(self._document), np.int32)
+        pairs[np.searchsorted(self._document, self._first)] = self._pairs
+        return {"document": self._document, "label": self._label, "pairs": pairs}
 
 
 def merged(ops: Backend, stars: Sequence[Path], copies: Sequence[Path]) -> Stars:

@@ -10,6 +10,7 @@ that others are dropped for.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -19,14 +20,14 @@ from gpulsh.dedup.funnel import Funnel
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.judging import Case, Compared
 from gpulsh.dedup.placed import Numbers, Placed
-from gpulsh.dedup.progress import Silent
+from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.stages.compare import shares_of
 from gpulsh.dedup.stages.compare import step_of as compare_step
 from gpulsh.dedup.stages.facts import ranks_of, relation_of
 from gpulsh.dedup.stages.gather import GroupTexts
 from gpulsh.dedup.stages.route import columns_of
 from gpulsh.dedup.task import Made, Workplace
-from gpulsh.lsh.collisions import Collisions, Crowd, distinct, packed, unpacked
+from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Crowd, distinct, packed, unpacked
 from gpulsh.lsh.prefix_join import Edges
 from gpulsh.store.columns import MappedColumns
 
@@ -77,7 +78,8 @@ def verify(
         Compared(number(meeting), partial(_edges, place.folder, compared, number)) if compared else None,
     )
     funnel = Funnel(documents=len(members), crowded=len(collisions.crowded))
-    decision = case.decide(funnel, Silent(), tell_pairs=False).to_numpy()
+    told = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.crowded))
+    decision = case.decide(funnel, told, tell_pairs=False).to_numpy()
     speaks = np.zeros(len(members), bool)
     speaks[decision.duplicate_of[~decision.keep]] = True
     columns = {
@@ -87,13 +89,47 @@ def verify(
         "cluster": members[decision.cluster],
         "speaks": speaks,
     }
-    place.progress.advance(len(members))
+    told.finish()
     place.progress.count(dropped=funnel.dropped)
     counts = ("exact_copies", "crowded", "candidates", "verified", "dropped")
     return Made(
         place.write(step_of(group), decided=columns),
         {"amount": len(members), **{name: getattr(funnel, name) for name in counts}},
     )
+
+
+class _GroupProgress:
+    """`Progress` of the pairs and large buckets of a group, told as so many of its documents.
+
+    A document of a large bucket counts as much as one with all pairs of a small one.
+    """
+
+    def __init__(self, listener: Progress, documents: int, pairs: int, crowded: int) -> None:
+        self._listener, self._documents = listener, documents
+        self._work, self._cost = max(pairs + SMALL_BUCKET * crowded, 1), 0
+        self._done = self._told = 0
+
+    def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
+        """Pairs, and then documents of large buckets."""
+        self._cost = 1 if unit == "pairs" else SMALL_BUCKET
+        return nullcontext()
+
+    def advance(self, amount: int) -> None:
+        """As `Progress`."""
+        self._done += amount * self._cost
+        self._tell(self._documents * min(self._done, self._work) // self._work)
+
+    def count(self, *, documents: int = 0, size: int = 0, dropped: int = 0) -> None:
+        """Told by the task when it is done."""
+        return None
+
+    def finish(self) -> None:
+        """All is done."""
+        self._tell(self._documents)
+
+    def _tell(self, documents: int) -> None:
+        self._listener.advance(documents - self._told)
+        self._told = documents
 
 
 def _edges(folder: Path, shares: Sequence[int], number: Callable[[Numbers], Numbers]) -> Edges:
