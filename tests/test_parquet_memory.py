@@ -11,7 +11,7 @@ import pytest
 
 from gpulsh.errors import DamagedInputError, LargeDocumentError
 from gpulsh.io import parquet
-from gpulsh.io.file_texts import FileTexts
+from gpulsh.io.file_texts import FileTexts, PartitionFacts
 from gpulsh.io.format import Columns, Limit, unseen
 from gpulsh.io.inputs import find_files, format_of
 from gpulsh.io.parquet_pages import largest_pages, reader
@@ -143,3 +143,25 @@ def test_headers_that_are_none_are_damage(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(DamagedInputError, match=r"a\.parquet: cannot be read: "):
             documents(path, LIMIT)
+
+
+def test_a_row_of_many_values_is_refused(tmp_path: Path) -> None:
+    lists = pa.LargeListArray.from_arrays(np.array([0, 2_000_000]), pa.array(np.full(2_000_000, 7)))
+    pq.write_table(pa.table({"text": ["one"], "list": lists}), tmp_path / "a.parquet", data_page_size=1 << 28)
+    with pytest.raises(LargeDocumentError, match=r"row group 0: a row of column 'list.*': about 80000000 bytes"):
+        write_kept(tmp_path / "a.parquet", np.ones(1, bool), tmp_path / "out", LIMIT)
+
+
+@pytest.mark.parametrize("group", [200_000, 1000])
+def test_rows_of_nothing(group: int, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": pa.nulls(200_000, pa.string())}), tmp_path / "a.parquet", row_group_size=group)
+    (tmp_path / "a.jsonl").write_bytes(b'{"text":null}\n' * 200_000)
+    for name in ("a.parquet", "a.jsonl"):
+        texts = FileTexts(find_files([str(tmp_path / name)]), Columns(text="text"), limit=Limit(4 << 20))
+        partitions = texts.partitions(1 << 20)
+        if name == "a.parquet" and group == 1000:
+            assert len(partitions) > 2  # rows without text are cut, too
+            continue
+        with pytest.raises(LargeDocumentError, match=r"\d+ documents that cannot be read apart: about \d+ bytes"):
+            for _ in texts.read(partitions[0].pieces, 1 << 20, PartitionFacts()):
+                pass

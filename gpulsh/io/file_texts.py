@@ -26,13 +26,16 @@ from gpulsh.io.format import (
     Rejection,
     Rules,
     reason,
+    too_costly,
     wrong_length,
 )
 from gpulsh.io.inputs import format_of
 from gpulsh.io.read_ahead import read_ahead
 from gpulsh.io.rejected import Rejected, rejections
-from gpulsh.io.rows import Bytes, packed, piece_rows
+from gpulsh.io.rows import ROW_COST, Bytes, packed, piece_rows
 
+FACT_COST = 16  # bytes of what is known of a document while its partition is signed
+LEAST_FACTS = 1 << 20  # bytes of that which are always allowed
 AHEAD_BLOCKS = 2  # that wait for each thread that reads
 
 
@@ -66,6 +69,7 @@ class PartitionFacts:
     nulls: int = 0
     read: dict[int, dict[int, str]] = field(default_factory=dict)  # by file and first row of a piece: what was read
     rejected: list[Any] = field(default_factory=list)  # pyarrow.RecordBatch of `gpulsh.io.rejected.rejections`
+    unbounded: bool = False  # whether it is no partition but all that there is, of any number of rows
 
     def place(self, partition: Partition, row: int) -> tuple[int, int]:
         """The number of the file, and the row in it, of a row of the partition."""
@@ -157,13 +161,13 @@ class FileTexts:
             if parts is None:
                 yield Piece(number, None), file.size() or 0
             for part in parts or ():
-                yield Piece(number, part), part.size
+                yield Piece(number, part), max(part.size, ROW_COST * part.rows // 4)
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
         self._nulls, self.rejected = 0, Rejected()
         self._rows[:] = 0
-        everything = PartitionFacts()
+        everything = PartitionFacts(unbounded=True)
         yield from self.read([piece for piece, _ in self._pieces()], max_bytes, everything)
         self.add(everything)
 
@@ -196,6 +200,8 @@ class FileTexts:
             if block.key is not None:
                 facts.keys.append(block.key)
             facts.rows[number] = facts.rows.get(number, 0) + len(block.texts)
+            if not facts.unbounded:
+                self._check_rows(number, facts)
             for texts in block.texts.slices(max_bytes):
                 if digest is not None:
                     digest.add_texts(texts)
@@ -208,6 +214,13 @@ class FileTexts:
         """For the texts of a piece, where its bytes are not what is compared."""
         in_order = format_of(self.files[piece.file]).in_order
         return None if in_order or self.fixity is None else Digest(self.fixity.key)
+
+    def _check_rows(self, number: int, facts: PartitionFacts) -> None:
+        """A LargeDocumentError where a partition has more rows than what is known of each leaves room for."""
+        limit, rows = self._rules.limit, sum(facts.rows.values())
+        if limit is not None and FACT_COST * rows > max(2 * limit.document, LEAST_FACTS):
+            place = f"{rows} documents that cannot be read apart"
+            raise too_costly(self.files[number], place, FACT_COST * rows, 2 * limit.document, limit)
 
     def _blocks(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[tuple[Piece, Block]]:
         """All blocks in order, each with its piece."""

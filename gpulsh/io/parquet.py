@@ -51,6 +51,7 @@ CHUNK_BYTES = 64 << 20  # of rows that are written together, whatever their dict
 SMALL_PAGE, LEAST_PAGE = 1 << 16, 8 << 20  # bytes of pages that are not looked at, and that are always allowed
 HELD_BYTES = 64 << 20  # of a row group that are held until all of it was decoded
 LARGE_PAGE = 16 << 20  # bytes of a page whose values are written without dictionary and extremes
+VALUE_BYTES = 40  # that a value takes while it is decoded: itself, its levels, and a copy of each
 PAGE_COPIES = 3  # of a page that are held at once: as it stands in the file, decompressed, and of one before its values
 MOST_DECODED = 64  # times the largest document that the rows of a row group may take, which wait in a file
 MANY_GROUPS = 64  # of a file whose footer is kept
@@ -366,6 +367,10 @@ def check_pages(
                 continue
             if file.filesystem is not None and chunk.total_uncompressed_size <= allowed // PAGE_COPIES:
                 continue  # each header would be a request
+            # A row of lists may have any number of values; what each has is told by no header, but how many all have.
+            row = chunk.num_values * VALUE_BYTES // max(group.num_rows, 1)
+            if limit is not None and row > allowed:
+                raise too_costly(file, f"row group {number}: a row of column {name!r}", row, allowed, limit)
             found[name] = pages = largest_pages(read, chunk, SMALL_PAGE)
             if limit is not None and PAGE_COPIES * max(pages) > allowed:
                 place = f"row group {number}: a page of column {name!r}"
