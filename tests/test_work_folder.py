@@ -285,10 +285,13 @@ def opened() -> Any:
 
 
 @pytest.mark.parametrize("name", ["../precious", "/../../x", "x/../../x", "x", ""])
-def test_an_index_that_names_files_elsewhere(here: Path, name: str) -> None:
+@pytest.mark.parametrize("named", [True, False])
+def test_an_index_that_names_files_elsewhere(here: Path, name: str, named: bool) -> None:
     build()
     content = json.loads(Path("known", INDEX).read_bytes().partition(b"\n")[2])
     content["segments"][0]["name"] = name
+    if not named:
+        content["segments"][0]["files"] = {}
     data = json.dumps(content).encode()
     Path("known", INDEX).write_bytes(_checksum(data) + b"\n" + data)
     with pytest.raises(InputError, match=r"index\.json: was tampered with"):

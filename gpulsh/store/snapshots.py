@@ -111,11 +111,9 @@ def commit_snapshot(folder: Path, snapshot: Snapshot, version: str) -> None:
 
 def check_files(folder: Path, snapshot: Snapshot, *, contents: bool) -> None:
     """InputError that names the first file that is missing, of another size or, with `contents`, damaged."""
+    _refuse_strange(folder, snapshot)
     for name, fact in snapshot.files().items():
         path = folder / name
-        if not KNOWN_FILES.fullmatch(name):
-            raise InputError(f"{folder / NAME}: was tampered with, it names {name!r}, which no index has; restore it")
-        _refuse_link(path)
         try:
             size = path.stat().st_size
         except FileNotFoundError:
@@ -130,6 +128,17 @@ def check_files(folder: Path, snapshot: Snapshot, *, contents: bool) -> None:
                 f"{path}: is damaged, its CRC-32 differs from what was written; restore it from a copy, or build the"
                 " index again"
             )
+
+
+def _refuse_strange(folder: Path, snapshot: Snapshot) -> None:
+    """InputError where a file that is named, or would be, lies elsewhere: by its name, or behind a link."""
+    parts = [*snapshot.segments, *([snapshot.removed] if snapshot.removed else [])]
+    for name in (*snapshot.files(), *(file_name("keys", part.name) for part in parts)):
+        if not KNOWN_FILES.fullmatch(name):
+            raise InputError(f"{folder / NAME}: was tampered with, it names {name!r}, which no index has; restore it")
+    for name in os.listdir(folder):
+        if KNOWN_FILES.fullmatch(name):
+            _refuse_link(folder / name)
 
 
 def sweep(folder: Path, snapshot: Snapshot) -> None:
