@@ -26,7 +26,7 @@ import pytest
 import gpulsh
 from gpulsh.dedup.job import Cut
 from gpulsh.engine.steps import Steps
-from gpulsh.errors import BackendError, InputError, ParameterError
+from gpulsh.errors import BackendError, ChangedInputError, InputError, ParameterError
 from gpulsh.io.format import File
 
 ray = pytest.importorskip("ray", reason="Ray has no wheel for this Python")
@@ -491,3 +491,30 @@ def test_failures_that_cannot_be_sent_are_told_in_words() -> None:
     assert type(failure.error) is RuntimeError and str(failure.error) == "Here: lost"
     sent = worker._failure(OSError(28, "No space left on device", "file"), "192.0.2.7").error
     assert isinstance(sent, OSError) and (sent.errno, sent.filename) == (28, "file")
+
+
+@pytest.mark.parametrize("stage", ["gather", "write"])
+def test_an_input_that_changes_is_told_by_a_worker(
+    joined: str,
+    inputs: Path,
+    tmp_path: Path,
+    cuts: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+) -> None:
+    """Its size and its time are what they were."""
+    cuts(8_000)
+    path = inputs / "4.jsonl"
+    run = engine.RayRunner.run
+
+    def change_and_run(self: Any, of: Any) -> Any:
+        if of.name == stage:
+            before = path.stat()
+            path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[::-1]))
+            os.utime(path, ns=(before.st_mtime_ns, before.st_mtime_ns))
+        return run(self, of)
+
+    monkeypatch.setattr(engine.RayRunner, "run", change_and_run)
+    with pytest.raises(ChangedInputError, match=r"4\.jsonl: changed while it was read: it holds "):
+        gpulsh.deduplicate_files(inputs, tmp_path / "out", engine="ray", address=joined, **OPTIONS)
+    assert not (tmp_path / "out").exists()
