@@ -201,6 +201,25 @@ def test_zstd_content_comes_in_pieces_however_small_its_frames_are() -> None:
     assert max(map(len, blocks(io.BytesIO(gzip.compress(content)), "gz"))) <= PLAIN_STEP
 
 
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        *(bytes([0, window]) for window in (0xB0, 0xFF)),  # 4 GiB, 3.75 TiB
+        *(b"\xe0" + size.to_bytes(8, "little") for size in (1 << 32, (1 << 64) - 1)),  # all of the content at once
+    ],
+)
+def test_a_window_that_no_decoder_has(frame: bytes, skip: bool, tmp_path: Path) -> None:
+    line = b'{"text": "a"}\n'
+    whole = b"\x28\xb5\x2f\xfd" + frame + (len(line) << 3 | 1).to_bytes(3, "little") + line
+    (tmp_path / "a.jsonl.zst").write_bytes(whole)
+    if skip:
+        assert read(tmp_path / "a.jsonl.zst", Limit(8 << 30), skip) == []
+        return
+    with pytest.raises(DamagedInputError, match=r"a.jsonl.zst: .*asks for a window of \d+ bytes, and decoders have 2"):
+        read(tmp_path / "a.jsonl.zst", Limit(8 << 30))
+
+
 @pytest.mark.parametrize("window_log", [20, 22, 25, 31])
 def test_the_window_of_a_frame(window_log: int, tmp_path: Path) -> None:
     limit = Limit(16 << 20)

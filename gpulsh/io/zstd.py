@@ -68,6 +68,9 @@ def _frame(packed: _Packed, window: Window) -> Iterator[tuple[bytes, bool]]:
     behind = (0 if alone else 1) + (0, 1, 2, 4)[flags[0] & 3] + (1 if alone else 0, 2, 4, 8)[of_size]
     described = packed.take(behind)
     window.size = _window(described, alone, (1 if alone else 0, 2, 4, 8)[of_size])
+    if window.size > MOST_WINDOW:  # which no decoder allows, whatever the budget
+        told = f"a frame asks for a window of {window.size} bytes, and decoders have {MOST_WINDOW} at most"
+        raise DamagedMember(packed.begin, broken_data(told))
     if window.size > window.most:
         raise WindowError(window.size)
     run, count, last = [MAGIC, flags, described], 0, False

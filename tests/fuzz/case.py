@@ -65,8 +65,11 @@ OPTIONS = [  # with how likely each is given
 ]
 
 
-def options(source: Random, ids: list[str], keys: list[str]) -> list[str]:
-    """Options of `dedup`; `ids` and `keys` are columns that may be named by it."""
+def options(source: Random, ids: list[str], keys: list[str], large: bool = False) -> list[str]:
+    """Options of `dedup`; `ids` and `keys` are columns that may be named by it.
+
+    With `large` documents not the reference backend, which is read and not run on them.
+    """
     given: list[str] = ["--memory", "512MiB", "--threads", source.choice(["1", "2"])]
     taken: set[str] = set()
     for likely, option in source.sample(OPTIONS, len(OPTIONS)):
@@ -77,4 +80,6 @@ def options(source: Random, ids: list[str], keys: list[str]) -> list[str]:
         given += ["--id-column", source.choice(ids)]
     if keys and "--keep" not in taken and source.random() < 0.3:
         given += ["--keep", source.choice(keys)]
-    return given if "--backend" in taken else [*given, "--backend", "cpu"]
+    if "--backend" not in taken:
+        given += ["--backend", "cpu"]
+    return ["cpu" if large and each == "reference" else each for each in given]
