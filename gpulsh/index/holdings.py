@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
+from gpulsh.io.soundness import check_given
 from gpulsh.lsh.collisions import within_runs
 from gpulsh.store.filters import Sought, Words
 from gpulsh.store.fingerprint_blocks import in_places
-from gpulsh.store.segments import Keys, Numbers, Segment, among
+from gpulsh.store.segments import Keys, Numbers, Segment, all_found, among, within
 
 NOBODY = -1
 MANY = 1 << 8  # lookups at once, each of a page or more, from which on a segment's are not held for the next ones
@@ -57,7 +58,7 @@ class Holdings:
             hashes, documents = segment.hashes, segment.documents
             place, found = _matches(hashes.first, sought, segment.filter(-1))
             equal = hashes.second[found] == asked[place, 1]
-            place, row = place[equal], hashes.row[found[equal]]
+            place, row = place[equal], within(hashes.row[found[equal]], len(segment))
             live = segment.live(self.removed, row)
             place, row = order[place[live]], row[live]
             by_row = np.argsort(-row, kind="stable")  # of repeated places the last assignment, the least row, stays
@@ -77,7 +78,7 @@ class Holdings:
         for segment in self.segments:
             assert segment.keys is not None
             place, found = _matches(segment.keys.hash, sought)
-            place, row = keys.row[place], segment.keys.row[found]
+            place, row = keys.row[place], within(segment.keys.row[found], len(segment))
             if len(place) == 0 or segment.keys.key.type != keys.key.type:
                 continue
             equal = np.asarray(pc.equal(segment.keys.key.take(pa.array(row)), keys.key.take(pa.array(place))), np.bool_)
@@ -92,16 +93,20 @@ class Holdings:
             here, rows = segment.rows_of(numbers)
             if len(here):
                 assert segment.keys is not None
-                parts.append(segment.keys.key.take(pa.array(rows)))
+                parts.append(_utf8(segment.keys.key.take(pa.array(rows))))
                 places.append(here)
+        all_found(sum(map(len, places)), len(numbers))
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
 
     def sizes(self, numbers: Numbers) -> Numbers:
         """int64 [m]: how many fingerprints are held of each."""
         sizes = np.zeros(len(numbers), np.int64)
+        found = 0
         for segment in self.segments:
             here, rows = segment.rows_of(numbers)
             sizes[here] = segment.documents.size[rows]
+            found += len(here)
+        all_found(found, len(numbers))
         return sizes
 
     def fingerprints(self, numbers: Numbers) -> Fingerprints:
@@ -112,6 +117,7 @@ class Holdings:
             if len(here):
                 parts.append(segment.fingerprints.read(rows))
                 places.append(here)
+        all_found(sum(map(len, places)), len(numbers))
         return in_places(parts, places)
 
     def counts(self) -> tuple[int, int]:
@@ -122,6 +128,12 @@ class Holdings:
             own = segment.documents.number == segment.documents.witness
             held, dropped = held + int((live & own).sum()), dropped + int((live & ~own).sum())
         return held, dropped
+
+
+def _utf8(keys: Any) -> Any:
+    """Keys that are handed out as strings."""
+    check_given(keys, "the index's column of keys", utf8=True)
+    return keys
 
 
 def _matches(known: NDArray[np.uint64], sought: Sought, words: Words | None = None) -> tuple[Numbers, Numbers]:
@@ -138,5 +150,5 @@ def _matches(known: NDArray[np.uint64], sought: Sought, words: Words | None = No
     first = first[: len(met)]  # those beyond the end are the last
     same = known[first] == sought.values[met]
     met, first = met[same], first[same]
-    count = np.searchsorted(known, sought.values[met], side="right") - first
+    count = np.maximum(np.searchsorted(known, sought.values[met], side="right") - first, 0)  # of what ascends it is
     return np.repeat(met, count), np.repeat(first, count) + within_runs(count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.errors import ParameterError
+from gpulsh.errors import DamagedInputError, ParameterError
 from gpulsh.index.admission import Arrivals, Tally, admit, hold_all
 from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.keys import (
@@ -158,7 +158,7 @@ class Index:
         """
         ops = _backend(backend, threads, devices, memory)
         folder, contents = Folder.opened(Path(path), contents=check)
-        parameters = IndexParameters.restored(folder.snapshot.parameters)
+        parameters = _restored(Path(path), folder.snapshot.parameters, contents)
         given = {"threshold": threshold, "shingling": shingling, "folding": folding, "num_perm": num_perm}
         parameters.refuse_others(path, {**given, "bands": bands, "rows": rows, "seed": seed})
         self = cls.__new__(cls)
@@ -429,6 +429,27 @@ def _backend(name: BackendName, threads: int | None, devices: Sequence[int] | No
     if memory is not None:
         check_integer("memory", memory, LEAST_MEMORY, 1 << 62)
     return select_backend(name, threads=threads, devices=devices, memory=None if memory is None else memory // 4)
+
+
+def _restored(path: Path, told: Mapping[str, Any], contents: Contents) -> IndexParameters:
+    """The parameters that an index tells; InputError where they are none, or not those that its segments follow."""
+    try:
+        parameters = IndexParameters.restored(told)
+        if not 0 < parameters.threshold <= 1 or parameters.banding.bands * parameters.banding.rows > (
+            parameters.family.num_perm
+        ):
+            raise ParameterError("a threshold, or bands, that cannot be")
+    except (DamagedInputError, KeyError, TypeError, ParameterError) as error:
+        raise DamagedInputError(
+            f"{path}: the index is damaged: its parameters are none ({error}); restore it from a copy"
+        ) from error
+    bands = {len(shelved.segment.bands) for shelved in contents.shelves} - {parameters.banding.bands}
+    if bands:
+        raise DamagedInputError(
+            f"{path}: the index is damaged: a segment has {bands.pop()} bands, not {parameters.banding.bands};"
+            " restore it from a copy"
+        )
+    return parameters
 
 
 def _holdings_of(shelves: Sequence[Shelved], removed: Numbers) -> Holdings:

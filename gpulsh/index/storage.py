@@ -306,7 +306,7 @@ def _mapped(path: Path, snapshot: Snapshot) -> Contents:
     for segment in snapshot.segments:
         try:
             shelves.append(Shelved(map_segment(_namer(path, segment.name)), segment))
-        except FileNotFoundError:
+        except (FileNotFoundError, InputError):
             raise
         except (OSError, pa.ArrowException, ValueError) as error:
             raise InputError(

@@ -1,8 +1,8 @@
 """Arrow arrays that others made, checked before they are read: one that lies about itself is memory of this process.
 
-Arrow builds arrays of whatever a file or an interface says, and its kernels trust them. So offsets, sizes, views, codes,
-run ends and type numbers are compared with the buffers that they point into, of nested columns and dictionaries too,
-in one pass that does not look at the content. Text that is no UTF-8 is safe to read, and every stage reads it as
+Arrow builds arrays of whatever a file or an interface says, and its kernels trust them. So offsets, sizes, views,
+codes, run ends and type numbers are compared with the buffers that they point into, of nested columns and dictionaries
+too, in one pass that does not look at the content. Text that is no UTF-8 is safe to read, and every stage reads it as
 U+FFFD; where something is handed out as a string, `utf8` asks for more.
 
 The C interface says nothing of the sizes of buffers: of what came through it offsets are only known to ascend.

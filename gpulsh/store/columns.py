@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gpulsh.io.buffers import booleans, numbers, to_arrow
 from gpulsh.store.durable import ChecksummedFile, FileFact, durable_file
-from gpulsh.store.mapping import MappedBatches
+from gpulsh.store.mapping import MappedBatches, damaged_file
 
 
 @contextmanager
@@ -59,34 +59,59 @@ class MappedColumns:
 
     def column(self, name: str) -> NDArray[Any]:
         """A column of numbers, in place, of a file that was written in one run."""
-        (batch,) = self._mapped.batches
-        return numbers(batch.column(name))
+        return self._numbers(self._only(), name)
 
     def runs(self) -> Iterator[dict[str, NDArray[Any]]]:
         """All columns, of numbers, in place, run by run."""
         for batch in self._mapped.batches:
-            yield {name: numbers(batch.column(name)) for name in batch.schema.names}
+            yield {name: self._numbers(batch, name) for name in batch.schema.names}
 
     def names(self) -> list[str]:
         """Of the columns."""
-        return list(self._mapped.batches[0].schema.names)
+        return list(self._schema().names)
 
     def kind(self, name: str) -> Any:
         """A column's pyarrow.DataType."""
-        return self._mapped.batches[0].schema.field(name).type
+        self._refuse_lack(self._schema(), name)
+        return self._schema().field(name).type
 
     def flags(self, name: str) -> NDArray[np.bool_]:
         """A boolean column of a file that was written in one run."""
-        (batch,) = self._mapped.batches
+        batch = self._only()
+        self._refuse_lack(batch.schema, name)
+        if not pa.types.is_boolean(batch.column(name).type):
+            raise damaged_file(self._mapped.path, f"column {name!r} is {batch.column(name).type}, not flags")
         return booleans(batch.column(name))
 
     def array(self, name: str) -> Any:
         """A column as one pyarrow.Array."""
+        self._refuse_lack(self._schema(), name)
         return pa.concat_arrays([batch.column(name) for batch in self._mapped.batches])
 
     def batches(self) -> list[Any]:
         """All columns, in place, as the pyarrow.RecordBatch of each run they were written in."""
         return self._mapped.batches
+
+    def _schema(self) -> Any:
+        if not self._mapped.batches:
+            raise damaged_file(self._mapped.path, "it holds no record batch")
+        return self._mapped.batches[0].schema
+
+    def _only(self) -> Any:
+        if len(self._mapped.batches) != 1:
+            raise damaged_file(self._mapped.path, f"it holds {len(self._mapped.batches)} record batches, not one")
+        return self._mapped.batches[0]
+
+    def _refuse_lack(self, schema: Any, name: str) -> None:
+        if len(schema.get_all_field_indices(name)) != 1:
+            raise damaged_file(self._mapped.path, f"it lacks the column {name!r}")
+
+    def _numbers(self, batch: Any, name: str) -> NDArray[Any]:
+        self._refuse_lack(batch.schema, name)
+        kind = batch.schema.field(name).type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            raise damaged_file(self._mapped.path, f"column {name!r} is {kind}, not numbers")
+        return numbers(batch.column(name))
 
     def let_go(self) -> None:
         """As `MappedBatches`."""

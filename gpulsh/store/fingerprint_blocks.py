@@ -21,7 +21,7 @@ from gpulsh.arrays import Fingerprints
 from gpulsh.io.buffers import numbers
 from gpulsh.store.columns import columns_file
 from gpulsh.store.durable import FileFact
-from gpulsh.store.mapping import MappedBatches
+from gpulsh.store.mapping import MappedBatches, damaged_file
 
 BLOCK_VALUES = 1 << 15  # a block is read as a whole
 BLOCKS_HELD = 64  # decoded, of all files together
@@ -89,9 +89,14 @@ class BlockRows:
     def __init__(self, path: Path, sizes: NDArray[np.int64]) -> None:
         self.mapped = MappedBatches(path)
         self._batches = self.mapped.batches
+        if any(batch.schema != SCHEMA for batch in self._batches):
+            raise damaged_file(path, f"its columns are not {', '.join(SCHEMA.names)}")
         self._first = np.concatenate([np.empty(0, np.int64), *(numbers(batch.column(0)) for batch in self._batches)])
         self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
         self._sizes = sizes
+        first = self._first
+        if first[:1].tolist() != [0][: len(sizes)] or (np.diff(first) <= 0).any() or first[-1:].sum() > len(sizes):
+            raise damaged_file(path, "its blocks are not of ascending rows")
 
     def __len__(self) -> int:
         return len(self._sizes)
@@ -120,7 +125,13 @@ class BlockRows:
         last = int(self._first[number + 1]) if number + 1 < len(self._first) else len(self._sizes)
         columns = self._batches[batch]
         coded, count = columns.column(2)[row].as_buffer(), int(columns.column(1)[row].as_py())
-        return decode(coded, count, self._sizes[first:last])
+        sizes = self._sizes[first:last]
+        try:
+            if bool((sizes < 0).any()) or int(sizes.sum()) != count:
+                raise ValueError(f"block {number} has {count} fingerprints, not as many as its documents")
+            return decode(coded, count, sizes)
+        except (ValueError, OSError, OverflowError, MemoryError) as error:  # of a codec too, which believes the count
+            raise damaged_file(self.mapped.path, str(error)) from error
 
 
 def write_blocks(path: Path, rows: Iterable[Fingerprints]) -> FileFact:

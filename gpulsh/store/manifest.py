@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from gpulsh.errors import OutputError
 from gpulsh.store.durable import FileFact, durable_file, fact_of, naming
+from gpulsh.store.shapes import ShapeError, field, file_facts, strict_json
 
 NAME = "manifest.jsonl"
 RESULTS = "data"  # the only folder in which steps have files
@@ -54,15 +55,18 @@ class Manifest:
             data = (folder / NAME).read_bytes()
         except FileNotFoundError:
             return None
-        entries, length = _entries(data)
-        if not entries:
-            return None
-        steps = {}
-        for entry in entries[1:]:
-            files = {name: FileFact(**fact) for name, fact in entry["files"].items()}
-            _refuse_outside(folder, files)
-            steps[entry["step"]] = Step(files, entry["facts"])
-        return cls(folder, entries[0]["job"], steps, length)
+        try:
+            entries, length = _entries(data)
+            if not entries:
+                return None
+            steps = {}
+            for entry in entries[1:]:
+                files = file_facts(entry, "files")
+                _refuse_outside(folder, files)
+                steps[field(entry, "step", str)] = Step(files, field(entry, "facts", dict))
+            return cls(folder, field(entries[0], "job", dict), steps, length)
+        except ShapeError as error:
+            raise OutputError(f"{folder / NAME}: is damaged: {error}; begin again with --overwrite") from error
 
     def steps(self) -> Iterable[tuple[str, Step]]:
         """All finished ones with their names, in order."""
@@ -121,6 +125,6 @@ def _entries(data: bytes) -> tuple[list[dict[str, Any]], int]:
         checksum, _, content = line.removesuffix(b"\n").partition(b" ")
         if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(content):
             break
-        entries.append(json.loads(content))
+        entries.append(strict_json(content))
         length += len(line)
     return entries, length

@@ -11,6 +11,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from gpulsh.errors import DamagedInputError
+from gpulsh.io.soundness import check_array
+
 
 class Mapped(Protocol):
     """Anything that is mapped."""
@@ -24,14 +27,33 @@ class MappedBatches:
     """`batches`: the file's pyarrow.RecordBatch, in place. They hold it, also when its name is gone, but no handle."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         with pa.memory_map(os.fsencode(path)) as file:  # of a str it takes what is UTF-8
             self._whole = file.read_buffer()
-        reader = pa.ipc.open_file(self._whole)
-        self.batches: list[Any] = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+        try:
+            reader = pa.ipc.open_file(self._whole)
+            self.batches: list[Any] = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+            for batch in self.batches:
+                _check(batch)
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise damaged_file(path, str(error).splitlines()[0]) from error
 
     def let_go(self) -> None:
         """What was read need not stay in this process's memory; it is read again where it is looked at again."""
         _madvise()(self._whole.address, self._whole.size, mmap.MADV_DONTNEED)
+
+
+def damaged_file(path: Path, told: str) -> DamagedInputError:
+    """The error of a file that does not hold what gpulsh writes there."""
+    return DamagedInputError(f"{path}: is damaged: {told}; restore it from a copy, or make it again")
+
+
+def _check(batch: Any) -> None:
+    """That buffers hold what is read of them, whatever the file's checksum: of numbers their length says so."""
+    batch.validate()
+    for column in batch.columns:
+        if not pa.types.is_primitive(column.type):
+            check_array(column)
 
 
 @cache

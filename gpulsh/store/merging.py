@@ -19,7 +19,7 @@ from gpulsh.io.buffers import numbers, to_arrow
 from gpulsh.store.fingerprint_blocks import FingerprintRows, HeldRows, in_places
 from gpulsh.store.mapping import Mapped
 from gpulsh.store.scratch import Column
-from gpulsh.store.segments import ALL, Band, Documents, Hashes, Keys, Numbers, Segment, among
+from gpulsh.store.segments import ALL, Band, Documents, Hashes, Keys, Numbers, Segment, among, within
 
 ROWS_AT_ONCE = 1 << 18  # merged at once
 SAMPLED = 1 << 12  # rows of a part that one sample of its hashes stands for
@@ -71,7 +71,7 @@ class _LiveRows:
     """The live rows of a segment; in what is merged they are rows from `start` to `stop`."""
 
     def __init__(self, part: Segment, removed: Numbers, start: int) -> None:
-        self._start = start
+        self._start, self._count = start, len(part)
         self._alive: NDArray[np.bool_] | None = None
         self.stop = start + len(part)
         if len(removed):
@@ -88,6 +88,7 @@ class _LiveRows:
 
     def moved(self, rows: Numbers) -> tuple[Any, Numbers]:
         """The live ones of `rows`, as an index of these, and what they become."""
+        rows = within(rows, self._count)
         if self._alive is None:
             return ALL, rows + self._start
         alive = self._alive[rows]

@@ -24,6 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
+from gpulsh.errors import DamagedInputError
 from gpulsh.io.buffers import numbers
 from gpulsh.store.columns import columns_file, write_columns
 from gpulsh.store.durable import FileFact
@@ -34,12 +35,21 @@ from gpulsh.store.fingerprint_blocks import (
     HeldRows,
     write_blocks,
 )
-from gpulsh.store.mapping import Mapped, MappedBatches
+from gpulsh.store.mapping import Mapped, MappedBatches, damaged_file
 
+DOCUMENTS = pa.schema(
+    [("number", pa.int64()), ("witness", pa.int64()), ("similarity", pa.float64()), ("size", pa.int64())]
+)
+HASHES = pa.schema([("hash_0", pa.uint64()), ("hash_1", pa.uint64()), ("row", pa.int64())])
+KEYS = [
+    pa.schema([("key", kind), ("key_hash", pa.uint64()), ("key_row", pa.int64())])
+    for kind in (pa.large_string(), pa.int64())
+]
 DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
 FILTERS = pa.schema([("word", pa.uint64())])
 KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys")
 ALL = slice(None)
+AGAIN = "restore it from a copy, or build it again"
 ROWS_AT_ONCE = 1 << 13  # whose fingerprints are held while they are written
 Numbers = NDArray[np.int64]
 
@@ -174,7 +184,10 @@ def write_keys(path: Path, keys: Keys) -> FileFact:
 
 def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
     """The segment in the files that `name` names by kind, mapped; without its keys where `keys` is False."""
-    files = {kind: MappedBatches(name(kind)) for kind in ("documents", "digests", "hashes", "filters")}
+    schemas = {"documents": DOCUMENTS, "digests": DIGESTS, "hashes": HASHES, "filters": FILTERS}
+    files = {kind: _mapped(name(kind), schema, one=kind in ("documents", "hashes")) for kind, schema in schemas.items()}
+    if len(files["filters"].batches) != len(files["digests"].batches) + 1:
+        raise damaged_file(name("filters"), "it has not a filter for each band and one for the hashes")
     documents = Documents(*_columns(files["documents"]))
     bands = [Band(numbers(batch.column(1)), numbers(batch.column(2))) for batch in files["digests"].batches]
     fingerprints = BlockRows(name("fingerprints"), documents.size)
@@ -186,8 +199,10 @@ def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
 
 def with_mapped_keys(segment: Segment, path: Path) -> Segment:
     """The segment with its keys, in a file of `write_keys`."""
-    file = MappedBatches(path)
-    (batch,) = file.batches
+    file = _mapped(path, *KEYS, one=True)
+    batch = file.batches[0]
+    if len(batch) != len(segment) or batch.column(0).null_count:
+        raise damaged_file(path, f"it has not one key for each of {len(segment)} documents")
     keys = Keys(batch.column(0), numbers(batch.column(1)), numbers(batch.column(2)))
     return replace(segment, keys=keys, mapped=(*segment.mapped, file))
 
@@ -206,6 +221,28 @@ def among(values: Numbers, sorted_values: Numbers) -> NDArray[np.bool_]:
     return found
 
 
+def within(rows: Numbers, count: int) -> Numbers:
+    """`rows`, found in a file, of something that has `count`; a DamagedInputError where one is beyond."""
+    if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < count):
+        raise DamagedInputError(f"the index is damaged: it names row {int(rows.max())} of {count}; {AGAIN}")
+    return rows
+
+
+def all_found(found: int, sought: int) -> None:
+    """DamagedInputError where documents that an index names are not in it."""
+    if found != sought:
+        raise DamagedInputError(f"the index is damaged: of {sought} documents that it names it has {found}; {AGAIN}")
+
+
+def _mapped(path: Path, *schemas: Any, one: bool) -> MappedBatches:
+    """A file of an index, of one of the schemas, and with `one` in one record batch."""
+    file = MappedBatches(path)
+    if one and len(file.batches) != 1:
+        raise damaged_file(path, f"it holds {len(file.batches)} record batches, not one")
+    if any(batch.schema not in schemas for batch in file.batches):
+        raise damaged_file(path, f"its columns are not {', '.join(schemas[0].names)}")
+    return file
+
+
 def _columns(file: MappedBatches) -> list[NDArray[Any]]:
-    (batch,) = file.batches
-    return list(map(numbers, batch.columns))
+    return list(map(numbers, file.batches[0].columns))

@@ -12,14 +12,18 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from dataclasses import field as of_dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
-from gpulsh.errors import InputError, OutputError
+from gpulsh.errors import DamagedInputError, InputError, OutputError
 from gpulsh.params import SCHEME
 from gpulsh.store.durable import FileFact, durable_file, fact_of
+from gpulsh.store.segments import KINDS
+from gpulsh.store.shapes import ShapeError, count, counted, field, file_facts, strict_json
 
 NAME = "index.json"
 LOCK = "lock"
@@ -52,7 +56,9 @@ class Snapshot:
     keys: str | None = None  # "string" or "integer"; None before the first key
     segments: tuple[StoredSegment, ...] = ()
     removed: StoredSegment | None = None
-    runs: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # first number, and beyond the last, by name
+    runs: Mapping[str, tuple[int, int]] = of_dataclass(
+        default_factory=dict
+    )  # first number, and beyond the last, by name
 
     def files(self) -> dict[str, FileFact]:
         """Every file that it names."""
@@ -83,22 +89,18 @@ def read_snapshot(folder: Path) -> Snapshot:
     checksum, _, content = data.partition(b"\n")
     if checksum != _checksum(content):
         raise InputError(f"{path}: is damaged, its checksum differs; restore it from a copy")
-    told = json.loads(content)
-    for name, own in (("format", FORMAT), ("scheme", SCHEME)):
-        if told[name] != own:
-            raise InputError(
-                f"{folder}: is an index of {name} {told[name]}, written by gpulsh {told['version']}, and this version"
-                f" reads {name} {own}; use that version, or build the index again"
-            )
-    return Snapshot(
-        parameters=told["parameters"],
-        generation=told["generation"],
-        next_number=told["next_number"],
-        keys=told["keys"],
-        segments=tuple(map(_segment, told["segments"])),
-        removed=_segment(told["removed"]) if told["removed"] else None,
-        runs={name: (first, stop) for name, (first, stop) in told.get("runs", {}).items()},
-    )
+    try:
+        told = strict_json(content)
+        for name, own in (("format", FORMAT), ("scheme", SCHEME)):
+            if field(told, name, int) != own:
+                raise InputError(
+                    f"{folder}: is an index of {name} {told[name]}, written by gpulsh"
+                    f" {field(told, 'version', str)}, and this version reads {name} {own}; use that version, or build"
+                    " the index again"
+                )
+        return _snapshot(told)
+    except ShapeError as error:
+        raise DamagedInputError(f"{path}: is damaged: {error}; restore it from a copy") from error
 
 
 def commit_snapshot(folder: Path, snapshot: Snapshot, version: str) -> None:
@@ -179,8 +181,32 @@ def _refuse_link(path: Path) -> None:
         raise InputError(f"{path}: is a link, which gpulsh did not make; put the file itself there")
 
 
-def _segment(told: Mapping[str, Any]) -> StoredSegment:
-    return StoredSegment(told["name"], {kind: FileFact(**fact) for kind, fact in told["files"].items()})
+def _snapshot(told: Mapping[str, Any]) -> Snapshot:
+    removed = field(told, "removed", dict, NoneType)
+    return Snapshot(
+        parameters=field(told, "parameters", dict),
+        generation=count(told, "generation"),
+        next_number=count(told, "next_number"),
+        keys=field(told, "keys", str, NoneType),
+        segments=tuple(_segment(segment, KINDS) for segment in field(told, "segments", list)),
+        removed=_segment(removed, ("removed",)) if removed else None,
+        runs={name: _run(run, name) for name, run in field({"runs": {}, **told}, "runs", dict).items()},
+    )
+
+
+def _segment(told: Any, kinds: Sequence[str]) -> StoredSegment:
+    if not isinstance(told, dict):
+        raise ShapeError("a segment is no object")
+    files = file_facts(told, "files")
+    if sorted(files) != sorted(kinds):
+        raise ShapeError(f"a segment has the files {', '.join(files) or 'none'}, not {', '.join(kinds)}")
+    return StoredSegment(field(told, "name", str), files)
+
+
+def _run(told: Any, name: str) -> tuple[int, int]:
+    if not isinstance(told, list) or len(told) != 2:
+        raise ShapeError(f"{name!r} is no range of numbers")
+    return counted(told[0], name), counted(told[1], name)
 
 
 def _checksum(content: bytes) -> bytes:
