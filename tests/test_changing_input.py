@@ -253,3 +253,10 @@ EVERY = bool(os.environ.get("GPULSH_CHANGES"))  # formats and changes beyond tho
 @pytest.mark.parametrize("kind", list(NAMES) if EVERY else FORMATS)
 def test_a_change_before_a_stage(kind: str, stage: str, change: Change) -> None:
     judge(kind, stage, change)
+
+
+@pytest.mark.parametrize("write", ["data", "duplicates"])
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "jsonl.gz"])
+def test_ids_are_those_of_the_rows(kind: str, write: str) -> None:
+    """They are read by themselves."""
+    judge(kind, "collect", reorder_and_set_back, write=write)

@@ -32,6 +32,7 @@ from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.stages import collect, collide, compare, connect, copies, evidence, gather, route, sign, verify, write
 from gpulsh.dedup.task import Runner, Stage, Task, tallied
 from gpulsh.io.file_texts import Partition
+from gpulsh.io.inputs import format_of
 
 Facts = Mapping[str, Any]
 Paths = tuple[Path, ...]
@@ -253,6 +254,9 @@ class _Run:
             for number, pieces in facts["read"].items():
                 read.setdefault(int(number), {}).update((int(row), was) for row, was in pieces.items())
         tasks = [Task(write.step_of(number), write.write, (placed, number, read.get(number, {}))) for number in files]
+        if job.write == "duplicates" and job.columns.id is not None:
+            known = [number for number in read if not format_of(job.files[number]).in_order]
+            tasks = [Task(f"look-{number:06d}", write.look, (number, read[number])) for number in sorted(known)]
         tasks.append(Task("evidence", evidence.evidence, (placed, decided.id_files)))
         total = int(np.diff(placed.files)[files].sum())
         *_, facts = self._stage("write", tasks, total, "documents", abreast=True)

@@ -15,10 +15,11 @@ from gpulsh.dedup.stages.sign import step_of as sign_step
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.io.arrow import arrow_rows, is_text
 from gpulsh.io.fixity import Digest, Reading
-from gpulsh.io.format import BLOCK_BYTES, Mask, changed
+from gpulsh.io.format import BLOCK_BYTES, Columns, Mask, Rules, changed
 from gpulsh.io.inputs import format_of
 from gpulsh.io.places import place_below
 from gpulsh.io.rejected import Rejected
+from gpulsh.io.rows import Rows
 from gpulsh.store.columns import MappedColumns
 from gpulsh.store.durable import completed, naming, unfinished
 
@@ -63,6 +64,20 @@ def write(place: Workplace, placed: Placed, number: int, read: Mapping[int, str]
     return Made(made, {"amount": len(keep), "bytes": size, "dropped": dropped})
 
 
+def look(place: Workplace, number: int, read: Mapping[int, str]) -> Made:
+    """ChangedInputError unless the texts of a file of columns are still those that were signed.
+
+    For where nothing is written: its ids were read by themselves, and stand in the evidence.
+    """
+    file, job = place.job.files[number], place.job
+    texts = _Texts(job, number, read)
+    with place.kept([number]):
+        for block in format_of(file).read(file, Columns(job.columns.text), rules=Rules(job.on_error == "skip")):
+            texts.see_rows(block.start, block.texts)
+        texts.compare()
+    return Made()
+
+
 def _copy(place: Workplace, number: int, keep: Mask, target: str, read: Mapping[int, str]) -> None:
     """The kept rows, where all that is read is what was read at first."""
     file, fixity, limit = place.job.files[number], place.job.fixity, place.job.limit(place.abreast)
@@ -87,16 +102,21 @@ class _Texts:
 
     def see(self, row: int, batch: Any) -> None:
         """`gpulsh.io.format.Seen`."""
-        if row in self._read and len(batch):
-            self.compare()
-            self._start, self._digest = row, Digest(self._job.fixity.key)
-        if self._digest is None:
+        if not self._read:
             return
         name = self._job.columns.text
         if name not in batch.schema.names or not is_text(batch.schema.field(name).type):
             raise changed(self._job.files[self._number], "has other columns than at first")
-        for texts in arrow_rows(batch.column(name)).slices(BLOCK_BYTES):
-            self._digest.add_texts(texts)
+        self.see_rows(row, arrow_rows(batch.column(name)))
+
+    def see_rows(self, row: int, texts: Rows) -> None:
+        """The same, of texts alone."""
+        if row in self._read and len(texts):
+            self.compare()
+            self._start, self._digest = row, Digest(self._job.fixity.key)
+        if self._digest is not None:
+            for part in texts.slices(BLOCK_BYTES):
+                self._digest.add_texts(part)
 
     def compare(self) -> None:
         """ChangedInputError where the piece was another at first."""
