@@ -35,7 +35,9 @@ def _arguments() -> argparse.Namespace:
     ask.add_argument("--threads", default=[1, 2], type=lambda t: [int(x) for x in t.split(",")])
     ask.add_argument("--rounds", default=5, type=int)
     ask.add_argument("--rows", type=int, help="only the first rows of the corpus (a quick look)")
-    ask.add_argument("--documents", type=int, help="size of the corpora made for job_ads and hot_buckets")
+    ask.add_argument(
+        "--documents", type=int, help="size of the corpora made for job_ads, hot_buckets and shared_sentences"
+    )
     ask.add_argument("--work", type=Path, help="keep the corpora made on the spot here")
     ask.add_argument("--record", type=Path, help="folder of the record; else benchmarks/record/DEVICE/DATE")
     ask.add_argument("--name", default="bench", help="file name of the record, without suffix")

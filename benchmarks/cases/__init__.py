@@ -11,4 +11,5 @@ CASES = (
     "startup",
     "job_ads",
     "hot_buckets",
+    "shared_sentences",
 )

@@ -48,12 +48,14 @@ def columns_of(
     """
     found: list[list[NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in names]
     for path in paths:
-        for columns in MappedColumns(path).runs():
+        file = MappedColumns(path)
+        for columns in file.runs():
             rows = slice(*np.searchsorted(columns["group"], [group, group + 1]).tolist())
             if first is not None:
                 low, high = np.searchsorted(columns[names[0]][rows], first).tolist()
                 rows = slice(rows.start + low, rows.start + high)
             if rows.start < rows.stop:
                 for column, name in zip(found, names, strict=True):
-                    column.append(columns[name][rows])
+                    column.append(columns[name][rows].copy())
+                file.let_go()  # what all tasks look at of it would add up
     return [np.concatenate(column) for column in found]
