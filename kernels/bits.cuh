@@ -13,7 +13,6 @@ constexpr u64 MIX_1 = 0x3C79AC492BA7B653ull;
 constexpr u64 MIX_2 = 0x1C69B3F74AC4AE35ull;
 constexpr u64 GOLDEN = 0x9E3779B97F4A7C15ull;
 constexpr u64 LENGTH = 0xD1B54A32D192ED03ull;
-constexpr u64 EXACT_2 = 0x8CB92BA72F3D8DD7ull;
 constexpr u64 STREAM_TOKEN = 0x243F6A8885A308D3ull;
 constexpr u64 STREAM_SHINGLE = 0x13198A2E03707344ull;
 constexpr u64 STREAM_BAND = 0xA4093822299F31D0ull;
@@ -21,6 +20,15 @@ constexpr u64 STREAM_BAND = 0xA4093822299F31D0ull;
 constexpr u32 NO_VALUE = 0xFFFFFFFFu;
 constexpr u64 NO_DIGEST = 0xFFFFFFFFFFFFFFFFull;
 constexpr u64 INSTEAD_OF_NO_DIGEST = 0xFFFFFFFFFFFFFFFEull;
+
+// Where the keys of each use begin among all: those of gpulsh/secret.py, where they are defined.
+constexpr i32 PLACES = 64;  // a token's and a document's, with a key of their own
+constexpr i32 DIGIT_BITS = 10, DIGITS = 1 << DIGIT_BITS, LEVELS = 3;
+constexpr i32 SHINGLE = 64;
+constexpr i32 TOKEN_FAR = 128;
+constexpr i32 EXACT = 3200;
+constexpr i32 EXACT_FAR = 3328;
+constexpr i32 EXACT_SPREAD = 9472;
 
 // The most threads a block of these kernels has; shared arrays and register budgets count on it.
 constexpr i32 MAX_THREADS = 256;
@@ -37,4 +45,11 @@ __device__ __forceinline__ u64 mix64(u64 x) {
 // The odd multiplier of one place of a sum.
 __device__ __forceinline__ u64 key(u64 stream, u64 place) {
     return mix64(stream + (place + 1) * GOLDEN) | 1;
+}
+
+// What the secret keys of places PLACES * number and on are multiplied by; `far` has a table for each digit.
+__device__ __forceinline__ u64 far_key(const u64* __restrict__ far, u64 number) {
+    constexpr u64 DIGIT = DIGITS - 1;
+    return far[number & DIGIT] * far[DIGITS + (number >> DIGIT_BITS & DIGIT)] *
+           far[2 * DIGITS + (number >> 2 * DIGIT_BITS)];
 }

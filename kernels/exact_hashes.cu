@@ -1,28 +1,35 @@
-// exact_hashes: sums of token hashes to a 128-bit hash of each document's token sequence.
+// exact_hashes: packed tokens to a 128-bit hash of each document's token sequence.
 //
-//   in   sums u64 [tokens], starts i64 [documents + 1] (see tokens.cu), skip (as in shingle.cu), before (tokens of a
-//        document in the pieces of its text before this one; 0 for whole documents), items (tokens a thread)
-//   out  hashes u64 [documents, 2], to which `exact_hashes_sum` adds: zeros before the first piece. When all pieces are
-//        added, `exact_hashes_mix` mixes each of the `words` of hashes; mix64(0) is 0, so that (0, 0) stays where a
-//        document has no token
+//   in   packed u64 [tokens], starts i64 [documents + 1] (see tokens.cu), skip (as in shingle.cu), before (tokens of a
+//        document in the pieces of its text before this one; 0 for whole documents), items (tokens a thread), keys u64,
+//        all of a secret
+//   out  hashes u64 [documents, 2], to which it adds: zeros before the first piece
 //
-// Mapping: a thread takes `items` consecutive tokens and adds each document's share with one atomic a word; then a
-// thread a word mixes. Bound: arithmetic, three mixes a token; bytes: 8 a token. Geometry: sums modulo 2^64 are the
-// same in any order and split. Oracle: gpulsh/backends/reference/shingle.py.
+// Mapping: a thread takes `items` consecutive tokens and adds each document's share with one atomic a word. Bound:
+// arithmetic, six products a token; bytes: 8 a token. Geometry: sums modulo 2^64 are the same in any order and split.
+// Oracle: gpulsh/backends/reference/shingle.py.
 #include "search.cuh"
 
+__device__ __forceinline__ u64 reversed_bytes(u64 x) {
+    return (u64)__byte_perm((u32)x, 0, 0x0123) << 32 | __byte_perm((u32)(x >> 32), 0, 0x0123);
+}
+
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)
-    exact_hashes_sum(const u64* __restrict__ sums, i64 tokens, const i64* __restrict__ starts, i64 documents, i32 skip,
-                     i64 before, i32 items, u64* __restrict__ hashes) {
+    exact_hashes(const u64* __restrict__ packed, i64 tokens, const i64* __restrict__ starts, i64 documents, i32 skip,
+                 i64 before, i32 items, const u64* __restrict__ keys, u64* __restrict__ hashes) {
     __shared__ i64 range[2];
+    __shared__ u64 near[2 * PLACES];
     const i64 begin = (i64)blockIdx.x * blockDim.x * items;
+    for (i32 i = threadIdx.x; i < 2 * PLACES; i += blockDim.x) near[i] = keys[EXACT + i];
     block_range(starts, documents, begin, begin + (i64)blockDim.x * items - 1, range);
     const i64 from = begin + (i64)threadIdx.x * items;
     const i64 to = min(from + items, tokens);
     if (from >= to) return;
 
+    const u64 *far = keys + EXACT_FAR, *far_high = far + LEVELS * DIGITS;
+    const u64 spread = keys[EXACT_SPREAD], spread_high = keys[EXACT_SPREAD + 1];
     i64 document = upper_bound(starts, range[0], range[1], from) - 1;
-    u64 low = 0, high = 0;
+    u64 low = 0, high = 0, factor = 1, factor_high = 1, number = 0;  // the factors are those of `number`
     for (i64 token = from; token < to; ++token) {
         if (token == starts[document + 1]) {
             atomicAdd(&hashes[2 * document], low);
@@ -32,15 +39,16 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
         }
         const i64 place = token - starts[document] - skip;
         if (place < 0) continue;
-        const u64 mixed = mix64(mix64(sums[token]) + (u64)(before + place + 1) * GOLDEN);
-        low += mixed + LENGTH;
-        high += mix64(mixed ^ EXACT_2) + LENGTH;
+        const u64 at = (u64)(before + place);
+        if (at / PLACES != number) {
+            number = at / PLACES;
+            factor = far_key(far, number);
+            factor_high = far_key(far_high, number);
+        }
+        const i32 first = (i32)(at % PLACES);
+        low += near[first] * factor * reversed_bytes(packed[token] * spread);
+        high += near[PLACES + first] * factor_high * reversed_bytes(packed[token] * spread_high);
     }
     atomicAdd(&hashes[2 * document], low);
     atomicAdd(&hashes[2 * document + 1], high);
-}
-
-extern "C" __global__ void __launch_bounds__(MAX_THREADS) exact_hashes_mix(u64* __restrict__ hashes, i64 words) {
-    const i64 word = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (word < words) hashes[word] = mix64(hashes[word]);
 }

@@ -2,7 +2,7 @@
 //
 //   in   sums u64 [tokens], starts i64 [documents + 1] (see tokens.cu), skip (tokens to skip at the front of each
 //        document that has any: 1 for unit="char"), size (1 to 64 tokens a shingle), rows i64 [documents + 1]:
-//        fingerprints before each document
+//        fingerprints before each document, keys u64 (see tokens.cu)
 //   out  fingerprints u64 [rows[documents]]
 //
 // Mapping: a block takes 5 * threads consecutive tokens and the size - 1 behind them, mixed once into shared memory; a
@@ -18,7 +18,7 @@ constexpr i32 TOKENS = 5;  // a thread
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
     shingle(const u64* __restrict__ sums, i64 tokens, const i64* __restrict__ starts, i64 documents, i32 skip, i32 size,
-            const i64* __restrict__ rows, u64* __restrict__ fingerprints) {
+            const i64* __restrict__ rows, const u64* __restrict__ all_keys, u64* __restrict__ fingerprints) {
     __shared__ u64 hashes[MAX_THREADS * TOKENS + MAX_SIZE - 1];
     __shared__ u64 keys[MAX_SIZE];
     __shared__ i64 range[2];
@@ -28,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
 #pragma unroll 1
     for (i32 i = threadIdx.x; i < loaded; i += blockDim.x) hashes[i] = mix64(sums[begin + i]);
 #pragma unroll 1
-    for (i32 j = threadIdx.x; j < size; j += blockDim.x) keys[j] = key(STREAM_SHINGLE, j);
+    for (i32 j = threadIdx.x; j < size; j += blockDim.x) keys[j] = all_keys[SHINGLE + j];
     block_range(starts, documents, begin, begin + length - 1, range);
 
     const i32 first = (i32)threadIdx.x * TOKENS;

@@ -1,9 +1,11 @@
-// tokens: text to the sums of token hashes, the first half of `shingle` and `exact_hashes`.
+// tokens: text to the sums of token hashes and packed tokens, the first half of `shingle` and `exact_hashes`.
 //
 //   in   text u8 [>= offset[documents]], offset i64 [documents + 1], stage1 u16 [8704], stage2 i32 [blocks * 128],
-//        characters (0: unit="word", 1: unit="char")
+//        characters (0: unit="word", 1: unit="char"), keys u64: all of a secret, or the public ones of near places,
+//        which `secret` tells; proof u64, all of a secret, for packed tokens
 //   out  sums u64 [1 + tokens], zeros on entry: from the second on, a token's sum over places, before mix64, with
 //        LENGTH added once a code point; the first takes what is open before the first token: zeros
+//        packed u64 [1 + tokens], likewise: packed tokens, of `tokens_sum_packed` alone
 //        starts i64 [documents + 1]: tokens before each document, and the number of all
 //
 // Mapping: a block takes a tile of consecutive bytes, a thread a strip of 28, whatever documents they belong to.
@@ -18,7 +20,7 @@
 #include "text.cuh"
 
 constexpr u32 SPACE = 0x20;
-constexpr i32 KEYS = 64;  // places whose keys are shared; a code point further on computes its own
+constexpr i32 KEYS = PLACES;  // places whose keys are shared; a code point further on computes its own
 constexpr u32 BEYOND_ASCII = 1u << 31;
 
 // What a run of bytes does to the token that is open before it: tokens that start in it << 16 | code points since the
@@ -88,36 +90,62 @@ __device__ __forceinline__ u32 folded(const u32* tile, i32 byte, const u16* __re
     return found + (classify(found, stage1, stage2) >> 2);
 }
 
-// Adds a strip's code points to the sums of their tokens, from `sums` on, the token of which `place` code points stand
-// before the strip. A Place of 32 bits says that all places are below KEYS.
+// Secret or public keys of places: the near ones in shared memory.
+struct PlaceKeys {
+    const u64 *near, *all;
+    bool secret;
+
+    // A place of 32 bits is known to be below KEYS.
+    __device__ __forceinline__ u64 at(u32 place) const { return near[place]; }
+    __device__ __forceinline__ u64 at(u64 place) const {
+        if (place < KEYS) return near[place];
+        return secret ? near[place % KEYS] * far_key(all + TOKEN_FAR, place / KEYS) : key(STREAM_TOKEN, place);
+    }
+};
+
+// The share of a folded code point in its packed token.
 template <class Place>
-__device__ __forceinline__ void add(const u32* tile, i32 at, u32 code_points, u32 starts, const u64* keys, Place place,
-                                    u64* sums, const u16* __restrict__ stage1, const i32* __restrict__ stage2) {
-    u64 sum = 0 - place * LENGTH;  // of this strip's code points of the open token, without LENGTH
+__device__ __forceinline__ u64 packed_term(const PlaceKeys& proof, Place place, u32 value) {
+    return place < 8 && value < 0x80 ? (u64)value << (8 * (u32)place) : proof.at(place) * value;
+}
+
+// Adds a strip's code points to the sums of their tokens, from `sums` on, the token of which `place` code points stand
+// before the strip; with PACKS to `packed`, too. A Place of 32 bits says that all places are below KEYS.
+template <bool PACKS, class Place>
+__device__ __forceinline__ void add(const u32* tile, i32 at, u32 code_points, u32 starts, const PlaceKeys& keys,
+                                    const PlaceKeys& proof, Place place, u64* sums, u64* packed,
+                                    const u16* __restrict__ stage1, const i32* __restrict__ stage2) {
+    u64 sum = 0 - place * LENGTH, pack = 0;  // of this strip's code points of the open token, without LENGTH
     while (code_points != 0) {
         const u32 bit = code_points & (0 - code_points);
         code_points ^= bit;
         const u32 value = folded(tile, at + __ffs(bit) - 1, stage1, stage2);
         if (starts & bit) {
             atomicAdd(sums++, sum + place * LENGTH);
+            if (PACKS) atomicAdd(packed++, pack);
             place = 0;
-            sum = 0;
+            sum = pack = 0;
         }
-        sum += (sizeof(Place) == 4 || place < KEYS ? keys[place] : key(STREAM_TOKEN, place)) * value;
+        sum += keys.at(place) * value;
+        if (PACKS) pack += packed_term(proof, place, value);
         ++place;
     }
     atomicAdd(sums, sum + place * LENGTH);
+    if (PACKS) atomicAdd(packed, pack);
 }
 
 // tokens_end, open_end i64 [blocks]: inclusive sums of block_tokens and block_open. Same grid and block as
 // `tokens_count`.
-extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
-    tokens_sum(const u8* __restrict__ text, const i64* __restrict__ offset, i64 count, const u16* __restrict__ stage1,
-               const i32* __restrict__ stage2, i32 characters, const u32* __restrict__ code_points,
-               const u32* __restrict__ token_starts, const u32* __restrict__ state, const i64* __restrict__ tokens_end,
-               const i64* __restrict__ open_end, u64* __restrict__ sums) {
+template <bool PACKS>
+__device__ __forceinline__ void tokens_sum_of(const u8* __restrict__ text, const i64* __restrict__ offset, i64 count,
+                                              const u16* __restrict__ stage1, const i32* __restrict__ stage2,
+                                              i32 characters, const u32* __restrict__ code_points,
+                                              const u32* __restrict__ token_starts, const u32* __restrict__ state,
+                                              const i64* __restrict__ tokens_end, const i64* __restrict__ open_end,
+                                              const u64* __restrict__ all_keys, i32 secret, u64* __restrict__ sums,
+                                              const u64* __restrict__ all_proof, u64* __restrict__ packed) {
     __shared__ Vector tile[TILE_VECTORS];
-    __shared__ u64 keys[KEYS];
+    __shared__ u64 near_keys[KEYS], near_proof[KEYS];
     __shared__ i64 carried;  // code points of the token that is open where this tile begins
     const i64 first = offset[0];
     const i64 begin = first + (i64)blockIdx.x * blockDim.x * STRIP;
@@ -131,7 +159,11 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
             carried = open_end[blockIdx.x - 1] - (origin > 0 ? open_end[origin - 1] : 0);
         }
     }
-    for (i32 i = threadIdx.x; i < KEYS; i += blockDim.x) keys[i] = key(STREAM_TOKEN, i);
+    for (i32 i = threadIdx.x; i < KEYS; i += blockDim.x) {
+        near_keys[i] = all_keys[i];
+        if (PACKS) near_proof[i] = all_proof[i];
+    }
+    const PlaceKeys keys = {near_keys, all_keys, secret != 0}, proof = {near_proof, all_proof, true};
     const i32 at = load_tile(text, first, offset[count], begin, tile) + BEFORE + (i32)threadIdx.x * STRIP;
     const u32* words = (const u32*)tile;
 
@@ -139,22 +171,48 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
     const u32 found = code_points[strip], starts = token_starts[strip];
     const u32 tokens = state[strip] >> 16, open = state[strip] & 0xFFFF;
     u32 rest = found & ~BEYOND_ASCII;
-    u64* next = sums + 1 + earlier + tokens;
+    i64 next = 1 + earlier + tokens;
     if (characters) {
         while (rest != 0) {
             const u32 bit = rest & (0 - rest);
             rest ^= bit;
-            if (starts & bit) *next++ = keys[0] * SPACE + LENGTH;
-            *next++ = keys[0] * folded(words, at + __ffs(bit) - 1, stage1, stage2) + LENGTH;
+            if (starts & bit) {
+                if (PACKS) packed[next] = SPACE;
+                sums[next++] = near_keys[0] * SPACE + LENGTH;
+            }
+            const u32 value = folded(words, at + __ffs(bit) - 1, stage1, stage2);
+            if (PACKS) packed[next] = packed_term(proof, 0u, value);
+            sums[next++] = near_keys[0] * value + LENGTH;
         }
         return;
     }
     const u64 place = open + (tokens > 0 ? 0 : (u64)carried);
+    u64 *into = sums + next - 1, *packs = packed + next - 1;
     if (place <= KEYS - STRIP) {
-        add<u32>(words, at, rest, starts, keys, place, next - 1, stage1, stage2);
+        add<PACKS, u32>(words, at, rest, starts, keys, proof, place, into, packs, stage1, stage2);
     } else {
-        add<u64>(words, at, rest, starts, keys, place, next - 1, stage1, stage2);
+        add<PACKS, u64>(words, at, rest, starts, keys, proof, place, into, packs, stage1, stage2);
     }
+}
+
+extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
+    tokens_sum(const u8* __restrict__ text, const i64* __restrict__ offset, i64 count, const u16* __restrict__ stage1,
+               const i32* __restrict__ stage2, i32 characters, const u32* __restrict__ code_points,
+               const u32* __restrict__ token_starts, const u32* __restrict__ state, const i64* __restrict__ tokens_end,
+               const i64* __restrict__ open_end, const u64* __restrict__ keys, i32 secret, u64* __restrict__ sums) {
+    tokens_sum_of<false>(text, offset, count, stage1, stage2, characters, code_points, token_starts, state, tokens_end,
+                         open_end, keys, secret, sums, nullptr, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
+    tokens_sum_packed(const u8* __restrict__ text, const i64* __restrict__ offset, i64 count,
+                      const u16* __restrict__ stage1, const i32* __restrict__ stage2, i32 characters,
+                      const u32* __restrict__ code_points, const u32* __restrict__ token_starts,
+                      const u32* __restrict__ state, const i64* __restrict__ tokens_end,
+                      const i64* __restrict__ open_end, const u64* __restrict__ keys, i32 secret,
+                      u64* __restrict__ sums, const u64* __restrict__ proof, u64* __restrict__ packed) {
+    tokens_sum_of<true>(text, offset, count, stage1, stage2, characters, code_points, token_starts, state, tokens_end,
+                        open_end, keys, secret, sums, proof, packed);
 }
 
 // A thread a document, and one for the end. `threads`: strips a block of `tokens_count`.

@@ -5,6 +5,7 @@ Characters are classed by `unicodedata`, hashes computed from their definition, 
 
 from __future__ import annotations
 
+import hashlib
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
@@ -80,7 +81,7 @@ def jaccard(a: set[Hashable], b: set[Hashable]) -> float:
 
 # --- hashes
 
-GOLDEN, LENGTH, EXACT_2 = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03, 0x8CB92BA72F3D8DD7
+GOLDEN, LENGTH = 0x9E3779B97F4A7C15, 0xD1B54A32D192ED03
 TOKEN, SHINGLE, BAND = 0x243F6A8885A308D3, 0x13198A2E03707344, 0xA4093822299F31D0
 
 
@@ -111,11 +112,47 @@ def fingerprint(shingle: tuple[str, ...]) -> int:
     return hashed(SHINGLE, [token_hash(token) for token in shingle])
 
 
-def exact_hash(words: Sequence[str]) -> tuple[int, int]:
-    if not words:
-        return 0, 0
-    mixed = [mix(token_hash(word) + (place + 1) * GOLDEN) for place, word in enumerate(words)]
-    return mix(sum(mixed) + len(words) * LENGTH), mix(sum(mix(m ^ EXACT_2) for m in mixed) + len(words) * LENGTH)
+@cache
+def secret_words(secret: bytes) -> list[int]:
+    stream = hashlib.shake_256(b"gpulsh evidence 1 " + secret).digest(8 * 9474)
+    return [int.from_bytes(stream[i : i + 8], "little") | 1 for i in range(0, len(stream), 8)]
+
+
+def secret_key(words: list[int], near: int, far: int, place: int) -> int:
+    """The key of a place: 64 near ones, and three tables of 1024 for the digits of place // 64, 1 for digit 0."""
+    number, found = place // 64, words[near + place % 64]
+    for level in range(3):
+        digit, number = number % 1024, number // 1024
+        found *= words[far + 1024 * level + digit] if digit else 1
+    return found % 2**64
+
+
+def evidence(tokens: Sequence[str], secret: bytes) -> int:
+    """The fingerprint of one shingle of tokens as evidence."""
+    words = secret_words(secret)
+
+    def token(characters: str) -> int:
+        terms = (secret_key(words, 0, 128, place) * ord(character) for place, character in enumerate(characters))
+        return mix(len(characters) * LENGTH + sum(terms))
+
+    return mix(len(tokens) * LENGTH + sum(words[64 + place] * token(t) for place, t in enumerate(tokens)))
+
+
+def exact_hash(tokens: Sequence[str], secret: bytes) -> tuple[int, int]:
+    words = secret_words(secret)
+    packed = [
+        sum(ord(c) * (256**p if p < 8 and ord(c) < 128 else secret_key(words, 0, 128, p)) for p, c in enumerate(token))
+        for token in tokens
+    ]
+    halves = [
+        sum(
+            secret_key(words, 3200 + 64 * half, 3328 + 3072 * half, place)
+            * int.from_bytes((token * words[9472 + half] % 2**64).to_bytes(8, "big"), "little")
+            for place, token in enumerate(packed)
+        )
+        for half in (0, 1)
+    ]
+    return halves[0] % 2**64, halves[1] % 2**64
 
 
 @cache

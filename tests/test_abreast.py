@@ -41,7 +41,7 @@ class Heard:
 
 
 def workplace(heard: Heard) -> Workplace:
-    return Workplace(cast(Any, None), Path(), cast(Any, None), cast(Any, heard))
+    return Workplace(cast(Any, None), Path(), cast(Any, None), cast(Any, heard), cast(Any, None))
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])

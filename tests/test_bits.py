@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.backends.reference.hashing import exact_hash, mix64, shingle_hash, token_hash
+from gpulsh.backends.reference.hashing import mix64, shingle_hash, token_hash
 from gpulsh.backends.reference.tokens import classify, tokens
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD, unicode_table
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.permutations import coefficients
 from tests import naive
 from tests.golden.write import FILE, bits
-from tests.texts import NOT_UTF8, batch_of, known, raw_documents, shinglings, strings
+from tests.texts import KEYS, NOT_UTF8, SECRET, batch_of, known, raw_documents, shinglings, strings
 
 REFERENCE = ReferenceBackend()
 NAMES = {SEPARATOR: "separator", WORD: "word", SINGLE: "single"}
@@ -80,8 +80,9 @@ def test_text_to_bits_by_the_definition(text: str, shingling: Shingling) -> None
     wanted = [naive.fingerprint(shingle) for shingle in naive.shingles(words, shingling.size)]
     fingerprints = REFERENCE.shingle(batch, shingling)
     assert fingerprints.values.tolist() == wanted
-    assert REFERENCE.exact_hashes(batch, shingling).tolist() == [list(naive.exact_hash(words))]
-    assert exact_hash([naive.token_hash(word) for word in words]) == naive.exact_hash(words)
+    assert REFERENCE.exact_hashes(batch, shingling, KEYS).tolist() == [list(naive.exact_hash(words, SECRET))]
+    evidence = [naive.evidence(shingle, SECRET) for shingle in naive.shingles(words, shingling.size)]
+    assert REFERENCE.shingle_sets(batch, shingling, KEYS).values.tolist() == sorted(set(evidence))
     signatures = REFERENCE.minhash(fingerprints, coefficients(Family(num_perm=12, seed=7)))
     assert signatures.tolist() == [naive.signature(wanted, 12, 7)]
     digests = REFERENCE.band_digests(signatures, BandShape(bands=4, rows=3))
@@ -108,7 +109,7 @@ def test_invalid_bytes_are_replaced_as_by_python(document: bytes, unit: str) -> 
     replaced = document.decode("utf-8", "replace").encode()
     both = batch_of([document, replaced])
     for ops in (REFERENCE, CpuBackend(1)):
-        found = ops.exact_hashes(both, Shingling(unit=unit, size=2))  # type: ignore[arg-type]
+        found = ops.exact_hashes(both, Shingling(unit=unit, size=2), KEYS)  # type: ignore[arg-type]
         assert (found[0] == found[1]).all()
 
 
@@ -117,7 +118,7 @@ def test_invalid_bytes_are_replaced_as_by_python(document: bytes, unit: str) -> 
 def test_an_invalid_byte_parts_words(ops: Backend, invalid: bytes) -> None:
     kept = invalid[:1].decode("ascii", "ignore")  # a letter before the invalid bytes stays
     batch = batch_of([b"ab" + invalid + b"cd", f"ab{kept} cd".encode(), f"ab{kept}cd".encode()])
-    values = ops.exact_hashes(batch, Shingling())
+    values = ops.exact_hashes(batch, Shingling(), KEYS)
     assert (values[0] == values[1]).all() and (values[0] != values[2]).any()
 
 
@@ -128,8 +129,8 @@ def test_a_character_cut_by_the_end_of_its_document_is_invalid(ops: Backend) -> 
         raw = character.encode()
         for cut in range(1, len(raw)):
             batch = batch_of([b"a" + raw[:cut], raw[cut:] + b"b"])
-            alone = [ops.exact_hashes(batch_of([d]), Shingling())[0] for d in (b"a", b"b")]
-            assert (ops.exact_hashes(batch, Shingling()) == np.array(alone)).all()
+            alone = [ops.exact_hashes(batch_of([d]), Shingling(), KEYS)[0] for d in (b"a", b"b")]
+            assert (ops.exact_hashes(batch, Shingling(), KEYS) == np.array(alone)).all()
 
 
 # --- Unicode table

@@ -22,7 +22,7 @@ from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.permutations import Coefficients, coefficients
 from tests.bounds import set_bounds
 from tests.test_parity_cpu import same
-from tests.texts import NOT_UTF8, SEPARATORS, WORDS, batch_of, batches, raw_documents
+from tests.texts import KEYS, NOT_UTF8, SEPARATORS, WORDS, batch_of, batches, raw_documents
 
 REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
 FAMILY, SHAPE = coefficients(Family(num_perm=16)), BandShape(bands=5, rows=3)
@@ -44,12 +44,13 @@ def pieces_of(size: int) -> Iterator[None]:
 def operations(ops: Backend, text: TextBatch, shingling: Shingling, family: Coefficients = FAMILY) -> Iterator[Any]:
     """All that a backend makes of text."""
     yield ops.shingle(text, shingling)
-    yield ops.exact_hashes(text, shingling)
+    yield ops.exact_hashes(text, shingling, KEYS)
     yield ops.shingle_sets(text, shingling)
+    yield ops.shingle_sets(text, shingling, KEYS)
     yield from (ops.shingle_part(text, shingling, part, 3) for part in range(3))
     yield ops.text_signatures(text, shingling, family)
     yield ops.text_frequencies(text, shingling, np.full(64, 250, np.uint8))
-    yield ops.sign(text, shingling, family, SHAPE)
+    yield ops.sign(text, shingling, family, SHAPE, KEYS)
 
 
 def check(text: TextBatch, shingling: Shingling, piece: int) -> None:
@@ -80,10 +81,10 @@ def test_every_two_neighbours_at_every_end_of_a_piece(unit: Any) -> None:
     documents = [b"".join([one, other, one]) for one in parts for other in parts]
     text = batch_of(documents)
     shingling = Shingling(unit=unit, size=2)
-    wanted = REFERENCE.shingle(text, shingling), REFERENCE.exact_hashes(text, shingling)
+    wanted = REFERENCE.shingle(text, shingling), REFERENCE.exact_hashes(text, shingling, KEYS)
     for piece in (*range(1, 9), 63, 64, 65):
         with pieces_of(piece):
-            same((ONE.shingle(text, shingling), ONE.exact_hashes(text, shingling)), wanted)
+            same((ONE.shingle(text, shingling), ONE.exact_hashes(text, shingling, KEYS)), wanted)
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
@@ -142,9 +143,9 @@ def test_a_giant_of_single_letters_is_signed_beside_little(unit: Any) -> None:
     text = batch_of([b"a b " * (30 << 20)])
     tokens = len(text.values) // 2 if unit == "word" else len(text.values) - 1
     signed = []
-    assert peak_beside(lambda: signed.append(ONE.sign(text, shingling, FAMILY, SHAPE))) < BESIDE
+    assert peak_beside(lambda: signed.append(ONE.sign(text, shingling, FAMILY, SHAPE, KEYS))) < BESIDE
     assert signed[0].shingles.tolist() == [tokens - 4]
-    short = ONE.sign(batch_of([b"a b " * 9]), shingling, FAMILY, SHAPE)  # the same set of shingles
+    short = ONE.sign(batch_of([b"a b " * 9]), shingling, FAMILY, SHAPE, KEYS)  # the same set of shingles
     same(signed[0].digests, short.digests)
     few = TextBatch(text.values, np.array([0, 16 << 20]))
     for work in (
@@ -152,14 +153,14 @@ def test_a_giant_of_single_letters_is_signed_beside_little(unit: Any) -> None:
         lambda: ONE.shingle_part(few, shingling, 0, 2),
         lambda: ONE.text_signatures(few, shingling, FAMILY),
         lambda: ONE.text_frequencies(few, shingling, np.zeros(1 << 16, np.uint8)),
-        lambda: ONE.exact_hashes(few, shingling),
+        lambda: ONE.exact_hashes(few, shingling, KEYS),
     ):
         assert peak_beside(work) < BESIDE
 
 
 def test_a_giant_that_is_one_token_is_signed_beside_little() -> None:
     text = batch_of([b"x" * (64 << 20)])
-    assert peak_beside(lambda: ONE.sign(text, Shingling(), FAMILY, SHAPE)) < BESIDE
+    assert peak_beside(lambda: ONE.sign(text, Shingling(), FAMILY, SHAPE, KEYS)) < BESIDE
     same(ONE.shingle(text, Shingling()).offset, np.array([0, 1]))
 
 

@@ -26,7 +26,7 @@ from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.permutations import coefficients
 from tests import naive
 from tests.bounds import set_bounds
-from tests.texts import batch_of, batches, licences, shinglings
+from tests.texts import KEYS, batch_of, batches, licences, shinglings
 
 REFERENCE = ReferenceBackend()
 ONE = CpuBackend(1)
@@ -57,8 +57,9 @@ def test_it_is_a_backend() -> None:
 
 def check_texts(ops: CpuBackend, batch: TextBatch, shingling: Shingling) -> None:
     same(ops.shingle(batch, shingling), REFERENCE.shingle(batch, shingling))
-    same(ops.exact_hashes(batch, shingling), REFERENCE.exact_hashes(batch, shingling))
+    same(ops.exact_hashes(batch, shingling, KEYS), REFERENCE.exact_hashes(batch, shingling, KEYS))
     same(ops.shingle_sets(batch, shingling), REFERENCE.shingle_sets(batch, shingling))
+    same(ops.shingle_sets(batch, shingling, KEYS), REFERENCE.shingle_sets(batch, shingling, KEYS))
 
 
 @settings(max_examples=300)
@@ -126,15 +127,15 @@ def test_chunks_and_threads_of_real_text(threads: int, chunk: int, monkeypatch: 
     batch = batch_of([text.encode()[:2000] for text in licences()[::70]] + [b"", b"x", b""])
     ops, family, shape = CpuBackend(threads), coefficients(Family(num_perm=16)), BandShape(bands=5, rows=3)
     check_texts(ops, batch, Shingling())
-    same(ops.sign(batch, Shingling(), family, shape), REFERENCE.sign(batch, Shingling(), family, shape))
+    same(ops.sign(batch, Shingling(), family, shape, KEYS), REFERENCE.sign(batch, Shingling(), family, shape, KEYS))
 
 
 @settings(max_examples=50)
 @given(batches(), shinglings, st.integers(1, 20), st.sampled_from([1, 2, 5]))
 def test_sign(batch: TextBatch, shingling: Shingling, columns: int, threads: int) -> None:
     family, shape = coefficients(Family(num_perm=columns)), BandShape(bands=max(columns // 3, 1), rows=min(columns, 3))
-    wanted = REFERENCE.sign(batch, shingling, family, shape)
-    same(CpuBackend(threads).sign(batch, shingling, family, shape), wanted)
+    wanted = REFERENCE.sign(batch, shingling, family, shape, KEYS)
+    same(CpuBackend(threads).sign(batch, shingling, family, shape, KEYS), wanted)
     signatures = REFERENCE.text_signatures(batch, shingling, family)
     same(CpuBackend(threads).text_signatures(batch, shingling, family), signatures)
     counts = REFERENCE.text_frequencies(batch, shingling, np.full(64, 250, np.uint8))
@@ -158,7 +159,7 @@ def test_offsets_beyond_32_bits_of_text(sparse: Path) -> None:
         wanted = REFERENCE.shingle(batch_of(documents), shingling)
         for ops in (ONE, CpuBackend(2), REFERENCE):
             same(ops.shingle(batch, shingling), wanted)
-            same(ops.exact_hashes(batch, shingling), REFERENCE.exact_hashes(batch_of(documents), shingling))
+            same(ops.exact_hashes(batch, shingling, KEYS), REFERENCE.exact_hashes(batch_of(documents), shingling, KEYS))
 
 
 def test_offsets_beyond_32_bits_of_fingerprints(sparse: Path) -> None:

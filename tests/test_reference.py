@@ -15,7 +15,7 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.permutations import coefficients
 from tests import naive
-from tests.texts import batch_of, known, licences, shinglings, strings
+from tests.texts import KEYS, batch_of, known, licences, shinglings, strings
 
 REFERENCE = ReferenceBackend()
 
@@ -42,7 +42,7 @@ def check_partition(texts: list[str], shingling: Shingling) -> int:
         for value, shingle in zip(row, shingles, strict=True):
             assert shingle_of.setdefault(value, shingle) == shingle
             assert fingerprint_of.setdefault(shingle, value) == value
-    exact = list(map(tuple, REFERENCE.exact_hashes(batch, shingling).tolist()))
+    exact = list(map(tuple, REFERENCE.exact_hashes(batch, shingling, KEYS).tolist()))
     for (i, a), (j, b) in combinations(enumerate(words), 2):
         assert (exact[i] == exact[j]) == (a == b)
     return len(shingle_of)
@@ -79,7 +79,7 @@ def test_documents_without_a_token() -> None:
     for unit in ("word", "char"):
         fingerprints = REFERENCE.shingle(batch, Shingling(unit=unit, size=1))  # type: ignore[arg-type]
         assert fingerprints.offset.tolist() == [0] * 6
-        assert not REFERENCE.exact_hashes(batch, Shingling(unit=unit)).any()  # type: ignore[arg-type]
+        assert not REFERENCE.exact_hashes(batch, Shingling(unit=unit), KEYS).any()  # type: ignore[arg-type]
     signatures = REFERENCE.minhash(fingerprints, coefficients(Family(num_perm=6)))
     assert (signatures == 2**32 - 1).all()
     assert (REFERENCE.band_digests(signatures, BandShape(bands=2, rows=3)) == NO_DIGEST).all()
@@ -162,10 +162,10 @@ def test_frequencies_stop_at_255() -> None:
 def test_sign_is_its_parts(texts: list[str], shingling: Shingling) -> None:
     batch = batch_of([text.encode() for text in texts])
     drawn, shape = coefficients(Family(num_perm=10)), BandShape(bands=3, rows=3)
-    signed = REFERENCE.sign(batch, shingling, drawn, shape)
+    signed = REFERENCE.sign(batch, shingling, drawn, shape, KEYS)
     fingerprints = REFERENCE.shingle(batch, shingling)
     np.testing.assert_array_equal(signed.digests, REFERENCE.band_digests(REFERENCE.minhash(fingerprints, drawn), shape))
-    np.testing.assert_array_equal(signed.exact, REFERENCE.exact_hashes(batch, shingling))
+    np.testing.assert_array_equal(signed.exact, REFERENCE.exact_hashes(batch, shingling, KEYS))
     assert signed.shingles.tolist() == np.diff(fingerprints.offset).tolist()
     np.testing.assert_array_equal(
         REFERENCE.text_signatures(batch, shingling, drawn), REFERENCE.minhash(fingerprints, drawn)

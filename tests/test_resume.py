@@ -257,7 +257,7 @@ def interrupted(*_: Any) -> None:
 def test_a_torn_line_of_the_manifest_is_as_if_it_were_not_there(tmp_path: Path) -> None:
     from gpulsh.store.manifest import NAME, Manifest
 
-    manifest = Manifest.begin(tmp_path, {"a": 1})
+    manifest = Manifest.begin(tmp_path, {"a": 1}, bytes(32))
     manifest.add("one", {}, {"n": 1})
     whole = (tmp_path / NAME).read_bytes()
     manifest.add("two", {}, {"n": 2})

@@ -14,6 +14,10 @@ from hypothesis import strategies as st
 
 from gpulsh.arrays import TextBatch
 from gpulsh.params import Shingling
+from gpulsh.secret import evidence_keys
+
+SECRET = bytes(range(32))
+KEYS = evidence_keys(SECRET)
 
 WORDS = [
     *("a", "B", "The", "zebra", "x1", "42", "the"),

@@ -10,10 +10,12 @@ from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.permutations import coefficients
+from gpulsh.secret import evidence_keys
 
 SHINGLING = Shingling(unit="word", size=5)
 FAMILY = Family(num_perm=128)
 SHAPE = BandShape(bands=14, rows=9)
+KEYS = evidence_keys(bytes(range(32)))
 SLOTS = 1 << 16
 # Of the protocol what computes nothing: where arrays go, and who works when.
 NOT_OPERATIONS = {"name", "asarray", "asnumpy", "here", "keep", "sizes", "each"}
@@ -29,8 +31,9 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     hashing = coefficients(FAMILY)
     found: dict[str, Any] = {}
     found["shingle"] = backend.shingle(text, shingling)
-    found["exact_hashes"] = backend.exact_hashes(text, shingling)
+    found["exact_hashes"] = backend.exact_hashes(text, shingling, KEYS)
     found["shingle_sets"] = backend.shingle_sets(text, shingling)
+    found["shingle_sets secret"] = backend.shingle_sets(text, shingling, KEYS)
     begin, end = text.offset[:-1].copy(), text.offset[1:].copy()
     found["gather"] = backend.gather(text.values, begin[::-1].copy(), end[::-1].copy())
     for part in range(2):
@@ -39,7 +42,7 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     found["minhash"] = backend.minhash(found["shingle"], hashing)
     found["text_signatures"] = backend.text_signatures(text, shingling, hashing)
     found["band_digests"] = digests = backend.band_digests(found["minhash"], SHAPE)
-    found["sign"] = backend.sign(text, shingling, hashing, SHAPE)
+    found["sign"] = backend.sign(text, shingling, hashing, SHAPE, KEYS)
     ids = backend.asarray(np.arange(len(text), dtype=np.int64))
     found["collisions"] = buckets = backend.collisions(digests[:, 0].copy(), ids)
     found["candidates"] = pairs = backend.candidates(buckets)

@@ -8,17 +8,33 @@ All arithmetic on hashes is modulo 2^64. `mix64` is the avalanche finalizer with
 
     key(stream, place) = mix64(stream + (place + 1) * GOLDEN) | 1
 
-Every hash is a sum of (place, value) terms, mixed with the number of terms, so that it can be put together from any
-split and in any order; multiplying by an independent key a place has none of the structure of a polynomial in one
-base.
+Every hash is a sum of (place, value) terms, so that it can be put together from any split and in any order;
+multiplying by an independent key a place has none of the structure of a polynomial in one base.
 
 ==============  ====================================================================================================
 token           mix64(sum over p of key(STREAM_TOKEN, p) * code_point_p + length * LENGTH), code points folded
 shingle         mix64(sum over j of key(STREAM_SHINGLE, j) * token_j + count * LENGTH), its fingerprint
-exact hash      (mix64(sum over i of m_i + count * LENGTH), mix64(sum over i of mix64(m_i ^ EXACT_2) + count * LENGTH))
-                with m_i = mix64(token_i + (i + 1) * GOLDEN), over all tokens of a document; (0, 0) without a token
 band digest     mix64(sum over r of key(STREAM_BAND, r) * value_r + (band + 1) * GOLDEN)
 ==============  ====================================================================================================
+
+These keys are public, so these hashes propose and prove nothing. **Evidence** is computed under `secret.EvidenceKeys`:
+fingerprints by the same two formulas with `token` and `shingle` for the keys, and the exact hash of a document, two
+halves, from its tokens packed into 64 bits:
+
+==============  ====================================================================================================
+packed token    sum over p of code_point_p << 8 * p where p < 8 and code_point_p < 0x80, token key of p * code_point_p
+                elsewhere; code points folded
+exact hash      for each half h, sum over i of exact key of (h, i) * reversed_bytes(packed_i * exact_spread[h]), over
+                all tokens of a document; (0, 0) without a token
+==============  ====================================================================================================
+
+How likely two given, different token sequences collide, over the draw of the secret: a sum under odd random keys modulo
+2^64 is equal for both with a chance of 2^(v - 63) at most, v being how often 2 divides the differences that are summed
+(multilinear hashing: Carter, Wegman 1979; Lemire, Kaser 2014), a few bits more for places that share factors. Packed
+tokens of up to 8 ASCII letters and digits never collide. Others do with at most 2^-46 (code points differ by less than
+2^18), and with 2^-57 where they are ASCII. Two sequences whose packed tokens differ have one half in common with about
+2^-56, since the reversed bytes begin with the high, well mixed bits of the product, and both with about 2^-112. A
+fingerprint stands for its shingle with the bound of its tokens, and 2^-57 for their sum.
 
 A code point is the text's well-formed UTF-8 sequence at a byte, within its document; a byte in no such sequence is a
 separator (it would decode to U+FFFD). Classes and folding come from `unicode_table`.
@@ -33,6 +49,7 @@ Test vectors (`tests/test_bits.py` holds more)::
     mix64(1)                                  0x3c02aa47758292bd
     token "a"                                 0x2ea5afa350576653
     fingerprint of "a b c d e", word:5        0x58c61048ebdaa80c
+    exact hash of "a b", secret 00 01 .. 1f   EXACT_VECTOR
 """
 
 from __future__ import annotations
@@ -44,12 +61,12 @@ from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch
 from gpulsh.params import BandShape, Shingling
 from gpulsh.permutations import Coefficients
+from gpulsh.secret import EvidenceKeys
 
 MIX_1 = 0x3C79AC492BA7B653
 MIX_2 = 0x1C69B3F74AC4AE35
 GOLDEN = 0x9E3779B97F4A7C15
 LENGTH = 0xD1B54A32D192ED03
-EXACT_2 = 0x8CB92BA72F3D8DD7
 STREAM_TOKEN = 0x243F6A8885A308D3  # the streams are words of the fraction of pi, nothing up the sleeve
 STREAM_SHINGLE = 0x13198A2E03707344
 STREAM_BAND = 0xA4093822299F31D0
@@ -109,7 +126,7 @@ class Backend(Protocol):
         """Fingerprints of every document's shingles, in text order, repeats kept; `offset` begins at 0."""
         ...
 
-    def exact_hashes(self, text: TextBatch, shingling: Shingling) -> Array:
+    def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:
         """uint64 [n, 2]: the 128-bit hash of each document's token sequence; (0, 0) where it has no token."""
         ...
 
@@ -117,11 +134,13 @@ class Backend(Protocol):
         """Each row ascending and without repeats; `offset` begins at 0."""
         ...
 
-    def shingle_sets(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
-        """`unique(shingle(text, shingling))` in one pass."""
+    def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
+        """`unique(shingle(text, shingling))` in one pass; of the fingerprints under `keys` where they are given."""
         ...
 
-    def shingle_part(self, text: TextBatch, shingling: Shingling, part: int, parts: int) -> Fingerprints:
+    def shingle_part(
+        self, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
+    ) -> Fingerprints:
         """Of `shingle_sets` the fingerprints x with (x * parts) >> 64 == part, the product in 128 bits.
 
         Parts 0 to parts - 1 are nearly equal ranges of fingerprints: what a document or a pair of documents has in
@@ -192,15 +211,19 @@ class Backend(Protocol):
         """
         ...
 
-    def text_frequencies(self, text: TextBatch, shingling: Shingling, counts: Array) -> Array:
-        """`frequencies(shingle(text, shingling), counts)` in one pass."""
+    def text_frequencies(
+        self, text: TextBatch, shingling: Shingling, counts: Array, keys: EvidenceKeys | None = None
+    ) -> Array:
+        """`frequencies(shingle(text, shingling), counts)` in one pass; of fingerprints under `keys`, if given."""
         ...
 
     def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
         """`minhash(shingle(text, shingling), coefficients)` in one pass, fingerprints never held as a whole."""
         ...
 
-    def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
+    def sign(
+        self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape, keys: EvidenceKeys
+    ) -> Signed:
         """`shingle`, `minhash`, `band_digests` and `exact_hashes` in one pass that never holds all fingerprints."""
         ...
 

@@ -23,15 +23,18 @@ from gpulsh.dedup.signed import ArrivingRows, ParticipatingDigests, SignedDocume
 from gpulsh.dedup.signing import sign_batches
 from gpulsh.io.source import TextSource, TextsReadAgain
 from gpulsh.lsh.collisions import Collisions, collide
+from gpulsh.secret import EvidenceKeys
 
 
-def sign(source: TextSource, plan: Plan, ops: Backend, progress: Progress, total: int | None = None) -> SignedDocuments:
+def sign(
+    source: TextSource, plan: Plan, keys: EvidenceKeys, ops: Backend, progress: Progress, total: int | None = None
+) -> SignedDocuments:
     """Sign all documents in one pass; `total` is their bytes, where known, for the progress alone."""
     digests, exact = ArrivingRows(np.uint64, plan.banding.bands), ArrivingRows(np.uint64, 2)
     shingles = ArrivingRows(np.int64)
     funnel = Funnel()
     with funnel.stage(progress, "sign", total, "B"):
-        for part in sign_batches(source.batches(ops.sizes().batch), plan, ops, funnel, progress):
+        for part in sign_batches(source.batches(ops.sizes().batch), plan, keys, ops, funnel, progress):
             digests.append(ops.keep(part.digests))
             exact.append(ops.keep(part.exact))
             shingles.append(ops.keep(part.shingles))
@@ -43,6 +46,7 @@ def decide(
     source: TextsReadAgain,
     order: NDArray[np.int64] | None,
     plan: Plan,
+    keys: EvidenceKeys,
     ops: Backend,
     progress: Progress,
     relation: Relation = ALL,
@@ -63,7 +67,7 @@ def decide(
     with funnel.stage(progress, "read", len(involved), "documents"):
         chosen = source.choose(involved if is_read(plan, len(met.crowded)) else involved[:0])
         progress.count(size=int(chosen.sizes().sum()))
-    return Case(met, copies, first, rank, relation, chosen, plan, ops).decide(funnel, progress)
+    return Case(met, copies, first, rank, relation, chosen, plan, keys, ops).decide(funnel, progress)
 
 
 def _rank(order: NDArray[np.int64] | None, count: int) -> NDArray[np.int64]:

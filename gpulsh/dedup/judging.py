@@ -27,6 +27,7 @@ from gpulsh.io.source import ChosenTexts
 from gpulsh.lsh.collisions import Collisions, packed
 from gpulsh.lsh.comparison import compare
 from gpulsh.lsh.prefix_join import Edges, PrefixJoin
+from gpulsh.secret import EvidenceKeys
 
 
 def involved_in(met: Collisions, documents: int) -> Numbers:
@@ -60,6 +61,7 @@ class Case:
     relation: Relation
     texts: ChosenTexts  # of the documents that meet others, ascending
     plan: Plan
+    keys: EvidenceKeys
     ops: Backend
     compared: Compared | None = None  # then `met` has no pairs
 
@@ -70,10 +72,9 @@ class Case:
         """
         with self.ops.here(), funnel.stage(progress, "verify", len(self.met.pairs), "pairs"):
             small = self._verified_small(progress)
-            funnel.candidates = len(self.met.pairs)
         with self.ops.here(), funnel.stage(progress, "resolve", len(self.met.crowded), "documents"):
-            kept, edges, compared = self._resolved(small, progress.advance)
-            funnel.candidates += compared
+            kept, edges = self._resolved(small, progress.advance)
+            funnel.candidates = len(self.met.pairs) + len(edges.later) - len(small.later)
             decision = self._put_back(kept, edges, funnel, tell_pairs)
             progress.count(dropped=funnel.dropped)
             return decision
@@ -89,7 +90,8 @@ class Case:
 
     @cached_property
     def _shingled(self) -> ShingledTexts:
-        return ShingledTexts(self.texts, np.searchsorted(self._ascending, self.involved), self.plan, self.ops)
+        places = np.searchsorted(self._ascending, self.involved)
+        return ShingledTexts(self.texts, places, self.plan, self.keys, self.ops)
 
     @cached_property
     def _place(self) -> Numbers:
@@ -113,19 +115,18 @@ class Case:
             *(self._pairs, self.involved, self.relation, self._shingled, self.plan, self.ops), progress.advance
         )
 
-    def _resolved(self, small: Edges, advance: Callable[[int], None]) -> tuple[NDArray[np.bool_], Edges, int]:
-        """Which of the involved are kept, all verified pairs, and how many pairs of large buckets were compared."""
+    def _resolved(self, small: Edges, advance: Callable[[int], None]) -> tuple[NDArray[np.bool_], Edges]:
+        """Which of the involved are kept, and all verified pairs."""
         count = len(self.involved)
         crowd = np.flatnonzero(np.isin(self.involved, self.met.crowded))
         if len(crowd) == 0:
-            return (*resolve_kept(count, small, None, crowd), 0)
+            return resolve_kept(count, small, None, crowd)
         if self.plan.verify == "exact":
-            join = self._join(crowd, advance)
-            return (*resolve_kept(count, small, join, crowd), join.compared)
+            return resolve_kept(count, small, self._join(crowd, advance), crowd)
         # Without an exact measure the filter's frequencies decide which pairs count: they are those of a connected
         # component, whatever else is decided with it.
         label = self._component_of(crowd)
-        kept, found, compared = np.ones(count, bool), [], 0
+        kept, found = np.ones(count, bool), []
         for component in np.unique(label[crowd]).tolist():
             members = np.flatnonzero(label == component)
             own = _renumbered(small.where(label[small.later] == component), members)
@@ -134,10 +135,9 @@ class Case:
             stays, edges = resolve_kept(len(members), own, join, np.searchsorted(members, chosen))
             kept[members] = stays
             found.append(Edges(members[edges.earlier], members[edges.later], edges.similarity))
-            compared += join.compared
         rest = small.where(~np.isin(label[small.later], label[crowd]))
         stays, edges = resolve_kept(count, rest, None, crowd[:0])
-        return kept & stays, distinct_edges([*found, edges]), compared
+        return kept & stays, distinct_edges([*found, edges])
 
     def _component_of(self, crowd: Numbers) -> Numbers:
         """int64 [involved]: of documents connected by candidate pairs and large buckets the same number."""

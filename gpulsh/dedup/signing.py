@@ -11,12 +11,13 @@ from gpulsh.dedup.plan import Plan
 from gpulsh.dedup.progress import Progress
 from gpulsh.io.normalize import normalized
 from gpulsh.permutations import coefficients
+from gpulsh.secret import EvidenceKeys
 
 
 def sign_batches(
-    batches: Iterable[TextBatch], plan: Plan, ops: Backend, funnel: Funnel, progress: Progress
+    batches: Iterable[TextBatch], plan: Plan, keys: EvidenceKeys, ops: Backend, funnel: Funnel, progress: Progress
 ) -> Iterator[Signed]:
-    """The documents of `batches`, signed; counts their bytes."""
+    """The documents of `batches`, signed, their exact hashes under `keys`; counts their bytes."""
     drawn = coefficients(plan.family)
 
     def prepared() -> Iterator[TextBatch]:
@@ -28,4 +29,4 @@ def sign_batches(
             progress.count(documents=len(batch))
 
     with ops.here():
-        yield from ops.each(prepared(), lambda lane, batch: lane.sign(batch, plan.shingling, drawn, plan.banding))
+        yield from ops.each(prepared(), lambda lane, batch: lane.sign(batch, plan.shingling, drawn, plan.banding, keys))

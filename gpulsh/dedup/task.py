@@ -16,6 +16,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.job import Job, step_file
 from gpulsh.dedup.progress import Progress
 from gpulsh.io.file_texts import FileTexts
+from gpulsh.secret import EvidenceKeys
 from gpulsh.store.columns import write_columns
 from gpulsh.store.durable import FileFact
 
@@ -28,6 +29,7 @@ class Workplace:
     folder: Path
     ops: Backend
     progress: Progress
+    keys: EvidenceKeys
     abreast: int = 1  # so many tasks share the memory
 
     def texts(self) -> FileTexts:

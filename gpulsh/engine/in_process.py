@@ -14,6 +14,7 @@ from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.task import Made, Runner, Stage, Task, Workplace
 from gpulsh.engine.abreast import Abreast, most_abreast
 from gpulsh.engine.steps import Steps, tell
+from gpulsh.secret import evidence_keys
 from gpulsh.store.allocators import give_back
 
 
@@ -28,7 +29,8 @@ class ThisProcess:
     def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> Iterator[Runner]:
         """This process."""
         abreast = most_abreast(self._threads, self.memory)
-        yield InProcess(Workplace(job, folder, self.ops, progress), steps, abreast)
+        place = Workplace(job, folder, self.ops, progress, evidence_keys(steps.secret))
+        yield InProcess(place, steps, abreast)
 
     def to_json(self) -> dict[str, Any]:
         """What the report says of it."""

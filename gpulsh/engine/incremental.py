@@ -50,10 +50,12 @@ class EarlierRuns:
     Raises InputError where the index is damaged, ParameterError where it was made with others.
     """
 
-    def __init__(self, path: str, key: str | None, given: Mapping[str, Any], where: Mapping[str, Any]) -> None:
+    def __init__(
+        self, path: str, key: str | None, given: Mapping[str, Any], where: Mapping[str, Any], secret: bytes
+    ) -> None:
         self.path, self.key = Path(path), key
         self._parameters = {name: value for name, value in given.items() if value is not None}
-        self._where = where
+        self._where, self._secret = where, secret
         self._index = Index.open(path, **given, **where) if has_index(self.path) else None
         if self._index is not None and self._index.key_kind() == "integer" and key is None:
             raise ParameterError(
@@ -77,7 +79,7 @@ class EarlierRuns:
     def opened(self) -> Index:
         """The index, made where there is none."""
         if self._index is None:
-            self._index = Index.create(self.path, **self._parameters, **self._where)
+            self._index = Index.create(self.path, **self._parameters, **self._where, secret=self._secret)
         return self._index
 
     def taken_in_by(self, run: str) -> range | None:

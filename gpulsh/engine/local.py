@@ -32,6 +32,7 @@ from gpulsh.params import Folding, Shingling, check_choice
 from gpulsh.report.document import describe, write_report
 from gpulsh.report.evidence import summarise
 from gpulsh.report.page import missing, write_page
+from gpulsh.secret import chosen_secret, derived_key, evidence_keys
 
 Input = str | os.PathLike[str]
 
@@ -91,6 +92,7 @@ def deduplicate_files(
     overwrite: bool = False,
     resume: bool = False,
     progress: Show = False,
+    secret: bytes | None = None,
 ) -> FilesResult:
     """Finds the near-duplicates among the documents of files and writes what is kept, and the evidence, to a folder.
 
@@ -114,6 +116,8 @@ def deduplicate_files(
     `index` is the folder of an index of earlier runs, made where it is absent: its documents come before all others,
     and those of the run are added to it, by `id_column` or FILE:ROW. Parameters left open are the index's own;
     documents are kept by order, verified exactly, on this machine.
+    The secret that evidence is hashed under is drawn for each run, or is the index's; it lies in the work folder while
+    the run goes, for its owner alone. `secret` gives it, for tests: no byte of the results depends on it.
     All other parameters are those of `deduplicate`; None takes its default.
 
     Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left, or,
@@ -141,6 +145,7 @@ def deduplicate_files(
     _check_name("text_column", text_column)
     if id_column is not None:
         _check_name("id_column", id_column)
+    own_secret = chosen_secret(secret)
     parse_memory(memory)
     check_engine(engine, address, devices)
     asked: dict[str, Any] = {"threshold": threshold, "shingling": shingling, "folding": folding, "num_perm": num_perm}
@@ -163,7 +168,7 @@ def deduplicate_files(
         refuse_overlap(os.fspath(index), [*given, given_output], files)
         refuse_overlap(given_output, [os.fspath(index)], [])
         where = {"backend": backend, "threads": threads, "devices": devices, "memory": parse_memory(memory)}
-        earlier = EarlierRuns(os.fspath(index), id_column, asked, where)
+        earlier = EarlierRuns(os.fspath(index), id_column, asked, where, own_secret)
         plan = earlier.plan()
     shown = open_progress(progress)
     try:
@@ -187,13 +192,15 @@ def deduplicate_files(
                 return FilesResult(out, done)
             with OutputFolder(out, overwrite=overwrite, resume=resume) as folder:
                 work = folder.work if engine == "local" else folder.work.absolute()
-                steps = Steps(folder.manifest(job.steps()))
-                job = replace(job, fixity=replace(job.fixity, key=steps.secret()))
+                steps = Steps(folder.manifest(job.steps(), own_secret))
+                job = replace(job, fixity=replace(job.fixity, key=derived_key(steps.secret, "fixity")))
                 if folder.is_committed():
                     folder.commit()
                     return FilesResult(out, read_report(out / REPORT))
                 with doing.running(job, work, steps, shown) as runner:
-                    decider = earlier.decider(Workplace(job, work, doing.ops, shown), steps) if earlier else None
+                    keys = evidence_keys(steps.secret)
+                    place = Workplace(job, work, doing.ops, shown, keys)
+                    decider = earlier.decider(place, steps) if earlier else None
                     outcome = deduplicate_partitions(job, work, doing.ops, runner, shown, decider)
                 parameters = {
                     **job.parameters(),

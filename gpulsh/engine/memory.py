@@ -17,6 +17,7 @@ from gpulsh.engine.progress import open_progress
 from gpulsh.errors import ParameterError
 from gpulsh.io.texts import open_texts
 from gpulsh.params import Folding, Shingling
+from gpulsh.secret import chosen_secret, evidence_keys
 
 
 def deduplicate(
@@ -36,6 +37,7 @@ def deduplicate(
     threads: int | None = None,
     devices: Sequence[int] | None = None,
     progress: bool = False,
+    secret: bytes | None = None,
 ) -> Decision:
     """Find near-duplicate documents and decide which to keep.
 
@@ -49,7 +51,8 @@ def deduplicate(
     probability at least 0.995. `verify`: "exact", "signature" (the estimate in place of the Jaccard similarity) or
     "none" (every compared pair counts; similarities are NaN). `resolve`: "kept", or "components", which keeps one
     document of each connected component of the verified pairs. `devices`: numbers of the CUDA devices to share the
-    work, None for all that are visible.
+    work, None for all that are visible. What proves is hashed under a secret of 256 bits that is drawn for each call,
+    so that nobody can write text with the hashes of other text; `secret` gives it, for tests: nothing depends on it.
 
     Returns a Decision. Raises ParameterError, InputTypeError, or BackendError where CUDA was asked for and does not
     work. Source: MinHash, Broder 1997; banding, Leskovec, Rajaraman, Ullman, section 3.4.
@@ -69,11 +72,12 @@ def deduplicate(
         verify=verify,
         resolve=resolve,
     )
+    keys = evidence_keys(chosen_secret(secret))
     ops = select_backend(backend, threads=threads, devices=devices)
     source = open_texts(texts, ops)
     order = None if priority is None else _decision_order(priority, len(source))
     shown = open_progress(progress)
-    return decide(sign(source, plan, ops, shown), source, order, plan, ops, shown)
+    return decide(sign(source, plan, keys, ops, shown), source, order, plan, keys, ops, shown)
 
 
 def _decision_order(priority: Any, count: int) -> NDArray[np.int64]:

@@ -97,17 +97,18 @@ class OutputFolder:
         if kind is not None:
             self._undo()
 
-    def manifest(self, job: Mapping[str, Any]) -> Manifest:
-        """The manifest of this job: that of the run to go on with, otherwise a new one.
+    def manifest(self, job: Mapping[str, Any], secret: bytes) -> Manifest:
+        """The manifest of this job: that of the run to go on with, otherwise a new one with this secret.
 
-        Raises OutputError where what is there was another job's; what differs is named.
+        Raises OutputError where what is there was another job's, which then stays; what differs is named.
         """
         found = Manifest.open(self.work) if self._resume else None
         if found is not None:
             refuse_difference(self.path, found.job, job)
             self._refuse_others(found)
+            _ = found.secret
         self._begun = True
-        self._manifest = found or Manifest.begin(self.work, job)
+        self._manifest = found or Manifest.begin(self.work, job, secret)
         self._committing = self._manifest.find(COMMIT) is not None
         return self._manifest
 
@@ -211,7 +212,7 @@ class OutputFolder:
                 path.mkdir()
                 self._made.append(path)
             if not ((self._overwrite or self._resume) and is_work(self.work)):
-                self.work.mkdir()
+                self.work.mkdir(mode=0o700)  # hashes of known text under secret keys may tell these
         except FileExistsError:
             raise OutputError(
                 f"{self.path}: came there while this run began, so another run of gpulsh may work in it; give another"

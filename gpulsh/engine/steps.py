@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Mapping
 from typing import Any
 
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.task import Made
-from gpulsh.io.fixity import SECRET_BYTES
 from gpulsh.store.manifest import Manifest, Step
 
-SECRET = "secret"
 ADMIT = "admit"  # the step that decides by an index; the index may have taken in what was decided
 WORTH_BYTES = 256 << 20  # of signed text: so much work outlives an error; of a killed run everything does
 
@@ -25,13 +22,10 @@ class Steps:
     def __init__(self, manifest: Manifest) -> None:
         self._manifest = manifest
 
+    @property
     def secret(self) -> bytes:
-        """Of this run alone, whoever goes on with it."""
-        facts = self.finished(SECRET)
-        if facts is None:
-            facts = {"key": secrets.token_hex(SECRET_BYTES)}
-            self.finish(SECRET, Made({}, facts))
-        return bytes.fromhex(facts["key"])
+        """That the run's evidence is computed under."""
+        return self._manifest.secret
 
     def finished(self, step: str) -> Mapping[str, Any] | None:
         """The facts of a step that needs not be done again."""

@@ -25,8 +25,9 @@ from gpulsh.dedup.task import Made, Workplace
 from gpulsh.engine.abreast import Abreast, most_abreast
 from gpulsh.errors import GpulshError, InputError, OutputError
 from gpulsh.params import SCHEME
+from gpulsh.secret import evidence_keys
 from gpulsh.store.durable import FileFact
-from gpulsh.store.manifest import damaged
+from gpulsh.store.manifest import Manifest, damaged
 
 TOKEN = "token"  # a file of the work folder that says whose it is
 PATIENCE = 10.0  # seconds in which a network's file system shows on one node what was written on another
@@ -67,6 +68,10 @@ class Worker:
         """The device it works on, if it has a name; Failure where it does not see the files, or has no such backend."""
         try:
             _check_sight(brief, node)
+            manifest = Manifest.open(brief.folder)
+            if manifest is None:
+                raise OutputError(f"{brief.folder}: node {node} sees no manifest there")
+            keys = evidence_keys(manifest.secret)  # read there, and sent to nobody
             try:
                 ops = select_backend(brief.backend, threads=brief.threads, memory=brief.job.cut.memory)
             except GpulshError as error:
@@ -74,7 +79,7 @@ class Worker:
         except Exception as error:
             return _failure(error, node)
         self._node = node
-        self._place = Workplace(brief.job, brief.folder, ops, Silent())
+        self._place = Workplace(brief.job, brief.folder, ops, Silent(), keys)
         self._abreast = Abreast(self._place, most_abreast(brief.threads, brief.job.cut.memory))
         return getattr(ops, "device", None)
 

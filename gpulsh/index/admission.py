@@ -21,6 +21,7 @@ from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.meetings import meet
 from gpulsh.index.parameters import IndexParameters
 from gpulsh.index.readable import fingerprint_sets
+from gpulsh.secret import EvidenceKeys
 from gpulsh.store.fingerprint_blocks import chosen_rows
 from gpulsh.store.segments import Documents, Numbers, Segment, make_segment
 
@@ -30,16 +31,18 @@ class Arrivals:
     """Documents of a batch with their hashes in host memory."""
 
     batch: TextBatch
+    keys: EvidenceKeys  # of the index
     exact: NDArray[np.uint64]  # [n, 2]
     digests: NDArray[np.uint64]  # [n, bands]
     with_token: NDArray[np.bool_]  # [n]
     shingles: int  # of all of them
 
     @classmethod
-    def of(cls, batch: TextBatch, signed: Signed, ops: Backend) -> Arrivals:
+    def of(cls, batch: TextBatch, keys: EvidenceKeys, signed: Signed, ops: Backend) -> Arrivals:
         """A signed batch."""
         shingles = ops.asnumpy(signed.shingles)
-        return cls(batch, ops.asnumpy(signed.exact), ops.asnumpy(signed.digests), shingles > 0, int(shingles.sum()))
+        hashes = ops.asnumpy(signed.exact), ops.asnumpy(signed.digests)
+        return cls(batch, keys, *hashes, shingles > 0, int(shingles.sum()))
 
     def __len__(self) -> int:
         return len(self.exact)
@@ -53,14 +56,14 @@ class Tally:
     empty: int = 0  # without a token
     shingles: int = 0  # with repeats
     exact_copies: int = 0
-    candidates: int = 0  # pairs compared
+    candidates: int = 0  # pairs of small buckets, and of large ones those found similar
     verified: int = 0  # pairs found similar, copies with their first among them
 
 
 def hold_all(arrivals: Arrivals, start: int, parameters: IndexParameters, ops: Backend) -> Segment:
     """A segment of all documents, numbered from `start`, each held."""
     rows = np.flatnonzero(arrivals.with_token)
-    sets = fingerprint_sets(arrivals.batch, rows, parameters.shingling, ops)
+    sets = fingerprint_sets(arrivals.batch, rows, parameters.shingling, arrivals.keys, ops)
     numbers = np.arange(start, start + len(arrivals))
     return _segment(arrivals, numbers, numbers, np.ones(len(numbers)), rows, sets)
 
@@ -82,7 +85,7 @@ def admit(
     with ops.here():
         copies, first = first_copies(ops.asarray(arrivals.exact), ops.asarray(rest), lambda rows: rows, ops)
     taking_part = np.setdiff1d(rest, copies, assume_unique=True)
-    sets = fingerprint_sets(arrivals.batch, taking_part, parameters.shingling, ops)
+    sets = fingerprint_sets(arrivals.batch, taking_part, parameters.shingling, arrivals.keys, ops)
     with ops.here():
         met = meet(arrivals.digests[taking_part], holdings, ops)
         found = compared(met, sets, holdings, parameters.threshold, ops)
@@ -98,7 +101,7 @@ def admit(
     tally.empty += count - len(with_token)
     tally.shingles += arrivals.shingles
     tally.exact_copies += len(copies) + len(copies_of_held)
-    tally.candidates += len(met.collisions.pairs) + (found.join.compared if found.join else 0)
+    tally.candidates += len(met.collisions.pairs) + len(edges.later) - len(found.small.later)
     tally.verified += len(edges.later) + len(copies) + len(copies_of_held)
 
     stays = witness[taking_part] == numbers[taking_part]

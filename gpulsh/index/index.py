@@ -36,6 +36,7 @@ from gpulsh.io.source import TextSource
 from gpulsh.io.texts import open_texts
 from gpulsh.params import Folding, Shingling, check_integer
 from gpulsh.permutations import coefficients
+from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.store.allocators import give_back
 from gpulsh.store.merging import in_memory
 from gpulsh.store.segments import Documents, Keys, Numbers
@@ -75,7 +76,8 @@ class Index:
     The parameters are those of `deduplicate`; keys are strings, or integers of 64 bits, each once. It lives in memory
     until `save(path)`; `Index.open(path)` finds it there again. Any number of processes may have it open; the first
     change of one makes that the writer until it is closed, and its changes are committed by `save`, all or none. With a
-    folder, what is taken in holds a part of `memory` bytes, at least 512 MiB; None takes what serves speed.
+    folder, what is taken in holds a part of `memory` bytes, at least 512 MiB; None takes what serves speed. What proves
+    is hashed under a secret of 256 bits, the index's own, which lies in its folder; `secret` gives it, for tests.
     Not safe to use from several threads at once.
 
     >>> index = Index(threshold=0.5, backend="cpu")
@@ -98,6 +100,7 @@ class Index:
         threads: int | None = None,
         devices: Sequence[int] | None = None,
         memory: int | None = None,
+        secret: bytes | None = None,
     ) -> None:
         parameters = IndexParameters.chosen(
             threshold=threshold,
@@ -109,13 +112,19 @@ class Index:
             seed=seed,
         )
         ops = _backend(backend, threads, devices, memory)
-        self._begin(parameters, ops, memory, None, Contents())
+        self._begin(parameters, ops, memory, None, Contents(), chosen_secret(secret))
 
     def _begin(
-        self, parameters: IndexParameters, ops: Backend, memory: int | None, folder: Folder | None, contents: Contents
+        self,
+        parameters: IndexParameters,
+        ops: Backend,
+        memory: int | None,
+        folder: Folder | None,
+        contents: Contents,
+        secret: bytes,
     ) -> None:
         self._parameters, self._ops, self._folder, self._contents = parameters, ops, folder, contents
-        self._spill = spill_bytes(memory)
+        self._secret, self._spill = secret, spill_bytes(memory)
         self._changed = False
 
     @classmethod
@@ -126,7 +135,7 @@ class Index:
         as a context without that removes what it made. Raises OutputError where the folder cannot be used.
         """
         self = cls(**parameters)
-        self._folder = Folder.made(Path(path), self._parameters)
+        self._folder = Folder.made(Path(path), self._parameters, self._secret)
         self._changed = True
         return self
 
@@ -162,7 +171,7 @@ class Index:
         given = {"threshold": threshold, "shingling": shingling, "folding": folding, "num_perm": num_perm}
         parameters.refuse_others(path, {**given, "bands": bands, "rows": rows, "seed": seed})
         self = cls.__new__(cls)
-        self._begin(parameters, ops, memory, folder, contents)
+        self._begin(parameters, ops, memory, folder, contents, bytes.fromhex(folder.snapshot.secret))
         return self
 
     @property
@@ -239,7 +248,7 @@ class Index:
         Raises OutputError where it cannot be written; what was committed before is still there.
         """
         if path is not None and (self._folder is None or not _same(Path(path), self._folder.path)):
-            folder = Folder.made(Path(path), self._parameters)
+            folder = Folder.made(Path(path), self._parameters, self._secret)
             loose = tuple(Shelved(shelved.segment) for shelved in self._contents.shelves)
             try:
                 self._contents = folder.commit(replace(self._contents, shelves=loose))
@@ -403,10 +412,11 @@ class Index:
 
     def _signed(self, source: TextSource) -> Iterator[Arrivals]:
         parameters, ops = self._parameters, self._ops
-        drawn = coefficients(parameters.family)
+        drawn, keys = coefficients(parameters.family), evidence_keys(self._secret)
 
         def sign(lane: Backend, batch: TextBatch) -> Arrivals:
-            return Arrivals.of(batch, lane.sign(batch, parameters.shingling, drawn, parameters.banding), lane)
+            signed = lane.sign(batch, parameters.shingling, drawn, parameters.banding, keys)
+            return Arrivals.of(batch, keys, signed, lane)
 
         with ops.here():
             yield from ops.each(folded_batches(source, parameters.folding, ops.sizes().batch), sign)

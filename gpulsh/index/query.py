@@ -26,7 +26,7 @@ def similar(
     asking = np.flatnonzero(arrivals.with_token)
     with ops.here():
         met = meet(arrivals.digests[asking], holdings, ops, one_another=False)
-        sets = fingerprint_sets(arrivals.batch, asking, parameters.shingling, ops)
+        sets = fingerprint_sets(arrivals.batch, asking, parameters.shingling, arrivals.keys, ops)
         found = list(_with_held(compared(met, sets, holdings, parameters.threshold, ops), len(met.held)))
     held, place = (np.concatenate([getattr(edges, side) for edges in found]) for side in ("earlier", "later"))
     similarity = np.concatenate([edges.similarity for edges in found])

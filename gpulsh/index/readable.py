@@ -14,6 +14,7 @@ from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.rows import gathered
 from gpulsh.lsh.comparison import MOST_PARTS
 from gpulsh.params import Shingling
+from gpulsh.secret import EvidenceKeys
 from gpulsh.store.fingerprint_blocks import chosen_rows, end_to_end, in_places
 
 Read = Callable[[NDArray[np.int64]], Fingerprints]
@@ -63,29 +64,32 @@ def of_both(places: NDArray[np.int64], base: int, held: Read, sets: Fingerprints
     return in_places([held(places[old]), fresh], [old, new])
 
 
-def fingerprint_sets(batch: TextBatch, rows: NDArray[np.int64], shingling: Shingling, ops: Backend) -> Fingerprints:
-    """The unique fingerprints of the documents `rows` [m] of a batch, in host memory."""
+def fingerprint_sets(
+    batch: TextBatch, rows: NDArray[np.int64], shingling: Shingling, keys: EvidenceKeys, ops: Backend
+) -> Fingerprints:
+    """The unique fingerprints, as evidence, of the documents `rows` [m] of a batch, in host memory."""
     begin, end = batch.offset[rows], batch.offset[rows + 1]
     on_host = isinstance(batch.values, np.ndarray)
     chosen = gathered(batch.values, begin, end) if on_host else ops.gather(batch.values, begin, end)
-    return _sets(chosen, shingling, ops)
+    return _sets(chosen, shingling, keys, ops)
 
 
-def _sets(batch: TextBatch, shingling: Shingling, ops: Backend) -> Fingerprints:
+def _sets(batch: TextBatch, shingling: Shingling, keys: EvidenceKeys, ops: Backend) -> Fingerprints:
     try:
-        return ops.shingle_sets(batch, shingling).moved(ops.asnumpy)
+        return ops.shingle_sets(batch, shingling, keys).moved(ops.asnumpy)
     except DeviceMemoryError:
         if len(batch) < 2:
-            return _by_range(batch, shingling, ops)
+            return _by_range(batch, shingling, keys, ops)
     half = len(batch) // 2
-    return end_to_end([_sets(part, shingling, ops) for part in (batch.slice(0, half), batch.slice(half, len(batch)))])
+    halves = batch.slice(0, half), batch.slice(half, len(batch))
+    return end_to_end([_sets(part, shingling, keys, ops) for part in halves])
 
 
-def _by_range(batch: TextBatch, shingling: Shingling, ops: Backend) -> Fingerprints:
+def _by_range(batch: TextBatch, shingling: Shingling, keys: EvidenceKeys, ops: Backend) -> Fingerprints:
     """One document in ranges of fingerprints, which ascend."""
 
     def found(parts: int) -> list[Array]:
-        return [ops.asnumpy(ops.shingle_part(batch, shingling, part, parts).values) for part in range(parts)]
+        return [ops.asnumpy(ops.shingle_part(batch, shingling, part, parts, keys).values) for part in range(parts)]
 
     values = np.concatenate(in_fitting_parts(found, 2, MOST_PARTS)[0])
     return Fingerprints(values, np.array([0, len(values)], np.int64))

@@ -155,17 +155,21 @@ class Folder:
         self._was_there = True  # the folder, before this
 
     @classmethod
-    def made(cls, path: Path, parameters: IndexParameters) -> Folder:
-        """A new one, absent or empty before, locked for writing; nothing is committed."""
+    def made(cls, path: Path, parameters: IndexParameters, secret: bytes) -> Folder:
+        """A new one, absent or empty before, locked for writing; nothing is committed.
+
+        For its owner alone: hashes of known text would tell whoever reads them what keys they are computed under.
+        """
         try:
             was_there = path.is_dir()
-            os.makedirs(path, exist_ok=True)
+            os.makedirs(path.parent, exist_ok=True)
+            path.mkdir(mode=0o700, exist_ok=True)
             if has_index(path):
                 raise OutputError(f"{path}: is an index already; add to it, or give another folder")
             strange = [name for name in os.listdir(path) if not _own(path, name)]
             if strange:
                 raise OutputError(f"{path}: is not empty, it holds {min(strange)}; give another folder")
-            folder = cls(path, Snapshot(parameters=as_told(parameters)))
+            folder = cls(path, Snapshot(as_told(parameters), secret.hex()))
             folder._was_there = was_there
             if folder.lock() is not None:  # somebody was quicker
                 folder.unlock()
@@ -223,6 +227,7 @@ class Folder:
             segments = tuple(shelved.stored for shelved in shelves if shelved.stored)
             snapshot = Snapshot(
                 parameters=self.snapshot.parameters,
+                secret=self.snapshot.secret,
                 generation=self.snapshot.generation + 1,
                 next_number=contents.next_number,
                 keys=contents.keys,

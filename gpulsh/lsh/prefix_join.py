@@ -96,7 +96,6 @@ class PrefixJoin:
         self._bitmaps = CrowdBitmaps(texts, text_sizes, threshold, ops)
         self._kept = _PrefixIndex()
         self._entries = _Entries.none()  # of the block in hand
-        self.compared = 0  # pairs measured
 
     def blocks(self) -> Iterator[Block]:
         """All documents in order, in blocks that grow while they have little in common."""
@@ -138,7 +137,6 @@ class PrefixJoin:
                 size = (stop - start) // 2
                 continue
             inner = inner[inner[:, 0] < inner[:, 1]]
-            self.compared += len(outer) + len(inner)
             yield Block(start, stop, with_kept, self._verified(inner, start, fingerprints))
             self._advance(stop - start)
             start, size = stop, min(size * 2, LAST_BLOCK)
@@ -176,7 +174,6 @@ class PrefixJoin:
         edges = self._verified(pairs, start, block)
         if len(_distinct_of(edges.later)) < stop - start:
             return None
-        self.compared += len(pairs)
         return edges
 
     def _pairs(

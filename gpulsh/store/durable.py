@@ -54,12 +54,19 @@ class ChecksummedFile:
 
 
 @contextmanager
-def durable_file(path: Path) -> Iterator[ChecksummedFile]:
-    """A new file at `path`, which appears when the context is left without an exception, and then survives a crash."""
+def durable_file(path: Path, *, private: bool = False) -> Iterator[ChecksummedFile]:
+    """A new file at `path`, which appears when the context is left without an exception, and then survives a crash.
+
+    A `private` one is for its owner alone.
+    """
     with unfinished(path) as part:
-        with open(part, "wb") as file:
+        with open(part, "wb", opener=_private if private else None) as file:
             yield ChecksummedFile(file, path)
         put_in_place(part, path)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_EXCL, 0o600)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """The manifest of a job: which steps are done, with the files they made. Appended to, a checksummed line a step.
 
 A line counts once it is whole; a torn one at the end, of a crash, is as if it had not been written. A step's files are
-durable before its line is.
+durable before its line is. It holds the run's secret, so it is for its owner alone.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gpulsh.errors import OutputError
+from gpulsh.secret import SECRET_BYTES
 from gpulsh.store.durable import FileFact, durable_file, fact_of, naming
 from gpulsh.store.shapes import ShapeError, field, file_facts, strict_json
 
@@ -33,17 +34,19 @@ class Step:
 class Manifest:
     """The steps of the job that `job` describes, in a folder of its own."""
 
-    def __init__(self, folder: Path, job: Mapping[str, Any], steps: dict[str, Step], length: int) -> None:
+    def __init__(
+        self, folder: Path, job: Mapping[str, Any], secret: bytes | None, steps: dict[str, Step], length: int
+    ) -> None:
         self._path, self._folder = folder / NAME, folder
-        self.job, self._steps, self._length = job, steps, length
+        self.job, self._secret, self._steps, self._length = job, secret, steps, length
 
     @classmethod
-    def begin(cls, folder: Path, job: Mapping[str, Any]) -> Self:
+    def begin(cls, folder: Path, job: Mapping[str, Any], secret: bytes) -> Self:
         """A new one, without steps."""
-        line = _line({"job": job})
-        with durable_file(folder / NAME) as file:
+        line = _line({"job": job, "secret": secret.hex()})
+        with durable_file(folder / NAME, private=True) as file:
             file.write(line)
-        return cls(folder, job, {}, len(line))
+        return cls(folder, job, secret, {}, len(line))
 
     @classmethod
     def open(cls, folder: Path) -> Self | None:
@@ -64,9 +67,19 @@ class Manifest:
                 files = file_facts(entry, "files")
                 _refuse_outside(folder, files)
                 steps[field(entry, "step", str)] = Step(files, field(entry, "facts", dict))
-            return cls(folder, field(entries[0], "job", dict), steps, length)
+            return cls(folder, field(entries[0], "job", dict), _secret(entries[0]), steps, length)
         except ShapeError as error:
             raise OutputError(f"{folder / NAME}: is damaged: {error}; begin again with --overwrite") from error
+
+    @property
+    def secret(self) -> bytes:
+        """The run's; OutputError where a version of gpulsh began it that kept none."""
+        if self._secret is None:
+            raise OutputError(
+                f"{self._path}: holds no secret of {SECRET_BYTES} bytes: another version of gpulsh began this run;"
+                " go on with that version, or give --overwrite"
+            )
+        return self._secret
 
     def steps(self) -> Iterable[tuple[str, Step]]:
         """All finished ones with their names, in order."""
@@ -111,6 +124,15 @@ def damaged(folder: Path, files: Mapping[str, FileFact]) -> str | None:
         if fact_of(folder / name) != fact:
             return name
     return None
+
+
+def _secret(begun: Mapping[str, Any]) -> bytes | None:
+    told = begun.get("secret")
+    try:
+        secret = bytes.fromhex(told) if isinstance(told, str) else b""
+    except ValueError:
+        return None
+    return secret if len(secret) == SECRET_BYTES else None
 
 
 def _line(entry: Mapping[str, Any]) -> bytes:

@@ -21,13 +21,14 @@ from typing import Any
 
 from gpulsh.errors import DamagedInputError, InputError, OutputError
 from gpulsh.params import SCHEME
+from gpulsh.secret import SECRET_BYTES
 from gpulsh.store.durable import FileFact, durable_file, fact_of
 from gpulsh.store.segments import KINDS
 from gpulsh.store.shapes import ShapeError, count, counted, field, file_facts, strict_json
 
 NAME = "index.json"
 LOCK = "lock"
-FORMAT = 2  # of the files; CHANGELOG.md tells what each changed
+FORMAT = 3  # of the files; CHANGELOG.md tells what each changed
 KNOWN_FILES = re.compile(
     r"(documents|digests|hashes|fingerprints|filters|keys|removed)-[0-9a-f-]+\.arrow(\.[0-9a-f]+\.part)?"
     r"|index\.json\.[0-9a-f]+\.part"
@@ -51,6 +52,7 @@ class Snapshot:
     """
 
     parameters: Mapping[str, Any]
+    secret: str  # of 256 bits, in hexadecimal: the index's evidence is computed under it
     generation: int = 0  # commits so far
     next_number: int = 0  # of the next document
     keys: str | None = None  # "string" or "integer"; None before the first key
@@ -104,10 +106,13 @@ def read_snapshot(folder: Path) -> Snapshot:
 
 
 def commit_snapshot(folder: Path, snapshot: Snapshot, version: str) -> None:
-    """Make it the newest commit; its files are durable already. `version` of gpulsh is for messages alone."""
+    """Make it the newest commit; its files are durable already. `version` of gpulsh is for messages alone.
+
+    The manifest holds the secret, so it is for its owner alone.
+    """
     told = {"version": version, "format": FORMAT, "scheme": SCHEME, "checksum": "crc32", **asdict(snapshot)}
     content = json.dumps(told, sort_keys=True, indent=1).encode() + b"\n"
-    with durable_file(folder / NAME) as file:
+    with durable_file(folder / NAME, private=True) as file:
         file.write(_checksum(content) + b"\n" + content)
 
 
@@ -181,10 +186,18 @@ def _refuse_link(path: Path) -> None:
         raise InputError(f"{path}: is a link, which gpulsh did not make; put the file itself there")
 
 
+def _secret(told: Mapping[str, Any]) -> str:
+    secret = field(told, "secret", str)
+    if len(secret) != 2 * SECRET_BYTES or set(secret) - set("0123456789abcdef"):
+        raise ShapeError(f"its secret is not {SECRET_BYTES} bytes in hexadecimal")
+    return str(secret)
+
+
 def _snapshot(told: Mapping[str, Any]) -> Snapshot:
     removed = field(told, "removed", dict, NoneType)
     return Snapshot(
         parameters=field(told, "parameters", dict),
+        secret=_secret(told),
         generation=count(told, "generation"),
         next_number=count(told, "next_number"),
         keys=field(told, "keys", str, NoneType),

@@ -14,7 +14,7 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.tokens import tokens
 from gpulsh.params import SCHEME, BandShape, Family, Folding, Shingling
 from gpulsh.permutations import coefficients
-from tests.texts import NOT_UTF8, SEPARATORS, WORDS, batch_of
+from tests.texts import KEYS, NOT_UTF8, SEPARATORS, WORDS, batch_of
 
 FILE = Path(__file__).with_name("bits.json")
 
@@ -51,7 +51,7 @@ def bits(ops: Backend) -> dict[str, Any]:
         signed[f"{unit}:{size}"] = {
             "offset": fingerprints.offset.tolist(),
             "fingerprints": _hexadecimal(fingerprints.values.tolist()),
-            "exact": [_hexadecimal(row) for row in ops.exact_hashes(batch, shingling).tolist()],
+            "exact": [_hexadecimal(row) for row in ops.exact_hashes(batch, shingling, KEYS).tolist()],
             "signatures": {name: values.tolist() for name, values in signatures.items() if name != "128 1"},
             "digests": {
                 f"{bands}x{rows}": [

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpulsh import secret
 from gpulsh.backends import protocol
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.launcher import Geometry, Machine
@@ -119,6 +120,15 @@ def test_constants_are_those_of_the_protocol() -> None:
     found = re.findall(r"constexpr u\d+ (\w+) = (0x[0-9A-F]+)u", (kernel_folder() / "bits.cuh").read_text())
     names = {name for name in vars(protocol) if name.isupper()}
     assert {name: int(value, 16) for name, value in found} == {name: getattr(protocol, name) for name in names}
+
+
+def test_the_order_of_secret_keys_is_that_of_the_library() -> None:
+    text = (kernel_folder() / "bits.cuh").read_text()
+    found = {name: int(value) for name, value in re.findall(r"constexpr i32 ([A-Z_]+) = (\d+);", text)}
+    names = ("PLACES", "SHINGLE", "TOKEN_FAR", "EXACT", "EXACT_FAR", "EXACT_SPREAD")
+    assert {name: found[name] for name in names} == {name: getattr(secret, name) for name in names}
+    assert "DIGIT_BITS = 10, DIGITS = 1 << DIGIT_BITS, LEVELS = 3;" in text
+    assert (secret.DIGITS, secret.LEVELS) == (1 << 10, 3)
 
 
 def test_the_default_cut_fits_the_shared_arrays() -> None:

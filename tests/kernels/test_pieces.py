@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from gpulsh.arrays import Fingerprints, Signed, TextBatch
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.cuts import classes_of, cut_pieces
-from gpulsh.backends.cuda.pieces import sign_in_pieces
+from gpulsh.backends.cuda.pieces import TextPieces, sign_in_pieces
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.tokens import classify, tokens
 from gpulsh.params import BandShape, Family, Shingling, Unit
 from gpulsh.permutations import coefficients
 from tests.kernels.device_arrays import DeviceModule
 from tests.kernels.test_text import PIECES, batch, documents, sizes, units
+from tests.texts import KEYS
 
 pytestmark = pytest.mark.kernels
 REFERENCE = ReferenceBackend()
@@ -64,11 +65,12 @@ def with_pieces(cuda: CudaBackend, piece_bytes: int, arrays: Any = None) -> Cuda
 
 
 def sign(cuda: CudaBackend, text: TextBatch, shingling: Shingling, piece_bytes: int) -> Signed:
-    return sign_in_pieces(cuda._machine, cuda._unicode(), text, shingling, FAMILY, SHAPE, piece_bytes)
+    pieces = TextPieces(cuda._machine, cuda._unicode(), shingling, cuda._keys.of(None), piece_bytes)
+    return sign_in_pieces(pieces, text, FAMILY, SHAPE, cuda._keys.of(KEYS))
 
 
 def assert_signed(cuda: CudaBackend, text: TextBatch, shingling: Shingling, piece_bytes: int) -> None:
-    wanted, found = REFERENCE.sign(text, shingling, FAMILY, SHAPE), sign(cuda, text, shingling, piece_bytes)
+    wanted, found = REFERENCE.sign(text, shingling, FAMILY, SHAPE, KEYS), sign(cuda, text, shingling, piece_bytes)
     for name in ("digests", "exact", "shingles"):
         np.testing.assert_array_equal(cuda.asnumpy(getattr(found, name)), getattr(wanted, name), name)
 
@@ -215,7 +217,7 @@ def test_golden_documents_in_pieces(cuda: CudaBackend, shingling: str) -> None:
 def test_a_document_on_the_device(cuda: CudaBackend) -> None:
     text = batch([b"a giant that already lies on the device, twice over " * 3], b"\xe4\xb8")
     given = TextBatch(cuda.asarray(text.values), cuda.asarray(text.offset))
-    wanted, found = REFERENCE.sign(text, Shingling(), FAMILY, SHAPE), sign(cuda, given, Shingling(), 20)
+    wanted, found = REFERENCE.sign(text, Shingling(), FAMILY, SHAPE, KEYS), sign(cuda, given, Shingling(), 20)
     np.testing.assert_array_equal(cuda.asnumpy(found.digests), wanted.digests)
     np.testing.assert_array_equal(cuda.asnumpy(found.exact), wanted.exact)
 
@@ -241,6 +243,8 @@ def test_shingle_part(
     whole = REFERENCE.shingle_sets(text, shingling).values
     # As many parts as fingerprints: one of them is all of its part, its first and its last.
     part = int(whole[len(whole) // 2]) if parts == 2**64 and len(whole) else parts * 5 // 9
+    keyed = REFERENCE.shingle_part(text, shingling, part, parts, KEYS)
+    assert_rows(cuda, with_pieces(cuda, piece).shingle_part(given, shingling, part, parts, KEYS), keyed)
     wanted = REFERENCE.shingle_part(text, shingling, part, parts)
     assert_rows(cuda, with_pieces(cuda, piece).shingle_part(given, shingling, part, parts), wanted)
     assert_rows(cuda, cuda.shingle_part(given, shingling, part, parts), wanted)

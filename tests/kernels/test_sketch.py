@@ -20,6 +20,7 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.hashing import mix64, shingle_hash
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.permutations import Coefficients, coefficients
+from tests.texts import KEYS
 
 pytestmark = pytest.mark.kernels
 REFERENCE = ReferenceBackend()
@@ -74,7 +75,7 @@ def wanted_digests(
 
 def check(cuda: CudaBackend, tokens: TokenSums, size: int, family: Coefficients, shape: BandShape) -> Any:
     given = TokenSums(cuda.asarray(tokens.sums), cuda.asarray(tokens.starts), tokens.skip)
-    digests, shingles = sketch_digests(cuda._machine, given, size, family, shape)
+    digests, shingles = sketch_digests(cuda._machine, given, size, family, shape, cuda._keys.of(None))
     wanted, counts = wanted_digests(tokens, size, family, shape)
     np.testing.assert_array_equal(cuda.asnumpy(digests), wanted)
     assert cuda.asnumpy(shingles).tolist() == counts
@@ -151,6 +152,9 @@ def test_sign_runs_it(cuda: CudaBackend) -> None:
     given = TextBatch(cuda.asarray(text.values), cuda.asarray(text.offset))
     for unit in ("word", "char"):
         shingling = Shingling(unit=unit, size=3)  # type: ignore[arg-type]
-        wanted, found = REFERENCE.sign(text, shingling, family, shape), cuda.sign(given, shingling, family, shape)
+        wanted, found = (
+            REFERENCE.sign(text, shingling, family, shape, KEYS),
+            cuda.sign(given, shingling, family, shape, KEYS),
+        )
         for name in ("digests", "exact", "shingles"):
             np.testing.assert_array_equal(cuda.asnumpy(getattr(found, name)), getattr(wanted, name))

@@ -13,6 +13,7 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import BandShape, Family, Shingling, Unit
 from gpulsh.permutations import coefficients
 from tests.kernels.conftest import far_array
+from tests.texts import KEYS
 
 pytestmark = pytest.mark.kernels
 REFERENCE = ReferenceBackend()
@@ -58,10 +59,12 @@ def assert_same(cuda: CudaBackend, text: TextBatch, unit: Unit, size: int) -> No
     np.testing.assert_array_equal(cuda.asnumpy(found.offset), wanted.offset)
     np.testing.assert_array_equal(cuda.asnumpy(found.values), wanted.values)
     sets, wanted = cuda.shingle_sets(given, shingling), REFERENCE.shingle_sets(text, shingling)
+    keyed = cuda.shingle_sets(given, shingling, KEYS)
+    np.testing.assert_array_equal(cuda.asnumpy(keyed.values), REFERENCE.shingle_sets(text, shingling, KEYS).values)
     np.testing.assert_array_equal(cuda.asnumpy(sets.offset), wanted.offset)
     np.testing.assert_array_equal(cuda.asnumpy(sets.values), wanted.values)
-    exact = REFERENCE.exact_hashes(text, shingling)
-    np.testing.assert_array_equal(cuda.asnumpy(cuda.exact_hashes(given, shingling)), exact)
+    exact = REFERENCE.exact_hashes(text, shingling, KEYS)
+    np.testing.assert_array_equal(cuda.asnumpy(cuda.exact_hashes(given, shingling, KEYS)), exact)
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
@@ -154,8 +157,8 @@ def test_sign_is_its_parts(cuda: CudaBackend, rows: list[bytes], unit: Unit, siz
     np.testing.assert_array_equal(signatures, REFERENCE.minhash(REFERENCE.shingle(text, shingling), family))
     counts = cuda.asnumpy(cuda.text_frequencies(given, shingling, cuda.asarray(np.zeros(16, np.uint8))))
     np.testing.assert_array_equal(counts, REFERENCE.text_frequencies(text, shingling, np.zeros(16, np.uint8)))
-    wanted = REFERENCE.sign(text, shingling, family, shape)
-    found = cuda.sign(given, shingling, family, shape)
+    wanted = REFERENCE.sign(text, shingling, family, shape, KEYS)
+    found = cuda.sign(given, shingling, family, shape, KEYS)
     for name in ("digests", "exact", "shingles"):
         np.testing.assert_array_equal(cuda.asnumpy(getattr(found, name)), getattr(wanted, name))
 
@@ -171,5 +174,5 @@ def test_first_offset_beyond_32_bits(cuda: CudaBackend, first: int) -> None:
         wanted = REFERENCE.shingle(batch(rows), shingling)
         np.testing.assert_array_equal(cuda.asnumpy(found.values), wanted.values)
         np.testing.assert_array_equal(cuda.asnumpy(found.offset), wanted.offset)
-        exact = cuda.exact_hashes(text, shingling)
-        np.testing.assert_array_equal(cuda.asnumpy(exact), REFERENCE.exact_hashes(batch(rows), shingling))
+        exact = cuda.exact_hashes(text, shingling, KEYS)
+        np.testing.assert_array_equal(cuda.asnumpy(exact), REFERENCE.exact_hashes(batch(rows), shingling, KEYS))

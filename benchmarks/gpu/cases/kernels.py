@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.gpu import corpora, operations, synthetic
 from benchmarks.gpu.bench import Bench, Found
-from benchmarks.gpu.operations import FAMILY, SHAPE, SHINGLING, size_of
+from benchmarks.gpu.operations import FAMILY, KEYS, SHAPE, SHINGLING, size_of
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import Family
@@ -85,9 +85,9 @@ def of_text(bench: Bench, found: Found) -> list[Measured]:
         texts = [bench.text(text) for text in host]
         size = len(host[0].values)
         work: dict[str, Callable[[TextBatch], Any]] = {
-            "sign": lambda text: ops.sign(text, SHINGLING, hashing, SHAPE),
+            "sign": lambda text: ops.sign(text, SHINGLING, hashing, SHAPE, KEYS),
             "shingle": lambda text: ops.shingle(text, SHINGLING),
-            "exact_hashes": lambda text: ops.exact_hashes(text, SHINGLING),
+            "exact_hashes": lambda text: ops.exact_hashes(text, SHINGLING, KEYS),
             "shingle_sets": lambda text: ops.shingle_sets(text, SHINGLING),
             "gather": lambda text: ops.gather(text.values, text.offset[:-1], text.offset[1:]),
             "shingle_part": lambda text: ops.shingle_part(text, SHINGLING, 1, 4),

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.gpu import corpora
 from benchmarks.gpu.bench import Bench, Found
-from benchmarks.gpu.operations import FAMILY, SHAPE, SHINGLING
+from benchmarks.gpu.operations import FAMILY, KEYS, SHAPE, SHINGLING
 from gpulsh.arrays import TextBatch
 from gpulsh.permutations import coefficients
 
@@ -72,7 +72,7 @@ def _measure(bench: Bench, found: Found, operation: str, form: str, batches: lis
     def call() -> Any:
         for batch in batches:
             given = (
-                ops.sign(batch, SHINGLING, hashing, SHAPE)
+                ops.sign(batch, SHINGLING, hashing, SHAPE, KEYS)
                 if operation == "sign"
                 else ops.shingle_sets(batch, SHINGLING)
             )

@@ -31,6 +31,7 @@ from gpulsh.backends.processors import processors
 from gpulsh.backends.protocol import Backend, Item, Result, Sizes
 from gpulsh.params import BandShape, Shingling
 from gpulsh.permutations import Coefficients
+from gpulsh.secret import EvidenceKeys
 
 ABREAST = 2  # items in work
 SIGNATURE_BYTES = 1 << 20  # fewer, longer pieces leave the threads less to wait for one another
@@ -76,19 +77,21 @@ class CpuBackend:
     def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
         return shingle(text, shingling, self.threads)
 
-    def exact_hashes(self, text: TextBatch, shingling: Shingling) -> Array:
-        return exact_hashes(text, shingling, self.threads)
+    def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:
+        return exact_hashes(text, shingling, keys, self.threads)
 
     def unique(self, fingerprints: Fingerprints) -> Fingerprints:
         return unique(fingerprints, self.threads)
 
-    def shingle_sets(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
+    def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
         # Of a document alone the set is asked for whatever its size; several can be asked for in smaller parts.
         room = Room(self._memory >> SETS) if len(text) > 1 else Room()
-        return shingle_sets(text, shingling, self.threads, room)
+        return shingle_sets(text, shingling, self.threads, room, keys)
 
-    def shingle_part(self, text: TextBatch, shingling: Shingling, part: int, parts: int) -> Fingerprints:
-        return shingle_part(text, shingling, part, parts, self.threads, Room(self._memory >> SETS + 1))
+    def shingle_part(
+        self, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
+    ) -> Fingerprints:
+        return shingle_part(text, shingling, part, parts, keys, self.threads, Room(self._memory >> SETS + 1))
 
     def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
         return minhash(fingerprints, coefficients, self.threads)
@@ -114,12 +117,16 @@ class CpuBackend:
     def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
         return prefixes(fingerprints, counts, lengths, self.threads)
 
-    def text_frequencies(self, text: TextBatch, shingling: Shingling, counts: Array) -> Array:
+    def text_frequencies(
+        self, text: TextBatch, shingling: Shingling, counts: Array, keys: EvidenceKeys | None = None
+    ) -> Array:
         counting = Lock()
 
         def work(start: int, stop: int) -> None:
-            giant = is_giant(text, start, stop)
-            pieces = giant_pieces(text, start, shingling) if giant else [shingle_rows(text, start, stop, shingling)[0]]
+            if is_giant(text, start, stop):
+                pieces = giant_pieces(text, start, shingling, keys)
+            else:
+                pieces = iter([shingle_rows(text, start, stop, shingling, keys)[0]])
             for values in pieces:
                 with counting:  # one thread counts while the others shingle
                     frequencies(Fingerprints(values, np.array([0, len(values)])), counts)
@@ -136,7 +143,9 @@ class CpuBackend:
         self.threads.map(work, text_chunks(text.offset, SIGNATURE_BYTES))
         return signatures
 
-    def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
+    def sign(
+        self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape, keys: EvidenceKeys
+    ) -> Signed:
         count = len(text)
         digests = np.empty((shape.bands, count), np.uint64).T  # band after band, as they are read later
         signed = Signed(digests, np.empty((count, 2), np.uint64), np.empty(count, np.int64))
@@ -145,7 +154,7 @@ class CpuBackend:
         def work(start: int, stop: int) -> None:
             # A chunk passes all stages while it is in the cache; only what `signed` holds outlives it.
             signatures = np.empty((stop - start, len(coefficients.multiplier)), np.uint32)
-            shingles, exact = sign_rows(text, start, stop, shingling, coefficients, signatures, exact_too=True)
+            shingles, exact = sign_rows(text, start, stop, shingling, coefficients, signatures, proof=keys)
             signed.digests[start:stop] = band_digests(signatures, shape, one)
             signed.exact[start:stop] = exact
             signed.shingles[start:stop] = shingles

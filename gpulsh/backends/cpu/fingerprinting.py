@@ -1,5 +1,7 @@
 """Numba kernels from UTF-8 to token hashes, fingerprints and exact hashes: of a chunk of documents, or of a piece.
 
+Public hashes and evidence differ in the keys alone, which every kernel is given.
+
 A word pass looks at 64 bytes at a time: two vector comparisons give a bit mask of ASCII word characters, token bounds
 are its edges, and a token's hash is one vector product a piece of 8 characters, so that no branch is taken a byte.
 Only a block with a non-ASCII character that belongs to a token is read code point by code point. Everything a cached
@@ -8,7 +10,7 @@ kernel calls stands in this file, because Numba's cache does not see changes els
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,14 +22,29 @@ from numpy.typing import NDArray
 
 from gpulsh.backends import protocol
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
+from gpulsh.secret import (
+    DIGITS,
+    EXACT,
+    EXACT_FAR,
+    EXACT_SPREAD,
+    LEVELS,
+    LONGEST_SHINGLE,
+    PLACES,
+    SHINGLE,
+    TOKEN_FAR,
+    EvidenceKeys,
+)
 
-KEYS = 64  # token places whose keys lie in a table; longer tokens compute theirs
+KEYS = PLACES  # token places whose keys lie in a table; longer tokens compute theirs
+BITS = DIGITS.bit_length() - 1  # of a digit of a far place
+DIGIT = DIGITS - 1
+PUBLIC = TOKEN_FAR  # public keys are as many: places farther on compute theirs
 BLOCK = 64  # bytes a mask
 ROOM = BLOCK + 8  # bytes that may be read from a block's start on
 
 _U = np.uint64
 _MIX_1, _MIX_2 = _U(protocol.MIX_1), _U(protocol.MIX_2)
-_GOLDEN, _LENGTH, _EXACT_2 = _U(protocol.GOLDEN), _U(protocol.LENGTH), _U(protocol.EXACT_2)
+_GOLDEN, _LENGTH = _U(protocol.GOLDEN), _U(protocol.LENGTH)
 _STREAM_TOKEN = _U(protocol.STREAM_TOKEN)
 _ZERO, _ONE, _S27, _S33, _S63 = _U(0), _U(1), _U(27), _U(33), _U(63)
 _SPACE = _U(0x20)
@@ -43,6 +60,13 @@ def _load(builder: Any, address: Any, kind: ir.Type) -> Any:
     value = builder.load(builder.inttoptr(address, kind.as_pointer()))
     value.align = 1
     return value
+
+
+def _folded_ascii(builder: Any, address: Any, length: Any) -> Any:
+    text = _load(builder, address, _i64)
+    lower = builder.or_(text, ir.Constant(_i64, 0x2020202020202020))  # letters fold, digits have the bit
+    unused = builder.sub(ir.Constant(_i64, 64), builder.shl(length, ir.Constant(_i64, 3)))
+    return builder.and_(lower, builder.lshr(ir.Constant(_i64, 0xFFFFFFFFFFFFFFFF), unused))
 
 
 @intrinsic
@@ -99,10 +123,7 @@ def _ascii_terms(typing_context: Any, address: Any, length: Any, keys: Any) -> A
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         wide = ir.VectorType(_i64, 8)
-        text = _load(builder, arguments[0], _i64)
-        lower = builder.or_(text, ir.Constant(_i64, 0x2020202020202020))  # letters fold, digits have the bit
-        unused = builder.sub(ir.Constant(_i64, 64), builder.shl(arguments[1], ir.Constant(_i64, 3)))
-        lower = builder.and_(lower, builder.lshr(ir.Constant(_i64, 0xFFFFFFFFFFFFFFFF), unused))
+        lower = _folded_ascii(builder, arguments[0], arguments[1])
         places = builder.zext(builder.bitcast(lower, ir.VectorType(_i8, 8)), wide)
         products = builder.mul(places, _load(builder, arguments[2], wide))
         add = cgutils.get_or_insert_function(
@@ -111,6 +132,24 @@ def _ascii_terms(typing_context: Any, address: Any, length: Any, keys: Any) -> A
         return builder.call(add, [products])
 
     return types.uint64(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def _packed_ascii(typing_context: Any, address: Any, length: Any) -> Any:
+    """The first `length` of 8 ASCII letters and digits, folded, the first lowest, zeros behind; 1 <= length <= 8."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return _folded_ascii(builder, arguments[0], arguments[1])
+
+    return types.uint64(types.int64, types.int64), generate
+
+
+@intrinsic
+def _reversed_bytes(typing_context: Any, x: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bswap(arguments[0])
+
+    return types.uint64(types.uint64), generate
 
 
 @njit(inline="always")
@@ -123,10 +162,27 @@ def _mix64(x):
 
 
 @njit(inline="always")
+def _far(number, keys, far):
+    """What the secret keys of places KEYS * number and on are multiplied by, of the tables at `far`."""
+    low, middle, high = number & DIGIT, number >> BITS & DIGIT, number >> 2 * BITS
+    return keys[far + low] * keys[far + DIGITS + middle] * keys[far + 2 * DIGITS + high]
+
+
+@njit(inline="always")
 def _key(place, keys):
     if place < KEYS:
         return keys[place]
-    return _mix64(_STREAM_TOKEN + _U(place + 1) * _GOLDEN) | _ONE
+    if keys.size == PUBLIC:
+        return _mix64(_STREAM_TOKEN + _U(place + 1) * _GOLDEN) | _ONE
+    return keys[place % KEYS] * _far(place // KEYS, keys, TOKEN_FAR)
+
+
+@njit(inline="always")
+def _packed(place, value, keys):
+    """The share of a folded code point in its packed token."""
+    if place < 8 and value < 0x80:
+        return _U(value) << _U(8 * place)
+    return _key(place, keys) * _U(value)
 
 
 @njit
@@ -165,14 +221,13 @@ def _entry(point, stage1, stage2):
 
 
 @njit
-def _ascii_token(text, start, stop, keys, keys_address):
-    """The sum of one token of ASCII letters and digits, its length mixed in."""
-    length = stop - start
-    total = _U(length) * _LENGTH + _ascii_terms(text + start, min(length, 8), keys_address)
+def _ascii_rest(text, start, length, keys, address):
+    """The terms of one token of ASCII letters and digits from its ninth on."""
+    total = _ZERO
     whole = min(length, KEYS)
     at = 8
     while at < whole:
-        total += _ascii_terms(text + start + at, min(whole - at, 8), keys_address + 8 * at)
+        total += _ascii_terms(text + start + at, min(whole - at, 8), address + 8 * at)
         at += 8
     for place in range(KEYS, length):
         byte = _byte(text + start + place)
@@ -181,29 +236,54 @@ def _ascii_token(text, start, stop, keys, keys_address):
 
 
 @njit
-def _words_by_code_point(text, at, stop, until, stage1, stage2, keys, sums, count):
+def _ascii_token(text, start, stop, keys, address):
+    """The sum of one token of ASCII letters and digits, its length mixed in."""
+    length = stop - start
+    total = _U(length) * _LENGTH + _ascii_terms(text + start, min(length, 8), address)
+    return total + _ascii_rest(text, start, length, keys, address)
+
+
+@njit
+def _ascii_packed(text, start, stop, keys, address):
+    length = stop - start
+    return _packed_ascii(text + start, min(length, 8)) + _ascii_rest(text, start, length, keys, address)
+
+
+@njit
+def _words_by_code_point(text, at, stop, until, stage1, stage2, keys, proof, sums, packed, count):
     """Tokens from a token boundary on, up to the first separator at or behind `until`."""
-    total, place = _ZERO, 0
+    total, pack, place = _ZERO, _ZERO, 0
+    proves = packed.size > 0
     while at < stop:
         point, size = _decode(text, at, stop)
         entry = _entry(point, stage1, stage2)
         klass = entry & 3
         if klass == 1:
-            total += _key(place, keys) * _U(point + (entry >> 2))
+            value = point + (entry >> 2)
+            total += _key(place, keys) * _U(value)
+            if proves:
+                pack += _packed(place, value, proof)
             place += 1
         else:
             if place > 0:
                 sums[count] = total + _U(place) * _LENGTH
+                if proves:
+                    packed[count] = pack
                 count += 1
-                total, place = _ZERO, 0
+                total, pack, place = _ZERO, _ZERO, 0
             if klass == SINGLE:
-                sums[count] = keys[0] * _U(point + (entry >> 2)) + _LENGTH
+                value = point + (entry >> 2)
+                sums[count] = keys[0] * _U(value) + _LENGTH
+                if proves:
+                    packed[count] = _packed(0, value, proof)
                 count += 1
             elif at >= until:
                 return at, count
         at += size
     if place > 0:
         sums[count] = total + _U(place) * _LENGTH
+        if proves:
+            packed[count] = pack
         count += 1
     return at, count
 
@@ -221,14 +301,18 @@ def _belongs_to_token(text, at, high, stop, stage1, stage2):
 
 
 @njit
-def _words(text, stop, room, stage1, stage2, keys, keys_address, sums):
-    """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read."""
+def _words(text, stop, room, stage1, stage2, keys, keys_address, proof, proof_address, sums, packed):
+    """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read.
+
+    Packed tokens, too, where `packed` has room for any.
+    """
     at, start, count = 0, 0, 0
+    proves = packed.size > 0
     inside = _ZERO  # 1 while a token is open at the block's start; it began at `start`
     while at < stop:
         if at + ROOM > room:
             first = start if inside != _ZERO else at
-            at, count = _words_by_code_point(text, first, stop, stop, stage1, stage2, keys, sums, count)
+            at, count = _words_by_code_point(text, first, stop, stop, stage1, stage2, keys, proof, sums, packed, count)
             inside = _ZERO
             continue
         word, high = _word_mask(text + at), _high_mask(text + at)
@@ -238,7 +322,9 @@ def _words(text, stop, room, stage1, stage2, keys, keys_address, sums):
         if high != _ZERO and _belongs_to_token(text, at, high, stop, stage1, stage2):
             first = start if inside != _ZERO else at
             # Going on a while behind this block spares scripts other than Latin most changes of pace.
-            at, count = _words_by_code_point(text, first, stop, at + BLOCK, stage1, stage2, keys, sums, count)
+            at, count = _words_by_code_point(
+                text, first, stop, at + BLOCK, stage1, stage2, keys, proof, sums, packed, count
+            )
             inside = _ZERO
             continue
         before = word << _ONE | inside
@@ -255,22 +341,29 @@ def _words(text, stop, room, stage1, stage2, keys, keys_address, sums):
             length = at + _lowest_bit(ends) - start
             if length <= 8:  # nearly every word, so it is spared a call
                 sums[count] = _ascii_terms(text + start, length, keys_address) + _U(length) * _LENGTH
+                if proves:
+                    packed[count] = _packed_ascii(text + start, length)
             else:
                 sums[count] = _ascii_token(text, start, start + length, keys, keys_address)
+                if proves:
+                    packed[count] = _ascii_packed(text, start, start + length, proof, proof_address)
             count += 1
             ends &= ends - _ONE
             inside = _ZERO
         at += BLOCK
     if inside != _ZERO:
         sums[count] = _ascii_token(text, start, stop, keys, keys_address)
+        if proves:
+            packed[count] = _ascii_packed(text, start, stop, proof, proof_address)
         count += 1
     return count
 
 
 @njit
-def _characters(text, stop, stage1, stage2, keys, sums, begun, gap):
+def _characters(text, stop, stage1, stage2, keys, proof, sums, packed, begun, gap):
     """Sums of char tokens, and whether separators stand behind the last; `begun` and `gap`: tokens and those before."""
     at, count = 0, 0
+    proves = packed.size > 0
     while at < stop:
         point, size = _decode(text, at, stop)
         at += size
@@ -280,29 +373,41 @@ def _characters(text, stop, stage1, stage2, keys, sums, begun, gap):
             continue
         if gap and begun:
             sums[count] = keys[0] * _SPACE + _LENGTH
+            if proves:
+                packed[count] = _SPACE
             count += 1
-        sums[count] = keys[0] * _U(point + (entry >> 2)) + _LENGTH
+        value = point + (entry >> 2)
+        sums[count] = keys[0] * _U(value) + _LENGTH
+        if proves:
+            packed[count] = _packed(0, value, proof)
         count += 1
         begun, gap = True, False
     return count, gap
 
 
 @njit
-def _exact_sums(tokens, count, before):
-    """The two sums of an exact hash over `count` tokens that `before` others precede."""
-    one, two = _ZERO, _ZERO
-    for i in range(count):
-        mixed = _mix64(tokens[i] + _U(before + i + 1) * _GOLDEN)
-        one += mixed
-        two += _mix64(mixed ^ _EXACT_2)
-    return one, two
+def _exact_half(packed, half, number, begin, proof):
+    """The terms of tokens from place KEYS * number + begin on, before the next such number."""
+    total, spread = _ZERO, proof[EXACT_SPREAD + half]
+    first = EXACT + half * KEYS + begin
+    keys = proof[first : first + packed.size]
+    for i in range(packed.size):
+        total += keys[i] * _reversed_bytes(packed[i] * spread)
+    return total * _far(number, proof, EXACT_FAR + half * LEVELS * DIGITS)
 
 
 @njit
-def _exact_hash(one, two, count):
-    if count == 0:
-        return _ZERO, _ZERO
-    return _mix64(one + _U(count) * _LENGTH), _mix64(two + _U(count) * _LENGTH)
+def _exact_sums(packed, count, before, proof):
+    """The two halves of an exact hash over `count` tokens that `before` others precede."""
+    one, two = _ZERO, _ZERO
+    done = 0
+    while done < count:
+        number, begin = (before + done) // KEYS, (before + done) % KEYS
+        here = packed[done : min(done + KEYS - begin, count)]
+        one += _exact_half(here, 0, number, begin, proof)
+        two += _exact_half(here, 1, number, begin, proof)
+        done += here.size
+    return one, two
 
 
 @njit
@@ -327,24 +432,43 @@ def _shingles(tokens, count, size, keys, out):
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def fingerprint_documents(
-    address, room, offset, words, size, stage1, stage2, keys, keys_address, shingle_keys, tokens, values, ends, exact
+    address,
+    room,
+    offset,
+    words,
+    size,
+    stage1,
+    stage2,
+    keys,
+    keys_address,
+    proof,
+    proof_address,
+    tokens,
+    packed,
+    values,
+    ends,
+    exact,
 ):
-    """All documents of a chunk: fingerprints end to end, their end positions, and exact hashes."""
+    """All documents of a chunk: fingerprints under `keys` end to end, their end positions, exact hashes under `proof`.
+
+    No exact hash where `exact` and `packed` have no room.
+    """
     written = 0
     for document in range(offset.size - 1):
         begin, end = offset[document], offset[document + 1]
         text, stop = address + begin, end - begin
         if words:
-            count = _words(text, stop, room - begin, stage1, stage2, keys, keys_address, tokens)
+            count = _words(
+                text, stop, room - begin, stage1, stage2, keys, keys_address, proof, proof_address, tokens, packed
+            )
         else:
-            count, _ = _characters(text, stop, stage1, stage2, keys, tokens, False, False)
+            count, _ = _characters(text, stop, stage1, stage2, keys, proof, tokens, packed, False, False)
         for i in range(count):
             tokens[i] = _mix64(tokens[i])
         if exact.size > 0:
-            one, two = _exact_sums(tokens, count, 0)
-            exact[document, 0], exact[document, 1] = _exact_hash(one, two, count)
+            exact[document, 0], exact[document, 1] = _exact_sums(packed, count, 0, proof)
         if count > 0:
-            written += _shingles(tokens, count, size, shingle_keys, values[written:])
+            written += _shingles(tokens, count, size, keys[SHINGLE:], values[written:])
         ends[document] = written
 
 
@@ -372,24 +496,32 @@ def _cut(text, start, size, stop, words, stage1, stage2):
 
 
 @njit
-def _long_token(text, at, stop, stage1, stage2, keys, sums):
+def _long_token(text, at, stop, stage1, stage2, keys, proof, sums, packed):
     """(end, tokens) of a word from which `_cut` found no way out, and of a single that may stand before it."""
-    total, place, count = _ZERO, 0, 0
+    total, pack, place, count = _ZERO, _ZERO, 0, 0
+    proves = packed.size > 0
     while at < stop:
         point, size = _decode(text, at, stop)
         entry = _entry(point, stage1, stage2)
         klass = entry & 3
+        value = point + (entry >> 2)
         if klass == WORD:
-            total += _key(place, keys) * _U(point + (entry >> 2))
+            total += _key(place, keys) * _U(value)
+            if proves:
+                pack += _packed(place, value, proof)
             place += 1
         elif place > 0:
             break
         elif klass == SINGLE:
-            sums[count] = keys[0] * _U(point + (entry >> 2)) + _LENGTH
+            sums[count] = keys[0] * _U(value) + _LENGTH
+            if proves:
+                packed[count] = _packed(0, value, proof)
             count += 1
         at += size
     if place > 0:
         sums[count] = total + _U(place) * _LENGTH
+        if proves:
+            packed[count] = pack
         count += 1
     return at, count
 
@@ -406,17 +538,19 @@ def fingerprint_piece(
     stage2,
     keys,
     keys_address,
-    shingle_keys,
+    proof,
+    proof_address,
     state,
     sums,
     carried,
     tokens,
+    packed,
     values,
 ):
     """The shingles that end in the next piece of one document of `stop` bytes, into `values`; how many they are.
 
     Between pieces are kept: `state` int64 [4], the place in the text, the tokens before it, whether separators stand
-    there and how many tokens are carried; `sums` uint64 [2], or [0], which are an exact hash in the end; `carried`
+    there and how many tokens are carried; `sums` uint64 [2], or [0], which are the exact hash in the end; `carried`
     uint64 [size], the last size - 1 tokens.
     """
     at, before, gap, held = state[0], state[1], state[2] != 0, state[3]
@@ -424,25 +558,26 @@ def fingerprint_piece(
     fresh = tokens[held:]
     end = _cut(text, at, piece, stop, words, stage1, stage2)
     if not words:
-        count, gap = _characters(text + at, end - at, stage1, stage2, keys, fresh, before > 0, gap)
+        count, gap = _characters(text + at, end - at, stage1, stage2, keys, proof, fresh, packed, before > 0, gap)
     elif end > at:
-        count = _words(text + at, end - at, room - at, stage1, stage2, keys, keys_address, fresh)
+        count = _words(
+            *(text + at, end - at, room - at, stage1, stage2),
+            *(keys, keys_address, proof, proof_address, fresh, packed),
+        )
     else:
-        end, count = _long_token(text, at, stop, stage1, stage2, keys, fresh)
+        end, count = _long_token(text, at, stop, stage1, stage2, keys, proof, fresh, packed)
     for i in range(count):
         fresh[i] = _mix64(fresh[i])
     if sums.size > 0:
-        one, two = _exact_sums(fresh, count, before)
+        one, two = _exact_sums(packed, count, before, proof)
         sums[0], sums[1] = sums[0] + one, sums[1] + two
-        if end == stop:
-            sums[0], sums[1] = _exact_hash(sums[0], sums[1], before + count)
     before += count
     count += held
     held = min(count, size - 1)
     carried[:held] = tokens[count - held : count]
     state[0], state[1], state[2], state[3] = end, before, gap, held
     if count >= size or (end == stop and 0 < before < size):
-        return _shingles(tokens, count, size, shingle_keys, values)
+        return _shingles(tokens, count, size, keys[SHINGLE:], values)
     return 0
 
 
@@ -457,3 +592,14 @@ def place_keys(stream: int, count: int) -> NDArray[np.uint64]:
     """key(stream, place) for the first `count` places."""
     places = np.arange(1, count + 1, dtype=np.uint64)
     return _mixed(places * _GOLDEN + np.full(count, stream, np.uint64)) | _ONE
+
+
+@lru_cache(maxsize=8)
+def kernel_keys(keys: EvidenceKeys | None) -> tuple[NDArray[np.uint64], int]:
+    """The keys of evidence, or the public ones, of which there are fewer; and where they lie."""
+    if keys is None:
+        near, shingle = place_keys(protocol.STREAM_TOKEN, KEYS), place_keys(protocol.STREAM_SHINGLE, LONGEST_SHINGLE)
+        words = np.concatenate([near, shingle])
+    else:
+        words = keys.words
+    return words, words.ctypes.data

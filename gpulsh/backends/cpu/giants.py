@@ -13,17 +13,19 @@ from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
-from gpulsh.backends import protocol
 from gpulsh.backends.cpu.chunks import by_weight
-from gpulsh.backends.cpu.fingerprinting import KEYS, TILE, fingerprint_piece, place_keys
+from gpulsh.backends.cpu.fingerprinting import TILE, fingerprint_piece, kernel_keys
 from gpulsh.backends.cpu.room import Room, Scratch, own_pages
 from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.parts import in_part
 from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.params import Shingling
+from gpulsh.secret import EvidenceKeys
 
 GIANT_BYTES = 1 << 20  # documents beyond are giants
 PIECE_BYTES = 1 << 18  # text, tokens and fingerprints of a piece stay in the second-level cache
+
+_NONE = np.empty(0, np.uint64)
 
 _scratch = Scratch()
 
@@ -45,22 +47,29 @@ def is_giant(text: TextBatch, start: int, stop: int) -> bool:
 
 
 def giant_pieces(
-    text: TextBatch, row: int, shingling: Shingling, exact: NDArray[np.uint64] | None = None
+    text: TextBatch,
+    row: int,
+    shingling: Shingling,
+    keys: EvidenceKeys | None = None,
+    *,
+    proof: EvidenceKeys | None = None,
+    exact: NDArray[np.uint64] | None = None,
 ) -> Iterator[NDArray[np.uint64]]:
     """The fingerprints of document `row` in text order, repeats kept, a piece of text after another.
 
-    They lie in the thread's scratch memory, until the next piece. At the end `exact` [2] is the exact hash.
+    They lie in the thread's scratch memory, until the next piece, and are public or under `keys`. At the end `exact`
+    [2] is the exact hash under `proof`.
     """
     begin, end = int(text.offset[row]), int(text.offset[row + 1])
     size = shingling.size
     table = unicode_table()
-    keys = place_keys(protocol.STREAM_TOKEN, KEYS)
     state, carried = np.zeros(4, np.int64), np.empty(size, np.uint64)
     sums = np.empty(0, np.uint64) if exact is None else exact
     sums[:] = 0
     # A token a byte, a space before the first, and those carried; the fingerprints take their place, a tile behind, so
     # that none is written over unread.
     values = _scratch.take("piece", TILE + PIECE_BYTES + 1 + size - 1)
+    packed = _scratch.take("packed", PIECE_BYTES + 1) if proof else _NONE
     while state[0] < end - begin:
         made = fingerprint_piece(
             text.values.ctypes.data + begin,
@@ -71,13 +80,13 @@ def giant_pieces(
             size,
             table.stage1,
             table.stage2,
-            keys,
-            keys.ctypes.data,
-            place_keys(protocol.STREAM_SHINGLE, size),
+            *kernel_keys(keys),
+            *kernel_keys(proof),
             state,
             sums,
             carried,
             values[TILE:],
+            packed,
             values,
         )
         yield values[:made]
@@ -135,10 +144,16 @@ def _union(left, right, out):
 
 
 def giant_set(
-    text: TextBatch, row: int, shingling: Shingling, room: Room, part: int = 0, parts: int = 1
+    text: TextBatch,
+    row: int,
+    shingling: Shingling,
+    room: Room,
+    keys: EvidenceKeys | None,
+    part: int = 0,
+    parts: int = 1,
 ) -> NDArray[np.uint64]:
     """The fingerprints of document `row` in part `part` of `parts` ranges, ascending and without repeats."""
     found = GrowingSet(room)
-    for values in giant_pieces(text, row, shingling):
+    for values in giant_pieces(text, row, shingling, keys):
         found.add(values if parts == 1 else values[in_part(values, part, parts)])
     return found.values()

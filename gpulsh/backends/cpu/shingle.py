@@ -6,37 +6,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends import protocol
 from gpulsh.backends.cpu.chunks import Threads, joined
-from gpulsh.backends.cpu.fingerprinting import KEYS, fingerprint_documents, place_keys
+from gpulsh.backends.cpu.fingerprinting import fingerprint_documents, kernel_keys
 from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.room import Room, Scratch
 from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.params import Shingling
+from gpulsh.secret import EvidenceKeys
 
 CHUNK_BYTES = 1 << 18  # text, tokens and fingerprints of a chunk stay in the second-level cache
+
+_NONE = np.empty(0, np.uint64)
 
 _scratch = Scratch()
 
 
 def shingle_rows(
-    text: TextBatch, start: int, stop: int, shingling: Shingling, *, exact_too: bool = False
+    text: TextBatch,
+    start: int,
+    stop: int,
+    shingling: Shingling,
+    keys: EvidenceKeys | None = None,
+    *,
+    proof: EvidenceKeys | None = None,
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint64]]:
     """Documents [start, stop): fingerprints, end positions [documents], exact hashes [documents, 2] (or [0, 2]).
 
-    The fingerprints lie in the thread's scratch memory, until its next call. Giants are for `giants`.
+    The fingerprints are public or, where they are given, under `keys`; the exact hashes under `proof`, if given. The
+    fingerprints lie in the thread's scratch memory, until its next call. Giants are for `giants`.
     """
     offset = np.ascontiguousarray(text.offset[start : stop + 1])
     words = shingling.unit == "word"
     # A word or a single needs two bytes with what separates it (singles have three), a character one.
     lengths = np.diff(offset) // 2 + 1 if words else np.diff(offset)
     table = unicode_table()
-    keys = place_keys(protocol.STREAM_TOKEN, KEYS)
-    tokens = _scratch.take("tokens", int(lengths.max(initial=0)))
+    longest = int(lengths.max(initial=0))
+    tokens = _scratch.take("tokens", longest)
+    packed = _scratch.take("packed", max(longest, 1)) if proof else _NONE
     values = _scratch.take("values", int(lengths.sum()))
     ends = np.empty(stop - start, np.int64)
-    exact = np.empty((stop - start if exact_too else 0, 2), np.uint64)
+    exact = np.empty((stop - start if proof else 0, 2), np.uint64)
     fingerprint_documents(
         text.values.ctypes.data,
         len(text.values),
@@ -45,10 +55,10 @@ def shingle_rows(
         shingling.size,
         table.stage1,
         table.stage2,
-        keys,
-        keys.ctypes.data,
-        place_keys(protocol.STREAM_SHINGLE, shingling.size),
+        *kernel_keys(keys),
+        *kernel_keys(proof),
         tokens,
+        packed,
         values,
         ends,
         exact,
@@ -79,13 +89,15 @@ def _giant(text: TextBatch, row: int, shingling: Shingling) -> NDArray[np.uint64
     return found[:count]
 
 
-def shingle_sets(text: TextBatch, shingling: Shingling, threads: Threads, room: Room) -> Fingerprints:
+def shingle_sets(
+    text: TextBatch, shingling: Shingling, threads: Threads, room: Room, keys: EvidenceKeys | None
+) -> Fingerprints:
     chunks = text_chunks(text.offset, CHUNK_BYTES)
 
     def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         if is_giant(text, start, stop):
-            return one_row(giant_set(text, start, shingling, room))
-        values, ends, _ = shingle_rows(text, start, stop, shingling)
+            return one_row(giant_set(text, start, shingling, room, keys))
+        values, ends, _ = shingle_rows(text, start, stop, shingling, keys)
         found, ends = unique_rows(values, np.concatenate([[0], ends]))
         room.take(len(found))
         return found, ends
@@ -98,15 +110,15 @@ def one_row(values: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
     return values, np.array([len(values)])
 
 
-def exact_hashes(text: TextBatch, shingling: Shingling, threads: Threads) -> NDArray[np.uint64]:
+def exact_hashes(text: TextBatch, shingling: Shingling, keys: EvidenceKeys, threads: Threads) -> NDArray[np.uint64]:
     hashes = np.empty((len(text), 2), np.uint64)
 
     def work(start: int, stop: int) -> None:
         if is_giant(text, start, stop):
-            for _ in giant_pieces(text, start, shingling, hashes[start]):
+            for _ in giant_pieces(text, start, shingling, proof=keys, exact=hashes[start]):
                 pass
         else:
-            hashes[start:stop] = shingle_rows(text, start, stop, shingling, exact_too=True)[2]
+            hashes[start:stop] = shingle_rows(text, start, stop, shingling, proof=keys)[2]
 
     threads.map(work, text_chunks(text.offset, CHUNK_BYTES))
     return hashes

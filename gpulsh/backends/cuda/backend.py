@@ -19,11 +19,12 @@ from gpulsh.backends.cuda.device import import_cupy, visible_devices, why_unavai
 from gpulsh.backends.cuda.foreign import on_device
 from gpulsh.backends.cuda.gather import gather
 from gpulsh.backends.cuda.intersect import intersect
+from gpulsh.backends.cuda.keys import DeviceKeys, KeysOnDevice
 from gpulsh.backends.cuda.lanes import LANES, Lane
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
 from gpulsh.backends.cuda.memory import RESIDENT, free_bytes, text_sizes
 from gpulsh.backends.cuda.minhash import minhash
-from gpulsh.backends.cuda.pieces import shingle_part
+from gpulsh.backends.cuda.pieces import TextPieces, shingle_part
 from gpulsh.backends.cuda.prefixes import frequencies, prefixes
 from gpulsh.backends.cuda.ranges import collisions_by_range
 from gpulsh.backends.cuda.shingle import Table, TokenSums, hash_tokens, shingle_tokens, token_sums
@@ -36,6 +37,7 @@ from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.errors import BackendError
 from gpulsh.params import BandShape, Shingling
 from gpulsh.permutations import Coefficients
+from gpulsh.secret import EvidenceKeys
 
 
 @cache
@@ -90,6 +92,7 @@ class CudaBackend:
         self._machines = [Machine(arrays, launcher, geometry or Geometry(), number) for number in numbers]
         self._machine = self._machines[0]
         self._staging = Staging(arrays)
+        self._keys = KeysOnDevice(arrays)
         self._table: Table | None = None
         self._lanes: list[Lane[CudaBackend]] = []
         self._room: int | None = None  # bytes that `keep` may still leave on the device
@@ -114,23 +117,27 @@ class CudaBackend:
 
     @_on_device
     def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
-        return shingle_tokens(self._machine, self._tokens(text, shingling), shingling.size)
+        return self._shingles(text, shingling, None)
 
     @_on_device
-    def exact_hashes(self, text: TextBatch, shingling: Shingling) -> Array:
-        return hash_tokens(self._machine, self._tokens(text, shingling))
+    def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:
+        proof = self._keys.of(keys)
+        return hash_tokens(self._machine, self._tokens(text, shingling, self._keys.of(None), proof), proof)
 
     @_on_device
     def unique(self, fingerprints: Fingerprints) -> Fingerprints:
         return unique(self._machine, fingerprints)
 
     @_on_device
-    def shingle_sets(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
-        return self.unique(self.shingle(text, shingling))
+    def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
+        return self.unique(self._shingles(text, shingling, keys))
 
     @_on_device
-    def shingle_part(self, text: TextBatch, shingling: Shingling, part: int, parts: int) -> Fingerprints:
-        return shingle_part(self._machine, self._unicode(), text, shingling, part, parts, self._piece())
+    def shingle_part(
+        self, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
+    ) -> Fingerprints:
+        pieces = TextPieces(self._machine, self._unicode(), shingling, self._keys.of(keys), self._piece())
+        return shingle_part(pieces, text, part, parts)
 
     @_on_device
     def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
@@ -175,17 +182,22 @@ class CudaBackend:
         return prefixes(self._machine, fingerprints, counts, lengths)
 
     @_on_device
-    def text_frequencies(self, text: TextBatch, shingling: Shingling, counts: Array) -> Array:
-        return self.frequencies(self.shingle(text, shingling), counts)
+    def text_frequencies(
+        self, text: TextBatch, shingling: Shingling, counts: Array, keys: EvidenceKeys | None = None
+    ) -> Array:
+        return self.frequencies(self._shingles(text, shingling, keys), counts)
 
     @_on_device
     def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
         return self.minhash(self.shingle(text, shingling), coefficients)
 
     @_on_device
-    def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
+    def sign(
+        self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape, keys: EvidenceKeys
+    ) -> Signed:
         parts = (self._machine, self._unicode(), self._staging, self._piece())
-        return Signer(*parts, shingling, coefficients, shape).sign(text)
+        public, proof = self._keys.of(None), self._keys.of(keys)
+        return Signer(*parts, shingling, coefficients, shape, public, proof).sign(text)
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         if not self._lanes:
@@ -220,8 +232,15 @@ class CudaBackend:
         """Bytes of text of a document that is too large for the device to have there at a time."""
         return min(self._machine.geometry.piece_bytes, self.sizes().tile)
 
-    def _tokens(self, text: TextBatch, shingling: Shingling) -> TokenSums:
-        return token_sums(self._machine, self._unicode(), self._staging.on_device(text), shingling)
+    def _shingles(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None) -> Fingerprints:
+        there = self._keys.of(keys)
+        return shingle_tokens(self._machine, self._tokens(text, shingling, there), shingling.size, there)
+
+    def _tokens(
+        self, text: TextBatch, shingling: Shingling, keys: DeviceKeys, proof: DeviceKeys | None = None
+    ) -> TokenSums:
+        there = self._staging.on_device(text)
+        return token_sums(self._machine, self._unicode(), there, shingling, keys, proof)
 
     def _unicode(self) -> Table:
         if self._table is None:

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
 from gpulsh.backends.cuda.band_digests import band_digests
 from gpulsh.backends.cuda.cuts import cut_pieces
+from gpulsh.backends.cuda.keys import DeviceKeys
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.cuda.minhash import minhash
 from gpulsh.backends.cuda.shingle import (
     Table,
     TokenSums,
-    add_exact_sums,
-    mix_exact_sums,
+    add_exact_terms,
     shingle_tokens,
     token_sums,
 )
@@ -46,60 +46,64 @@ class TokenPiece(NamedTuple):
         return max(len(self.tokens.sums) - self.tokens.skip, 0)
 
 
+class TextPieces(NamedTuple):
+    """How texts are cut and hashed where the device need not hold them whole: `piece_bytes` at a time."""
+
+    machine: Machine
+    table: Table
+    shingling: Shingling
+    keys: DeviceKeys
+    piece_bytes: int
+
+    def tokens(self, text: TextBatch, proof: DeviceKeys | None = None) -> TokenSums:
+        """The tokens of texts on the device."""
+        return token_sums(self.machine, self.table, text, self.shingling, self.keys, proof)
+
+
 def sign_in_pieces(
-    machine: Machine,
-    table: Table,
-    document: TextBatch,
-    shingling: Shingling,
-    coefficients: Coefficients,
-    shape: BandShape,
-    piece_bytes: int,
+    pieces: TextPieces, document: TextBatch, coefficients: Coefficients, shape: BandShape, proof: DeviceKeys
 ) -> Signed:
-    """`sign` of one document, of which the device holds `piece_bytes` at a time, more only where one token is longer.
+    """`sign` of one document, of which the device holds a piece at a time, more only where one token is longer.
 
     `document` is a batch of one row, on the host or on the device. Minima of pieces merge by minimum, sums by addition.
     """
+    machine = pieces.machine
     xp = machine.arrays
     minima = xp.full((1, len(coefficients.multiplier)), np.uint32(NO_VALUE), np.uint32)
     exact = xp.zeros((1, 2), np.uint64)
     carried, shingles = xp.zeros(0, np.uint64), 0
-    for piece in _token_pieces(machine, table, document, shingling, piece_bytes):
-        add_exact_sums(machine, piece.tokens, piece.before, exact)
-        fingerprints, carried = _shingle_piece(machine, carried, piece, shingling.size)
+    for piece in _token_pieces(pieces, document, proof):
+        add_exact_terms(machine, piece.tokens, piece.before, proof, exact)
+        fingerprints, carried = _shingle_piece(pieces, carried, piece)
         minima = xp.minimum(minima, minhash(machine, fingerprints, coefficients))
         shingles += len(fingerprints.values)
-    mix_exact_sums(machine, exact)
     return Signed(band_digests(machine, minima, shape), exact, xp.full(1, np.int64(shingles), np.int64))
 
 
-def shingle_part(
-    machine: Machine, table: Table, text: TextBatch, shingling: Shingling, part: int, parts: int, piece_bytes: int
-) -> Fingerprints:
+def shingle_part(pieces: TextPieces, text: TextBatch, part: int, parts: int) -> Fingerprints:
     """The op. `text` is on the host or on the device.
 
-    Besides `piece_bytes` of text and what follows from them, the device holds the result; while pieces join a long
+    Besides a piece of text and what follows from them, the device holds the result; while pieces join a long
     document's part, that part up to six times: as much as is held may be set aside, and a sort takes two copies.
     """
-    xp = machine.arrays
+    machine, xp = pieces.machine, pieces.machine.arrays
     first, last = map(np.uint64, part_range(part, parts))
     offset = _on_host(text.offset)
     found = []
     row = 0
     while row < len(text):
-        stop = int(np.searchsorted(offset, offset[row] + piece_bytes, side="right")) - 1
+        stop = int(np.searchsorted(offset, offset[row] + pieces.piece_bytes, side="right")) - 1
         if stop > row:  # as many whole documents as a piece holds
             batch = TextBatch(
                 xp.asarray(text.values[offset[row] : offset[stop]]), xp.asarray(offset[row : stop + 1] - offset[row])
             )
-            tokens = token_sums(machine, table, batch, shingling)
-            fingerprints = shingle_tokens(machine, tokens, shingling.size)
+            fingerprints = shingle_tokens(machine, pieces.tokens(batch), pieces.shingling.size, pieces.keys)
             inside = _inside(fingerprints.values, first, last)
             found.append(unique(machine, kept_rows(machine, fingerprints.values, fingerprints.offset, inside)))
         else:
             stop = row + 1
             document = TextBatch(text.values, offset[row : stop + 1])
-            pieces = _token_pieces(machine, table, document, shingling, piece_bytes)
-            found.append(_set_of_pieces(machine, pieces, shingling.size, first, last))
+            found.append(_set_of_pieces(pieces, document, first, last))
         row = stop
     if len(found) == 1:
         return found[0]
@@ -108,20 +112,18 @@ def shingle_part(
     return Fingerprints(values, machine.exclusive(sizes))
 
 
-def _token_pieces(
-    machine: Machine, table: Table, document: TextBatch, shingling: Shingling, piece_bytes: int
-) -> Iterator[TokenPiece]:
-    xp = machine.arrays
+def _token_pieces(pieces: TextPieces, document: TextBatch, proof: DeviceKeys | None = None) -> Iterator[TokenPiece]:
+    xp = pieces.machine.arrays
     start, stop = (int(place) for place in _on_host(document.offset))
     before = 0
 
     def read(low: int, high: int) -> NDArray[np.uint8]:
         return _on_host(document.values[start + low : start + high])
 
-    for piece in cut_pieces(read, stop - start, shingling.unit, piece_bytes):
+    for piece in cut_pieces(read, stop - start, pieces.shingling.unit, pieces.piece_bytes):
         text = xp.asarray(document.values[start + piece.start : start + piece.stop])
         batch = TextBatch(text, xp.asarray(np.array([0, piece.stop - piece.start], np.int64)))
-        tokens = token_sums(machine, table, batch, shingling)
+        tokens = pieces.tokens(batch, proof)
         if piece.spaced and before > 0:
             tokens = tokens._replace(skip=0)
         found = TokenPiece(tokens, before, piece.stop == stop - start)
@@ -129,26 +131,24 @@ def _token_pieces(
         before += found.fresh
 
 
-def _shingle_piece(machine: Machine, carried: Array, piece: TokenPiece, size: int) -> tuple[Fingerprints, Array]:
+def _shingle_piece(pieces: TextPieces, carried: Array, piece: TokenPiece) -> tuple[Fingerprints, Array]:
     """The shingles that end in this piece, and the last size - 1 sums, for those that end in the next."""
-    xp = machine.arrays
+    machine, xp, size = pieces.machine, pieces.machine.arrays, pieces.shingling.size
     sums = xp.concatenate((carried, piece.tokens.sums[piece.tokens.skip :]))
     short = piece.last and piece.before + piece.fresh < size  # the document's only shingle
     tokens = len(sums) if len(sums) >= size or short else 0
     starts = xp.asarray(np.array([0, tokens], np.int64))
-    fingerprints = shingle_tokens(machine, TokenSums(sums[:tokens], starts, 0), size)
+    fingerprints = shingle_tokens(machine, TokenSums(sums[:tokens], starts, 0), size, pieces.keys)
     return fingerprints, sums[max(len(sums) - size + 1, 0) :].copy()
 
 
-def _set_of_pieces(
-    machine: Machine, pieces: Iterator[TokenPiece], size: int, first: np.uint64, last: np.uint64
-) -> Fingerprints:
+def _set_of_pieces(pieces: TextPieces, document: TextBatch, first: np.uint64, last: np.uint64) -> Fingerprints:
     """The row of a document: what pieces add is set aside until it weighs as much as what is held, then sorted in."""
-    xp = machine.arrays
+    machine, xp = pieces.machine, pieces.machine.arrays
     carried = xp.zeros(0, np.uint64)
     runs: list[Array] = [carried]  # what is held, then what is set aside
-    for piece in pieces:
-        fingerprints, carried = _shingle_piece(machine, carried, piece, size)
+    for piece in _token_pieces(pieces, document):
+        fingerprints, carried = _shingle_piece(pieces, carried, piece)
         inside = _inside(fingerprints.values, first, last)
         runs.append(_merge(machine, [fingerprints.values[inside]]))
         if piece.last or sum(map(len, runs[1:])) >= len(runs[0]):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, TextBatch
+from gpulsh.backends.cuda.keys import DeviceKeys
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.params import Shingling
 
@@ -27,15 +28,25 @@ class TokenSums(NamedTuple):
     sums: Array  # uint64 [tokens]: token hashes before their last mix
     starts: Array  # int64 [n + 1]: tokens before each document
     skip: int  # tokens to pass over at the front of each document that has any
+    packed: Array | None = None  # uint64 [tokens], where a proof was asked for
 
 
-def token_sums(machine: Machine, table: Table, text: TextBatch, shingling: Shingling) -> TokenSums:
+def token_sums(
+    machine: Machine,
+    table: Table,
+    text: TextBatch,
+    shingling: Shingling,
+    keys: DeviceKeys,
+    proof: DeviceKeys | None = None,
+) -> TokenSums:
+    """Tokens under `keys`, packed ones under `proof`, if given."""
     xp, geometry = machine.arrays, machine.geometry
     documents, threads = len(text), geometry.text_threads
     characters = shingling.unit == "char"
     length = int(text.offset[-1]) - int(text.offset[0])
     if length == 0:
-        return TokenSums(xp.zeros(0, np.uint64), xp.zeros(documents + 1, np.int64), int(characters))
+        nothing = xp.zeros(0, np.uint64)
+        return TokenSums(nothing, xp.zeros(documents + 1, np.int64), int(characters), nothing if proof else None)
     tile = threads * STRIP
     blocks = -(-length // tile)
     begins = xp.zeros(blocks * threads + 2, np.uint32)
@@ -51,9 +62,11 @@ def token_sums(machine: Machine, table: Table, text: TextBatch, shingling: Shing
     )
     tokens_end, open_end = xp.cumsum(block_tokens), xp.cumsum(block_open)
     sums = xp.zeros(1 + int(tokens_end[-1]), np.uint64)
+    packed = xp.zeros(len(sums), np.uint64) if proof else None
     machine.run(
-        *("tokens", "tokens_sum", length, tile),
-        *(text.values, *offset, *table, *masks, tokens_end, open_end, sums),
+        *("tokens", "tokens_sum_packed" if proof else "tokens_sum", length, tile),
+        *(text.values, *offset, *table, *masks, tokens_end, open_end, keys.words, np.int32(keys.secret), sums),
+        *((proof.words, packed) if proof else ()),
         threads=threads,
     )
     starts = xp.empty(documents + 1, np.int64)
@@ -62,10 +75,10 @@ def token_sums(machine: Machine, table: Table, text: TextBatch, shingling: Shing
         *(*offset, np.int32(characters), np.int32(threads), np.int64(blocks)),
         *(*masks[1:], tokens_end, starts),
     )
-    return TokenSums(sums[1:], starts, int(characters))
+    return TokenSums(sums[1:], starts, int(characters), None if packed is None else packed[1:])
 
 
-def shingle_tokens(machine: Machine, tokens: TokenSums, size: int) -> Fingerprints:
+def shingle_tokens(machine: Machine, tokens: TokenSums, size: int, keys: DeviceKeys) -> Fingerprints:
     xp, geometry = machine.arrays, machine.geometry
     counts = xp.maximum(xp.diff(tokens.starts) - tokens.skip, 0)
     rows = machine.exclusive(xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0))
@@ -74,29 +87,22 @@ def shingle_tokens(machine: Machine, tokens: TokenSums, size: int) -> Fingerprin
     machine.run(
         *("shingle", "shingle", total, geometry.threads * SHINGLE_TOKENS),
         *(tokens.sums, np.int64(total), tokens.starts, np.int64(len(counts))),
-        *(np.int32(tokens.skip), np.int32(size), rows, values),
+        *(np.int32(tokens.skip), np.int32(size), rows, keys.words, values),
     )
     return Fingerprints(values, rows)
 
 
-def hash_tokens(machine: Machine, tokens: TokenSums) -> Array:
+def hash_tokens(machine: Machine, tokens: TokenSums, keys: DeviceKeys) -> Array:
     hashes = machine.arrays.zeros((len(tokens.starts) - 1, 2), np.uint64)
-    add_exact_sums(machine, tokens, 0, hashes)
-    mix_exact_sums(machine, hashes)
+    add_exact_terms(machine, tokens, 0, keys, hashes)
     return hashes
 
 
-def add_exact_sums(machine: Machine, tokens: TokenSums, before: int, hashes: Array) -> None:
+def add_exact_terms(machine: Machine, tokens: TokenSums, before: int, keys: DeviceKeys, hashes: Array) -> None:
     """Adds to uint64 [n, 2] the share of tokens that follow `before` others of their documents."""
     geometry, total = machine.geometry, len(tokens.sums)
     machine.run(
-        *("exact_hashes", "exact_hashes_sum", total, geometry.threads * geometry.exact_items),
-        *(tokens.sums, np.int64(total), tokens.starts, np.int64(len(tokens.starts) - 1)),
-        *(np.int32(tokens.skip), np.int64(before), np.int32(geometry.exact_items), hashes),
+        *("exact_hashes", "exact_hashes", total, geometry.threads * geometry.exact_items),
+        *(tokens.packed, np.int64(total), tokens.starts, np.int64(len(tokens.starts) - 1)),
+        *(np.int32(tokens.skip), np.int64(before), np.int32(geometry.exact_items), keys.words, hashes),
     )
-
-
-def mix_exact_sums(machine: Machine, hashes: Array) -> None:
-    """The last step, in place, when all tokens are added."""
-    words = 2 * len(hashes)
-    machine.run("exact_hashes", "exact_hashes_mix", words, machine.geometry.threads, hashes, np.int64(words))

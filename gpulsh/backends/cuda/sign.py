@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulsh.arrays import Signed, TextBatch
+from gpulsh.backends.cuda.keys import DeviceKeys
 from gpulsh.backends.cuda.launcher import Machine
-from gpulsh.backends.cuda.pieces import sign_in_pieces
+from gpulsh.backends.cuda.pieces import TextPieces, sign_in_pieces
 from gpulsh.backends.cuda.shingle import Table, hash_tokens, token_sums
 from gpulsh.backends.cuda.sketch import sketch_digests
 from gpulsh.backends.cuda.staging import Staging
@@ -30,6 +31,8 @@ class Signer:
     shingling: Shingling
     coefficients: Coefficients
     shape: BandShape
+    keys: DeviceKeys  # public
+    proof: DeviceKeys
 
     def sign(self, text: TextBatch) -> Signed:
         """A batch, halved until it fits; a document alone that does not fit goes through in pieces."""
@@ -41,9 +44,8 @@ class Signer:
         size = int(text.offset[-1]) - int(text.offset[0])
         if len(text) == 1:
             _log.warning("device memory does not hold a document of %d bytes at once; it is signed in pieces", size)
-            return sign_in_pieces(
-                self.machine, self.table, text, self.shingling, self.coefficients, self.shape, self.piece_bytes
-            )
+            pieces = TextPieces(self.machine, self.table, self.shingling, self.keys, self.piece_bytes)
+            return sign_in_pieces(pieces, text, self.coefficients, self.shape, self.proof)
         _log.warning("device memory does not hold a batch of %d bytes; it is halved", size)
         middle = _middle(text)
         left, right = self.sign(text.slice(0, middle)), self.sign(text.slice(middle, len(text)))
@@ -57,9 +59,11 @@ class Signer:
         """None where device memory does not suffice; then nothing of the attempt is held any more."""
         xp = self.machine.arrays
         try:
-            tokens = token_sums(self.machine, self.table, self.staging.on_device(text), self.shingling)
-            digests, shingles = sketch_digests(self.machine, tokens, self.shingling.size, self.coefficients, self.shape)
-            return Signed(digests, hash_tokens(self.machine, tokens), shingles)
+            there = self.staging.on_device(text)
+            tokens = token_sums(self.machine, self.table, there, self.shingling, self.keys, self.proof)
+            sketched = self.shingling.size, self.coefficients, self.shape, self.keys
+            digests, shingles = sketch_digests(self.machine, tokens, *sketched)
+            return Signed(digests, hash_tokens(self.machine, tokens, self.proof), shingles)
         except xp.cuda.memory.OutOfMemoryError:
             return None
 

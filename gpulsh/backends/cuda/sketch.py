@@ -6,6 +6,7 @@ import numpy as np
 
 from gpulsh.arrays import Array
 from gpulsh.backends.cuda.band_digests import band_digests
+from gpulsh.backends.cuda.keys import DeviceKeys
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.cuda.minhash import LANES, columns_a_lane, minhash
 from gpulsh.backends.cuda.shingle import TokenSums, shingle_tokens
@@ -17,9 +18,9 @@ MAX_COLUMNS = 512  # the longest signature that fits the kernel's shared memory
 
 
 def sketch_digests(
-    machine: Machine, tokens: TokenSums, size: int, coefficients: Coefficients, shape: BandShape
+    machine: Machine, tokens: TokenSums, size: int, coefficients: Coefficients, shape: BandShape, keys: DeviceKeys
 ) -> tuple[Array, Array]:
-    """Band digests uint64 [n, bands] and numbers of shingles int64 [n].
+    """Band digests uint64 [n, bands] and numbers of shingles int64 [n]; `keys` are the public ones.
 
     `band_digests(minhash(shingle_tokens(...)))`, and that where a signature is longer than MAX_COLUMNS: a longer one
     costs so much more arithmetic a fingerprint that what the separate kernels write is little beside it.
@@ -29,7 +30,7 @@ def sketch_digests(
     shingles = xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0)
     columns = len(coefficients.multiplier)
     if columns > MAX_COLUMNS:
-        signatures = minhash(machine, shingle_tokens(machine, tokens, size), coefficients)
+        signatures = minhash(machine, shingle_tokens(machine, tokens, size, keys), coefficients)
         return band_digests(machine, signatures, shape), shingles
 
     documents, total, threads = len(counts), len(tokens.sums), geometry.minhash_threads

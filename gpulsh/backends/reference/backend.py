@@ -23,6 +23,7 @@ from gpulsh.backends.reference.shingle import exact_hashes, shingle
 from gpulsh.backends.reference.unique import unique
 from gpulsh.params import BandShape, Shingling
 from gpulsh.permutations import Coefficients
+from gpulsh.secret import EvidenceKeys
 
 SIZES = Sizes(batch=1 << 20, tile=1 << 20, largest_tile=1 << 20)
 
@@ -33,7 +34,6 @@ class ReferenceBackend:
     name = "reference"
 
     gather = staticmethod(gather)
-    shingle = staticmethod(shingle)
     shingle_part = staticmethod(shingle_part)
     exact_hashes = staticmethod(exact_hashes)
     unique = staticmethod(unique)
@@ -60,19 +60,26 @@ class ReferenceBackend:
     def asnumpy(self, array: Array) -> Array:
         return np.asarray(array)
 
-    def shingle_sets(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
-        return unique(shingle(text, shingling))
+    def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
+        return shingle(text, shingling)
 
-    def text_frequencies(self, text: TextBatch, shingling: Shingling, counts: Array) -> Array:
-        return frequencies(shingle(text, shingling), counts)
+    def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
+        return unique(shingle(text, shingling, keys))
+
+    def text_frequencies(
+        self, text: TextBatch, shingling: Shingling, counts: Array, keys: EvidenceKeys | None = None
+    ) -> Array:
+        return frequencies(shingle(text, shingling, keys), counts)
 
     def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
         return minhash(shingle(text, shingling), coefficients)
 
-    def sign(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape) -> Signed:
+    def sign(
+        self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape, keys: EvidenceKeys
+    ) -> Signed:
         fingerprints = shingle(text, shingling)
         digests = band_digests(minhash(fingerprints, coefficients), shape)
-        return Signed(digests, exact_hashes(text, shingling), np.diff(fingerprints.offset))
+        return Signed(digests, exact_hashes(text, shingling, keys), np.diff(fingerprints.offset))
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         return (work(self, item) for item in items)

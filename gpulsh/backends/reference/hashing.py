@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from gpulsh.backends.protocol import (
-    EXACT_2,
-    GOLDEN,
-    LENGTH,
-    MIX_1,
-    MIX_2,
-    STREAM_SHINGLE,
-    STREAM_TOKEN,
+from gpulsh.backends.protocol import GOLDEN, LENGTH, MIX_1, MIX_2, STREAM_SHINGLE, STREAM_TOKEN
+from gpulsh.secret import (
+    DIGITS,
+    EXACT,
+    EXACT_FAR,
+    EXACT_SPREAD,
+    LEVELS,
+    PLACES,
+    SHINGLE,
+    TOKEN,
+    TOKEN_FAR,
+    EvidenceKeys,
 )
 
 MASK = (1 << 64) - 1
@@ -34,22 +38,55 @@ def key(stream: int, place: int) -> int:
     return mix64(stream + (place + 1) * GOLDEN) | 1
 
 
-def token_hash(code_points: Sequence[int]) -> int:
+def keyed(keys: EvidenceKeys, near: int, far: int, place: int) -> int:
+    """The secret multiplier of one place, of the keys that begin at `near` and `far`."""
+    number, factor = place // PLACES, int(keys.words[near + place % PLACES])
+    for level in range(LEVELS):
+        number, digit = divmod(number, DIGITS)
+        factor = factor * int(keys.words[far + level * DIGITS + digit]) & MASK
+    return factor
+
+
+def token_hash(code_points: Sequence[int], keys: EvidenceKeys | None = None) -> int:
     """The hash of one token's folded code points."""
-    total = sum(key(STREAM_TOKEN, place) * code_point for place, code_point in enumerate(code_points))
+    total = sum(_token_key(keys, place) * code_point for place, code_point in enumerate(code_points))
     return mix64(total + len(code_points) * LENGTH)
 
 
-def shingle_hash(tokens: Sequence[int]) -> int:
+def shingle_hash(tokens: Sequence[int], keys: EvidenceKeys | None = None) -> int:
     """The fingerprint of one shingle's token hashes."""
-    total = sum(key(STREAM_SHINGLE, place) * token for place, token in enumerate(tokens))
+    total = sum(
+        (key(STREAM_SHINGLE, place) if keys is None else int(keys.words[SHINGLE + place])) * token
+        for place, token in enumerate(tokens)
+    )
     return mix64(total + len(tokens) * LENGTH)
 
 
-def exact_hash(tokens: Sequence[int]) -> tuple[int, int]:
-    """The 128-bit hash of a document's token hashes."""
-    if not tokens:
-        return 0, 0
-    mixed = [mix64(token + (place + 1) * GOLDEN) for place, token in enumerate(tokens)]
-    length = len(tokens) * LENGTH
-    return mix64(sum(mixed) + length), mix64(sum(mix64(m ^ EXACT_2) for m in mixed) + length)
+def packed_token(code_points: Sequence[int], keys: EvidenceKeys) -> int:
+    """One token's folded code points in 64 bits."""
+    total = 0
+    for place, code_point in enumerate(code_points):
+        plain = place < 8 and code_point < 0x80
+        total += code_point << 8 * place if plain else _token_key(keys, place) * code_point
+    return total & MASK
+
+
+def exact_hash(packed: Sequence[int], keys: EvidenceKeys) -> tuple[int, int]:
+    """The 128-bit hash of a document's packed tokens."""
+    one, two = (
+        sum(
+            keyed(keys, EXACT + half * PLACES, EXACT_FAR + half * LEVELS * DIGITS, place)
+            * _reversed_bytes(token * int(keys.words[EXACT_SPREAD + half]))
+            for place, token in enumerate(packed)
+        )
+        for half in range(2)
+    )
+    return one & MASK, two & MASK
+
+
+def _token_key(keys: EvidenceKeys | None, place: int) -> int:
+    return key(STREAM_TOKEN, place) if keys is None else keyed(keys, TOKEN, TOKEN_FAR, place)
+
+
+def _reversed_bytes(x: int) -> int:
+    return int.from_bytes((x & MASK).to_bytes(8, "little"), "big")

@@ -42,7 +42,7 @@ def compare(place: Workplace, placed: Placed, shares: Path, share: int, pairs: S
     candidates = unpacked(distinct(packed(*(np.searchsorted(members, column) for column in met))))
     involved = np.argsort(rank)
     wanted = ((number, members[part]) for number, part in placed.by_partition(members))
-    texts = ShingledTexts(GroupTexts(place.folder, group, wanted), involved, job.plan, place.ops)
+    texts = ShingledTexts(GroupTexts(place.folder, group, wanted), involved, job.plan, place.keys, place.ops)
     done = 0
 
     def tell(pairs: int) -> None:

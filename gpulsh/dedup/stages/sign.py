@@ -44,7 +44,7 @@ def sign(place: Workplace, partition: Partition) -> Made:
     texts, folder, step = place.texts(), place.folder, step_of(partition.number)
     facts, funnel = PartitionFacts(), Funnel()
     batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
-    signed = sign_batches(batches, place.job.plan, place.ops, funnel, place.progress)
+    signed = sign_batches(batches, place.job.plan, place.keys, place.ops, funnel, place.progress)
     with place.kept(piece.file for piece in partition.pieces):
         made, counts = _write_runs(folder, step, signed, place.job.plan.banding.bands, place.ops)
     known = write_facts(place, partition, facts)

@@ -74,6 +74,7 @@ def verify(
         relation_of(members, job.policy, placed),
         texts,
         job.plan,
+        place.keys,
         place.ops,
         Compared(number(meeting), partial(_edges, place.folder, compared, number)) if compared else None,
     )
