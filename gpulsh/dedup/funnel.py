@@ -23,9 +23,7 @@ class Funnel(Mapping[str, Any]):
     shingles: int = 0  # with repeats
     exact_copies: int = 0  # folded into their first copy before anything was compared
     crowded: int = 0  # documents in a bucket too large for all pairs
-    candidates: int = (
-        0  # pairs of small buckets, and of large ones the similar: what no cut of the work changes
-    )
+    candidates: int = 0  # pairs of small buckets, and of large ones the similar: what no cut of the work changes
     verified: int = 0  # pairs found similar, copies with their first among them
     dropped: int = 0
     earlier: int = 0  # of the dropped, those for documents of earlier runs

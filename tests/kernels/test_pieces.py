@@ -206,9 +206,8 @@ def test_golden_documents_in_pieces(cuda: CudaBackend, shingling: str) -> None:
     pinned = GOLDEN["signed"][shingling]
     family, shape = coefficients(Family(num_perm=16)), BandShape(bands=8, rows=2)
     for i, document in enumerate(map(bytes.fromhex, GOLDEN["documents"])):
-        found = sign_in_pieces(
-            *(cuda._machine, cuda._unicode(), batch([document]), Shingling.parse(shingling), family, shape, 23)
-        )
+        pieces = TextPieces(cuda._machine, cuda._unicode(), Shingling.parse(shingling), cuda._keys.of(None), 23)
+        found = sign_in_pieces(pieces, batch([document]), family, shape, cuda._keys.of(KEYS))
         assert [f"{x:016x}" for x in cuda.asnumpy(found.exact)[0].tolist()] == pinned["exact"][i]
         assert [f"{x:016x}" for x in cuda.asnumpy(found.digests)[0].tolist()] == pinned["digests"]["8x2"][i]
         assert cuda.asnumpy(found.shingles).tolist() == [pinned["offset"][i + 1] - pinned["offset"][i]]
