@@ -22,6 +22,7 @@ from gpulsh.io.texts import open_texts
 from tests.kernels.device_arrays import DeviceArray, DeviceModule, current_device
 from tests.kernels.host import HostLauncher
 from tests.kernels.test_pipeline import texts
+from tests.texts import KEYS
 
 pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built")]
 
@@ -51,7 +52,7 @@ def replace_sizes(sizes: Any, **changed: int) -> Any:
 
 def decision(ops: Any, documents: Any, **options: Any) -> Any:
     source, plan = open_texts(documents, ops), make_plan(**options)
-    return decide(sign(source, plan, ops, Silent()), source, None, plan, ops, Silent()).to_numpy()
+    return decide(sign(source, plan, KEYS, ops, Silent()), source, None, plan, KEYS, ops, Silent()).to_numpy()
 
 
 @pytest.mark.parametrize("devices", [None, [0, 1], [1, 0], [1]])
@@ -98,7 +99,7 @@ def test_text_of_one_device_is_shared(devices: list[int], nulls: bool, monkeypat
 
     monkeypatch.setattr(DeviceModule, "asarray", counting)
     source, plan = DeviceTexts(text, null if nulls else None, ops), make_plan()
-    found = decide(sign(source, plan, ops, Silent()), source, None, plan, ops, Silent()).to_numpy()
+    found = decide(sign(source, plan, KEYS, ops, Silent()), source, None, plan, KEYS, ops, Silent()).to_numpy()
     wanted = decision(ReferenceBackend(), documents if nulls else [text or "hidden" for text in documents])
     for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)

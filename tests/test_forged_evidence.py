@@ -1,0 +1,275 @@
+"""Text that is made to hash like other text drops nothing: evidence is computed under a secret."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpulsh
+from gpulsh.arrays import Fingerprints
+from gpulsh.errors import ParameterError
+from gpulsh.secret import chosen_secret, derived_key, evidence_keys
+from tests import naive
+from tests.forgery import LetterSums, Values, summands
+from tests.texts import SECRET
+
+BACKENDS = ["reference", "cpu"]
+SECRETS = [bytes([number]) * 32 for number in range(5)]
+LETTERS = 26
+
+VICTIM = (
+    "a page that somebody wrote with care about the birds of the northern islands and their nests on steep cliffs above"
+    " a cold sea where few people ever come"
+)
+
+
+@cache
+def forged(page: str) -> str:
+    """Another page, of words none of which stands in `page`, with the same public fingerprints."""
+    keys = [naive.place_key(naive.TOKEN, place) for place in range(LETTERS)]
+    words = LetterSums(keys)
+
+    def like(word: str) -> str:
+        total = sum(naive.place_key(naive.TOKEN, place) * ord(c) for place, c in enumerate(word))
+        return words.find((total + (len(word) - LETTERS) * naive.LENGTH) % 2**64)
+
+    return " ".join(like(word) for word in page.split())
+
+
+def syllables(count: int) -> list[str]:
+    parts = ["ba", "co", "di", "fu", "ge", "ha", "lo", "mi", "nu", "pe", "ra", "so", "ti", "vu", "we", "ya"]
+    return ["".join(word) for word in product(parts, repeat=count)]
+
+
+@cache
+def forged_copy(secret: bytes) -> tuple[str, str]:
+    """Two pages of ordinary words, none of which stands in both, whose exact hashes under `secret` are equal."""
+    words = naive.secret_words(secret)
+    source = random.Random(7)
+    vocabulary = syllables(3)
+    lists, choices, place = [], [], 0
+
+    def terms(candidates: list[str], place: int) -> Values:
+        columns = []
+        packed = np.array([int.from_bytes(word.encode(), "little") for word in candidates], np.uint64)
+        for half in (0, 1):
+            key = naive.secret_key(words, 3200 + 64 * half, 3328 + 3072 * half, place)
+            spread = (packed * np.uint64(words[9472 + half])).byteswap()
+            columns.append(spread * np.uint64(key))
+        return np.stack(columns, axis=1)
+
+    for _ in range(128):  # 45^3 phrases of three words each
+        candidates = [source.sample(vocabulary, 45) for _ in range(3)]
+        first, second, third = (terms(words, place + n) for n, words in enumerate(candidates))
+        lists.append((first[:, None, None] + second[None, :, None] + third[None, None, :]).reshape(-1, 2))
+        choices.append(candidates)
+        place += 3
+    victim = [source.choice(syllables(2)) for _ in range(place)]
+    target = naive.exact_hash(victim, secret)
+    found = summands(lists, target, at_once=1 << 17)
+    page = [
+        word
+        for (first, second, third), at in zip(choices, found, strict=True)
+        for word in (first[at // 45**2], second[at // 45 % 45], third[at % 45])
+    ]
+    return " ".join(victim), " ".join(page)
+
+
+def key(place: int) -> int:
+    return naive.place_key(naive.SHINGLE, place)
+
+
+@cache
+def forged_shingle(size: int) -> tuple[str, str]:
+    """Two documents of `size` words and no word in common, whose only public fingerprints are equal."""
+    vocabulary = syllables(4)
+    source = random.Random(5)
+    candidates = [source.sample(vocabulary, 1 << 13) for _ in range(size)]
+    lists = [
+        np.array([[naive.token_hash(word)] for word in words], np.uint64) * np.uint64(key(place))
+        for place, words in enumerate(candidates)
+    ]
+    victim = source.sample(syllables(2), size)
+    target = sum(key(place) * naive.token_hash(word) for place, word in enumerate(victim)) % 2**64
+    found = summands(lists, [target], at_once=1 << 16)
+    return " ".join(victim), " ".join(words[at] for words, at in zip(candidates, found, strict=True))
+
+
+@cache
+def forged_characters(size: int) -> tuple[str, str]:
+    """Two documents of `size` characters, whose only public fingerprints are equal."""
+    source = random.Random(9)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    each = size // 16
+    runs_of = ["".join(run) for run in product(letters, repeat=each)]
+    candidates = [source.sample(runs_of, 1 << 13) for _ in range(16)]
+
+    def share(begin: int, run: str) -> int:
+        return sum(key(begin + place) * naive.token_hash(c) for place, c in enumerate(run)) % 2**64
+
+    lists = [
+        np.array([[share(each * number, run)] for run in runs], np.uint64) for number, runs in enumerate(candidates)
+    ]
+    victim = "".join(source.choices(letters, k=size))
+    found = summands(lists, [share(0, victim)], at_once=1 << 16)
+    return victim, "".join(runs[at] for runs, at in zip(candidates, found, strict=True))
+
+
+PAIRS = {
+    "words": (lambda: (VICTIM, forged(VICTIM)), gpulsh.Shingling()),
+    "one word a shingle": (lambda: (VICTIM, forged(VICTIM)), gpulsh.Shingling(size=1)),
+    "a shingle": (lambda: forged_shingle(16), gpulsh.Shingling(size=16)),
+    "characters": (lambda: forged_characters(48), gpulsh.Shingling(unit="char", size=48)),
+}
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_text_with_the_public_hashes_of_other_text_is_kept(kind: str, backend: Any) -> None:
+    make, shingling = PAIRS[kind]
+    pair = list(make())
+    rows: Fingerprints = gpulsh.shingle(pair, shingling=shingling, backend=backend)
+    assert set(pair[0].split()).isdisjoint(pair[1].split())
+    # The forgery is one: publicly the two have the same fingerprints, and so they are compared.
+    assert gpulsh.jaccard(rows, [[0, 1]]).tolist() == [1.0]
+    estimated = gpulsh.deduplicate(pair, shingling=shingling, backend=backend, verify="signature")
+    assert estimated.keep.tolist() == [True, False]
+    found = gpulsh.deduplicate(pair, shingling=shingling, backend=backend)
+    assert found.keep.tolist() == [True, True] and len(found.pairs) == 0
+    assert (found.funnel.candidates, found.funnel.exact_copies) == (1, 0)
+
+
+def test_a_page_with_the_exact_hash_of_another_is_kept_where_the_secret_is_not_known() -> None:
+    victim, page = forged_copy(SECRET)
+    assert set(victim.split()).isdisjoint(page.split())
+    # The forgery is one: who knows the secret has a document dropped as the copy of an unrelated one.
+    known = gpulsh.deduplicate([page, victim], backend="cpu", secret=SECRET)
+    assert known.keep.tolist() == [True, False] and known.funnel.exact_copies == 1
+    for secret in (None, *SECRETS):
+        found = gpulsh.deduplicate([page, victim], backend="cpu", secret=secret)
+        assert found.keep.all() and found.funnel.exact_copies == 0
+
+
+def test_a_crowd_of_forged_pages_drops_nothing_unrelated() -> None:
+    """In a bucket of more than 256 documents the prefix filter, too, goes by evidence."""
+    pages = [f"{VICTIM} {number}" for number in range(300)]
+    found = gpulsh.deduplicate([*pages, forged(VICTIM)], backend="cpu", num_perm=16, bands=16)
+    assert found.funnel.crowded > 256
+    assert found.keep.tolist() == [True] + [False] * 299 + [True]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_across_an_index(order: int, tmp_path: Path) -> None:
+    known, new = [VICTIM, forged(VICTIM)][::order]
+    with gpulsh.Index(backend="cpu") as index:
+        index.add(["known"], [known])
+        index.save(tmp_path / "index")
+    with gpulsh.Index.open(tmp_path / "index", backend="cpu") as index:
+        assert index.query([new]).keys.tolist() == []
+        assert index.add(["new"], [new]).keep.tolist() == [True]
+        index.save()
+    with gpulsh.Index.open(tmp_path / "index", backend="cpu") as index:  # under the same secret
+        assert index.query([VICTIM]).keys.tolist() == ["known" if order == 1 else "new"]
+
+
+def test_files_and_an_index_of_earlier_runs(tmp_path: Path) -> None:
+    victim, page = forged_copy(SECRET)
+    for name, text in (("first", page), ("second", victim), ("third", VICTIM), ("fourth", forged(VICTIM))):
+        (tmp_path / f"{name}.txt").write_text(text)
+    together = gpulsh.deduplicate_files([tmp_path / "*.txt"], tmp_path / "out", backend="cpu")
+    assert together.funnel["dropped"] == 0
+    for name in ("first", "second", "third", "fourth"):
+        options: dict[str, Any] = {"backend": "cpu", "index": tmp_path / "index"}
+        run = gpulsh.deduplicate_files(tmp_path / f"{name}.txt", tmp_path / f"out-{name}", **options)
+        assert run.funnel["dropped"] == 0
+
+
+# --- nothing depends on the secret
+
+
+def documents() -> list[str]:
+    source = random.Random(3)
+    words = [f"word{number}" for number in range(400)] + ["語", "naïve", "x" * 70, "слово" * 30]
+    found = [" ".join(source.choices(words, k=source.randrange(1, 60))) for _ in range(60)]
+    for _ in range(60):
+        near = source.choice(found).split()
+        for _ in range(source.randrange(3)):
+            near[source.randrange(len(near))] = source.choice(words)
+        found.append(" ".join(near))
+    return [*found, *(f"{VICTIM} {number % 7}" for number in range(270)), "", " ".join(["again"] * 300)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("options", [{}, {"resolve": "components"}, {"verify": "signature"}, {"verify": "none"}])
+def test_no_decision_depends_on_the_secret(backend: Any, options: dict[str, Any]) -> None:
+    results = [gpulsh.deduplicate(documents(), backend=backend, secret=secret, **options) for secret in SECRETS]
+    assert not results[0].keep.all()
+    for other in results[1:]:
+        for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
+            np.testing.assert_array_equal(getattr(other, name), getattr(results[0], name), err_msg=name)
+        assert {**other.funnel, "seconds": None} == {**results[0].funnel, "seconds": None}
+
+
+def written(out: Path) -> dict[str, bytes]:
+    files = [path for path in out.rglob("*") if path.is_file() and path.suffix not in (".html", ".json")]
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["files", "index"])
+def test_no_byte_of_the_results_depends_on_the_secret(indexed: bool, tmp_path: Path) -> None:
+    import json
+
+    for number, text in enumerate(documents()):
+        with open(tmp_path / f"{number % 3}.jsonl", "a") as file:
+            file.write(json.dumps({"text": text, "id": number}) + "\n")
+    found, counts = [], []
+    for number, secret in enumerate(SECRETS):
+        out = tmp_path / f"out{number}"
+        index = {"index": tmp_path / f"index{number}"} if indexed else {}
+        files = [tmp_path / f"{part}.jsonl" for part in range(3)]
+        result = gpulsh.deduplicate_files(files, out, backend="cpu", id_column="id", secret=secret, **index)
+        found.append(written(out))
+        counts.append({**result.funnel, "seconds": None})
+        told = (out / "report.json").read_text() + (out / "report.html").read_text()
+        assert secret.hex() not in told and derived_key(secret, "fixity").hex() not in told
+        assert not (out / "_work").exists()
+    assert all(other == found[0] for other in found[1:]) and len(found[0]) == 4
+    assert all(other == counts[0] for other in counts[1:]) and counts[0]["dropped"] > 200
+
+
+def test_the_secret_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpulsh.dedup import partitioned
+
+    seen: list[int] = []
+
+    def look(*given: Any) -> Any:
+        work = tmp_path / "out" / "_work"
+        seen.extend(path.stat().st_mode & 0o777 for path in (work, work / "manifest.jsonl"))
+        return real(*given)
+
+    real = partitioned.deduplicate_partitions
+    monkeypatch.setattr("gpulsh.engine.local.deduplicate_partitions", look)
+    (tmp_path / "a.txt").write_text("some words")
+    gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", backend="cpu", index=tmp_path / "index")
+    assert seen == [0o700, 0o600]
+    assert (tmp_path / "index").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "index" / "index.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_secret_is_32_bytes() -> None:
+    for wrong in (b"short", bytes(33), "0" * 32, 7):
+        with pytest.raises(ParameterError, match="give 32 bytes"):
+            gpulsh.deduplicate(["a"], backend="cpu", secret=wrong)  # type: ignore[arg-type]
+    assert len({chosen_secret(None) for _ in range(9)}) == 9
+
+
+def test_keys_are_odd_and_far_ones_of_digit_0_are_1() -> None:
+    words = evidence_keys(SECRET).words
+    assert (words % 2 == 1).all() and len(set(words.tolist())) == len(words) - 8
+    assert words.tolist()[:64] == naive.secret_words(SECRET)[:64]
