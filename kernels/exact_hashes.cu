@@ -14,7 +14,7 @@ __device__ __forceinline__ u64 reversed_bytes(u64 x) {
     return (u64)__byte_perm((u32)x, 0, 0x0123) << 32 | __byte_perm((u32)(x >> 32), 0, 0x0123);
 }
 
-extern "C" __global__ void __launch_bounds__(MAX_THREADS)
+extern "C" __global__ void __launch_bounds__(MAX_THREADS, 5)
     exact_hashes(const u64* __restrict__ packed, i64 tokens, const i64* __restrict__ starts, i64 documents, i32 skip,
                  i64 before, i32 items, const u64* __restrict__ keys, u64* __restrict__ hashes) {
     __shared__ i64 range[2];

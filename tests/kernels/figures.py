@@ -43,11 +43,6 @@ def products(one: Instruction) -> int:
     return int(one.opcode == "IMAD.WIDE.U32" and "0x" not in one.operands)
 
 
-def mixes(one: Instruction) -> int:
-    """mix64 has one full product with the low half of MIX_2."""
-    return int(one.opcode in ("IMAD.WIDE.U32", "UIMAD.WIDE.U32") and "0x4ac4ae35" in one.operands)
-
-
 def loads(*kinds: str) -> Callable[[Instruction], int]:
     """One for each load of these opcodes, however it is cached."""
     return lambda one: int(one.opcode.replace(".CONSTANT", "").replace(".SYS", "").replace(".U.", ".") in kinds)
@@ -80,7 +75,7 @@ HOT = {
         Hot("code point beyond ASCII", loads("LDG.E.U16")),
     ),
     "tokens_sum": (Hot("code point of a word", loads("LDS.64")),),
-    "exact_hashes_sum": (Hot("mix64", mixes, beside=loads("LDG.E.64")),),
+    "exact_hashes": (Hot("product of a packed token", products, beside=loads("LDG.E.64")),),
     "overlap_bounds": (Hot("pair", stores, whole=True),),
     "intersect_rows": (Hot("step of a search", loads("LDS.64")),),
     "intersect_spread": (Hot("step of a search", loads("LDG.E.64")),),
