@@ -28,6 +28,7 @@ from gpulsh.io.format import (
     unseen,
     wrong_length,
 )
+from gpulsh.io.ipc_bodies import Bodies, CheckedFile
 from gpulsh.io.ipc_source import Batches, UnreadBatch
 from gpulsh.io.rows import cuts
 from gpulsh.io.selection import chosen, kept
@@ -51,7 +52,7 @@ class Ipc:
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Blocks of about BLOCK_BYTES of each record batch."""
-        with reading(file), _opened(file) as (schema, batches, _):
+        with reading(file), _opened(file, rules.limit) as (schema, batches, _):
             check_columns(file, schema, columns)
             used = [columns.text, *([] if columns.key is None else [columns.key])]
             start = 0
@@ -97,7 +98,7 @@ class Ipc:
             writer: Any = None
             start = 0
             try:
-                for schema, stream, batch in _checked(file):
+                for schema, stream, batch in _checked(file, limit):
                     if writer is None:
                         writer = pa.ipc.new_stream(sink, schema) if stream else pa.ipc.new_file(sink, schema)
                     if batch is not None:
@@ -124,8 +125,8 @@ def _values(batch: UnreadBatch, column: str, rows: NDArray[np.int64]) -> Iterato
             yield chosen(part.column(0), rows[first:last] - start)
 
 
-def _checked(file: File) -> Iterator[tuple[Any, bool, Any]]:
-    with reading(file), _opened(file) as (schema, batches, stream):
+def _checked(file: File, limit: Limit | None) -> Iterator[tuple[Any, bool, Any]]:
+    with reading(file), _opened(file, limit) as (schema, batches, stream):
         yield schema, stream, None
         for batch in batches:
             # Of a large batch only parts are held at once, and are batches of their own in the output.
@@ -142,15 +143,18 @@ class _Opened(NamedTuple):
 
 
 @contextmanager
-def _opened(file: File) -> Iterator[_Opened]:
+def _opened(file: File, limit: Limit | None = None) -> Iterator[_Opened]:
     """A local file is read where it is looked at, one that is elsewhere batch by batch."""
     with file.open() as source:
         stream = source.read(len(MAGIC)) != MAGIC
         source.seek(0)
         if file.filesystem is None:
-            opened = Batches(file, source.fileno(), stream)
+            opened = Batches(file, source.fileno(), stream, limit)
             yield _Opened(opened.schema, iter(opened), stream)
             return
-        reader = pa.ipc.open_stream(source) if stream else pa.ipc.open_file(source)
+        checked = CheckedFile(source)
+        read = pa.PythonFile(checked, "r")
+        reader = pa.ipc.open_stream(read) if stream else pa.ipc.open_file(read)
+        checked.bodies = None if limit is None else Bodies(file, stream, limit)
         batches = iter(reader) if stream else map(reader.get_batch, range(reader.num_record_batches))
         yield _Opened(reader.schema, (UnreadBatch(file, None, batch, {}) for batch in batches), stream)

@@ -6,7 +6,7 @@ written to changes between the check of an offset and its use. So Arrow is shown
 whose body is memory that nobody has touched; it says where in the body the buffers of each column are, and the rows
 that are wanted are read from there by `pread`.
 
-Bodies that Arrow decodes itself, compressed ones and those of another byte order, are read whole.
+Bodies that Arrow decodes itself, compressed ones and those of another byte order, are read whole, where they fit.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.io.arrow import arrow_rows
-from gpulsh.io.format import File
+from gpulsh.io.format import File, Limit
+from gpulsh.io.ipc_bodies import CONTINUES, Bodies
 from gpulsh.io.soundness import check_array, check_batch, damaged_column
 
 SMALL = 4096  # bytes that are read whatever they are
 FOOTER_END = 10  # bytes behind the footer of a file: its length and the magic
-CONTINUES = -1  # begins a message, before the length of its metadata
 
 
 class Source:
@@ -41,6 +41,7 @@ class Source:
         self._handle, self._stream, self._lazy = handle, stream, lazy
         self._size = os.fstat(handle).st_size
         self._place = 0
+        self.bodies: Bodies | None = None  # once what comes before messages is read
         self._told = -1  # the length that was read last, of a stream's metadata
         # What Arrow was given, by address: its size, where in the file it is unless it was read, whether it lives.
         self._given: dict[int, tuple[int, int | None, Any]] = {}
@@ -74,7 +75,10 @@ class Source:
             is_metadata, self._told = size == self._told, -1
         else:
             is_metadata = self._place + FOOTER_END >= self._size
-        if not self._lazy or size <= SMALL or is_metadata:
+        is_read = not self._lazy or size <= SMALL or is_metadata
+        if self.bodies is not None:
+            self.bodies.check(start, size, self.content, decoded=is_read)
+        if is_read:
             content = self.content(start, size)
             if size == 4:
                 (self._told,) = struct.unpack("<i", content)
@@ -296,8 +300,8 @@ def _cut(values: Any, start: int, count: int) -> Any:
 class Batches:
     """The record batches of a local file or stream: its `schema`, and each batch, of which nothing is read yet."""
 
-    def __init__(self, file: File, handle: int, stream: bool) -> None:
-        self._file, self._handle, self._stream = file, handle, stream
+    def __init__(self, file: File, handle: int, stream: bool, limit: Limit | None = None) -> None:
+        self._file, self._handle, self._stream, self._limit = file, handle, stream, limit
         self._open(lazy=True)
 
     def _open(self, *, lazy: bool) -> None:
@@ -306,6 +310,7 @@ class Batches:
         opened = pa.ipc.open_stream if self._stream else pa.ipc.open_file
         self._reader = opened(pa.PythonFile(self._source, "r"))
         self.schema = self._reader.schema
+        self._source.bodies = None if self._limit is None else Bodies(self._file, self._stream, self._limit)
 
     def __iter__(self) -> Iterator[UnreadBatch]:
         number = 0
