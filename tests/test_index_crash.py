@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -371,6 +372,24 @@ def test_another_version_is_told(tmp_path: Path) -> None:
         lived(tmp_path / "i", 1)
     with pytest.raises(InputError, match=rf"is an index of format 99, written by gpulsh .*reads format {FORMAT}"):
         open_index(tmp_path / "i")
+
+
+def test_an_index_without_a_secret_is_told_by_its_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Format 2, whose hashes were public, has none."""
+    lived(tmp_path / "i", 1)
+    path = tmp_path / "i" / "index.json"
+    told = json.loads(path.read_bytes().partition(b"\n")[2])
+    del told["secret"]
+    content = json.dumps({**told, "format": 2, "version": "0.9"}).encode()
+    path.write_bytes(b"crc32 %08x\n%s" % (zlib.crc32(content), content))
+    (tmp_path / "a.txt").write_text("some words")
+    before = {file: file.read_bytes() for file in (tmp_path / "i").iterdir()}
+    for command in (["index", "query", str(tmp_path / "i")], ["index", "add", str(tmp_path / "i")]):
+        assert main([*command, str(tmp_path / "a.txt"), "--backend", "cpu"]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "is an index of format 2, written by gpulsh 0.9, and this version reads format 3" in line
+        assert "build the index again" in line
+    assert {file: file.read_bytes() for file in before} == before
 
 
 def test_readers_outlive_a_compaction(tmp_path: Path) -> None:

@@ -113,6 +113,11 @@ SHAPES: dict[str, Callable[[dict[str, Any]], object]] = {
     "segments that are none": having(segments=[1]),
     "runs of text": having(runs={"a": "bc"}),
     "runs that are none": having(runs=[1]),
+    "no secret": without("secret"),
+    "a secret of nothing": having(secret=""),
+    "half a secret": having(secret="0f" * 16),
+    "a secret of other letters": having(secret="0F" * 32),
+    "a secret that is a number": having(secret=7),
 }
 
 
@@ -146,7 +151,7 @@ def test_a_manifest_that_is_none(known: Path, content: str) -> None:
 
 @pytest.mark.parametrize("content", [*CONTENTS.values(), b'{"step": "a"}', b'{"step": 1, "files": {}, "facts": {}}'])
 def test_a_manifest_of_a_run_that_is_none(tmp_path: Path, content: bytes) -> None:
-    Manifest.begin(tmp_path, {"a": 1})
+    Manifest.begin(tmp_path, {"a": 1}, bytes(32))
     with (tmp_path / "manifest.jsonl").open("ab") as file:
         file.write(b"%08x %s\n" % (zlib.crc32(content), content))
     with pytest.raises(OutputError, match=r"manifest\.jsonl: is damaged: .*; begin again with --overwrite"):
@@ -154,7 +159,7 @@ def test_a_manifest_of_a_run_that_is_none(tmp_path: Path, content: bytes) -> Non
 
 
 def test_a_fact_that_a_step_lacks(tmp_path: Path) -> None:
-    Manifest.begin(tmp_path, {"a": 1}).add("sign", {}, {"documents": 1})
+    Manifest.begin(tmp_path, {"a": 1}, bytes(32)).add("sign", {}, {"documents": 1})
     again = Manifest.open(tmp_path)
     assert again is not None
     step = again.find("sign")

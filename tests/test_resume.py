@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import random
 import shutil
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
@@ -304,6 +306,30 @@ def test_without_resume_an_unfinished_run_is_left_alone(
         gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     gpulsh.deduplicate_files(inputs, out, overwrite=True, **OPTIONS)
     assert not (out / "_work").exists()
+
+
+@pytest.mark.parametrize("secret", [None, "", "0f" * 16, "no" * 32, 7])
+def test_a_run_without_a_secret_is_refused_or_replaced(
+    secret: Any, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A version of gpulsh began it whose hashes were public: nothing of it is evidence."""
+    out, path = tmp_path / "out", tmp_path / "out" / "_work" / "manifest.jsonl"
+    monkeypatch.setattr("gpulsh.engine.output.worth_resuming", lambda manifest: True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.dedup.stages.evidence.evidence", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            gpulsh.deduplicate_files(inputs, out, **OPTIONS)
+    begun, *steps = path.read_bytes().splitlines(keepends=True)
+    told = json.loads(begun.partition(b" ")[2])
+    assert len(steps) > 3 and len(bytes.fromhex(told.pop("secret"))) == 32
+    content = json.dumps(told if secret is None else {**told, "secret": secret}).encode()
+    path.write_bytes(b"%08x %s\n" % (zlib.crc32(content), content) + b"".join(steps))
+    before = path.read_bytes()
+    with pytest.raises(OutputError, match=r"holds no secret of 32 bytes: another version .* give --overwrite"):
+        gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
+    assert path.read_bytes() == before
+    gpulsh.deduplicate_files(inputs, out, overwrite=True, **OPTIONS)
+    assert not (out / "_work").exists() and (out / "report.json").exists()
 
 
 def test_durable_files_are_whole_or_absent(tmp_path: Path) -> None:
