@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -45,7 +45,7 @@ class EvidenceKeys:
     the lowest digit first. The far keys of digit 0 are 1, so that near places cost nothing more.
     """
 
-    words: Words
+    words: Words = field(repr=False)
 
 
 def draw_secret() -> bytes:
@@ -66,7 +66,6 @@ def chosen_secret(given: bytes | None) -> bytes:
 @lru_cache(maxsize=8)
 def evidence_keys(secret: bytes) -> EvidenceKeys:
     """The keys that follow from a secret."""
-
     words = np.frombuffer(_stream(secret, "evidence", 8 * WORDS), "<u8") | np.uint64(1)
     words[TOKEN_FAR:EXACT:DIGITS] = words[EXACT_FAR:EXACT_SPREAD:DIGITS] = 1
     return EvidenceKeys(words)

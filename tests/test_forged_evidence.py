@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import gpulsh
 from gpulsh.arrays import Fingerprints
@@ -260,6 +261,106 @@ def test_the_secret_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.M
     assert seen == [0o700, 0o600]
     assert (tmp_path / "index").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "index" / "index.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("made_before", [False, True])
+def test_files_of_hashes_are_for_their_owner_alone(made_before: bool, tmp_path: Path) -> None:
+    """They are linear in the keys, so that enough of them tell these; a folder that was there keeps its mode."""
+    path = tmp_path / "index"
+    if made_before:
+        path.mkdir(mode=0o755)
+    with gpulsh.Index.create(path, backend="cpu") as index:
+        index.add(["a", "b"], documents()[:2])
+        index.save()
+        index.remove(["b"])
+        index.save()
+    modes = {file.name.split("-")[0]: file.stat().st_mode & 0o777 for file in path.iterdir() if file.name != "lock"}
+    assert len(modes) == 8 and set(modes.values()) == {0o600}, modes
+
+
+def test_a_work_folder_of_an_earlier_version_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpulsh.engine.work_folder import LOCK, WORDS
+
+    (tmp_path / "a.txt").write_text("some words")
+    work = tmp_path / "out" / "_work"
+    work.mkdir(parents=True, mode=0o755)
+    (work / LOCK).write_bytes(WORDS)
+    seen: list[int] = []
+
+    def look(*given: Any) -> Any:
+        seen.append(work.stat().st_mode & 0o777)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpulsh.engine.local.deduplicate_partitions", look)
+    with pytest.raises(KeyboardInterrupt):
+        gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", backend="cpu", overwrite=True)
+    assert seen == [0o700]
+
+
+def test_nothing_that_is_shown_tells_the_secret(tmp_path: Path) -> None:
+    """Neither what prints objects, nor what an error tells with --verbose."""
+    from gpulsh.io.fixity import Fixity
+    from gpulsh.store.snapshots import read_snapshot
+
+    keys = evidence_keys(SECRET)
+    with gpulsh.Index(backend="cpu", secret=SECRET) as index:
+        index.save(tmp_path / "index")
+        shown = [keys, read_snapshot(tmp_path / "index"), Fixity((), (), SECRET), index, index.parameters]
+        told = " ".join(repr(each) for each in shown)
+    assert SECRET.hex() not in told and repr(SECRET) not in told
+    assert not any(str(word) in told for word in keys.words.tolist() if word != 1)
+
+
+# --- how likely collisions are
+
+
+def chance(sums: NDArray[np.uint64], bits: int) -> float:
+    """How often sums are 0 modulo 2^bits. They depend on the keys modulo 2^bits alone: it is the scheme of that width."""
+    return float(np.mean(sums << np.uint64(64 - bits) == 0))
+
+
+def test_collisions_are_as_rare_as_the_bounds_say() -> None:
+    """In 16 bits, where they can be counted, over a quarter of a million secrets; a bound holds with a tenth beside."""
+    from math import comb
+
+    source = np.random.default_rng(5)
+    first, second, far, farther = source.integers(0, 2**64, (4, 1 << 18), np.uint64) | np.uint64(1)
+    one, bits = np.uint64(1), 16
+
+    def bound(factors: int, v: int) -> float:
+        return float(sum(comb(bits - 1 - v, i) for i in range(factors)) * 2.0 ** (v - bits + 1))
+
+    for difference, v in ((1, 0), (0xE0100 - 0x100, 17), (ord("p") - ord("0"), 6), (0xE0100 - 0x20100, 18)):
+        scaled = np.uint64(difference >> max(v - 8, 0))  # v is at most 8 here
+        for sums, factors in (
+            (first - second, 1),
+            (first + np.uint64(3) * second, 1),
+            ((first - second) * (one - far), 2),
+            ((first - second) * (one - far) * (one - farther), 3),
+        ):
+            assert chance(sums * scaled, bits) < 1.1 * bound(factors, min(v, 8)) + 1e-4
+
+
+@pytest.mark.parametrize(
+    "words", [("a", "b"), ("word", "words"), ("aaaaaaa0", "aaaaaaap"), ("aaaaaa0a", "aaaaaapa"), ("0" * 8, "p" * 8)]
+)
+def test_reversed_products_differ_in_their_low_bits(words: tuple[str, str]) -> None:
+    spread = np.random.default_rng(6).integers(0, 2**64, 1 << 18, np.uint64) | np.uint64(1)
+    x, y = ((np.uint64(int.from_bytes(word.encode(), "little")) * spread).byteswap() for word in words)
+    low = (x - y) & -(x - y)  # 2^v; as large as it comes here
+    assert (low > 0).all() and np.minimum(low, np.uint64(1 << 15)).mean() < 2**7
+
+
+def test_code_points_differ_by_what_the_bounds_say() -> None:
+    from gpulsh.backends.unicode_table import SEPARATOR, unicode_table
+
+    stage1, stage2 = unicode_table()
+    point = np.arange(0x110000)
+    entry = stage2[stage1[point >> 7].astype(np.int64) << 7 | point & 127].astype(np.int64)
+    folded = np.unique(point[entry & 3 != SEPARATOR] + (entry >> 2)[entry & 3 != SEPARATOR])
+    values = np.append(folded, 0)  # where a token has no such place
+    for some, v in ((values, 18), (values[values < 0x80], 6)):
+        assert len(np.unique(some % (1 << v))) < len(some) == len(np.unique(some % (1 << v + 1)))
 
 
 def test_a_secret_is_32_bytes() -> None:

@@ -213,6 +213,8 @@ class OutputFolder:
                 self._made.append(path)
             if not ((self._overwrite or self._resume) and is_work(self.work)):
                 self.work.mkdir(mode=0o700)  # hashes of known text under secret keys may tell these
+            else:
+                self.work.chmod(0o700)  # earlier versions left it open
         except FileExistsError:
             raise OutputError(
                 f"{self.path}: came there while this run began, so another run of gpulsh may work in it; give another"

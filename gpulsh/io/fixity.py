@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -93,7 +93,7 @@ class Reading:
     def __init__(self, file: File, key: bytes) -> None:
         self._key = key
         self._sources: list[_Source] = []
-        given = {field.name: getattr(file, field.name) for field in fields(File)}
+        given = {own.name: getattr(file, own.name) for own in fields(File)}
         self.file: File = _WatchedFile(**given, reading=self)
 
     def __enter__(self) -> Self:
@@ -181,7 +181,7 @@ class Fixity:
 
     files: tuple[File, ...]
     stamps: tuple[Stamp, ...]
-    key: bytes
+    key: bytes = field(repr=False)
 
     @classmethod
     def of(cls, files: Sequence[File], key: bytes | None = None) -> Self:

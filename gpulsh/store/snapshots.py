@@ -52,7 +52,7 @@ class Snapshot:
     """
 
     parameters: Mapping[str, Any]
-    secret: str  # of 256 bits, in hexadecimal: the index's evidence is computed under it
+    secret: str = of_dataclass(repr=False)  # of 256 bits, in hexadecimal: the index's evidence is computed under it
     generation: int = 0  # commits so far
     next_number: int = 0  # of the next document
     keys: str | None = None  # "string" or "integer"; None before the first key
