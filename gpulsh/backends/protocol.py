@@ -28,13 +28,23 @@ exact hash      for each half h, sum over i of exact key of (h, i) * reversed_by
                 all tokens of a document; (0, 0) without a token
 ==============  ====================================================================================================
 
-How likely two given, different token sequences collide, over the draw of the secret: a sum under odd random keys modulo
-2^64 is equal for both with a chance of 2^(v - 63) at most, v being how often 2 divides the differences that are summed
-(multilinear hashing: Carter, Wegman 1979; Lemire, Kaser 2014), a few bits more for places that share factors. Packed
-tokens of up to 8 ASCII letters and digits never collide. Others do with at most 2^-46 (code points differ by less than
-2^18), and with 2^-57 where they are ASCII. Two sequences whose packed tokens differ have one half in common with about
-2^-56, since the reversed bytes begin with the high, well mixed bits of the product, and both with about 2^-112. A
-fingerprint stands for its shingle with the bound of its tokens, and 2^-57 for their sum.
+How likely two given token sequences that differ collide, over the draw of the secret; over many pairs it adds up:
+
+- Two sums under odd random keys modulo 2^64 are equal with a chance of 2^(v - 63) at most, 2^v being the largest power
+  of two that divides all differences of what the keys multiply. For whatever the other keys are, that of a difference
+  with this v has to be one of at most 2^v among 2^63 (multilinear hashing: Carter, Wegman 1979; Lemire, Kaser 2014).
+- Far places have products for keys. Of m factors (2 from place 2^6 on, 3 from 2^16, 4 from 2^26) the chance is that of
+  fewer than m heads among 63 - v coins, for each factor adds at most a geometric number of powers of two: for v = 0
+  2^-63, 2^-57, 2^-52 and 2^-47.6, which differences that are products themselves reach.
+- Code points of tokens differ by odd multiples of at most 2^18 (U+20100, U+E0100), those of folded ASCII of 2^6 ("0",
+  "p"). So two tokens of up to 64 code points collide, and packed tokens, with at most 2^-45, with 2^-57 where they are
+  ASCII, longer ones more often as above. Packed tokens of up to 8 ASCII letters and digits never do.
+- Where packed tokens differ, the low byte that a key multiplies is the high, well mixed one of a product: 2^j divides
+  the difference with about 2^-j (2^(6 - j) at most for what differs in one letter), so that the mean of 2^v is at most
+  about 2^7. One half of the exact hash is then the same with about 2^-56, both, under independent keys, with 2^-112;
+  where documents differ from token 2^6, 2^16 or 2^26 on alone, a half is with up to 2^6, 2^11 or 2^16 times as much.
+- Shingles with other tokens have the same fingerprint with the chance of these tokens, and about 2^-57 for their sum
+  (`mix64` is public, and taken for random here).
 
 A code point is the text's well-formed UTF-8 sequence at a byte, within its document; a byte in no such sequence is a
 separator (it would decode to U+FFFD). Classes and folding come from `unicode_table`.
@@ -49,7 +59,7 @@ Test vectors (`tests/test_bits.py` holds more)::
     mix64(1)                                  0x3c02aa47758292bd
     token "a"                                 0x2ea5afa350576653
     fingerprint of "a b c d e", word:5        0x58c61048ebdaa80c
-    exact hash of "a b", secret 00 01 .. 1f   EXACT_VECTOR
+    exact hash of "a b", secret 00 01 .. 1f   0x17451e440abfb8de 0x21b6e187224c5477
 """
 
 from __future__ import annotations

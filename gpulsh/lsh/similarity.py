@@ -21,7 +21,9 @@ def jaccard(
     """Jaccard similarity of each pair, float64 [m]: exact from Fingerprints, the estimate from Signatures.
 
     `pairs` int64 [m, 2] are row numbers. An empty document has similarity 0 with every document. The estimate is the
-    share of equal signature values, of standard deviation sqrt(J (1 - J) / num_perm) (Broder 1997).
+    share of equal signature values, of standard deviation sqrt(J (1 - J) / num_perm) (Broder 1997). Fingerprints of
+    `gpulsh.shingle` are public hashes, scheme 1: exact for text that nobody made to collide. `deduplicate` decides by
+    fingerprints under a secret instead.
 
     >>> from gpulsh.text.shingling import shingle
     >>> fingerprints = shingle(["a b c d e f", "a b c d e g", ""], backend="cpu")
@@ -41,6 +43,8 @@ def containment(
     fingerprints: Fingerprints, pairs: Any, *, backend: BackendName = "auto", threads: int | None = None
 ) -> Array:
     """|A and B| / |A| of each pair (A, B), float64 [m]; 0 where either document is empty.
+
+    Of public hashes, scheme 1, as `jaccard` is: text can be made to collide in them.
 
     >>> from gpulsh.text.shingling import shingle
     >>> fingerprints = shingle(["a b c d e", "a b c d e f"], backend="cpu")

@@ -27,7 +27,9 @@ def shingle(
     """The 64-bit fingerprints of every document's shingles, in text order, repeats kept.
 
     `texts` is any kind that `deduplicate` takes. Returns Fingerprints: `values` uint64 [nnz], `offset` int64 [n + 1],
-    on the backend's device; a null document and one without a token have an empty row.
+    on the backend's device; a null document and one without a token have an empty row. They are public hashes, scheme
+    1, which reproduce everywhere and which text can be made to collide in: they propose, and prove nothing against
+    whoever wrote the text. `deduplicate` compares fingerprints under a secret.
 
     Raises InputTypeError where a row is no text, BackendError where CUDA was asked for and does not work.
     Source: shingling, Broder 1997, *On the resemblance and containment of documents*; the hash is defined in
