@@ -29,6 +29,7 @@ from gpulsh.dedup.judging import is_read
 from gpulsh.dedup.order import check_kinds
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.progress import Progress
+from gpulsh.dedup.recorded import tampered
 from gpulsh.dedup.stages import collect, collide, compare, connect, copies, evidence, gather, route, sign, verify, write
 from gpulsh.dedup.task import Runner, Stage, Task, tallied
 from gpulsh.io.file_texts import Partition
@@ -139,6 +140,9 @@ class _Run:
         """All stages before `write`."""
         signed = self.sign(partitions, total)
         placed = placed_by(self.job, signed)
+        counts = np.concatenate([np.diff(placed.files), np.diff(placed.partitions)])
+        if placed.files[-1] != len(placed) or (counts < 0).any():
+            raise tampered(self.folder, "other rows of files than of partitions")
         copied = self.copies(placed)
         met = self.collide(placed, copied)
         members = self.connect(placed, met.stars, copied)

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 
 from gpulsh.dedup.job import Job, step_file
 from gpulsh.dedup.placed import Numbers, Placed
+from gpulsh.dedup.recorded import ascending, tampered, within
 from gpulsh.dedup.stages.sign import Digests
 from gpulsh.dedup.stages.verify import step_of as verify_step
 from gpulsh.dedup.task import Made, Workplace
-from gpulsh.io.buffers import booleans, numbers
+from gpulsh.io.buffers import booleans
 from gpulsh.io.file_texts import values_of
 from gpulsh.store.columns import MappedColumns
 
@@ -37,13 +38,22 @@ def collect(place: Workplace, placed: Placed, partition: int, groups: int, read:
     start, stop = placed.partitions[partition : partition + 2].tolist()
     found: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
     for group in range(groups):
-        (batch,) = MappedColumns(step_file(place.folder, verify_step(group), "decided")).batches()
-        rows = slice(*np.searchsorted(numbers(batch.column("document")), [start, stop]).tolist())
-        for name in COLUMNS:
-            column = batch.column(name).slice(rows.start, rows.stop - rows.start)
-            found[name].append(booleans(column) if name == "speaks" else numbers(column))
+        decided = MappedColumns(step_file(place.folder, verify_step(group), "decided"))
+        document = decided.column("document")
+        rows = slice(*np.searchsorted(document, [start, stop]).tolist())
+        if (start == 0 and rows.start) or (stop == len(placed) and rows.stop < len(document)):
+            raise tampered(place.folder, "decisions about documents that there are not")
+        for name in COLUMNS[:-1]:
+            found[name].append(decided.column(name)[rows])
+        if not pa.types.is_boolean(decided.kind("speaks")) or rows.start > rows.stop:
+            raise tampered(place.folder, f"decisions of group {group} that are none")
+        (batch,) = decided.batches()
+        found["speaks"].append(booleans(batch.column("speaks").slice(rows.start, rows.stop - rows.start)))
     columns = {name: np.concatenate(parts) if parts else np.empty(0, np.int64) for name, parts in found.items()}
     order = np.argsort(columns["document"])
+    within(place.folder, "documents", ascending(place.folder, "documents", columns["document"][order]), start, stop)
+    for name in ("duplicate_of", "cluster"):
+        within(place.folder, "documents", columns[name], 0, len(placed))
     made = write_decisions(place, placed, partition, {name: column[order] for name, column in columns.items()}, read)
     place.progress.advance(1)
     return made

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpulsh.dedup.measuring import similar_pairs
 from gpulsh.dedup.placed import Placed
+from gpulsh.dedup.recorded import tampered, within
 from gpulsh.dedup.shingled import ShingledTexts
 from gpulsh.dedup.stages.facts import ranks_of, relation_of
 from gpulsh.dedup.stages.gather import GroupTexts
@@ -35,9 +36,13 @@ def shares_of(shares: Path, group: int) -> range:
 def compare(place: Workplace, placed: Placed, shares: Path, share: int, pairs: Sequence[Path]) -> Made:
     """Compare one of the `shares` that a file of `connect` tells."""
     told = MappedColumns(shares)
+    if share >= len(told.column("group")):
+        raise tampered(place.folder, f"{len(told.column('group'))} shares and not share {share}")
     group, start, stop = (int(told.column(name)[share]) for name in ("group", "start", "stop"))
     job, met = place.job, columns_of(pairs, group, ("i", "j"), (start, stop))
-    members = np.unique(np.concatenate(met))
+    members = within(place.folder, "documents", np.unique(np.concatenate(met)), 0, len(placed))
+    if not (met[0] < met[1]).all():
+        raise tampered(place.folder, "pairs of documents with themselves")
     rank = ranks_of(members, job.policy.keep == "first", place.folder, placed)
     candidates = unpacked(distinct(packed(*(np.searchsorted(members, column) for column in met))))
     involved = np.argsort(rank)

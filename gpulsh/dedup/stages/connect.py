@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.dedup.placed import Numbers, Placed
+from gpulsh.dedup.recorded import within
 from gpulsh.dedup.stages.facts import sizes_of
 from gpulsh.dedup.stages.stars import NO_PAIR, Places, Stars, append, merged, pieces
 from gpulsh.dedup.task import Made, Workplace
@@ -40,6 +41,7 @@ def connect(place: Workplace, step: str, stars: Sequence[Path], copies: Sequence
 def group(place: Workplace, placed: Placed, stars: Sequence[Path], copies: Sequence[Path]) -> Made:
     """The same of all that there are, and put whole components into groups."""
     found = merged(place.ops, stars, copies)
+    within(place.folder, "documents", found.document, 0, len(placed))
     costs = _Costs(found, place, placed)
     groups, oversized = _grouped(found, costs, place.job.cut.group)
     compared = oversized if place.job.plan.verify != "none" else []

@@ -5,12 +5,15 @@ Makes `copies` (document, first), ascending by document.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from gpulsh.backends.parts import in_part
 from gpulsh.cluster.copies import first_copies
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.placed import Numbers, Placed
+from gpulsh.dedup.recorded import within
 from gpulsh.dedup.stages.facts import ranks_of
 from gpulsh.dedup.stages.sign import step_of as sign_step
 from gpulsh.dedup.task import Made, Workplace
@@ -26,13 +29,14 @@ def step_of(part: int) -> str:
 def copies(place: Workplace, placed: Placed, part: int, parts: int) -> Made:
     """Find the copies whose hashes lie in one of `parts` equal ranges."""
     hashes, positions = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)]
-    for number, start in enumerate(placed.partitions[:-1].tolist()):
+    for number, (start, stop) in enumerate(pairwise(placed.partitions.tolist())):
         columns = MappedColumns(step_file(place.folder, sign_step(number), "exact"))
         for batch in columns.runs():
             rows = range_rows(batch["hash_0"], part, parts)
             chosen = in_part(batch["hash_0"][rows], part, parts)
             hashes.append(np.stack([batch[name][rows][chosen] for name in ("hash_0", "hash_1")], axis=1))
-            positions.append(batch["row"][rows][chosen].astype(np.int64) + start)
+            known = within(place.folder, "documents", batch["row"][rows][chosen], 0, stop - start)
+            positions.append(known.astype(np.int64) + start)
     exact, position = np.concatenate(hashes), np.concatenate(positions)
 
     def rank(rows: Numbers) -> Numbers:

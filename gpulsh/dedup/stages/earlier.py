@@ -9,12 +9,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.placed import Numbers
+from gpulsh.dedup.recorded import places_in
 from gpulsh.dedup.stages.collect import step_of
 from gpulsh.io.ids import as_texts
 from gpulsh.store.columns import MappedColumns, write_columns
@@ -38,7 +38,7 @@ class EarlierKeys:
 
     def __init__(self, folder: Path, partitions: int, *, by_id: bool) -> None:
         self._files = [MappedColumns(earlier_file(folder, partition)) for partition in range(partitions)]
-        self._by_id = by_id
+        self._folder, self._by_id = folder, by_id
 
     def kinds(self) -> list[Any]:
         """The pyarrow.DataType that an id must have room for: of integers, for strings are alike."""
@@ -51,7 +51,8 @@ class EarlierKeys:
         A key FILE:ROW is split at its last colon; one that is of another form stands whole for the file.
         """
         file = self._files[partition]
-        keys = file.array("key").take(pa.array(np.searchsorted(file.column("number"), numbers)))
+        rows = places_in(self._folder, "documents of the index", file.column("number"), numbers)
+        keys = file.array("key").take(pa.array(rows))
         if self._by_id:
             told = keys.cast(ids) if _holds(ids, keys.type) else as_texts(keys)
             return [pa.nulls(len(keys), pa.string()), pa.nulls(len(keys), pa.int64()), told]

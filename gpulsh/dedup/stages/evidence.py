@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from gpulsh.dedup.job import Job, step_file
 from gpulsh.dedup.placed import Numbers, Placed
+from gpulsh.dedup.recorded import places_in, tampered, within
 from gpulsh.dedup.stages.collect import step_of as collect_step
 from gpulsh.dedup.stages.earlier import EarlierKeys
 from gpulsh.dedup.stages.write import rejected
@@ -54,7 +55,7 @@ def evidence(place: Workplace, placed: Placed, id_files: Sequence[int]) -> Made:
     )
 
     def where(positions: Numbers) -> list[Any]:
-        files = placed.file_of(positions)
+        files = placed.file_of(within(place.folder, "documents", positions, 0, len(placed)))
         return [names.take(to_arrow(files)), to_arrow(positions - placed.files[files]), ids.of(positions)]
 
     def where_kept(partition: int, targets: Numbers) -> list[Any]:
@@ -113,7 +114,7 @@ class _Ids:
     """
 
     def __init__(self, folder: Path, placed: Placed, files: Sequence[int], declared: Sequence[Any]) -> None:
-        self._placed = placed
+        self._folder, self._placed = folder, placed
         self._paths = [
             [step_file(folder, collect_step(partition), f"ids{number}") for number in range(count)]
             for partition, count in enumerate(files)
@@ -135,7 +136,10 @@ class _Ids:
             for path in self._paths[partition]:
                 columns = MappedColumns(path)
                 known = columns.column("document")
-                here = wanted[slice(*np.searchsorted(wanted, [known[0], known[-1] + 1]))]
-                values = chosen(columns.array("id"), np.searchsorted(known, here))
+                first, last = (int(known[0]), int(known[-1])) if len(known) else (0, -1)
+                here = wanted[slice(*np.searchsorted(wanted, [first, last + 1]))]
+                values = chosen(columns.array("id"), places_in(self._folder, "ids", known, here))
                 found.append(as_texts(values) if self.in_json else values.cast(self.type))
+        if sum(map(len, found)) != len(ascending):
+            raise tampered(self._folder, "fewer ids than documents")
         return chosen(pa.concat_arrays(found), places)

@@ -12,6 +12,7 @@ from gpulsh.dedup.job import step_file
 from gpulsh.dedup.order import Order
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.policy import Policy
+from gpulsh.dedup.recorded import tampered
 from gpulsh.dedup.relation import Relation
 from gpulsh.dedup.stages.sign import step_of
 from gpulsh.store.columns import MappedColumns
@@ -19,7 +20,10 @@ from gpulsh.store.columns import MappedColumns
 
 def sizes_of(positions: Numbers, folder: Path, placed: Placed) -> Numbers:
     """int64 [m]: bytes of text of the documents at ascending `positions`."""
-    return _looked_up("size", positions, np.int64, folder, placed)
+    found = _looked_up("size", positions, np.int64, folder, placed)
+    if (found < 0).any():
+        raise tampered(folder, "sizes below 0")
+    return found
 
 
 def sizes_in(partition: int, rows: slice, folder: Path) -> int:
@@ -45,5 +49,8 @@ def _looked_up(name: str, positions: Numbers, dtype: type, folder: Path, placed:
     found: NDArray[Any] = np.empty(len(positions), dtype)
     for number, part in placed.by_partition(positions):
         columns = MappedColumns(step_file(folder, step_of(number), "documents"))
-        found[part] = columns.column(name)[positions[part] - placed.partitions[number]]
+        start, stop = placed.partitions[number : number + 2].tolist()
+        if len(known := columns.column(name)) != stop - start:
+            raise tampered(folder, f"{len(known)} documents of the {stop - start} of partition {number}")
+        found[part] = known[positions[part] - start]
     return found

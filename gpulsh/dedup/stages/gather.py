@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.placed import Numbers, Placed
+from gpulsh.dedup.recorded import ascending, places_in, tampered, within
 from gpulsh.dedup.stages.facts import sizes_of
 from gpulsh.dedup.stages.sign import Digests
 from gpulsh.dedup.task import Made, Workplace
@@ -42,6 +43,7 @@ def gather(place: Workplace, placed: Placed, partition: Partition, members: Path
     rows = slice(*np.searchsorted(known.column("document"), [start, stop]))
     meets = known.flags("meets")[rows]
     document, group = known.column("document")[rows][meets], known.column("group")[rows][meets]
+    ascending(place.folder, "documents", within(place.folder, "documents", document, int(start), int(stop)))
     size = sizes_of(document, place.folder, placed)
     order = np.argsort(group, kind="stable")
     offset = np.empty(len(order), np.int64)
@@ -123,11 +125,14 @@ class GroupTexts:
             start, stop = np.searchsorted(columns.column("group"), [group, group + 1]).tolist()
             rows: slice | Numbers = slice(start, stop)
             if wanted is not None:
-                rows = start + np.searchsorted(columns.column("document")[rows], wanted)
+                rows = start + places_in(folder, "documents", columns.column("document")[rows], wanted)
             for found, name in ((documents, "document"), (sizes, "size"), (offsets, "offset")):
                 found.append(np.array(columns.column(name)[rows]))
+            if len(sizes[-1]) and not _lie_in(_texts(folder, number), sizes[-1], offsets[-1]):
+                raise tampered(folder, "texts that are not where it says")
             files.append(np.full(len(sizes[-1]), number))
         self.documents, self._sizes = np.concatenate(documents), np.concatenate(sizes)
+        ascending(folder, "documents", self.documents)
         self._files, self._offsets = np.concatenate(files), np.concatenate(offsets)
         self._open = _OpenFiles(folder)
 
@@ -147,6 +152,11 @@ class GroupTexts:
         return TextBatch(data, offset)
 
 
+def _lie_in(path: Path, size: Numbers, offset: Numbers) -> bool:
+    there = path.stat().st_size
+    return bool(((size >= 0) & (offset >= 0) & (size <= there) & (offset <= there - size)).all())
+
+
 class GatheredTexts:
     """The texts of single documents, from all partitions."""
 
@@ -163,7 +173,8 @@ class GatheredTexts:
         columns = MappedColumns(step_file(self._folder, step_of(number), "places"))
         group = self._members.column("group")[at]
         rows = slice(*np.searchsorted(columns.column("group"), [group, group + 1]))
-        place = rows.start + int(np.searchsorted(columns.column("document")[rows], document))
+        (within_group,) = places_in(self._folder, "documents", columns.column("document")[rows], np.array([document]))
+        place = rows.start + int(within_group)
         with open(_texts(self._folder, number), "rb") as texts:
             return os.pread(
                 texts.fileno(), min(int(columns.column("size")[place]), most), int(columns.column("offset")[place])

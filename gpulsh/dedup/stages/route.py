@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.dedup.job import step_file
+from gpulsh.dedup.recorded import places_in
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.store.columns import MappedColumns, columns_file
 
@@ -30,7 +31,7 @@ def route(place: Workplace, step: str, members: Path, found: Path) -> Made:
             rows = len(next(iter(columns.values())))
             for start in range(0, rows, ROWS_AT_ONCE):
                 part = [column[start : start + ROWS_AT_ONCE] for column in columns.values()]
-                group = groups[np.searchsorted(documents, part[0])].astype(np.int64)
+                group = groups[places_in(place.folder, "documents", documents, part[0])].astype(np.int64)
                 order = np.argsort(group, kind="stable")
                 out.append([group[order], *(column[order] for column in part)])
             source.let_go()

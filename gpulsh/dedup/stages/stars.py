@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.placed import Numbers
+from gpulsh.dedup.recorded import places_in, tampered
 from gpulsh.lsh.collisions import first_of_runs
 from gpulsh.lsh.comparison import renumbered
 from gpulsh.store.columns import MappedColumns
@@ -64,12 +65,13 @@ class Star:
 
 def merged(ops: Backend, stars: Sequence[Path], copies: Sequence[Path]) -> Stars:
     """The stars of files of stars and of copies."""
+    folder = (*stars, *copies)[0].parent
     document = _documents(stars, copies)
     pairs = _pairs(document, stars)
     parent: Places = np.arange(len(document), dtype=np.int32 if len(document) < 1 << 31 else np.int64)
     with ops.here():
         for edges in _edges(stars, copies):
-            _connect(parent, np.searchsorted(document, edges), ops)
+            _connect(parent, places_in(folder, "stars", document, edges), ops)
     for rows in pieces(len(parent)):  # parents come before their children
         parent[rows] = _roots(parent, parent[rows])
     return Stars(document, parent, pairs)
@@ -91,6 +93,7 @@ def append(column: Places, more: Places) -> None:
 def _documents(stars: Sequence[Path], copies: Sequence[Path]) -> Numbers:
     """int64 [m]: the documents of all files, ascending, each once."""
     files = [MappedColumns(path) for path in (*stars, *copies)]
+    files_folder = (*stars, *copies)[0].parent
     columns = [file.column("document") for file in files]
     columns += [np.unique(file.column("first")) for file in files[len(stars) :]]
     each = max(1, ROWS_AT_ONCE // max(1, len(columns)))
@@ -99,6 +102,8 @@ def _documents(stars: Sequence[Path], copies: Sequence[Path]) -> Numbers:
         last = min(column[:each][-1] for column in columns)
         stops = [int(np.searchsorted(column[:each], last, side="right")) for column in columns]
         some = np.sort(np.concatenate([column[:stop] for column, stop in zip(columns, stops, strict=True)]))
+        if not len(some) or (len(document) and some[0] <= document[-1]):
+            raise tampered(files_folder, "stars out of order")
         append(document, some[first_of_runs(some)])
         columns = [column[stop:] for column, stop in zip(columns, stops, strict=True)]
         for file in files:
@@ -114,7 +119,7 @@ def _pairs(document: Numbers, stars: Sequence[Path]) -> NDArray[np.int32]:
         known, count = columns.column("document"), columns.column("pairs")
         for rows in pieces(len(known)):
             met = count[rows] != NO_PAIR
-            places = np.searchsorted(document, known[rows][met])
+            places = places_in(path.parent, "stars", document, known[rows][met])
             pairs[places] = np.maximum(pairs[places], 0) + count[rows][met]
             columns.let_go()
     return pairs

@@ -21,6 +21,7 @@ from gpulsh.dedup.job import step_file
 from gpulsh.dedup.judging import Case, Compared
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.progress import Progress
+from gpulsh.dedup.recorded import ascending, places_in, tampered, within
 from gpulsh.dedup.stages.compare import shares_of
 from gpulsh.dedup.stages.compare import step_of as compare_step
 from gpulsh.dedup.stages.facts import ranks_of, relation_of
@@ -54,29 +55,37 @@ def verify(
     texts = GroupTexts(place.folder, group, ((number, None) for number in range(gathered)))
     compared = shares_of(shares, group)
     met = columns_of(() if compared else pairs, group, ("i", "j"))
-    meeting = texts.documents if compared else np.concatenate([*met, crowd.document, crowd.bucket])
+    meeting = texts.documents if compared else np.unique(np.concatenate([*met, crowd.document, crowd.bucket]))
     members = np.unique(np.concatenate([meeting, later, first]))
+    within(place.folder, "documents", members, 0, len(placed))
+    within(place.folder, "bands", crowd.band, 0, job.plan.banding.bands)
+    if not (met[0] < met[1]).all() or (gathered and not np.array_equal(meeting, texts.documents)):
+        raise tampered(place.folder, f"pairs of group {group} that are not of its documents")
 
     def number(documents: Numbers) -> Numbers:
-        return np.searchsorted(members, documents)
+        return places_in(place.folder, "documents", members, documents)
 
     collisions = Collisions.of(
         unpacked(distinct(packed(*map(number, met)))),  # a pair may meet in several ranges
         Crowd(number(crowd.document), crowd.band, number(crowd.bucket)),
         job.plan.banding.bands,
     )
-    ascending = np.argsort(later)
+    order = np.argsort(later)
+    later, first = ascending(place.folder, "copies", later[order]), first[order]
+    if np.isin(first, later).any():
+        raise tampered(place.folder, "first copies that are copies of others")
+    rank = ranks_of(members, job.policy.keep == "first", place.folder, placed)
     case = Case(
         collisions,
-        number(later[ascending]),
-        number(first[ascending]),
-        ranks_of(members, job.policy.keep == "first", place.folder, placed),
+        number(later),
+        number(first),
+        rank,
         relation_of(members, job.policy, placed),
         texts,
         job.plan,
         place.keys,
         place.ops,
-        Compared(number(meeting), partial(_edges, place.folder, compared, number)) if compared else None,
+        Compared(number(meeting), partial(_edges, place.folder, compared, number, rank)) if compared else None,
     )
     funnel = Funnel(documents=len(members), crowded=len(collisions.crowded))
     told = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.crowded))
@@ -133,10 +142,13 @@ class _GroupProgress:
         self._told = documents
 
 
-def _edges(folder: Path, shares: Sequence[int], number: Callable[[Numbers], Numbers]) -> Edges:
-    """What comparing shares found, documents going by what `number` says."""
+def _edges(folder: Path, shares: Sequence[int], number: Callable[[Numbers], Numbers], rank: Numbers) -> Edges:
+    """What comparing shares found, documents going by what `number` says, and in decision order by their `rank`."""
     found = [MappedColumns(step_file(folder, compare_step(share), "edges")) for share in shares]
     earlier, later = (
         np.concatenate([number(columns.column(name)) for columns in found]) for name in ("earlier", "later")
     )
-    return Edges(earlier, later, np.concatenate([columns.column("similarity") for columns in found]))
+    similarity = np.concatenate([columns.column("similarity") for columns in found])
+    if not ((rank[earlier] < rank[later]) & (similarity >= 0) & (similarity <= 1)).all():
+        raise tampered(folder, "similarities of pairs that are none")
+    return Edges(earlier, later, similarity)

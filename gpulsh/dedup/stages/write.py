@@ -9,6 +9,7 @@ import numpy as np
 
 from gpulsh.dedup.job import Job, step_file
 from gpulsh.dedup.placed import Placed
+from gpulsh.dedup.recorded import within
 from gpulsh.dedup.stages.collect import step_of as collect_step
 from gpulsh.dedup.stages.facts import sizes_in
 from gpulsh.dedup.stages.sign import step_of as sign_step
@@ -46,7 +47,8 @@ def write(place: Workplace, placed: Placed, number: int, read: Mapping[int, str]
         columns = MappedColumns(step_file(place.folder, collect_step(partition), "decisions"))
         document = columns.column("document")
         dropped = document[columns.column("duplicate_of") != document]
-        keep[dropped[slice(*np.searchsorted(dropped, [start, stop]))] - start] = False
+        dropped = dropped[slice(*np.searchsorted(dropped, [start, stop]))]
+        keep[within(place.folder, "documents", dropped, start, stop) - start] = False
         begin, end = placed.partitions[partition : partition + 2].tolist()
         size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
     bad = rejected(place, placed, number)
