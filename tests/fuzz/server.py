@@ -77,7 +77,7 @@ class Server:
         target: str = "gpulsh.cli:main",
         end_at: int | None = None,
     ) -> Ended:
-        """`target(arguments)` in `folder`, for at most `limit` seconds of a processor, or ten times that of the clock.
+        """`target(arguments)` in `folder`, for at most `limit` seconds of a processor, and as long without using one.
 
         With `end_at` it is interrupted at that of its renames, and keeps what it did for `--resume`.
         """
@@ -125,15 +125,17 @@ def _lived(asked: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def _watch(child: int, limit: float) -> str:
     """Wait until it has ended, or must; why it must."""
-    start = time.monotonic()
-    pause = 0.0005
+    start = moved = time.monotonic()
+    pause, before = 0.0005, 0.0
     while True:
         if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
             return ""
         resident, busy = _taken(child)
-        why = ""
-        if busy > limit or time.monotonic() - start > 10 * limit:
-            why = f"took {busy:.1f} s of a processor, {time.monotonic() - start:.1f} s of the clock"
+        why, now = "", time.monotonic()
+        if busy > before:
+            moved, before = now, busy
+        if busy > limit or now - moved > limit:
+            why = f"took {busy:.1f} s of a processor, {now - start:.1f} s of the clock"
         elif resident > MOST_MEMORY:
             why = f"took {resident >> 20} MiB"
         if why:
