@@ -155,6 +155,23 @@ def test_links_in_the_work_folder_are_not_followed(here: Path, monkeypatch: pyte
     assert link in ("replaced", "token") or Path("precious", link).exists()
 
 
+@pytest.mark.parametrize(
+    "name", ["manifest.jsonl", "report.json", "sign-000000-exact.arrow", "data/a.jsonl", "strange"]
+)
+def test_a_pipe_in_the_work_folder_is_not_waited_for(here: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    unfinished(monkeypatch)
+    path = Path("out/_work", name)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    if name != "manifest.jsonl":  # without one the run begins again
+        with pytest.raises(OutputError, match=r"is no file, which gpulsh did not make"):
+            run(resume=True)
+        run(overwrite=True)
+    else:
+        run(resume=True)
+    assert not Path("out/_work").exists()
+
+
 def test_a_link_as_output_that_leads_nowhere(here: Path) -> None:
     os.symlink("nowhere", "out")
     refused("out: is a link to nowhere, which is not there")
@@ -309,6 +326,19 @@ def test_links_in_an_index(here: Path, name: str) -> None:
     with pytest.raises((InputError, OutputError), match=r"link|Too many levels"), opened() as index:
         index.insert(["another"], ["text"])
         index.save()
+    assert tree() == before
+
+
+@pytest.mark.parametrize("name", [INDEX, "documents", "digests", "keys"])
+def test_a_pipe_in_an_index_is_not_waited_for(here: Path, name: str) -> None:
+    build()
+    path = next(Path("known").glob(f"{name}*"))
+    path.unlink()
+    os.mkfifo(path)
+    before = tree()
+    with pytest.raises(InputError, match=r"is no file, which gpulsh did not make"):
+        opened()
+    assert main(["dedup", "a.jsonl", "-o", "out", "--index", "known", "--backend", "reference"]) == 1
     assert tree() == before
 
 

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args
 
+import pyarrow as pa
+
 from gpulsh.backends.select import BackendName
 from gpulsh.dedup.budget import cut, parse_memory
 from gpulsh.dedup.job import Job, OnError, Write
@@ -22,6 +24,7 @@ from gpulsh.engine.incremental import EarlierRuns, refuse_with_index
 from gpulsh.engine.output import PAGE, REPORT, OutputFolder, finished, read_report, refuse_overlap
 from gpulsh.engine.progress import Show, open_progress
 from gpulsh.engine.steps import Steps
+from gpulsh.engine.work_folder import WORK
 from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
 from gpulsh.io.fixity import Fixity
 from gpulsh.io.format import Columns, File
@@ -35,6 +38,18 @@ from gpulsh.report.page import missing, write_page
 from gpulsh.secret import chosen_secret, derived_key, evidence_keys
 
 Input = str | os.PathLike[str]
+
+# What work files give rise to whose checksums somebody made right: gpulsh's own never do.
+ODD = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    RecursionError,
+    pa.ArrowException,
+)
 
 
 @dataclass(frozen=True)
@@ -171,6 +186,7 @@ def deduplicate_files(
         earlier = EarlierRuns(os.fspath(index), id_column, asked, where, own_secret)
         plan = earlier.plan()
     shown = open_progress(progress)
+    goes_on = resume and os.path.lexists(out / WORK)
     try:
         with open_engine(engine, address, backend, threads, devices, memory) as doing:
             there = files if engine == "local" else [_anywhere(file) for file in files]
@@ -234,6 +250,13 @@ def deduplicate_files(
     except OSError as error:
         told = os.strerror(error.errno) if error.errno else str(error)
         raise OutputError(f"{error.filename or out}: cannot be written: {told}") from error
+    except ODD as error:
+        if not goes_on:
+            raise
+        raise OutputError(
+            f"{out / WORK}: holds what cannot be gone on with, though its checksums are right: {type(error).__name__}:"
+            f" {error}; begin again with --overwrite"
+        ) from error
     return FilesResult(out, report)
 
 

@@ -26,7 +26,7 @@ from gpulsh.errors import OutputError
 from gpulsh.io.format import File
 from gpulsh.report.document import write_report
 from gpulsh.report.page import missing, render, write_page
-from gpulsh.store.durable import PART, sync, unfinished
+from gpulsh.store.durable import PART, open_file, sync, unfinished
 from gpulsh.store.manifest import Manifest
 
 COMMIT = "commit"  # the step of a run that has all results and moves them into place
@@ -321,8 +321,9 @@ def _listed(report: Path) -> set[str]:
 def read_report(report: Path) -> dict[str, Any]:
     """What a report says; nothing where there is none."""
     try:
-        content = json.loads(report.read_bytes())
-    except (OSError, ValueError):
+        with open_file(report) as file:
+            content = json.loads(file.read())
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 

@@ -49,11 +49,15 @@ def refuse_running(work: Path) -> None:
 
 
 def refuse_links(work: Path) -> None:
-    """OutputError where there is a link in it: gpulsh makes none, and would read or write what it leads to."""
+    """OutputError where there is a link in it, or a pipe: gpulsh makes none, and would read or write what it leads to,
+    or wait for ever.
+    """
     for folder, folders, files in os.walk(work):
         for name in (*folders, *files):
-            if os.path.islink(path := os.path.join(folder, name)):
-                raise OutputError(f"{path}: is a link, which gpulsh did not make; remove it, or begin with --overwrite")
+            kind = os.lstat(path := os.path.join(folder, name)).st_mode
+            if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+                what = "is a link" if stat.S_ISLNK(kind) else "is no file"
+                raise OutputError(f"{path}: {what}, which gpulsh did not make; remove it, or begin with --overwrite")
 
 
 class WorkLock:

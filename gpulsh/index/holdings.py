@@ -146,8 +146,8 @@ def _matches(known: NDArray[np.uint64], sought: Sought, words: Words | None = No
         return met, met
     asked = sought.values[met]
     first = np.searchsorted(known, asked, side="left")
-    met = met[first < len(known)]
-    first = first[: len(met)]  # those beyond the end are the last
+    inside = first < len(known)
+    met, first = met[inside], first[inside]
     same = known[first] == sought.values[met]
     met, first = met[same], first[same]
     count = np.maximum(np.searchsorted(known, sought.values[met], side="right") - first, 0)  # of what ascends it is

@@ -150,11 +150,16 @@ def _header(read: Callable[[int, int], bytes], place: int, end: int) -> tuple[_H
 
 def _parsed(head: bytes) -> tuple[_Head, int]:
     fields, place = _struct(head, 0, 0)
-    values = next((fields[of][VALUES] for of in (DATA, DATA_2, DICTIONARY) if VALUES in fields.get(of, ())), 0)
     try:
-        return _Head(fields[SIZE], fields[PACKED], values, fields[KIND] == DICTIONARY_PAGE), place
+        values = next((fields[of][VALUES] for of in (DATA, DATA_2, DICTIONARY) if VALUES in fields.get(of, ())), 0)
+        size, packed = fields[SIZE], fields[PACKED]
+        if not all(isinstance(number, int) for number in (values, size, packed)):
+            raise TypeError
+        return _Head(size, packed, values, fields[KIND] == DICTIONARY_PAGE), place
     except KeyError:
         raise ValueError("the header of a page lacks a field") from None
+    except TypeError:
+        raise ValueError("a field of the header of a page is of another type than it should be") from None
 
 
 def _struct(data: bytes, place: int, depth: int) -> tuple[dict[int, Any], int]:

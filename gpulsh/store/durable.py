@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -120,12 +122,21 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def fact_of(path: Path) -> FileFact | None:
-    """The fact of a file as it is on disk; None where it is not there."""
+    """The fact of a file as it is on disk; None where it is not there, or no file has its name."""
     size = crc32 = 0
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             while data := file.read(READ_AT_ONCE):
                 size, crc32 = size + len(data), zlib.crc32(data, crc32)
     except FileNotFoundError:
         return None
     return FileFact(size, crc32)
+
+
+def open_file(path: Path) -> BinaryIO:
+    """A file for reading; a FileNotFoundError also where there is something else, as a pipe, that nobody writes to."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise FileNotFoundError(errno.ENOENT, "is no file", str(path))
+    return os.fdopen(handle, "rb")

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from gpulsh.errors import OutputError
 from gpulsh.secret import SECRET_BYTES
-from gpulsh.store.durable import FileFact, durable_file, fact_of, naming
+from gpulsh.store.durable import FileFact, durable_file, fact_of, naming, open_file
 from gpulsh.store.shapes import ShapeError, field, file_facts, strict_json
 
 NAME = "manifest.jsonl"
@@ -55,7 +55,8 @@ class Manifest:
         OutputError where a step names a file that is not in the folder: gpulsh wrote no such line.
         """
         try:
-            data = (folder / NAME).read_bytes()
+            with open_file(folder / NAME) as file:
+                data = file.read()
         except FileNotFoundError:
             return None
         try:

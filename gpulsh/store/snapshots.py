@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import re
+import stat
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -74,8 +75,8 @@ def file_name(kind: str, name: str) -> str:
 
 
 def has_index(folder: Path) -> bool:
-    """Whether a manifest is there."""
-    return (folder / NAME).is_file()
+    """Whether a manifest is there, or what has its name."""
+    return os.path.lexists(folder / NAME)
 
 
 def read_snapshot(folder: Path) -> Snapshot:
@@ -182,8 +183,14 @@ class WriterLock:
 
 
 def _refuse_link(path: Path) -> None:
-    if path.is_symlink():
-        raise InputError(f"{path}: is a link, which gpulsh did not make; put the file itself there")
+    """Neither what is elsewhere is read, nor what never ends, as a pipe."""
+    try:
+        kind = path.lstat().st_mode
+    except OSError:  # told of where it is read
+        return
+    if not stat.S_ISREG(kind):
+        what = "is a link" if stat.S_ISLNK(kind) else "is no file"
+        raise InputError(f"{path}: {what}, which gpulsh did not make; put the file itself there")
 
 
 def _secret(told: Mapping[str, Any]) -> str:

@@ -72,7 +72,7 @@ def watch(folder: Path, writes: Sequence[str], told: list[str]) -> None:
             if event == "open":
                 path, mode, flags = arguments
                 writing = bool((flags or 0) & WRITING) or any(letter in (mode or "") for letter in "wax+")
-                where = place(path, None, follow=True)
+                where = place(path, None, follow=not (flags or 0) & os.O_NOFOLLOW)
                 if where is None:
                     return
                 if is_within(where, [secret]):
@@ -82,6 +82,8 @@ def watch(folder: Path, writes: Sequence[str], told: list[str]) -> None:
             elif event in CHANGES:
                 for which, handle in CHANGES[event]:
                     where = place(arguments[which], None if handle is None else arguments[handle], follow=False)
+                    if event == "os.mkdir" and where is not None and os.path.isdir(where):  # it will fail
+                        continue
                     if where is not None and not is_within(where, allowed) and caches not in where:
                         note(f"{event} {where.removeprefix(base + os.sep)}")
             elif event in EXECUTES and not _is_compiler():

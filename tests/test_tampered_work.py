@@ -1,0 +1,132 @@
+"""Work files that somebody changed and whose checksums they made right: one clear error, and the run's part is kept."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import gpulsh
+from gpulsh.errors import GpulshError, OutputError
+from tests.test_resume import interrupted, results, write_inputs
+
+OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score", "id_column": "score"}
+Change = Callable[[pa.Table], pa.Table]
+
+
+@pytest.fixture
+def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that was interrupted when all was done but writing the evidence."""
+    monkeypatch.setattr("gpulsh.engine.output.worth_resuming", lambda manifest: True)
+    monkeypatch.setattr("gpulsh.engine.local.missing", lambda: "tested elsewhere")
+    write_inputs(tmp_path / "in")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.dedup.stages.evidence.evidence", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            gpulsh.deduplicate_files(tmp_path / "in", tmp_path / "out", **OPTIONS)
+    return tmp_path / "out"
+
+
+def mend(work: Path, entries: list[dict[str, Any]]) -> None:
+    for entry in entries[1:]:
+        for name in entry["files"]:
+            content = (work / name).read_bytes()
+            entry["files"][name] = {"size": len(content), "crc32": zlib.crc32(content)}
+    lines = [json.dumps(entry, sort_keys=True).encode() for entry in entries]
+    (work / "manifest.jsonl").write_bytes(b"".join(b"%08x %s\n" % (zlib.crc32(line), line) for line in lines))
+
+
+def steps(work: Path) -> list[dict[str, Any]]:
+    return [json.loads(line.partition(b" ")[2]) for line in (work / "manifest.jsonl").read_bytes().splitlines()]
+
+
+def gone(rows: pa.Table) -> pa.Table:
+    return rows.drop_columns([rows.column_names[-1]])
+
+
+def fewer(rows: pa.Table) -> pa.Table:
+    return rows.slice(1)
+
+
+def far(rows: pa.Table) -> pa.Table:
+    """Every integer as far as it can be."""
+    columns = {}
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        if pa.types.is_integer(column.type):
+            most = (1 << (column.type.bit_width - pa.types.is_signed_integer(column.type))) - 1
+            column = pa.chunked_array([pa.array([most] * len(rows), column.type)])
+        columns[name] = column
+    return pa.table(columns)
+
+
+def negative(rows: pa.Table) -> pa.Table:
+    columns = {}
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        if pa.types.is_signed_integer(column.type):
+            column = pa.chunked_array(
+                [pa.array([-(1 << 40) % (1 << 63) * -1] * len(rows), pa.int64()).cast(column.type, safe=False)]
+            )
+        columns[name] = column
+    return pa.table(columns)
+
+
+def strings(rows: pa.Table) -> pa.Table:
+    return pa.table({name: pa.array(["a"] * len(rows)) for name in rows.column_names})
+
+
+def nulls(rows: pa.Table) -> pa.Table:
+    return pa.table({field.name: pa.nulls(len(rows), field.type) for field in rows.schema})
+
+
+@pytest.mark.parametrize("change", [gone, fewer, far, negative, strings, nulls])
+def test_other_content_of_each_kind_of_file(change: Change, out: Path, tmp_path: Path) -> None:
+    """Whatever it leads to, it ends in an error that gpulsh raises or in results, never in a defect or a death."""
+    work = out / "_work"
+    names = sorted(path.name for path in work.glob("*.arrow"))
+    whole = {name: (work / name).read_bytes() for name in names}
+    manifest, kept = (work / "manifest.jsonl").read_bytes(), 0
+    kinds = {name.rpartition("-")[2] + name.partition("-")[0]: name for name in names}
+    for name in kinds.values():
+        rows = pa.ipc.open_file(whole[name]).read_all()
+        if rows.num_rows == 0 or rows.num_columns == 0:
+            continue
+        changed = change(rows).combine_chunks()
+        with pa.ipc.new_file(str(work / name), changed.schema) as sink:
+            sink.write_table(changed)
+        mend(work, steps(work))
+        try:
+            gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
+        except GpulshError as error:
+            kept += isinstance(error, OutputError) and "begin again with --overwrite" in str(error)
+            (work / name).write_bytes(whole[name])
+            (work / "manifest.jsonl").write_bytes(manifest)
+        else:
+            break  # nothing of it was looked at, and the run is done
+    gpulsh.deduplicate_files(tmp_path / "in", out, overwrite=True, **OPTIONS)
+    assert not work.exists() and results(out)
+
+
+@pytest.mark.parametrize("facts", [{}, {"rows": "many"}, {"bytes": []}, {"documents": {"a": 1}}, {"amount": None}])
+def test_other_facts(facts: dict[str, Any], out: Path, tmp_path: Path) -> None:
+    entries = steps(out / "_work")
+    for entry in entries[1:]:
+        entry["facts"] = facts
+    mend(out / "_work", entries)
+    with pytest.raises(GpulshError, match="begin again with --overwrite"):
+        gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
+
+
+def test_a_defect_of_a_run_that_is_new_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def defect(*_: Any) -> None:
+        raise KeyError("tokens")
+
+    write_inputs(tmp_path / "in")
+    monkeypatch.setattr("gpulsh.dedup.stages.evidence.evidence", defect)
+    for resume in (False, True):
+        with pytest.raises(KeyError, match="tokens"):
+            gpulsh.deduplicate_files(tmp_path / "in", tmp_path / "new", resume=resume, **OPTIONS)
