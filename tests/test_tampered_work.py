@@ -121,6 +121,18 @@ def test_other_facts(facts: dict[str, Any], out: Path, tmp_path: Path) -> None:
         gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
 
 
+@pytest.mark.parametrize("name", ["groups", "shares"])
+def test_more_groups_than_there_can_be(name: str, out: Path, tmp_path: Path) -> None:
+    """As many tasks would be made of them."""
+    entries = steps(out / "_work")
+    for entry in entries[1:]:
+        if name in entry["facts"]:
+            entry["facts"][name] = 10**12
+    mend(out / "_work", entries)
+    with pytest.raises(GpulshError, match="holds less than its step says; begin again with --overwrite"):
+        gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
+
+
 def test_a_defect_of_a_run_that_is_new_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def defect(*_: Any) -> None:
         raise KeyError("tokens")

@@ -32,6 +32,7 @@ from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.recorded import tampered
 from gpulsh.dedup.stages import collect, collide, compare, connect, copies, evidence, gather, route, sign, verify, write
 from gpulsh.dedup.task import Runner, Stage, Task, tallied
+from gpulsh.errors import DamagedInputError
 from gpulsh.io.file_texts import Partition
 from gpulsh.io.inputs import format_of
 
@@ -199,7 +200,11 @@ class _Run:
         (facts,) = self._stage("connect", [last], 1, "ranges")
         counts = (int(facts[name]) for name in ("documents", "meeting", "groups", "shares", "pairs"))
         path, shares = (step_file(self.folder, last.step, what) for what in ("members", "shares"))
-        return _Members(path, shares, *counts)
+        found = _Members(path, shares, *counts)
+        # Each takes more than a byte there; a manifest that says otherwise would have as many tasks made as it likes.
+        if found.groups > path.stat().st_size or found.shares > shares.stat().st_size:
+            raise DamagedInputError(f"{path}: holds less than its step says; begin again with --overwrite")
+        return found
 
     def route(self, members: _Members, *found: Paths) -> list[Paths]:
         """Put what every range found, of each kind, in order of its groups."""

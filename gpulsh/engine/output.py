@@ -27,7 +27,7 @@ from gpulsh.io.format import File
 from gpulsh.report.document import write_report
 from gpulsh.report.page import missing, render, write_page
 from gpulsh.store.durable import PART, open_file, sync, unfinished
-from gpulsh.store.manifest import Manifest
+from gpulsh.store.manifest import NAME, Manifest
 
 COMMIT = "commit"  # the step of a run that has all results and moves them into place
 REPORT = "report.json"
@@ -221,8 +221,9 @@ class OutputFolder:
                 " folder"
             ) from None
         self._lock = WorkLock(self.work)
-        if self._resume and Manifest.open(self.work) is not None:
+        if self._resume and os.path.lexists(self.work / NAME):
             refuse_links(self.work)
+        if self._resume and Manifest.open(self.work) is not None:
             self._lock.sign(self.work)
             for part in self.work.glob(f"*{PART}"):  # of an attempt that was killed
                 part.unlink(missing_ok=True)

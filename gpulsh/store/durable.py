@@ -134,8 +134,13 @@ def fact_of(path: Path) -> FileFact | None:
 
 
 def open_file(path: Path) -> BinaryIO:
-    """A file for reading; a FileNotFoundError also where there is something else, as a pipe, that nobody writes to."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    """A file for reading; a FileNotFoundError also where a link has its name, or a pipe that nobody writes to."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise FileNotFoundError(errno.ENOENT, "is a link", str(path)) from error
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise FileNotFoundError(errno.ENOENT, "is no file", str(path))
