@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from gpulsh.errors import ParameterError
 
 SECRET_BYTES = 32
-PLACES = 64  # places of a token, and of a document's tokens, with a key of their own; farther ones have products
+PLACES = 64  # places of a token with a key of their own; farther ones have products
+EXACT_PLACES = 1 << 10  # the same of a document
 DIGITS = 1 << 10  # of a number in the base that far places are written in
 LEVELS = 3  # digits of such a number: places below 2^36
 LONGEST_SHINGLE = 64
@@ -29,8 +30,8 @@ LONGEST_SHINGLE = 64
 TOKEN = 0  # [PLACES], of the code points of a token
 SHINGLE = TOKEN + PLACES  # [LONGEST_SHINGLE], of the tokens of a shingle
 TOKEN_FAR = SHINGLE + LONGEST_SHINGLE  # [LEVELS, DIGITS]
-EXACT = TOKEN_FAR + LEVELS * DIGITS  # [2, PLACES], of the tokens of a document, for each half of the exact hash
-EXACT_FAR = EXACT + 2 * PLACES  # [2, LEVELS, DIGITS]
+EXACT = TOKEN_FAR + LEVELS * DIGITS  # [2, EXACT_PLACES], of the tokens of a document, for each half of the exact hash
+EXACT_FAR = EXACT + 2 * EXACT_PLACES  # [2, LEVELS, DIGITS]
 EXACT_SPREAD = EXACT_FAR + 2 * LEVELS * DIGITS  # [2], what a token is multiplied by first
 WORDS = EXACT_SPREAD + 2
 
@@ -41,8 +42,9 @@ Words = NDArray[np.uint64]
 class EvidenceKeys:
     """Odd multipliers: `words` uint64 [WORDS], in the order above.
 
-    The key of place p is the near one of p % PLACES times the far one [level, digit] of each digit of p // PLACES,
-    the lowest digit first. The far keys of digit 0 are 1, so that near places cost nothing more.
+    The key of place p is the near one of p % PLACES times the far one [level, digit] of each digit of p // PLACES, the
+    lowest digit first; of a document's places with EXACT_PLACES. The far keys of digit 0 are 1, so that near places
+    cost nothing more.
     """
 
     words: Words = field(repr=False)

@@ -22,13 +22,14 @@ constexpr u64 NO_DIGEST = 0xFFFFFFFFFFFFFFFFull;
 constexpr u64 INSTEAD_OF_NO_DIGEST = 0xFFFFFFFFFFFFFFFEull;
 
 // Where the keys of each use begin among all: those of gpulsh/secret.py, where they are defined.
-constexpr i32 PLACES = 64;  // a token's and a document's, with a key of their own
+constexpr i32 PLACES = 64;          // of a token, with a key of their own
+constexpr i32 EXACT_PLACES = 1024;  // of a document
 constexpr i32 DIGIT_BITS = 10, DIGITS = 1 << DIGIT_BITS, LEVELS = 3;
 constexpr i32 SHINGLE = 64;
 constexpr i32 TOKEN_FAR = 128;
 constexpr i32 EXACT = 3200;
-constexpr i32 EXACT_FAR = 3328;
-constexpr i32 EXACT_SPREAD = 9472;
+constexpr i32 EXACT_FAR = 5248;
+constexpr i32 EXACT_SPREAD = 11392;
 
 // The most threads a block of these kernels has; shared arrays and register budgets count on it.
 constexpr i32 MAX_THREADS = 256;
@@ -47,7 +48,8 @@ __device__ __forceinline__ u64 key(u64 stream, u64 place) {
     return mix64(stream + (place + 1) * GOLDEN) | 1;
 }
 
-// What the secret keys of places PLACES * number and on are multiplied by; `far` has a table for each digit.
+// What the secret keys of the places of a number are multiplied by, which begins with 0 for the near ones; `far` has a
+// table for each digit.
 __device__ __forceinline__ u64 far_key(const u64* __restrict__ far, u64 number) {
     constexpr u64 DIGIT = DIGITS - 1;
     return far[number & DIGIT] * far[DIGITS + (number >> DIGIT_BITS & DIGIT)] *

@@ -18,15 +18,13 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 5)
     exact_hashes(const u64* __restrict__ packed, i64 tokens, const i64* __restrict__ starts, i64 documents, i32 skip,
                  i64 before, i32 items, const u64* __restrict__ keys, u64* __restrict__ hashes) {
     __shared__ i64 range[2];
-    __shared__ u64 near[2 * PLACES];
     const i64 begin = (i64)blockIdx.x * blockDim.x * items;
-    for (i32 i = threadIdx.x; i < 2 * PLACES; i += blockDim.x) near[i] = keys[EXACT + i];
     block_range(starts, documents, begin, begin + (i64)blockDim.x * items - 1, range);
     const i64 from = begin + (i64)threadIdx.x * items;
     const i64 to = min(from + items, tokens);
     if (from >= to) return;
 
-    const u64 *far = keys + EXACT_FAR, *far_high = far + LEVELS * DIGITS;
+    const u64 *near = keys + EXACT, *far = keys + EXACT_FAR, *far_high = far + LEVELS * DIGITS;
     const u64 spread = keys[EXACT_SPREAD], spread_high = keys[EXACT_SPREAD + 1];
     i64 document = upper_bound(starts, range[0], range[1], from) - 1;
     u64 low = 0, high = 0, factor = 1, factor_high = 1, number = 0;  // the factors are those of `number`
@@ -40,14 +38,14 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 5)
         const i64 place = token - starts[document] - skip;
         if (place < 0) continue;
         const u64 at = (u64)(before + place);
-        if (at / PLACES != number) {
-            number = at / PLACES;
+        if (at / EXACT_PLACES != number) {
+            number = at / EXACT_PLACES;
             factor = far_key(far, number);
             factor_high = far_key(far_high, number);
         }
-        const i32 first = (i32)(at % PLACES);
+        const i32 first = (i32)(at % EXACT_PLACES);
         low += near[first] * factor * reversed_bytes(packed[token] * spread);
-        high += near[PLACES + first] * factor_high * reversed_bytes(packed[token] * spread_high);
+        high += near[EXACT_PLACES + first] * factor_high * reversed_bytes(packed[token] * spread_high);
     }
     atomicAdd(&hashes[2 * document], low);
     atomicAdd(&hashes[2 * document + 1], high);

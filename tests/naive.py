@@ -114,13 +114,13 @@ def fingerprint(shingle: tuple[str, ...]) -> int:
 
 @cache
 def secret_words(secret: bytes) -> list[int]:
-    stream = hashlib.shake_256(b"gpulsh evidence 1 " + secret).digest(8 * 9474)
+    stream = hashlib.shake_256(b"gpulsh evidence 1 " + secret).digest(8 * 11394)
     return [int.from_bytes(stream[i : i + 8], "little") | 1 for i in range(0, len(stream), 8)]
 
 
-def secret_key(words: list[int], near: int, far: int, place: int) -> int:
-    """The key of a place: 64 near ones, and three tables of 1024 for the digits of place // 64, 1 for digit 0."""
-    number, found = place // 64, words[near + place % 64]
+def secret_key(words: list[int], near: int, places: int, far: int, place: int) -> int:
+    """The key of a place: near ones, and three tables of 1024 for the digits of place // places, 1 for digit 0."""
+    number, found = place // places, words[near + place % places]
     for level in range(3):
         digit, number = number % 1024, number // 1024
         found *= words[far + 1024 * level + digit] if digit else 1
@@ -132,7 +132,7 @@ def evidence(tokens: Sequence[str], secret: bytes) -> int:
     words = secret_words(secret)
 
     def token(characters: str) -> int:
-        terms = (secret_key(words, 0, 128, place) * ord(character) for place, character in enumerate(characters))
+        terms = (secret_key(words, 0, 64, 128, place) * ord(character) for place, character in enumerate(characters))
         return mix(len(characters) * LENGTH + sum(terms))
 
     return mix(len(tokens) * LENGTH + sum(words[64 + place] * token(t) for place, t in enumerate(tokens)))
@@ -140,14 +140,16 @@ def evidence(tokens: Sequence[str], secret: bytes) -> int:
 
 def exact_hash(tokens: Sequence[str], secret: bytes) -> tuple[int, int]:
     words = secret_words(secret)
-    packed = [
-        sum(ord(c) * (256**p if p < 8 and ord(c) < 128 else secret_key(words, 0, 128, p)) for p, c in enumerate(token))
-        for token in tokens
-    ]
+
+    def term(place: int, code_point: int) -> int:
+        plain = place < 8 and code_point < 128
+        return code_point * (256**place if plain else secret_key(words, 0, 64, 128, place))
+
+    packed = [sum(term(place, ord(character)) for place, character in enumerate(token)) for token in tokens]
     halves = [
         sum(
-            secret_key(words, 3200 + 64 * half, 3328 + 3072 * half, place)
-            * int.from_bytes((token * words[9472 + half] % 2**64).to_bytes(8, "big"), "little")
+            secret_key(words, 3200 + 1024 * half, 1024, 5248 + 3072 * half, place)
+            * int.from_bytes((token * words[11392 + half] % 2**64).to_bytes(8, "big"), "little")
             for place, token in enumerate(packed)
         )
         for half in (0, 1)

@@ -60,8 +60,8 @@ def forged_copy(secret: bytes) -> tuple[str, str]:
         columns = []
         packed = np.array([int.from_bytes(word.encode(), "little") for word in candidates], np.uint64)
         for half in (0, 1):
-            key = naive.secret_key(words, 3200 + 64 * half, 3328 + 3072 * half, place)
-            spread = (packed * np.uint64(words[9472 + half])).byteswap()
+            key = naive.secret_key(words, 3200 + 1024 * half, 1024, 5248 + 3072 * half, place)
+            spread = (packed * np.uint64(words[11392 + half])).byteswap()
             columns.append(spread * np.uint64(key))
         return np.stack(columns, axis=1)
 

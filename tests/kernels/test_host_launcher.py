@@ -125,7 +125,7 @@ def test_constants_are_those_of_the_protocol() -> None:
 def test_the_order_of_secret_keys_is_that_of_the_library() -> None:
     text = (kernel_folder() / "bits.cuh").read_text()
     found = {name: int(value) for name, value in re.findall(r"constexpr i32 ([A-Z_]+) = (\d+);", text)}
-    names = ("PLACES", "SHINGLE", "TOKEN_FAR", "EXACT", "EXACT_FAR", "EXACT_SPREAD")
+    names = ("PLACES", "EXACT_PLACES", "SHINGLE", "TOKEN_FAR", "EXACT", "EXACT_FAR", "EXACT_SPREAD")
     assert {name: found[name] for name in names} == {name: getattr(secret, name) for name in names}
     assert "DIGIT_BITS = 10, DIGITS = 1 << DIGIT_BITS, LEVELS = 3;" in text
     assert (secret.DIGITS, secret.LEVELS) == (1 << 10, 3)

@@ -26,6 +26,7 @@ from gpulsh.secret import (
     DIGITS,
     EXACT,
     EXACT_FAR,
+    EXACT_PLACES,
     EXACT_SPREAD,
     LEVELS,
     LONGEST_SHINGLE,
@@ -163,7 +164,7 @@ def _mix64(x):
 
 @njit(inline="always")
 def _far(number, keys, far):
-    """What the secret keys of places KEYS * number and on are multiplied by, of the tables at `far`."""
+    """What the near secret keys are multiplied by, of the tables at `far`; 1 for the number 0."""
     low, middle, high = number & DIGIT, number >> BITS & DIGIT, number >> 2 * BITS
     return keys[far + low] * keys[far + DIGITS + middle] * keys[far + 2 * DIGITS + high]
 
@@ -236,16 +237,13 @@ def _ascii_rest(text, start, length, keys, address):
 
 
 @njit
-def _ascii_token(text, start, stop, keys, address):
-    """The sum of one token of ASCII letters and digits, its length mixed in."""
-    length = stop - start
-    total = _U(length) * _LENGTH + _ascii_terms(text + start, min(length, 8), address)
-    return total + _ascii_rest(text, start, length, keys, address)
+def _ascii_sum(text, start, length, keys, address):
+    """The sum of one token of ASCII letters and digits, without its length."""
+    return _ascii_terms(text + start, min(length, 8), address) + _ascii_rest(text, start, length, keys, address)
 
 
 @njit
-def _ascii_packed(text, start, stop, keys, address):
-    length = stop - start
+def _ascii_packed(text, start, length, keys, address):
     return _packed_ascii(text + start, min(length, 8)) + _ascii_rest(text, start, length, keys, address)
 
 
@@ -300,63 +298,78 @@ def _belongs_to_token(text, at, high, stop, stage1, stage2):
     return False
 
 
-@njit
-def _words(text, stop, room, stage1, stage2, keys, keys_address, proof, proof_address, sums, packed):
-    """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read.
+def _words_of(proves: bool) -> Any:
+    """The word pass, with packed tokens where it `proves`: a branch a token would cost what they do."""
 
-    Packed tokens, too, where `packed` has room for any.
-    """
-    at, start, count = 0, 0, 0
-    proves = packed.size > 0
-    inside = _ZERO  # 1 while a token is open at the block's start; it began at `start`
-    while at < stop:
-        if at + ROOM > room:
-            first = start if inside != _ZERO else at
-            at, count = _words_by_code_point(text, first, stop, stop, stage1, stage2, keys, proof, sums, packed, count)
-            inside = _ZERO
-            continue
-        word, high = _word_mask(text + at), _high_mask(text + at)
-        if at + BLOCK > stop:
-            valid = (_ONE << _U(stop - at)) - _ONE
-            word, high = word & valid, high & valid
-        if high != _ZERO and _belongs_to_token(text, at, high, stop, stage1, stage2):
-            first = start if inside != _ZERO else at
-            # Going on a while behind this block spares scripts other than Latin most changes of pace.
-            at, count = _words_by_code_point(
-                text, first, stop, at + BLOCK, stage1, stage2, keys, proof, sums, packed, count
-            )
-            inside = _ZERO
-            continue
-        before = word << _ONE | inside
-        starts, ends = word & ~before, before & ~word
-        while True:
-            if inside == _ZERO:
-                if starts == _ZERO:
+    @njit
+    def _words(text, stop, room, stage1, stage2, keys, keys_address, proof, proof_address, sums, packed):
+        """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read."""
+        at, start, count = 0, 0, 0
+        inside = _ZERO  # 1 while a token is open at the block's start; it began at `start`
+        while at < stop:
+            if at + ROOM > room:
+                first = start if inside != _ZERO else at
+                at, count = _words_by_code_point(
+                    text, first, stop, stop, stage1, stage2, keys, proof, sums, packed, count
+                )
+                inside = _ZERO
+                continue
+            word, high = _word_mask(text + at), _high_mask(text + at)
+            if at + BLOCK > stop:
+                valid = (_ONE << _U(stop - at)) - _ONE
+                word, high = word & valid, high & valid
+            if high != _ZERO and _belongs_to_token(text, at, high, stop, stage1, stage2):
+                first = start if inside != _ZERO else at
+                # Going on a while behind this block spares scripts other than Latin most changes of pace.
+                at, count = _words_by_code_point(
+                    text, first, stop, at + BLOCK, stage1, stage2, keys, proof, sums, packed, count
+                )
+                inside = _ZERO
+                continue
+            before = word << _ONE | inside
+            starts, ends = word & ~before, before & ~word
+            while True:
+                if inside == _ZERO:
+                    if starts == _ZERO:
+                        break
+                    start = at + _lowest_bit(starts)
+                    starts &= starts - _ONE
+                    inside = _ONE
+                if ends == _ZERO:
                     break
-                start = at + _lowest_bit(starts)
-                starts &= starts - _ONE
-                inside = _ONE
-            if ends == _ZERO:
-                break
-            length = at + _lowest_bit(ends) - start
-            if length <= 8:  # nearly every word, so it is spared a call
-                sums[count] = _ascii_terms(text + start, length, keys_address) + _U(length) * _LENGTH
+                length = at + _lowest_bit(ends) - start
+                # Nearly every word is no longer, so these are spared a call.
+                if length <= 8:
+                    pack = _packed_ascii(text + start, length)
+                    total = _ascii_terms(text + start, length, keys_address)
+                elif length <= 16:
+                    pack = _packed_ascii(text + start, 8)
+                    total = _ascii_terms(text + start, 8, keys_address)
+                    total += _ascii_terms(text + start + 8, length - 8, keys_address + 64)
+                    if proves:
+                        pack += _ascii_terms(text + start + 8, length - 8, proof_address + 64)
+                else:
+                    total = _ascii_sum(text, start, length, keys, keys_address)
+                    pack = _ascii_packed(text, start, length, proof, proof_address) if proves else _ZERO
+                sums[count] = total + _U(length) * _LENGTH
                 if proves:
-                    packed[count] = _packed_ascii(text + start, length)
-            else:
-                sums[count] = _ascii_token(text, start, start + length, keys, keys_address)
-                if proves:
-                    packed[count] = _ascii_packed(text, start, start + length, proof, proof_address)
+                    packed[count] = pack
+                count += 1
+                ends &= ends - _ONE
+                inside = _ZERO
+            at += BLOCK
+        if inside != _ZERO:
+            length = stop - start
+            sums[count] = _ascii_sum(text, start, length, keys, keys_address) + _U(length) * _LENGTH
+            if proves:
+                packed[count] = _ascii_packed(text, start, length, proof, proof_address)
             count += 1
-            ends &= ends - _ONE
-            inside = _ZERO
-        at += BLOCK
-    if inside != _ZERO:
-        sums[count] = _ascii_token(text, start, stop, keys, keys_address)
-        if proves:
-            packed[count] = _ascii_packed(text, start, stop, proof, proof_address)
-        count += 1
-    return count
+        return count
+
+    return _words
+
+
+_words, _words_packed = _words_of(False), _words_of(True)
 
 
 @njit
@@ -386,26 +399,22 @@ def _characters(text, stop, stage1, stage2, keys, proof, sums, packed, begun, ga
 
 
 @njit
-def _exact_half(packed, half, number, begin, proof):
-    """The terms of tokens from place KEYS * number + begin on, before the next such number."""
-    total, spread = _ZERO, proof[EXACT_SPREAD + half]
-    first = EXACT + half * KEYS + begin
-    keys = proof[first : first + packed.size]
-    for i in range(packed.size):
-        total += keys[i] * _reversed_bytes(packed[i] * spread)
-    return total * _far(number, proof, EXACT_FAR + half * LEVELS * DIGITS)
-
-
-@njit
 def _exact_sums(packed, count, before, proof):
     """The two halves of an exact hash over `count` tokens that `before` others precede."""
     one, two = _ZERO, _ZERO
+    spread, other_spread = proof[EXACT_SPREAD], proof[EXACT_SPREAD + 1]
     done = 0
-    while done < count:
-        number, begin = (before + done) // KEYS, (before + done) % KEYS
-        here = packed[done : min(done + KEYS - begin, count)]
-        one += _exact_half(here, 0, number, begin, proof)
-        two += _exact_half(here, 1, number, begin, proof)
+    while done < count:  # once, but for long documents
+        number, begin = (before + done) // EXACT_PLACES, (before + done) % EXACT_PLACES
+        here = packed[done : min(done + EXACT_PLACES - begin, count)]
+        keys = proof[EXACT + begin : EXACT + begin + here.size]
+        other_keys = proof[EXACT + EXACT_PLACES + begin : EXACT + EXACT_PLACES + begin + here.size]
+        total, other = _ZERO, _ZERO
+        for i in range(here.size):
+            total += keys[i] * _reversed_bytes(here[i] * spread)
+            other += other_keys[i] * _reversed_bytes(here[i] * other_spread)
+        one += total * _far(number, proof, EXACT_FAR)
+        two += other * _far(number, proof, EXACT_FAR + LEVELS * DIGITS)
         done += here.size
     return one, two
 
@@ -457,7 +466,11 @@ def fingerprint_documents(
     for document in range(offset.size - 1):
         begin, end = offset[document], offset[document + 1]
         text, stop = address + begin, end - begin
-        if words:
+        if words and packed.size > 0:
+            count = _words_packed(
+                text, stop, room - begin, stage1, stage2, keys, keys_address, proof, proof_address, tokens, packed
+            )
+        elif words:
             count = _words(
                 text, stop, room - begin, stage1, stage2, keys, keys_address, proof, proof_address, tokens, packed
             )
@@ -559,6 +572,11 @@ def fingerprint_piece(
     end = _cut(text, at, piece, stop, words, stage1, stage2)
     if not words:
         count, gap = _characters(text + at, end - at, stage1, stage2, keys, proof, fresh, packed, before > 0, gap)
+    elif end > at and packed.size > 0:
+        count = _words_packed(
+            *(text + at, end - at, room - at, stage1, stage2),
+            *(keys, keys_address, proof, proof_address, fresh, packed),
+        )
     elif end > at:
         count = _words(
             *(text + at, end - at, room - at, stage1, stage2),

@@ -10,6 +10,7 @@ from gpulsh.secret import (
     DIGITS,
     EXACT,
     EXACT_FAR,
+    EXACT_PLACES,
     EXACT_SPREAD,
     LEVELS,
     PLACES,
@@ -38,9 +39,9 @@ def key(stream: int, place: int) -> int:
     return mix64(stream + (place + 1) * GOLDEN) | 1
 
 
-def keyed(keys: EvidenceKeys, near: int, far: int, place: int) -> int:
-    """The secret multiplier of one place, of the keys that begin at `near` and `far`."""
-    number, factor = place // PLACES, int(keys.words[near + place % PLACES])
+def keyed(keys: EvidenceKeys, near: int, places: int, far: int, place: int) -> int:
+    """The secret multiplier of one place, of the keys that begin at `near`, `places` of them, and `far`."""
+    number, factor = place // places, int(keys.words[near + place % places])
     for level in range(LEVELS):
         number, digit = divmod(number, DIGITS)
         factor = factor * int(keys.words[far + level * DIGITS + digit]) & MASK
@@ -75,7 +76,7 @@ def exact_hash(packed: Sequence[int], keys: EvidenceKeys) -> tuple[int, int]:
     """The 128-bit hash of a document's packed tokens."""
     one, two = (
         sum(
-            keyed(keys, EXACT + half * PLACES, EXACT_FAR + half * LEVELS * DIGITS, place)
+            keyed(keys, EXACT + half * EXACT_PLACES, EXACT_PLACES, EXACT_FAR + half * LEVELS * DIGITS, place)
             * _reversed_bytes(token * int(keys.words[EXACT_SPREAD + half]))
             for place, token in enumerate(packed)
         )
@@ -85,7 +86,7 @@ def exact_hash(packed: Sequence[int], keys: EvidenceKeys) -> tuple[int, int]:
 
 
 def _token_key(keys: EvidenceKeys | None, place: int) -> int:
-    return key(STREAM_TOKEN, place) if keys is None else keyed(keys, TOKEN, TOKEN_FAR, place)
+    return key(STREAM_TOKEN, place) if keys is None else keyed(keys, TOKEN, PLACES, TOKEN_FAR, place)
 
 
 def _reversed_bytes(x: int) -> int:
