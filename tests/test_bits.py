@@ -40,7 +40,7 @@ def test_vectors_of_the_protocol() -> None:
     values = REFERENCE.shingle(batch_of([b"a b c d e"]), Shingling()).values.tolist()
     assert values == [naive.fingerprint(("a", "b", "c", "d", "e"))] == [0x58C61048EBDAA80C]
     exact = REFERENCE.exact_hashes(batch_of([b"a b"]), Shingling(), KEYS).tolist()
-    assert exact == [list(naive.exact_hash(["a", "b"], SECRET))] == [[0x17451E440ABFB8DE, 0x21B6E187224C5477]]
+    assert exact == [list(naive.exact_hash(["a", "b"], SECRET))] == [[0xFF37C8B79C299BAC, 0xF2AF0406D2E81271]]
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=70))

@@ -42,7 +42,7 @@ How likely two given token sequences that differ collide, over the draw of the s
 - Where packed tokens differ, the low byte that a key multiplies is the high, well mixed one of a product: 2^j divides
   the difference with about 2^-j (2^(6 - j) at most for what differs in one letter), so that the mean of 2^v is at most
   about 2^7. One half of the exact hash is then the same with about 2^-56, both, under independent keys, with 2^-112;
-  where documents differ from token 2^6, 2^16 or 2^26 on alone, a half is with up to 2^6, 2^11 or 2^16 times as much.
+  where documents differ from token 2^10, 2^20 or 2^30 on alone, a half is with up to 2^6, 2^11 or 2^16 times as much.
 - Shingles with other tokens have the same fingerprint with the chance of these tokens, and about 2^-57 for their sum
   (`mix64` is public, and taken for random here).
 
@@ -59,7 +59,7 @@ Test vectors (`tests/test_bits.py` holds more)::
     mix64(1)                                  0x3c02aa47758292bd
     token "a"                                 0x2ea5afa350576653
     fingerprint of "a b c d e", word:5        0x58c61048ebdaa80c
-    exact hash of "a b", secret 00 01 .. 1f   0x17451e440abfb8de 0x21b6e187224c5477
+    exact hash of "a b", secret 00 01 .. 1f   0xff37c8b79c299bac 0xf2af0406d2e81271
 """
 
 from __future__ import annotations
