@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 import sys
+import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.fuzz import case as cases
 from tests.fuzz import thrift
 from tests.fuzz.case import Case
 from tests.fuzz.evidence import faults
-from tests.fuzz.formats import FILES
+from tests.fuzz.formats import FILES, NAMES
 from tests.fuzz.packed import repeated_member
 from tests.fuzz.parquet import footer
 from tests.fuzz.runner import Runner
@@ -42,6 +43,8 @@ PLANTED = {  # what the command does -> the kind of finding
     "copy_kept": "missed",
     "no_report": "results",
 }
+
+FEW = 12  # cases of each format
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +94,26 @@ def test_a_broken_file_must_not_be_taken_for_a_whole_one(saved: Path, monkeypatc
     assert main(arguments) == 0 and list(faults(saved, arguments)) == []
     packed.write_bytes(packed.read_bytes()[:-9])
     assert [kind for kind, _ in faults(saved, arguments)] == ["accepted"]
+
+
+@pytest.mark.parametrize("format", NAMES)
+def test_a_few_cases(format: str, runner: Runner) -> None:
+    """The same on every machine; `ci/fuzz` runs as many as there is time for."""
+    numbers = [number for number in range(FEW * 2) if not is_large(format, number)][:FEW]
+    for number in numbers:
+        verdict = runner.run(format, "suite", number)
+        assert verdict.findings == [], verdict
+
+
+def is_large(format: str, number: int) -> bool:
+    """Whether a case takes seconds."""
+    if format not in FILES:
+        return False
+    case = Case(format, "suite", number)
+    with tempfile.TemporaryDirectory() as folder:
+        cases.lay(Path(folder))
+        FILES[format](case, Path(folder))
+    return case.large
 
 
 @pytest.mark.parametrize("format", FILES)

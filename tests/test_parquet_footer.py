@@ -37,6 +37,18 @@ def bytes_of_numbers(fields: Fields) -> None:
     set_field(field(chunks(fields)[1], SIZES), 1, I64, 8)
 
 
+def unknown_codec(fields: Fields) -> None:
+    set_field(chunks(fields)[1], 4, I32, 30_188_203)
+
+
+def negative_codec(fields: Fields) -> None:
+    set_field(chunks(fields)[0], 4, I32, -1)
+
+
+def unknown_type(fields: Fields) -> None:
+    set_field(chunks(fields)[1], 1, I32, 99)
+
+
 def encrypted(fields: Fields) -> None:
     key = [[2, STRUCT, [[1, LIST, [BINARY, [b"text"]]]]]]
     set_field(field(group(fields), COLUMNS)[1][0], ENCRYPTED, STRUCT, key)
@@ -74,7 +86,7 @@ def nested_without_end(fields: Fields) -> None:
 
 
 BROKEN = [deep_levels, deep_repetition, bytes_of_numbers, encrypted, more_columns, no_columns, fewer_rows]
-BROKEN += [rows_below_zero, rows_moved]
+BROKEN += [rows_below_zero, rows_moved, unknown_codec, negative_codec, unknown_type]
 
 
 def write(path: Path, change: Callable[[Fields], None] | None = None) -> None:

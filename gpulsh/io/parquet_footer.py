@@ -1,8 +1,9 @@
 """What of a Parquet file's footer Arrow must not be asked about before it was looked at here.
 
 Asked for a column chunk's metadata, Arrow's Python binding ends the process where its C++ throws: where a histogram of
-levels has not the length of the column's levels, where a column is encrypted, or where a row group has more columns
-than the schema. A footer is a few bytes that anyone can write, so those are looked for first. All else is skipped over.
+levels has not the length of the column's levels, where a column is encrypted or its codec is none, or where a row group
+has more columns than the schema. A footer is a few bytes that anyone can write, so those are looked for first. All else
+is skipped over.
 
 Format: https://github.com/apache/parquet-format (FileMetaData), in Thrift's compact protocol.
 """
@@ -16,9 +17,10 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.format import File
 
 MAGIC = b"PAR1"
-FALSE, I16, I64, BINARY, LIST, STRUCT = 2, 4, 6, 8, 9, 12  # types of fields
+FALSE, I16, I32, I64, BINARY, LIST, STRUCT = 2, 4, 5, 6, 8, 9, 12  # types of fields
 ROW_GROUPS, COLUMNS, METADATA, ENCRYPTED, SIZES = 4, 1, 3, 8, 16  # fields: of the file, a row group, chunks, metadata
 BYTES, REPETITION, DEFINITION = 1, 2, 3  # fields of the statistics of sizes
+KNOWN = {1: range(8), 4: range(8)}  # fields of the metadata: types of values, and codecs
 MOST_KNOWN = 1 << 14  # files
 
 _known: dict[tuple[object, ...], str] = {}  # what is wrong with a footer, empty where nothing is
@@ -99,6 +101,8 @@ def _check_group(data: bytes, at: int, group: int, levels: list[tuple[int, int, 
 def _check_sizes(data: bytes, at: int, told: str, levels: tuple[int, int, bool]) -> None:
     repetition, definition, has_bytes = levels
     for number, kind, place in _fields(data, at):
+        if number in KNOWN and kind == I32 and _signed(data, place) not in KNOWN[number]:
+            raise _WrongError(f"{told} has a type or a compression that there is not")
         if number != SIZES or kind != STRUCT:
             continue
         for field, of, inside in _fields(data, place):
@@ -118,8 +122,7 @@ def _fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
         if step:
             number += step
         else:
-            value, at = _integer(data, at)
-            number = value >> 1 ^ -(value & 1)
+            number, at = _signed(data, at), _skip_integer(data, at)
         yield number, kind, at
         if I16 <= kind <= I64:
             while data[at] > 127:
@@ -154,6 +157,11 @@ def _integer(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 127) << shift
         shift, at = shift + 7, at + 1
     return value | byte << shift, at + 1
+
+
+def _signed(data: bytes, at: int) -> int:
+    value, _ = _integer(data, at)
+    return value >> 1 ^ -(value & 1)
 
 
 def _skip_nothing(data: bytes, at: int) -> int:

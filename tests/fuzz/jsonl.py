@@ -56,8 +56,8 @@ def make(case: Case, folder: Path, ending: str) -> None:
         (folder / "in/b.jsonl").write_bytes(b"".join(_line(source, text) for text in others))
         given.append("in/b.jsonl")
     case.damage += told
-    large = any("MiB" in note for note in told)
-    case.arguments = ["dedup", *given, "-o", "out", *options(source, IDS, KEYS, large)]
+    case.large = any("MiB" in note for note in told)
+    case.arguments = ["dedup", *given, "-o", "out", *options(source, IDS, KEYS, case.large)]
 
 
 def _line(source: Random, text: str | None) -> bytes:

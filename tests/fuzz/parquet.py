@@ -30,8 +30,8 @@ def make(case: Case, folder: Path) -> None:
     """`in/a.parquet`, perhaps beside a whole file."""
     source = case.source()
     content = written(source, table(source, parquet=True))
-    large = source.random() < 0.04
-    if large:
+    case.large = source.random() < 0.04
+    if case.large:
         content = _swollen(source)
         case.damage.append("large values in a dictionary")
     for _ in range(source.choice([0, 1, 1, 1, 2, 3])):
@@ -46,7 +46,7 @@ def make(case: Case, folder: Path) -> None:
     if source.random() < 0.3:
         (folder / "in/b.parquet").write_bytes(written(source, table(source, parquet=True)))
         given.append("in/b.parquet")
-    case.arguments = ["dedup", *given, "-o", "out", *options(source, [*NAMES, "text"], NAMES, large)]
+    case.arguments = ["dedup", *given, "-o", "out", *options(source, [*NAMES, "text"], NAMES, case.large)]
 
 
 def written(source: Random, rows: Any) -> bytes:

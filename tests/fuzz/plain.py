@@ -42,5 +42,5 @@ def make(case: Case, folder: Path) -> None:
             os.truncate(path, size)
             case.damage.append(f"{name!a}: {size} zeros")
     whole = ["in"] if source.random() < 0.7 else [f"in/{name}" for name in names]
-    large = any("zeros" in note for note in case.damage)
-    case.arguments = ["dedup", "-o", "out", *options(source, [], [], large), "--", *whole]
+    case.large = any("zeros" in note for note in case.damage)
+    case.arguments = ["dedup", "-o", "out", *options(source, [], [], case.large), "--", *whole]

@@ -19,6 +19,7 @@ from tests.fuzz.judge import Finding
 from tests.fuzz.server import Ended, Server
 
 LIMIT = 20.0  # seconds of a processor
+LARGE = 6  # times as many for cases of hundreds of megabytes
 JUDGED = 60  # seconds in which a case must be judged
 
 
@@ -75,7 +76,13 @@ class Runner:
                 kept = self._folder / "before"
                 shutil.copytree(folder, kept, symlinks=True, copy_function=_copy)
             before = judge.state(folder, case)
-            ended = self._server.run(folder, case.arguments, writes=case.writes, limit=self._limit, target=case.target)
+            ended = self._server.run(
+                folder,
+                case.arguments,
+                writes=case.writes,
+                limit=self._limit * (LARGE if case.large else 1),
+                target=case.target,
+            )
             findings = judge.conduct(case, folder, before, ended)
             if not findings:
                 findings = _apart(case, folder, ended)

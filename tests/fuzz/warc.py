@@ -45,8 +45,8 @@ def make(case: Case, folder: Path, ending: str) -> None:
         (folder / "in/b.wet").write_bytes(b"".join(others))
         given.append("in/b.wet")
     case.damage += told
-    large = any("MiB" in note for note in told)
-    case.arguments = ["dedup", *given, "-o", "out", *options(source, IDS, KEYS, large)]
+    case.large = any("MiB" in note for note in told)
+    case.arguments = ["dedup", *given, "-o", "out", *options(source, IDS, KEYS, case.large)]
 
 
 def _packed(source: Random, records: list[bytes]) -> tuple[bytes, str]:
