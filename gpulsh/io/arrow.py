@@ -37,6 +37,13 @@ def arrow_rows(array: Any) -> Rows:
     return _OffsetRows(array) if _has_offsets(kind) else _ViewRows(array)
 
 
+def bytes_of(array: Any) -> int:
+    """Bytes of a `pyarrow.Array`, each row of a dictionary of text for itself."""
+    if pa.types.is_dictionary(array.type) and is_text(array.type):
+        return int(arrow_rows(array).lengths().sum())
+    return int(array.nbytes)
+
+
 def _has_offsets(kind: Any) -> bool:
     types = pa.types
     return bool(

@@ -372,13 +372,14 @@ def values_of(
     rows: NDArray[np.int64],
     fixity: Fixity | None,
     read: str | None,
+    limit: Limit | None = None,
 ) -> Any:
     """`Format.values` of the file of that number; `read` is the digest of what was read of it at first."""
     file = files[number]
     kind = format_of(file)
     if fixity is None or not kind.in_order:
-        return kind.values(file, column, rows)
+        return kind.values(file, column, rows, limit)
     with Reading(file, fixity.key) as reading:
-        values = kind.values(reading.file, column, rows)
+        values = kind.values(reading.file, column, rows, limit)
         fixity.compare(number, read, reading.digests())
     return values

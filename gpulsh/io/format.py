@@ -178,8 +178,11 @@ class Format(Protocol):
         """The column's pyarrow.DataType; None where the format declares none and the values alone have it."""
         ...
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
-        """The column's values at `rows`, ascending, as a pyarrow.Array."""
+    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> Any:
+        """The column's values at `rows`, ascending, as a pyarrow.Array.
+
+        A LargeDocumentError where they have more bytes together than `limit` allows a document.
+        """
         ...
 
     def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen, limit: Limit | None = None) -> None:
@@ -258,6 +261,14 @@ def check_sizes(file: File, start: int, sizes: NDArray[np.int64], limit: Limit |
     if limit is not None and len(sizes) and int(sizes.max()) > limit.document:
         row = int(np.argmax(sizes > limit.document))
         raise too_large(file, f"row {start + row}", int(sizes[row]), limit)
+
+
+def check_values_fit(file: File, column: str, held: int, done: int, rows: int, limit: Limit | None) -> None:
+    """LargeDocumentError where the first `done` of `rows` values of a column have more bytes than are to be held."""
+    if limit is not None and held > limit.document:
+        raise too_costly(
+            *(file, f"{rows} values of column {column!r} together"), held * rows // max(done, 1), limit.document, limit
+        )
 
 
 def _exact(size: int) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow import arrow_rows
+from gpulsh.io.arrow import arrow_rows, bytes_of
 from gpulsh.io.columns import check_columns
 from gpulsh.io.format import (
     BLOCK_BYTES,
@@ -24,6 +24,7 @@ from gpulsh.io.format import (
     Rules,
     Seen,
     check_sizes,
+    check_values_fit,
     reading,
     unseen,
     wrong_length,
@@ -75,18 +76,20 @@ class Ipc:
         with reading(file), _opened(file) as (schema, _, _):
             return schema.field(column).type
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
+    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> Any:
         """The column at `rows`, batch by batch."""
         found: list[Any] = []
+        held = done = 0
         with reading(file), _opened(file) as (schema, batches, _):
             kind = schema.field(column).type
             start = 0
             for batch in batches:
                 first, last = np.searchsorted(rows, [start, start + len(batch)])
                 if first < last:
-                    found += [
-                        check_values(file, column, part) for part in _values(batch, column, rows[first:last] - start)
-                    ]
+                    for part in _values(batch, column, rows[first:last] - start):
+                        found.append(check_values(file, column, part))
+                        held, done = held + bytes_of(part), done + len(part)
+                        check_values_fit(file, column, held, done, len(rows), limit)
                 start += len(batch)
                 if last == len(rows):
                     break

@@ -26,6 +26,7 @@ from gpulsh.io.format import (
     Rejection,
     Rules,
     Seen,
+    check_values_fit,
     missing_column,
     reading,
     reason,
@@ -139,9 +140,10 @@ class JsonLines:
         """None: each line may be of another type."""
         return None
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
+    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> Any:
         """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
         found: list[Any] = []
+        held = 0
         wanted = iter(rows.tolist())
         sought = next(wanted, None)
         with reading(file):
@@ -150,6 +152,8 @@ class JsonLines:
                     break
                 if row == sought:
                     found.append(_id(file, _parsed(file, number, line), column, number, line))
+                    held += len(found[-1]) if isinstance(found[-1], (str, dict, list)) else 8
+                    check_values_fit(file, column, held, len(found), len(rows), limit)
                     sought = next(wanted, None)
         if len(found) != len(rows):
             raise wrong_length(file)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow import arrow_rows, is_text
+from gpulsh.io.arrow import arrow_rows, bytes_of, is_text
 from gpulsh.io.columns import check_columns
 from gpulsh.io.format import (
     BLOCK_BYTES,
@@ -28,6 +28,7 @@ from gpulsh.io.format import (
     Rules,
     Seen,
     check_sizes,
+    check_values_fit,
     reading,
     reason,
     too_costly,
@@ -112,9 +113,10 @@ class Parquet:
         with reading(file), _opened(file) as source:
             return source.schema_arrow.field(column).type
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
+    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> Any:
         """The column at `rows`, read from the row groups that hold them."""
         found: list[Any] = []
+        held = done = 0
         with reading(file), _opened(file) as source:
             kind = source.schema_arrow.field(column).type
             start = 0
@@ -122,7 +124,10 @@ class Parquet:
                 count = source.metadata.row_group(group).num_rows
                 first, last = np.searchsorted(rows, [start, start + count])
                 if first < last:
-                    found += _chosen_of(file, source, group, column, rows[first:last] - start)
+                    for part in _chosen_of(file, source, group, column, rows[first:last] - start):
+                        found.append(part)
+                        held, done = held + bytes_of(part), done + len(part)
+                        check_values_fit(file, column, held, done, len(rows), limit)
                 start += count
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
@@ -402,9 +407,8 @@ def _text_bytes(group: Any, column: str) -> int:
     return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
 
 
-def _chosen_of(file: File, source: Any, group: int, column: str, rows: NDArray[np.int64]) -> list[Any]:
+def _chosen_of(file: File, source: Any, group: int, column: str, rows: NDArray[np.int64]) -> Iterator[Any]:
     """The column at `rows` of a row group, of each batch that holds some."""
-    found = []
     start = 0
     for batch in source.iter_batches(
         _fitting_rows(file, source, group, [column]), row_groups=[group], columns=[column]
@@ -412,10 +416,9 @@ def _chosen_of(file: File, source: Any, group: int, column: str, rows: NDArray[n
         first, last = np.searchsorted(rows, [start, start + len(batch)])
         if first < last:
             check_batch(file, batch)
-            found.append(check_values(file, column, chosen(batch.column(column), rows[first:last] - start)))
+            yield check_values(file, column, chosen(batch.column(column), rows[first:last] - start))
         start += len(batch)
     _check_rows(file, source, group, start)
-    return found
 
 
 def _fitting_rows(file: File, source: Any, number: int, names: Sequence[str] | None = None) -> int:

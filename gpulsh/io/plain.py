@@ -56,7 +56,7 @@ class PlainText:
         """None: it has no column."""
         return None
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
+    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> Any:
         """Not to be had."""
         raise InputError(f"{file.name}: is plain text and has no column {column!r}")
 

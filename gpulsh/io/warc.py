@@ -141,7 +141,7 @@ class Warc:
         """Headers are strings."""
         return pa.string()
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64]) -> Any:
+    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> Any:
         """The header of the documents at `rows`."""
         wanted = set(rows.tolist())
         last = int(rows[-1]) if len(rows) else -1

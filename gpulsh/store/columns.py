@@ -86,7 +86,8 @@ class MappedColumns:
     def array(self, name: str) -> Any:
         """A column as one pyarrow.Array."""
         self._refuse_lack(self._schema(), name)
-        return pa.concat_arrays([batch.column(name) for batch in self._mapped.batches])
+        columns = [batch.column(name) for batch in self._mapped.batches]
+        return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
 
     def batches(self) -> list[Any]:
         """All columns, in place, as the pyarrow.RecordBatch of each run they were written in."""

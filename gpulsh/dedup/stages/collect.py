@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.dedup.job import Job, step_file
+from gpulsh.dedup.job import step_file
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.recorded import ascending, tampered, within
 from gpulsh.dedup.stages.sign import Digests
@@ -66,21 +66,24 @@ def write_decisions(
     files: dict[str, Mapping[str, Any]] = {}
     if place.job.columns.id is not None:
         named = columns["document"][(columns["duplicate_of"] != columns["document"]) | columns["speaks"].astype(bool)]
-        for number, (documents, ids) in enumerate(_ids(place.job, placed, named, read)):
+        for number, (documents, ids) in enumerate(_ids(place, placed, named, read)):
             files[f"ids{number}"] = {"document": documents, "id": ids}
     return Made(place.write(step_of(partition), decisions=columns, **files), {"amount": 1, "ids": len(files)})
 
 
-def _ids(job: Job, placed: Placed, named: Numbers, read: Digests) -> Iterator[tuple[Numbers, Any]]:
+def _ids(place: Workplace, placed: Placed, named: Numbers, read: Digests) -> Iterator[tuple[Numbers, Any]]:
     """Runs of the documents `named` whose ids have one type, and the ids."""
-    column = job.columns.id
+    job, column = place.job, place.job.columns.id
     assert column is not None
     parts = []
     for number in np.unique(placed.file_of(named)).tolist():
         start, stop = placed.files[number : number + 2]
         here = named[slice(*np.searchsorted(named, [start, stop]))]
         with job.fixity.kept([number]):
-            values = values_of(job.files, number, column, here - start, job.fixity, read.get(str(number), {}).get("0"))
+            was = read.get(str(number), {}).get("0")
+            values = values_of(
+                *(job.files, number, column, here - start, job.fixity, was), limit=job.limit(place.abreast)
+            )
         parts.append((here, values.dictionary_decode() if pa.types.is_dictionary(values.type) else values))
     for _, run in groupby(parts, lambda part: part[1].type):
         documents, values = zip(*run, strict=True)

@@ -5,7 +5,8 @@ Makes `duplicates.parquet`, a row a dropped document in input order, and with `o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,21 @@ from gpulsh.dedup.stages.collect import step_of as collect_step
 from gpulsh.dedup.stages.earlier import EarlierKeys
 from gpulsh.dedup.stages.write import rejected
 from gpulsh.dedup.task import Made, Workplace
+from gpulsh.io.arrow import arrow_rows, is_text
 from gpulsh.io.buffers import strings, to_arrow
+from gpulsh.io.format import BLOCK_BYTES
 from gpulsh.io.ids import as_texts, common_type, in_parquet
 from gpulsh.io.inputs import format_of
 from gpulsh.io.rejected import Rejected
 from gpulsh.io.row_groups import GROUP_ROWS, in_groups
+from gpulsh.io.rows import cuts
 from gpulsh.io.selection import chosen
 from gpulsh.store.columns import MappedColumns
 from gpulsh.store.durable import durable_file
 
 DUPLICATES, REJECTED = "duplicates.parquet", "rejected.parquet"
 ROWS_AT_ONCE = 1 << 16
+SMALL_BYTES = 64 << 20  # of ids that are held at once without a look at each
 
 
 def evidence(place: Workplace, placed: Placed, id_files: Sequence[int]) -> Made:
@@ -71,9 +76,9 @@ def evidence(place: Workplace, placed: Placed, id_files: Sequence[int]) -> Made:
         with pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
             tables = (
                 pa.table([*where(document), *where_kept(partition, target), *map(to_arrow, rest)], schema)
-                for partition, (document, target, *rest) in _dropped(place.folder, partitions)
+                for partition, (document, target, *rest) in _fitting(_dropped(place.folder, partitions), ids)
             )
-            for table in in_groups(tables):
+            for table in in_groups(tables, ("id", "duplicate_of_id")):
                 out.write_table(table, row_group_size=GROUP_ROWS)
         made[DUPLICATES] = sink.fact()
     if job.on_error == "skip":
@@ -94,6 +99,20 @@ def _dropped(folder: Path, partitions: int) -> Iterator[tuple[int, list[Any]]]:
                 partition,
                 [columns.column(name)[rows] for name in ("document", "duplicate_of", "similarity", "cluster")],
             )
+
+
+def _fitting(dropped: Iterable[tuple[int, list[Any]]], ids: _Ids) -> Iterator[tuple[int, list[Any]]]:
+    """The same in pieces whose ids are about BLOCK_BYTES."""
+    for partition, columns in dropped:
+        document, target = columns[:2]
+        if 2 * ids.largest * len(document) <= SMALL_BYTES:
+            yield partition, columns
+            continue
+        sizes = ids.sizes(document)
+        sizes[target >= 0] += ids.sizes(target[target >= 0])
+        offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        for start, stop in cuts(offset, BLOCK_BYTES):
+            yield partition, [column[start:stop] for column in columns]
 
 
 def _declared(job: Job, placed: Placed, bad: Rejected) -> list[Any]:
@@ -120,10 +139,27 @@ class _Ids:
             for partition, count in enumerate(files)
         ]
         self._none = not any(files)
-        kinds = [MappedColumns(path).kind("id") for paths in self._paths for path in paths]
+        kinds = [MappedColumns(path).kind("id") for path in self._all()]
+        self.largest = max((int(_lengths(MappedColumns(path)).max(initial=0)) for path in self._all()), default=0)
         kind = common_type([*declared, *kinds])
         self.in_json = kind is None or not in_parquet(kind)
         self.type = pa.string() if self.in_json else kind
+
+    def _all(self) -> Iterator[Path]:
+        return itertools.chain.from_iterable(self._paths)
+
+    def sizes(self, positions: Numbers) -> Numbers:
+        """int64 [m]: bytes of the ids at `positions`, 0 of those that are no texts."""
+        ascending, places = np.unique(positions, return_inverse=True)
+        found = np.zeros(len(ascending), np.int64)
+        for partition, part in self._placed.by_partition(ascending) if self.largest else ():
+            for path in self._paths[partition]:
+                columns = MappedColumns(path)
+                known, lengths = columns.column("document"), _lengths(columns)
+                at = np.searchsorted(known, ascending[part]).clip(max=max(len(known) - 1, 0))
+                if len(known):
+                    found[part] += np.where(known[at] == ascending[part], lengths[at], 0)
+        return found[places]
 
     def of(self, positions: Numbers) -> Any:
         """The ids at `positions` [m], as one pyarrow.Array."""
@@ -143,3 +179,9 @@ class _Ids:
         if sum(map(len, found)) != len(ascending):
             raise tampered(self._folder, "fewer ids than documents")
         return chosen(pa.concat_arrays(found), places)
+
+
+def _lengths(columns: MappedColumns) -> Numbers:
+    """int64 [ids]: bytes of the ids of a file, 0 where they are no texts."""
+    values = columns.array("id")
+    return arrow_rows(values).lengths() if is_text(values.type) else np.zeros(len(values), np.int64)
