@@ -315,7 +315,7 @@ def test_nothing_that_is_shown_tells_the_secret(tmp_path: Path) -> None:
 
 
 def chance(sums: NDArray[np.uint64], bits: int) -> float:
-    """How often sums are 0 modulo 2^bits. They depend on the keys modulo 2^bits alone: it is the scheme of that width."""
+    """How often sums are 0 modulo 2^bits. They depend on keys modulo 2^bits alone: it is the scheme of that width."""
     return float(np.mean(sums << np.uint64(64 - bits) == 0))
 
 

@@ -18,7 +18,7 @@ from gpulsh.store.mapping import MappedBatches, damaged_file
 
 @contextmanager
 def columns_file(path: Path, schema: Any) -> Iterator[ColumnsFile]:
-    """A durable file to write columns to, a run of rows at a time; for its owner alone, for it may hold keyed hashes."""
+    """A durable file to write columns to, a run of rows at a time; its owner's alone, for it may hold keyed hashes."""
     with durable_file(path, private=True) as file:
         yield ColumnsFile(file, pa.ipc.new_file(file, schema), schema)
 
