@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import struct
@@ -10,10 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import gpulsh
-from gpulsh.errors import DamagedInputError, OutputError
+from gpulsh.errors import DamagedInputError, InputError, OutputError
 from gpulsh.store.manifest import Manifest
 
 TEXTS = [f"a page of words number {number} " * 3 for number in range(12)]
@@ -119,6 +121,43 @@ SHAPES: dict[str, Callable[[dict[str, Any]], object]] = {
     "a secret of other letters": having(secret="0F" * 32),
     "a secret that is a number": having(secret=7),
 }
+
+
+def nulls(rows: pa.Table, name: str) -> pa.Table:
+    place = rows.column_names.index(name)
+    return rows.set_column(place, rows.schema.field(place), pa.nulls(len(rows), rows.schema.field(place).type))
+
+
+def backwards(rows: pa.Table, name: str) -> pa.Table:
+    """One column of the rows as they were, the last first, so that what should ascend does not."""
+    place = rows.column_names.index(name)
+    return rows.set_column(place, rows.schema.field(place), rows.column(place).take(list(range(len(rows)))[::-1]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change"),
+    [
+        *(("fingerprints", name, nulls) for name in ("values", "coded")),
+        *(("hashes", name, backwards) for name in ("hash_0", "hash_1", "row")),
+        *(("digests", name, backwards) for name in ("digest", "document")),
+    ],
+)
+def test_values_that_lie(known: Path, kind: str, name: str, change: Callable[[pa.Table, str], pa.Table]) -> None:
+    """What cannot be told from an index's own gives other results, and never a defect."""
+    told = manifest(known)
+    (segment,) = told["segments"]
+    path = known / f"{kind}-{segment['name']}.arrow"
+    with pa.ipc.open_file(path.read_bytes()) as reader:
+        batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+    with pa.ipc.new_file(str(path), batches[0].schema) as out:
+        for batch in batches:
+            out.write_table(change(pa.Table.from_batches([batch]), name))
+    data = path.read_bytes()
+    segment["files"][kind] = {"size": len(data), "crc32": zlib.crc32(data)}
+    write_manifest(known, json.dumps(told).encode())
+    with contextlib.suppress(InputError), gpulsh.Index.open(known, backend="cpu") as index:
+        index.query(TEXTS)
+        index.add(["another"], [TEXTS[3]])
 
 
 @pytest.mark.parametrize("shape", SHAPES)

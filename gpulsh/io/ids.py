@@ -46,7 +46,20 @@ def in_parquet(kind: Any) -> bool:
 
 def as_texts(values: Any) -> Any:
     """Each value as JSON text, strings as they are."""
-    return pa.array([None if value is None else _as_text(value) for value in values.to_pylist()], pa.string())
+    try:
+        found = values.to_pylist()
+    except (OverflowError, ValueError):  # a date that Python has none for, or a time zone that nobody knows
+        found = [python_value(values, row) for row in range(len(values))]
+    return pa.array([None if value is None else _as_text(value) for value in found], pa.string())
+
+
+def python_value(values: Any, row: int) -> object:
+    """A value, or what is stored of one that Python cannot have: its number, of several all as Arrow shows them."""
+    try:
+        return values[row].as_py()
+    except (OverflowError, ValueError):
+        stored = getattr(values[row], "value", None)
+        return stored if isinstance(stored, int) else " ".join(values.slice(row, 1).to_string().split())
 
 
 def _as_text(value: object) -> str:

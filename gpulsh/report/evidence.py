@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from gpulsh.io.buffers import numbers, strings
 from gpulsh.io.format import Columns, File
+from gpulsh.io.ids import python_value
 from gpulsh.report.excerpts import AtHand, Place, beside, head, read_texts
 from gpulsh.report.picture import BINS
 
@@ -161,7 +162,9 @@ class _Evidence:
             if here:
                 table = self._source.read_row_group(group)
                 for place in here:
-                    found[place] = table.slice(place - start, 1).to_pylist()[0]
+                    row = place - start
+                    chunks = zip(table.column_names, table.slice(row, 1).combine_chunks().columns, strict=True)
+                    found[place] = {name: python_value(column.chunk(0), 0) for name, column in chunks}
             start += count
         return [found[place] for place in chosen]
 

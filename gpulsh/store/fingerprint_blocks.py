@@ -124,9 +124,11 @@ class BlockRows:
         first = int(self._first[number])
         last = int(self._first[number + 1]) if number + 1 < len(self._first) else len(self._sizes)
         columns = self._batches[batch]
-        coded, count = columns.column(2)[row].as_buffer(), int(columns.column(1)[row].as_py())
+        coded, count = columns.column(2)[row].as_buffer(), columns.column(1)[row].as_py()
         sizes = self._sizes[first:last]
         try:
+            if coded is None or count is None:
+                raise ValueError(f"block {number} is null")
             if bool((sizes < 0).any()) or int(sizes.sum()) != count:
                 raise ValueError(f"block {number} has {count} fingerprints, not as many as its documents")
             return decode(coded, count, sizes)

@@ -73,8 +73,8 @@ class Asked:
         return found
 
 
-def faults(folder: Path, arguments: list[str]) -> Iterator[Fault]:
-    """All that is wrong; nothing where all is well."""
+def faults(folder: Path, arguments: list[str], large: bool = False) -> Iterator[Fault]:
+    """All that is wrong; nothing where all is well. Of a `large` case the evidence is judged and no text is read."""
     asked = Asked.of(arguments)
     out = folder / asked.options["-o"]
     try:
@@ -106,7 +106,7 @@ def faults(folder: Path, arguments: list[str]) -> Iterator[Fault]:
     strict = asked.options.get("--on-error") != "skip"
     readings: dict[str, Rows] = {}
     for name in names:
-        if name in torn:
+        if large or name in torn:
             continue
         try:
             readings[name] = found = read(folder / name)
@@ -121,10 +121,10 @@ def faults(folder: Path, arguments: list[str]) -> Iterator[Fault]:
             del readings[name]
     yield from _similar(asked, rows, readings)
     if asked.options.get("--write", "data") == "data":
-        for name, target in names.items():
+        for name, target in names.items() if not large else ():
             kept = [row for row in range(counts[name]) if (name, row) not in gone]
             yield from _written(out / "data" / target, name, kept, readings.get(name))
-    if len(readings) == len(names) and not {"--within", "--across"} & asked.flags:
+    if not large and len(readings) == len(names) and not {"--within", "--across"} & asked.flags:
         yield from _copies(asked, readings, gone)
 
 
@@ -134,14 +134,14 @@ def _typed(schema: Any) -> bool:
 
 
 def _rejected(path: Path) -> tuple[set[Place], set[str]]:
-    """The rows, and the files of which a stretch was rejected, in which nobody knows how many rows there are."""
+    """The rows, and the files of which a stretch or a row group was rejected: nobody knows how many rows it has."""
     if not path.exists():
         return set(), set()
     found = pq.read_table(path)
     found.validate(full=True)
     places = found.select(["file", "row", "rows"]).to_pylist()
     rows = {(each["file"], each["row"] + step) for each in places for step in range(each["rows"])}
-    return rows, {each["file"] for each in places if not each["rows"]}
+    return rows, {each["file"] for each in places if each["rows"] != 1}
 
 
 def _counted(funnel: Any, counts: dict[str, int], rows: list[Any], rejected: set[Place]) -> Iterator[Fault]:

@@ -78,4 +78,6 @@ def results(case: Case, folder: Path, ended: Ended) -> list[Finding]:
     """What is wrong with the results of a run that says it is done."""
     if ended.status != 0 or not case.honest or case.arguments[0] != "dedup":
         return []
-    return [Finding(kind, told) for kind, told in faults(folder, case.arguments)]
+    return [
+        Finding(kind, told) for kind, told in faults(folder, case.arguments, case.large and case.format == "parquet")
+    ]
