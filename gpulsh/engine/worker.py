@@ -70,7 +70,9 @@ class Worker:
             _check_sight(brief, node)
             manifest = Manifest.open(brief.folder)
             if manifest is None:
-                raise OutputError(f"{brief.folder}: node {node} sees no manifest there")
+                raise OutputError(
+                    f"{brief.folder}: node {node} sees no manifest there; give an output folder that all nodes see alike"
+                )
             keys = evidence_keys(manifest.secret)  # read there, and sent to nobody
             try:
                 ops = select_backend(brief.backend, threads=brief.threads, memory=brief.job.cut.memory)
