@@ -28,6 +28,7 @@ from gpulsh.dedup.job import Cut
 from gpulsh.engine.steps import Steps
 from gpulsh.errors import BackendError, ChangedInputError, InputError, ParameterError
 from gpulsh.io.format import File
+from gpulsh.store.manifest import Manifest
 
 ray = pytest.importorskip("ray", reason="Ray has no wheel for this Python")
 
@@ -479,7 +480,7 @@ def test_a_node_that_does_not_see_the_files(tmp_path: Path, monkeypatch: pytest.
     (out / worker.TOKEN).write_text("another's")
     assert f"{tmp_path / 'out'}: {not_shared}" in told(out)
     (out / worker.TOKEN).write_text("mine")
-    assert f"{out}: node 192.0.2.7 sees no manifest there" in told(out, seen)
+    assert f"{out}: node 192.0.2.7 sees no manifest" in told(out, seen)
     Manifest.begin(out, {}, bytes(32))
     assert told(out, seen) == "None"
     assert f"unseen.jsonl: node 192.0.2.7 does not see it as {unseen}; put the inputs where" in told(out, seen, unseen)

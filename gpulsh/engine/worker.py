@@ -71,7 +71,7 @@ class Worker:
             manifest = Manifest.open(brief.folder)
             if manifest is None:
                 raise OutputError(
-                    f"{brief.folder}: node {node} sees no manifest there; give an output folder that all nodes see alike"
+                    f"{brief.folder}: node {node} sees no manifest; give a folder that all nodes see alike"
                 )
             keys = evidence_keys(manifest.secret)  # read there, and sent to nobody
             try:
