@@ -13,7 +13,6 @@ Rejected: a digest a document, 8 bytes on disk for each; SHA-256, which took 5 %
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -28,8 +27,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.errors import ChangedInputError, InputError
 from gpulsh.io.format import File, Stamp, changed
+from gpulsh.secret import draw_secret
 
-SECRET_BYTES = 32
 DIGEST_BYTES = 8  # nobody can look for content that has a digest, and each reading that differs ends a run
 READ_BYTES = 1 << 20
 ASKED = 32  # remote files at once
@@ -186,7 +185,7 @@ class Fixity:
     @classmethod
     def of(cls, files: Sequence[File], key: bytes | None = None) -> Self:
         """Of files as they are now."""
-        return cls(tuple(files), tuple(file.stamp() for file in files), key or secrets.token_bytes(SECRET_BYTES))
+        return cls(tuple(files), tuple(file.stamp() for file in files), key or draw_secret())
 
     @contextmanager
     def kept(self, numbers: Iterable[int]) -> Iterator[None]:

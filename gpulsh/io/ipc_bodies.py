@@ -98,14 +98,10 @@ class Bodies:
         return too_costly(self._file, f"the record batch at byte {start}", need, self._allowed, self._limit)
 
 
-class CheckedFile:
-    """A file that is not on this machine, as Arrow reads it, record batch by record batch."""
+class ReadFile:
+    """What Arrow asks of a file that it reads and others close."""
 
     closed = False
-
-    def __init__(self, source: BinaryIO) -> None:
-        self._source = source
-        self.bodies: Bodies | None = None  # once what comes before messages is read
 
     def readable(self) -> bool:
         """Yes."""
@@ -117,6 +113,14 @@ class CheckedFile:
 
     def close(self) -> None:
         """Not done here."""
+
+
+class CheckedFile(ReadFile):
+    """A file that is not on this machine, as Arrow reads it, record batch by record batch."""
+
+    def __init__(self, source: BinaryIO) -> None:
+        self._source = source
+        self.bodies: Bodies | None = None  # once what comes before messages is read
 
     def tell(self) -> int:
         """The byte that is read next."""

@@ -25,17 +25,15 @@ from numpy.typing import NDArray
 
 from gpulsh.io.arrow import arrow_rows
 from gpulsh.io.format import File, Limit
-from gpulsh.io.ipc_bodies import CONTINUES, Bodies
+from gpulsh.io.ipc_bodies import CONTINUES, Bodies, ReadFile
 from gpulsh.io.soundness import check_array, check_batch, damaged_column
 
 SMALL = 4096  # bytes that are read whatever they are
 FOOTER_END = 10  # bytes behind the footer of a file: its length and the magic
 
 
-class Source:
+class Source(ReadFile):
     """A file as Arrow reads it: bodies of messages stay unread where `lazy`."""
-
-    closed = False
 
     def __init__(self, handle: int, stream: bool, lazy: bool) -> None:
         self._handle, self._stream, self._lazy = handle, stream, lazy
@@ -45,17 +43,6 @@ class Source:
         self._told = -1  # the length that was read last, of a stream's metadata
         # What Arrow was given, by address: its size, where in the file it is unless it was read, whether it lives.
         self._given: dict[int, tuple[int, int | None, Any]] = {}
-
-    def readable(self) -> bool:
-        """Yes."""
-        return True
-
-    def seekable(self) -> bool:
-        """Yes."""
-        return True
-
-    def close(self) -> None:
-        """Not done here."""
 
     def tell(self) -> int:
         """The byte that is read next."""
