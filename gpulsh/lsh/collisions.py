@@ -191,7 +191,7 @@ def _bucket_of_member(buckets: Buckets) -> Array:
     return np.cumsum(steps)
 
 
-def packed(i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.uint64]:
+def packed(i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.uint64]:
     """Pairs as i << 32 | j, whose order is the pairs' lexicographic order."""
     return i.astype(np.uint64) << np.uint64(32) | j.astype(np.uint64)
 

@@ -9,6 +9,13 @@ all large buckets serves every bucket: a pair counts where it shares one of them
 Pages put together from the same sentences meet nearly all others over their prefixes, again and again. Where shingles
 match more often than there are pairs, all pairs are asked for and bitmaps rule out most of them (`lsh.bounds`).
 
+A few kept documents that rule out nearly all others need neither prefixes nor frequencies: near-copies of one page are
+compared with it and nothing else is made of them.
+
+What is held follows the budget that the backend tells (`Sizes.whole`): where the measure is exact, an entry of the
+index is a document and 32 bits of a shingle, for a wrong match is a pair that the measure rules out, and the table of
+counts is as large as the distinct shingles of a sample ask for.
+
 Where no exact measure follows (`verify="signature"` or `"none"`), the pairs that pass the filter are the compared ones:
 they share a prefix shingle by the frequencies that `PrefixJoin` counts over all documents of large buckets.
 """
@@ -21,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions, distinct, first_of_runs, packed, unpacked, within_runs
@@ -34,8 +41,10 @@ FEW_KEPT = 8  # kept documents that a block is compared with before anything els
 LARGEST_JOIN = 1 << 22  # (shingle, pair) rows looked at together
 LARGEST_MERGE = 1 << 20  # entries of an index, at least
 MATCHES_OF_A_PAIR = 16  # that cost as much as to compare the fingerprints of a pair
-LARGEST_TABLE = 26  # bits: 64 MB of counts
+LEAST_TABLE, LARGEST_TABLE = 16, 26  # bits: 64 MB of counts
 BLOCK_BYTES = 16 << 20  # text of a block
+SAMPLE_BYTES = 2 << 20  # text, by whose shingles a table of counts is measured
+SLOTS_OF_A_SHINGLE = 2  # of the distinct ones
 
 
 @dataclass(frozen=True)
@@ -95,14 +104,22 @@ class PrefixJoin:
         self._sizes = np.zeros(len(crowd), np.int64)  # unique shingles, known once a document's block was read
         self._bitmaps = CrowdBitmaps(texts, text_sizes, threshold, ops)
         self._kept = _PrefixIndex()
-        self._entries = _Entries.none()  # of the block in hand
+        self._entries: _Entries | None = None  # of the block in hand; None: no prefixes were made of it
+        self._counts: Array | None = None
+        self._known = np.empty(0, np.int64)  # kept
+        self._unindexed = np.empty(0, np.int64)  # those of them that are not in the index
+        whole = ops.sizes().whole
+        self._block_bytes, self._largest_join, self._largest_table = BLOCK_BYTES, LARGEST_JOIN, LARGEST_TABLE
+        if whole is not None:
+            self._block_bytes = min(BLOCK_BYTES, max(whole >> 2, 1))
+            self._largest_join = min(LARGEST_JOIN, max(whole >> 5, 1))
+            self._largest_table = min(LARGEST_TABLE, max(whole.bit_length() - 1, LEAST_TABLE))
 
     def blocks(self) -> Iterator[Block]:
         """All documents in order, in blocks that grow while they have little in common."""
-        counts = self._frequencies()
         start, size = 0, FIRST_BLOCK
         while start < len(self._rows):
-            _, stop = next(runs_within(self._ends[start:] - self._before(start), BLOCK_BYTES, size))
+            _, stop = next(runs_within(self._ends[start:] - self._before(start), self._block_bytes, size))
             stop += start
             try:
                 fingerprints = self._texts.fingerprints(np.arange(start, stop))
@@ -112,69 +129,108 @@ class PrefixJoin:
                 size = (stop - start) // 2
                 continue
             self._sizes[start:stop] = row_sizes(fingerprints, self._ops)
-            all_dropped = self._all_dropped(start, stop, fingerprints)
-            if all_dropped is not None:
-                self._entries = _Entries.none()
-                yield Block(start, stop, all_dropped, all_dropped.where(np.empty(0, np.int64)))
-                self._advance(stop - start)
-                start, size = stop, min(size * 2, LAST_BLOCK)
-                continue
-            self._entries = queries = _Entries.of(
-                self._prefixes_of(fingerprints, counts, self._sizes[start:stop]), start
-            ).sorted()
-            outer = self._pairs(self._kept, queries, start, fingerprints)
-            if outer is None:
+            block = self._by_few(start, stop, fingerprints) or self._by_prefixes(start, stop, fingerprints)
+            if block is None:
                 size = (stop - start) // 2
                 continue
-            with_kept = self._verified(outer, start, fingerprints)
-            # A document that a kept one rules out is not kept: only the rest can rule out others of the block.
-            ruled_out = np.zeros(stop - start, bool)
-            ruled_out[with_kept.later - start] = True
-            still_open = _PrefixIndex()
-            still_open.add(queries.where(~ruled_out[queries.documents - start]))
-            inner = self._pairs(still_open, queries, start, fingerprints)
-            if inner is None:
-                size = (stop - start) // 2
-                continue
-            inner = inner[inner[:, 0] < inner[:, 1]]
-            yield Block(start, stop, with_kept, self._verified(inner, start, fingerprints))
+            yield block
             self._advance(stop - start)
             start, size = stop, min(size * 2, LAST_BLOCK)
 
     def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
         """Documents of the block marked in `kept` [stop - start] stay, and later ones are compared with them."""
-        self._kept.add(self._entries.where(kept[self._entries.documents - block.start]))
+        stay = block.start + np.flatnonzero(kept)
+        self._known = np.concatenate([self._known, stay])
+        if self._entries is None:
+            self._unindexed = np.concatenate([self._unindexed, stay])
+        else:
+            self._kept.add(self._entries.where(kept[self._entries.documents - block.start]))
 
     def _before(self, start: int) -> int:
         return int(self._ends[start - 1]) if start else 0
 
-    def _frequencies(self) -> NDArray[np.uint8]:
-        """How often each slot of shingles occurs in the crowd; any counts give an exact join, good ones a fast one."""
-        bits = int(np.clip(np.ceil(np.log2(max(int(self._ends[-1]), 1) / 3)), 16, LARGEST_TABLE))
-        counts = self._ops.asarray(np.zeros(1 << bits, np.uint8))
-        for start, stop in runs_within(self._ends, BLOCK_BYTES):
-            counts = self._texts.frequencies(np.arange(start, stop), counts)
-        return counts  # type: ignore[no-any-return]
+    def _by_few(self, start: int, stop: int, fingerprints: Fingerprints) -> Block | None:
+        """The block compared with all kept documents, and with those of its own that these leave, where both are few.
 
-    def _prefixes_of(
-        self, fingerprints: Fingerprints, counts: NDArray[np.uint8], sizes: NDArray[np.int64]
-    ) -> Fingerprints:
+        Near-copies of one page need no prefixes then.
+        """
+        self._entries = None
+        if not self._exact or len(self._known) > FEW_KEPT:
+            return None
+        here = np.arange(start, stop)
+        with_kept = self._verified(self._allowed(product(self._known, here)), start, fingerprints)
+        rest = np.setdiff1d(here, with_kept.later)
+        if len(rest) > FEW_KEPT and len(here) > FIRST_BLOCK:
+            return None
+        inner = product(rest, here)
+        inner = self._allowed(inner[inner[:, 0] < inner[:, 1]])
+        return Block(start, stop, with_kept, self._verified(inner, start, fingerprints))
+
+    def _by_prefixes(self, start: int, stop: int, fingerprints: Fingerprints) -> Block | None:
+        """The block joined by its prefixes; None where its documents ask for too much to be looked at together."""
+        self._index_kept()
+        self._entries = queries = self._entries_of(fingerprints, start)
+        outer = self._pairs(self._kept, queries, start, fingerprints)
+        if outer is None:
+            return None
+        with_kept = self._verified(outer, start, fingerprints)
+        # A document that a kept one rules out is not kept: only the rest can rule out others of the block.
+        ruled_out = np.zeros(stop - start, bool)
+        ruled_out[with_kept.later - start] = True
+        still_open = _PrefixIndex()
+        still_open.add(queries.where(~ruled_out[queries.documents - start]))
+        inner = self._pairs(still_open, queries, start, fingerprints)
+        if inner is None:
+            return None
+        inner = inner[inner[:, 0] < inner[:, 1]]
+        return Block(start, stop, with_kept, self._verified(inner, start, fingerprints))
+
+    def _index_kept(self) -> None:
+        """The prefixes of kept documents, few, that none were made of when they were decided."""
+        for place in self._unindexed.tolist():
+            self._kept.add(self._entries_of(self._texts.fingerprints(np.array([place])), place))
+        self._unindexed = self._unindexed[:0]
+
+    def _entries_of(self, fingerprints: Fingerprints, start: int) -> _Entries:
+        """The prefixes of documents from `start` on, sorted."""
+        if self._counts is None:
+            self._counts = self._frequencies()
+        sizes = self._sizes[start : start + len(fingerprints)]
         # The product is taken a little low: a prefix one too long loses nothing, one too short would.
         needed = np.ceil(sizes * (self._threshold * (1 - 1e-12))).astype(np.int64)
         lengths = np.minimum(sizes, sizes - needed + 1)
-        prefixes = self._ops.prefixes(fingerprints, counts, self._ops.asarray(lengths))
-        return Fingerprints(self._ops.asnumpy(prefixes.values), self._ops.asnumpy(prefixes.offset))
+        prefixes = self._ops.prefixes(fingerprints, self._counts, self._ops.asarray(lengths))
+        values, offset = self._ops.asnumpy(prefixes.values), self._ops.asnumpy(prefixes.offset)
+        return _Entries.of(values, offset, start, cut=self._exact).sorted()
 
-    def _all_dropped(self, start: int, stop: int, block: Fingerprints) -> Edges | None:
-        """The pairs of a block with a few kept documents, where these rule out all of it and no prefix is needed."""
-        known = self._kept.documents()
-        if not self._exact or not 0 < len(known) <= FEW_KEPT:
-            return None
-        pairs = self._allowed(product(known, np.arange(start, stop)))
-        edges = self._verified(pairs, start, block)
-        if len(_distinct_of(edges.later)) < stop - start:
-            return None
-        return edges
+    def _frequencies(self) -> Array:
+        """How often each slot of shingles occurs in the crowd; any counts give an exact join, good ones a fast one.
+
+        Without an exact measure they say what is compared, and the table depends on nothing but the texts.
+        """
+        everything = int(self._ends[-1])
+        most = _bits(everything / 3, LARGEST_TABLE)
+        if not self._exact:
+            counts, _ = self._counted(np.arange(len(self._ends)), most)
+            return counts
+        most = min(most, self._largest_table)
+        if everything > 8 * SAMPLE_BYTES:
+            sample = np.arange(0, len(self._ends), -(-everything // SAMPLE_BYTES))
+            _, distinct_shingles = self._counted(sample, _bits(SAMPLE_BYTES / 3, most))
+            wanted = distinct_shingles * everything / max(int(self._text_sizes[sample].sum()), 1)
+            bits = min(most, _bits(SLOTS_OF_A_SHINGLE * wanted, most))
+            counts, used = self._counted(np.arange(len(self._ends)), bits)
+            if bits == most or used * 2 <= 1 << bits:
+                return counts
+        counts, _ = self._counted(np.arange(len(self._ends)), most)
+        return counts
+
+    def _counted(self, places: NDArray[np.int64], bits: int) -> tuple[Array, int]:
+        """A table of 2^bits counts of the shingles of documents, and how many slots are used."""
+        counts = self._ops.asarray(np.zeros(1 << bits, np.uint8))
+        for start, stop in runs_within(np.cumsum(self._text_sizes[places]), self._block_bytes):
+            counts = self._texts.frequencies(places[start:stop], counts)
+        return counts, int(np.count_nonzero(counts))
 
     def _pairs(
         self, index: _PrefixIndex, queries: _Entries, start: int, block: Fingerprints
@@ -191,10 +247,11 @@ class PrefixJoin:
         if self._exact and every <= len(queries.documents):
             few = bitmaps >= MATCHES_OF_A_PAIR * every
             return self._allowed(product(known, asking)) if few else self._near(known, asking, here, block)
-        matches = _Matches(index, queries)
-        if self._exact and every + bitmaps <= matches.count:
+        most = self._largest_join if len(block) > 1 else None
+        matches = _Matches(index, queries, every + bitmaps if self._exact else None, most)
+        if matches.enough:
             return self._near(known, asking, here, block)
-        if len(block) > 1 and matches.count > LARGEST_JOIN:
+        if matches.too_many:
             return None
         return self._allowed(unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.packed_pairs()]))))
 
@@ -206,7 +263,7 @@ class PrefixJoin:
         for pairs in self._bitmaps.near(known, asking, here, block):
             found.append(self._allowed(pairs))
             count += len(found[-1])
-            if len(block) > 1 and count > LARGEST_JOIN:
+            if len(block) > 1 and count > self._largest_join:
                 return None
         return np.concatenate(found)
 
@@ -224,7 +281,7 @@ class PrefixJoin:
         outside = outside[first_of_runs(outside)]
         if len(outside) == 0:
             return self._similar(pairs, self._measure(pairs - start, [block], self._ops))
-        runs = runs_within(np.cumsum(self._text_sizes[outside]), BLOCK_BYTES)
+        runs = runs_within(np.cumsum(self._text_sizes[outside]), self._block_bytes)
         parts = [self._measured(pairs, outside[first:last], start, block) for first, last in runs]
         return self._similar(pairs, np.concatenate(parts))
 
@@ -249,24 +306,23 @@ class PrefixJoin:
 
 @dataclass(frozen=True)
 class _Entries:
-    """Prefix shingles and whose they are: uint64 [e], int64 [e]."""
+    """Prefix shingles and whose they are: uint64 or, cut to their upper halves, uint32 [e], and uint32 [e]."""
 
-    shingles: NDArray[np.uint64]
-    documents: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, prefixes: Fingerprints, start: int) -> _Entries:
-        """The prefixes of documents from `start` on."""
-        documents = np.repeat(np.arange(start, start + len(prefixes)), np.diff(prefixes.offset))
-        return cls(prefixes.values, documents)
+    shingles: NDArray[np.unsignedinteger]
+    documents: NDArray[np.uint32]
 
     @classmethod
-    def none(cls) -> _Entries:
-        """No entry."""
-        return cls(np.empty(0, np.uint64), np.empty(0, np.int64))
+    def of(cls, values: NDArray[np.uint64], offset: NDArray[np.int64], start: int, *, cut: bool) -> _Entries:
+        """The prefixes of documents from `start` on, row after row."""
+        documents = np.repeat(np.arange(start, start + len(offset) - 1, dtype=np.uint32), np.diff(offset))
+        return cls((values >> np.uint64(32)).astype(np.uint32) if cut else values, documents)
 
     def sorted(self) -> _Entries:
-        """By shingle: sorted queries walk an index in its own order. A stable sort passes quickly over sorted runs."""
+        """By shingle: sorted queries walk an index in its own order."""
+        if self.shingles.dtype == np.uint32:  # both fit into a word, which a vector sort orders in a tenth of the time
+            both = packed(self.shingles, self.documents)
+            both.sort()
+            return _Entries((both >> np.uint64(32)).astype(np.uint32), both.astype(np.uint32))
         order = np.argsort(self.shingles, kind="stable")
         return _Entries(self.shingles[order], self.documents[order])
 
@@ -312,19 +368,31 @@ class _PrefixIndex:
 
 
 class _Matches:
-    """Where the shingles of `queries` stand in the runs of `index`; `count` matches in all."""
+    """Where the shingles of `queries` stand in the runs of `index`; `count` matches in all.
 
-    def __init__(self, index: _PrefixIndex, queries: _Entries) -> None:
-        self.queries = queries
-        self._places = []
+    There may be `enough`, and then they are counted no further, or more than `most`, and then they are `too_many` and
+    none is held.
+    """
+
+    def __init__(self, index: _PrefixIndex, queries: _Entries, enough: int | None, most: int | None) -> None:
+        self.queries, self.count = queries, 0
+        self.enough = self.too_many = False
+        self._places: list[tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
         for run in index.runs():
             first = np.searchsorted(run.shingles, queries.shingles, side="left")
             met = first < len(run.shingles)
             met[met] = run.shingles[first[met]] == queries.shingles[met]
             asked = np.flatnonzero(met)
-            last = np.searchsorted(run.shingles, queries.shingles[asked], side="right")
-            self._places.append((run.documents, asked, first[asked], last - first[asked]))
-        self.count = sum(int(count.sum()) for *_, count in self._places)
+            first = first[asked]
+            count = np.searchsorted(run.shingles, queries.shingles[asked], side="right") - first
+            self.count += int(count.sum())
+            self.enough = enough is not None and self.count >= enough
+            if self.enough:
+                break
+            self._places.append((run.documents, asked, first, count))
+            self.too_many = most is not None and self.count > most
+            if self.too_many:
+                self._places.clear()
 
     def packed_pairs(self) -> Iterator[NDArray[np.uint64]]:
         """Pairs (known, asking), packed, of at most LARGEST_JOIN matches at a time."""
@@ -335,6 +403,11 @@ class _Matches:
                 yield distinct(packed(known, asking))
 
 
-def _distinct_of(documents: NDArray[np.int64]) -> NDArray[np.int64]:
+def _distinct_of(documents: NDArray[np.uint32]) -> NDArray[np.int64]:
     first = int(documents.min()) if len(documents) else 0
-    return np.flatnonzero(np.bincount(documents - first)) + first
+    return np.flatnonzero(np.bincount(documents - np.uint32(first))) + first
+
+
+def _bits(slots: float, most: int) -> int:
+    """Of a table of at least so many slots, unless they are more than it may have."""
+    return int(np.clip(np.ceil(np.log2(max(slots, 1))), LEAST_TABLE, most))

@@ -1,0 +1,154 @@
+"""What the join of large buckets holds, and what it does without; `test_shared_sentences` has its decisions."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import gpulsh
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.cpu import CpuBackend
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.cluster.resolve import resolve_kept
+from gpulsh.dedup.plan import Plan
+from gpulsh.dedup.shingled import ShingledTexts
+from gpulsh.io.texts import open_texts
+from gpulsh.lsh import prefix_join
+from gpulsh.lsh.collisions import Collisions, Crowd
+from gpulsh.lsh.comparison import exact
+from gpulsh.lsh.prefix_join import Edges, PrefixJoin
+from tests.test_shared_sentences import pages
+from tests.traced import at_most
+
+NONE = np.empty(0, np.int64)
+OWN = [f"own{number}" for number in range(50_000)]
+
+
+def join_of(texts: list[str], ops: Backend, threshold: float = 0.8) -> PrefixJoin:
+    """All documents in one large bucket."""
+    ids = np.arange(len(texts))
+    chosen = open_texts(pa.array(texts), ops).choose(ids)
+    readable = ShingledTexts(chosen, ids, Plan.chosen(threshold=threshold, verify="exact", resolve="kept"), None, ops)
+    crowd = Crowd(ids, np.zeros_like(ids), np.zeros_like(ids))
+    met = Collisions.of(np.empty((0, 2), np.int64), crowd, 1)
+    return PrefixJoin(ids, met, readable, readable.sizes(), exact, threshold, ops, exact=True)
+
+
+def joined(join: PrefixJoin, count: int) -> tuple[list[bool], list[tuple[int, int, float]]]:
+    kept, edges = resolve_kept(count, Edges(NONE, NONE, np.empty(0)), join, np.arange(count))
+    found = zip(edges.earlier.tolist(), edges.later.tolist(), edges.similarity.tolist(), strict=True)
+    return kept.tolist(), list(found)
+
+
+def all_pairs(texts: list[str], threshold: float) -> tuple[list[bool], list[tuple[int, int, float]]]:
+    """The same, of every document with every kept one before it."""
+    sets = [set(zip(*(text.split()[at:] for at in range(5)), strict=False)) for text in texts]
+    kept: list[int] = []
+    found = []
+    for later, own in enumerate(sets):
+        alike = [(earlier, later, len(sets[earlier] & own) / len(sets[earlier] | own)) for earlier in kept]
+        alike = [edge for edge in alike if edge[2] >= threshold]
+        found += alike
+        if not alike:
+            kept.append(later)
+    return [number in set(kept) for number in range(len(texts))], sorted(found)
+
+
+def template(own: int) -> list[str]:
+    """Pages of one frame with `own` words of their own; every fourth is nearly an earlier page."""
+    source = Random(own)
+    frame = [f"frame{number}" for number in range(60)]
+    found: list[list[str]] = []
+    for number in range(200):
+        page = source.choices(OWN, k=own)
+        if number % 4 == 3:
+            page = found[source.randrange(number)].copy()
+            page[source.randrange(own)] = source.choice(OWN)
+        found.append(page)
+    return [" ".join(frame[:30] + page + frame[30:]) for page in found]
+
+
+def near_copies(count: int) -> list[str]:
+    source = Random(count)
+    page = source.choices(OWN, k=200)
+    copies = []
+    for _ in range(count):
+        copy = page.copy()
+        copy[source.randrange(200)] = source.choice(OWN)
+        copies.append(" ".join(copy))
+    return copies
+
+
+def test_what_is_held_follows_the_budget() -> None:
+    """Counts, entries, matches and the texts of a block together, of 5,000 pages that share nearly all."""
+    texts = pages(5000, 20)
+    joined(join_of(texts[:100], CpuBackend(2)), 100)  # compiled, and caches filled
+    join = join_of(texts, CpuBackend(2, memory=64 << 20))
+    with at_most(60 << 20):
+        kept, _ = joined(join, len(texts))
+    assert 4000 < sum(kept) < 5000
+
+
+def test_near_copies_need_no_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read once for the join, and compared with the page that is kept."""
+    texts = near_copies(600)
+
+    def refused(*given: Any) -> Any:
+        raise AssertionError("frequencies of near-copies")
+
+    monkeypatch.setattr(CpuBackend, "text_frequencies", refused)
+    kept, found = joined(join_of(texts, CpuBackend(2)), len(texts))
+    assert (kept, found) == all_pairs(texts, 0.8)
+    assert sum(kept) == 1 and len(found) == 599
+    result = gpulsh.deduplicate(texts, backend="cpu")
+    assert result.funnel.crowded == 600 and result.funnel.kept == 1
+
+
+@pytest.mark.parametrize("few", [0, 8, 64])
+@pytest.mark.parametrize(
+    "texts", [template(60), near_copies(100) + template(30), pages(80, 6)], ids=["own", "copies", "pages"]
+)
+def test_the_way_to_the_pairs_is_no_matter(monkeypatch: pytest.MonkeyPatch, texts: list[str], few: int) -> None:
+    monkeypatch.setattr(prefix_join, "FEW_KEPT", few)
+    monkeypatch.setattr(prefix_join, "FIRST_BLOCK", max(few, 1))
+    wanted = all_pairs(texts, 0.8)
+    for ops in CpuBackend(2, memory=1 << 18), CpuBackend(1), ReferenceBackend():
+        assert joined(join_of(texts, ops), len(texts)) == wanted
+    monkeypatch.setattr(prefix_join, "SAMPLE_BYTES", 1000)
+    assert joined(join_of(texts, CpuBackend(1)), len(texts)) == wanted
+
+
+def test_a_table_is_as_large_as_its_shingles_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not as the text is long; one that a sample made too small is made anew."""
+    tables: list[int] = []
+    counted = CpuBackend.text_frequencies
+
+    def seen(ops: CpuBackend, text: TextBatch, shingling: Any, counts: Any, keys: Any = None) -> Any:
+        tables.append(len(counts).bit_length() - 1)
+        return counted(ops, text, shingling, counts, keys)
+
+    monkeypatch.setattr(CpuBackend, "text_frequencies", seen)
+    monkeypatch.setattr(prefix_join, "LEAST_TABLE", 8)
+    source = Random(1)
+    words = [" ".join(source.choices(OWN, k=100)) for _ in range(2000)]
+    texts = {
+        "alike": [f"{words[0]} {number}" for number in range(2000)],
+        "unlike": words,
+        "alike where the sample is": [words[0 if number % 20 == 0 else number] for number in range(2000)],
+    }
+    made = {}
+    for name, own in texts.items():
+        size = sum(map(len, own))
+        monkeypatch.setattr(prefix_join, "SAMPLE_BYTES", -(-size // 20))  # every twentieth
+        tables.clear()
+        join_of(own, CpuBackend(1))._frequencies()
+        made[name] = list(dict.fromkeys(tables[1:]))
+    most = int(np.ceil(np.log2(size / 3)))
+    assert made["alike"] == [13]
+    assert made["unlike"] == [most - 1]
+    assert made["alike where the sample is"] == [12, most]
