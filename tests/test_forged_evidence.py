@@ -18,10 +18,9 @@ from gpulsh.errors import ParameterError
 from gpulsh.secret import chosen_secret, derived_key, evidence_keys
 from tests import naive
 from tests.forgery import LetterSums, Values, summands
-from tests.texts import SECRET
+from tests.texts import SECRET, SECRETS
 
 BACKENDS = ["reference", "cpu"]
-SECRETS = [bytes([number]) * 32 for number in range(5)]
 LETTERS = 26
 
 VICTIM = (

@@ -29,6 +29,7 @@ from gpulsh.engine.steps import Steps
 from gpulsh.errors import BackendError, ChangedInputError, InputError, ParameterError
 from gpulsh.io.format import File
 from gpulsh.store.manifest import Manifest
+from tests.texts import SECRETS
 
 ray = pytest.importorskip("ray", reason="Ray has no wheel for this Python")
 
@@ -183,6 +184,20 @@ def test_the_bytes_are_those_of_a_local_run(
     assert result.report["engine"] == {"name": "ray", "workers": sum(n // threads for n in PROCESSORS)}
     assert result.report["backend"] == {"name": "cpu", "device": None}
     assert result.funnel["dropped"] > 50
+
+
+def test_no_byte_depends_on_the_secret(
+    joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers of a cluster read the secret in the manifest."""
+    wanted = gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS, secret=SECRETS[0])
+    cuts(40_000)
+    for number, secret in enumerate(SECRETS):
+        out = tmp_path / f"ray{number}"
+        result = gpulsh.deduplicate_files(inputs, out, **OPTIONS, engine="ray", address=joined, secret=secret)
+        assert results(out) == results(tmp_path / "local")
+        assert {**result.funnel, "seconds": None} == {**wanted.funnel, "seconds": None}
+    assert wanted.funnel["dropped"] > 50
 
 
 def test_relative_paths_and_inputs_of_sources(

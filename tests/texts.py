@@ -17,6 +17,7 @@ from gpulsh.params import Shingling
 from gpulsh.secret import evidence_keys
 
 SECRET = bytes(range(32))
+SECRETS = [bytes([number]) * 32 for number in range(5)]
 KEYS = evidence_keys(SECRET)
 
 WORDS = [

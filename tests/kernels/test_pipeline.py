@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,13 @@ import pytest
 
 import gpulsh
 from gpulsh.backends.cuda import CudaBackend
+from gpulsh.index import index
 from gpulsh.lsh import banding, collisions, similarity
 from gpulsh.sketch import minhash
 from gpulsh.text import shingling
 from tests.kernels.conftest import WHERE
 from tests.test_shared_sentences import pages
+from tests.texts import SECRETS
 
 DEFAULT_CUT = [where for where in WHERE if where.endswith("-default")]
 pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", DEFAULT_CUT, indirect=True)]
@@ -25,12 +29,12 @@ pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", DEFAULT_CUT, 
 def selected(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
     """`backend="cuda"` takes the backend under test; other names what they always take."""
     from gpulsh.backends.select import select_backend
-    from gpulsh.engine import memory
+    from gpulsh.engine import engines, memory
 
     def select(name: Any = "auto", **options: Any) -> Any:
         return cuda if name == "cuda" else select_backend(name, **options)
 
-    for module in (banding, collisions, similarity, minhash, shingling, memory):
+    for module in (banding, collisions, similarity, minhash, shingling, memory, engines, index):
         monkeypatch.setattr(module, "select_backend", select)
     yield cuda
 
@@ -61,6 +65,38 @@ def test_deduplicate(selected: CudaBackend, options: dict[str, Any]) -> None:
     assert not wanted.keep.all()
     for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+
+
+@pytest.mark.parametrize("options", [{}, {"resolve": "components"}, {"verify": "signature"}, {"verify": "none"}])
+def test_no_decision_depends_on_the_secret(selected: CudaBackend, options: dict[str, Any]) -> None:
+    documents = [*texts(30), *(f"{'the same words again and once more ' * 3} {number % 3}" for number in range(270))]
+    wanted = gpulsh.deduplicate(documents, backend="reference", secret=SECRETS[0], **options)
+    for secret in SECRETS:
+        found = gpulsh.deduplicate(documents, backend="cuda", secret=secret, **options).to_numpy()
+        assert not found.keep.all()
+        for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
+        assert {**found.funnel, "seconds": None} == {**wanted.funnel, "seconds": None}
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["files", "index"])
+def test_no_byte_of_the_results_depends_on_the_secret(selected: CudaBackend, indexed: bool, tmp_path: Path) -> None:
+    lines = [json.dumps({"text": text, "id": number}) + "\n" for number, text in enumerate(texts(60))]
+    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for file, part in zip(files, (lines[::2], lines[1::2]), strict=True):
+        file.write_text("".join(part))
+
+    def run(backend: Any, secret: bytes, name: str) -> dict[str, bytes]:
+        out = tmp_path / f"out-{name}"
+        earlier = {"index": tmp_path / f"index-{name}"} if indexed else {}
+        gpulsh.deduplicate_files(files, out, backend=backend, id_column="id", secret=secret, **earlier)
+        found = [path for path in out.rglob("*") if path.is_file() and not path.name.startswith("report.")]
+        return {path.relative_to(out).as_posix(): path.read_bytes() for path in found}
+
+    wanted = run("cpu", SECRETS[0], "cpu")
+    assert len(wanted) == 3
+    for number, secret in enumerate(SECRETS):
+        assert run("cuda", secret, f"{number}") == wanted
 
 
 def test_large_buckets(selected: CudaBackend) -> None:
