@@ -115,6 +115,8 @@ SHAPES: dict[str, Callable[[dict[str, Any]], object]] = {
     "segments that are none": having(segments=[1]),
     "runs of text": having(runs={"a": "bc"}),
     "runs that are none": having(runs=[1]),
+    "keys of no kind": having(keys="0.1.0"),
+    "keys of another kind": having(keys="integer"),
     "no secret": without("secret"),
     "a secret of nothing": having(secret=""),
     "half a secret": having(secret="0f" * 16),

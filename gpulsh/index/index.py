@@ -19,7 +19,6 @@ from gpulsh.errors import DamagedInputError, ParameterError
 from gpulsh.index.admission import Arrivals, Tally, admit, hold_all
 from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.keys import (
-    TYPES,
     KeyStream,
     as_numpy,
     checked_keys,
@@ -39,7 +38,7 @@ from gpulsh.permutations import coefficients
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.store.allocators import give_back
 from gpulsh.store.merging import in_memory
-from gpulsh.store.segments import Documents, Keys, Numbers
+from gpulsh.store.segments import KEY_TYPES, Documents, Keys, Numbers
 from gpulsh.text.shingling import folded_batches
 
 
@@ -361,7 +360,7 @@ class Index:
     def key_column(self, numbers: NDArray[np.int64]) -> Any:
         """The same as a pyarrow.Array."""
         holdings = self._holdings()
-        keys = holdings.keys(numbers, TYPES[self._contents.keys or "string"])
+        keys = holdings.keys(numbers, KEY_TYPES[self._contents.keys or "string"])
         holdings.let_go()
         return keys
 

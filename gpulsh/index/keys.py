@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from gpulsh.errors import ParameterError
 from gpulsh.io.soundness import check_given
-from gpulsh.store.segments import Keys
+from gpulsh.store.segments import KEY_TYPES, Keys
 
 HASHED_AT_ONCE = 1 << 16  # as Python strings
-TYPES = {"string": pa.large_string(), "integer": pa.int64()}
 
 
 def checked_keys(keys: object, name: str = "keys") -> tuple[Any, str | None]:
@@ -26,7 +25,7 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[Any, str | None]:
         check_given(keys, name, utf8=True)
         kind = _kind_of(keys.type)
         if kind is not None and keys.null_count == 0 and len(keys):
-            array = keys.cast(TYPES[kind])
+            array = keys.cast(KEY_TYPES[kind])
             return (array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array), kind
         given: list[Any] = keys.to_pylist()
     else:
@@ -43,7 +42,7 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[Any, str | None]:
                 f"{name}[{place}] is {key!r}; give strings, or integers, and one kind of them in an index"
             )
     try:
-        return pa.array(given, TYPES[kind]), kind
+        return pa.array(given, KEY_TYPES[kind]), kind
     except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:
         raise ParameterError(f"{name} cannot be kept: {error}; give UTF-8 strings, or integers of 64 bits") from None
 
@@ -88,7 +87,7 @@ class KeyStream:
     def __init__(self, pieces: Iterable[Any], kind: str | None) -> None:
         self.kind = kind  # of all keys, None while none is known
         self._pieces = iter(pieces)
-        self._left = pa.array([], TYPES[kind or "string"])
+        self._left = pa.array([], KEY_TYPES[kind or "string"])
 
     def take(self, count: int) -> Any:
         """The next `count` keys, a pyarrow.Array; ParameterError where a piece is of another kind."""

@@ -17,8 +17,10 @@ from gpulsh import __version__
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index.parameters import IndexParameters, as_told
 from gpulsh.store.columns import MappedColumns, write_columns
+from gpulsh.store.mapping import damaged_file
 from gpulsh.store.merging import in_memory, merged
 from gpulsh.store.segments import (
+    KEY_TYPES,
     KINDS,
     Keys,
     Numbers,
@@ -317,6 +319,14 @@ def _mapped(path: Path, snapshot: Snapshot) -> Contents:
             raise InputError(
                 f"{path / file_name('*', segment.name)}: the segment is damaged: {error}; restore it from a copy"
             ) from error
+    kind = KEY_TYPES[snapshot.keys] if snapshot.keys else None
+    for shelved in shelves:
+        keys = shelved.segment.keys
+        if keys is not None and len(shelved.segment) and keys.key.type != kind:
+            assert shelved.stored is not None
+            raise damaged_file(
+                path / file_name("keys", shelved.stored.name), f"its keys are {keys.key.type}, not {snapshot.keys}s"
+            )
     removed = NOTHING
     if snapshot.removed is not None:
         removed = MappedColumns(path / file_name("removed", snapshot.removed.name)).column("number")

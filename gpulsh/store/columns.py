@@ -61,9 +61,12 @@ class MappedColumns:
         """A column of numbers, in place, of a file that was written in one run."""
         return self._numbers(self._only(), name)
 
-    def runs(self) -> Iterator[dict[str, NDArray[Any]]]:
-        """All columns, of numbers, in place, run by run."""
+    def runs(self, schema: Any = None) -> Iterator[dict[str, NDArray[Any]]]:
+        """All columns, of numbers, in place, run by run; damage where they are not those of `schema`, if given."""
         for batch in self._mapped.batches:
+            if schema is not None and batch.schema != schema:
+                told = ", ".join(f"{field.name} {field.type}" for field in batch.schema)
+                raise damaged_file(self._mapped.path, f"it holds the columns {told[:200]}")
             yield {name: self._numbers(batch, name) for name in batch.schema.names}
 
     def names(self) -> list[str]:

@@ -41,10 +41,8 @@ DOCUMENTS = pa.schema(
     [("number", pa.int64()), ("witness", pa.int64()), ("similarity", pa.float64()), ("size", pa.int64())]
 )
 HASHES = pa.schema([("hash_0", pa.uint64()), ("hash_1", pa.uint64()), ("row", pa.int64())])
-KEYS = [
-    pa.schema([("key", kind), ("key_hash", pa.uint64()), ("key_row", pa.int64())])
-    for kind in (pa.large_string(), pa.int64())
-]
+KEY_TYPES = {"string": pa.large_string(), "integer": pa.int64()}
+KEYS = [pa.schema([("key", kind), ("key_hash", pa.uint64()), ("key_row", pa.int64())]) for kind in KEY_TYPES.values()]
 DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
 FILTERS = pa.schema([("word", pa.uint64())])
 KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys")

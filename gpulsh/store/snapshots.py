@@ -24,7 +24,7 @@ from gpulsh.errors import DamagedInputError, InputError, OutputError
 from gpulsh.params import SCHEME
 from gpulsh.secret import SECRET_BYTES
 from gpulsh.store.durable import FileFact, durable_file, fact_of
-from gpulsh.store.segments import KINDS
+from gpulsh.store.segments import KEY_TYPES, KINDS
 from gpulsh.store.shapes import ShapeError, count, counted, field, file_facts, strict_json
 
 NAME = "index.json"
@@ -193,6 +193,12 @@ def _refuse_link(path: Path) -> None:
         raise InputError(f"{path}: {what}, which gpulsh did not make; put the file itself there")
 
 
+def _keys(told: str | None) -> str | None:
+    if told not in (None, *KEY_TYPES):
+        raise ShapeError(f"its keys are {told[:100]!r}, not {' or '.join(KEY_TYPES)}")
+    return told
+
+
 def _secret(told: Mapping[str, Any]) -> str:
     secret = field(told, "secret", str)
     if len(secret) != 2 * SECRET_BYTES or set(secret) - set("0123456789abcdef"):
@@ -207,7 +213,7 @@ def _snapshot(told: Mapping[str, Any]) -> Snapshot:
         secret=_secret(told),
         generation=count(told, "generation"),
         next_number=count(told, "next_number"),
-        keys=field(told, "keys", str, NoneType),
+        keys=_keys(field(told, "keys", str, NoneType)),
         segments=tuple(_segment(segment, KINDS) for segment in field(told, "segments", list)),
         removed=_segment(removed, ("removed",)) if removed else None,
         runs={name: _run(run, name) for name, run in field({"runs": {}, **told}, "runs", dict).items()},

@@ -19,6 +19,7 @@ from gpulsh.backends.parts import in_part
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.recorded import within
+from gpulsh.dedup.stages.sign import DIGESTS
 from gpulsh.dedup.stages.sign import step_of as sign_step
 from gpulsh.dedup.stages.stars import Star
 from gpulsh.dedup.task import Made, Workplace
@@ -74,7 +75,7 @@ class _Digests:
                 here = documents[slice(*np.searchsorted(documents, [start, stop]))]
                 takes_part[within(place.folder, "documents", here, start, stop) - start] = False
             columns = MappedColumns(step_file(place.folder, sign_step(number), "digests"))
-            for at, batch in enumerate(columns.runs()):
+            for at, batch in enumerate(columns.runs(DIGESTS)):
                 rows = range_rows(batch["digest"], part, parts)
                 numbers, digests = batch["row"][rows], batch["digest"][rows]
                 within(place.folder, "documents", numbers, 0, len(takes_part))

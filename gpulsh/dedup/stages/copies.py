@@ -15,6 +15,7 @@ from gpulsh.dedup.job import step_file
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.recorded import within
 from gpulsh.dedup.stages.facts import ranks_of
+from gpulsh.dedup.stages.sign import EXACT
 from gpulsh.dedup.stages.sign import step_of as sign_step
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.store.columns import MappedColumns
@@ -31,7 +32,7 @@ def copies(place: Workplace, placed: Placed, part: int, parts: int) -> Made:
     hashes, positions = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)]
     for number, (start, stop) in enumerate(pairwise(placed.partitions.tolist())):
         columns = MappedColumns(step_file(place.folder, sign_step(number), "exact"))
-        for batch in columns.runs():
+        for batch in columns.runs(EXACT):
             rows = range_rows(batch["hash_0"], part, parts)
             chosen = in_part(batch["hash_0"][rows], part, parts)
             hashes.append(np.stack([batch[name][rows][chosen] for name in ("hash_0", "hash_1")], axis=1))
