@@ -114,6 +114,24 @@ def test_every_byte_at_every_place_of_a_block() -> None:
         check_texts(ONE, batch_of(documents), Shingling(unit=unit, size=2))  # type: ignore[arg-type]
 
 
+def test_words_of_all_lengths_in_runs_of_all_lengths() -> None:
+    """Words are summed by runs and by whole vectors; what lies behind the last of either must not matter."""
+    random = np.random.default_rng(7)
+    letters = [*"abyz059AZ"]
+    documents = []
+    for count in (*range(1, 70, 4), 511, 512, 513, 544, 576, 577, 1023, 1025, 1057):
+        lengths = random.choice(
+            [1, 3, 7, 8, 9, 15, 16, 17, 24, 25, 55, 63, 64, 65, 130], count, p=[0.2, *[0.8 / 14] * 14]
+        )
+        words = ["".join(random.choice(letters, length)) for length in lengths]
+        documents.append(" ".join(words).encode())
+        words[random.integers(count)] += "é"
+        documents.append(", ".join(words).encode())
+    check_texts(ONE, batch_of(documents), Shingling(size=3))
+    for document in documents[:20]:  # nothing is left of one in the next
+        check_texts(ONE, batch_of([document]), Shingling(size=3))
+
+
 def test_every_pair_of_lengths_around_a_block() -> None:
     documents = [b"x" * a + b" " + b"Y" * b for a in (0, 1, 7, 8, 9, 62, 63, 64, 65, 1000) for b in range(60, 74)]
     documents += [b" " * gap + b"w" * length for gap in range(50, 66) for length in (1, 8, 63, 64, 65)]

@@ -3,9 +3,11 @@
 Public hashes and evidence differ in the keys alone, which every kernel is given.
 
 A word pass looks at 64 bytes at a time: two vector comparisons give a bit mask of ASCII word characters, token bounds
-are its edges, and a token's hash is one vector product a piece of 8 characters, so that no branch is taken a byte.
-Only a block with a non-ASCII character that belongs to a token is read code point by code point. Everything a cached
-kernel calls stands in this file, because Numba's cache does not see changes elsewhere.
+are its edges. The first 8 bytes of each word are kept, which are its packed token where it is no longer; a run of them
+is summed by a vector loop with a word in each lane, and what goes on is added to those few, so that no branch depends
+on the length of a word. Only a block with a non-ASCII character that belongs to a token is read code point by code
+point. Loops take whole vectors, for which arrays have room behind their last word. Everything a cached kernel calls
+stands in this file, because Numba's cache does not see changes elsewhere.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import carray, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
@@ -48,12 +50,18 @@ _MIX_1, _MIX_2 = _U(protocol.MIX_1), _U(protocol.MIX_2)
 _GOLDEN, _LENGTH = _U(protocol.GOLDEN), _U(protocol.LENGTH)
 _STREAM_TOKEN = _U(protocol.STREAM_TOKEN)
 _ZERO, _ONE, _S27, _S33, _S63 = _U(0), _U(1), _U(27), _U(33), _U(63)
-_SPACE = _U(0x20)
+_SPACE, _BYTE = _U(0x20), _U(0xFF)
 
+VECTORS = 32  # words of the vectors that a loop takes at once; so many may be written or read behind the last
+RUN = 512  # words that are summed together
+STEP = 4  # words that are looked for without a look at whether there are as many
+AHEAD = 1024  # bytes that are asked for before they are read: other work between blocks misleads the processor
+ROW = RUN + BLOCK + VECTORS
+_START, _PLACE = _U(16), _U(0xFFFF)  # a word that goes on: where it starts above where it is in the run
 TILE = 512  # shingles of one document that are made together
 _INVALID = 0x110000  # stands for a byte that is in no well-formed sequence
 
-_i1, _i8, _i64 = ir.IntType(1), ir.IntType(8), ir.IntType(64)
+_i1, _i8, _i32, _i64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _bytes64 = ir.VectorType(_i8, 64)
 
 
@@ -109,11 +117,71 @@ def _byte(typing_context: Any, address: Any) -> Any:
 
 
 @intrinsic
-def _lowest_bit(typing_context: Any, mask: Any) -> Any:
-    """The place of the lowest set bit of a mask that is not 0."""
+def _put(typing_context: Any, address: Any, value: Any) -> Any:
+    """Store a word at an address; an index into an array would cost a look at its sign."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(_i1, 1))
+        store = builder.store(arguments[1], builder.inttoptr(arguments[0], _i64.as_pointer()))
+        store.align = 1
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.uint64), generate
+
+
+@intrinsic
+def _pointer(typing_context: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], _i64.as_pointer())
+
+    return types.CPointer(types.uint64)(types.int64), generate
+
+
+@njit(inline="always")
+def _borrowed(words):
+    """The same array without a count of its users, which each slice would raise and lower atomically."""
+    return carray(_pointer(words.ctypes.data), words.size)
+
+
+@intrinsic
+def _ask(typing_context: Any, address: Any) -> Any:
+    """Have what lies at an address, which need not be anybody's, brought to the cache."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [_i8.as_pointer(), _i32, _i32, _i32])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        place = builder.inttoptr(arguments[0], _i8.as_pointer())
+        builder.call(prefetch, [place, *(ir.Constant(_i32, number) for number in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@intrinsic
+def _lowest_bit(typing_context: Any, mask: Any) -> Any:
+    """The place of the lowest set bit of a mask, 64 where there is none."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(_i1, 0))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def _ones(typing_context: Any, mask: Any) -> Any:
+    """How many bits of a mask are set."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def _ones_above(typing_context: Any, mask: Any) -> Any:
+    """How many bits of a mask are set above its highest that is not."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctlz(builder.not_(arguments[0]), ir.Constant(_i1, 0))
 
     return types.int64(types.uint64), generate
 
@@ -298,78 +366,126 @@ def _belongs_to_token(text, at, high, stop, stage1, stage2):
     return False
 
 
-def _words_of(proves: bool) -> Any:
-    """The word pass, with packed tokens where it `proves`: a branch a token would cost what they do."""
+@njit(inline="always")
+def _whole(count):
+    """A count of words in whole vectors, for what a loop does one by one is many times as slow."""
+    return (count + (VECTORS - 1)) & -VECTORS
 
-    @njit
-    def _words(text, stop, room, stage1, stage2, keys, keys_address, proof, proof_address, sums, packed):
-        """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read."""
-        at, start, count = 0, 0, 0
-        inside = _ZERO  # 1 while a token is open at the block's start; it began at `start`
-        while at < stop:
-            if at + ROOM > room:
-                first = start if inside != _ZERO else at
-                at, count = _words_by_code_point(
-                    text, first, stop, stop, stage1, stage2, keys, proof, sums, packed, count
-                )
-                inside = _ZERO
-                continue
+
+@njit
+def _long_end(text, at, stop, room):
+    """Where a token of ASCII letters and digits that goes on at `at` ends; -1 where other characters may go on."""
+    while at + ROOM <= room and at < stop:
+        word = _word_mask(text + at)
+        if at + BLOCK > stop:
+            word &= (_ONE << _U(stop - at)) - _ONE
+        if ~word != _ZERO:
+            at += _lowest_bit(~word)
+            return -1 if at < stop and _byte(text + at) >= 0x80 else at
+        at += BLOCK
+    return at if at == stop else -1
+
+
+@njit
+def _finish(text, keys, keys_address, proof, proof_address, sums, packed, count, found, heads, lengths, longer, long):
+    """Add the sums of the words of `heads` [found] to the `count` before; `longer` [long] are those that go on.
+
+    A vector loop with a word in each lane: the sum of keys[i] * byte i.
+    """
+    key_0, key_1, key_2, key_3 = keys[0], keys[1], keys[2], keys[3]
+    key_4, key_5, key_6, key_7 = keys[4], keys[5], keys[6], keys[7]
+    here = sums[count : count + _whole(found)]
+    for i in range(here.size):
+        head = heads[i]
+        even = key_0 * (head & _BYTE) + key_2 * (head >> _U(16) & _BYTE)
+        odd = key_1 * (head >> _U(8) & _BYTE) + key_3 * (head >> _U(24) & _BYTE)
+        even += key_4 * (head >> _U(32) & _BYTE) + key_6 * (head >> _U(48) & _BYTE)
+        odd += key_5 * (head >> _U(40) & _BYTE) + key_7 * (head >> _U(56))
+        here[i] = even + odd + lengths[i] * _LENGTH
+    proves = packed.size > 0
+    if proves:
+        there = packed[count : count + _whole(found)]
+        for i in range(there.size):
+            there[i] = heads[i]
+    for i in range(long):
+        place, start = np.int64(longer[i] & _PLACE), np.int64(longer[i] >> _START)
+        length = np.int64(lengths[place])
+        at = 8
+        while at < length:
+            size = min(length - at, 8)
+            sums[count + place] += _ascii_terms(text + start + at, size, keys_address + 8 * at)
+            if proves:
+                packed[count + place] += _ascii_terms(text + start + at, size, proof_address + 8 * at)
+            at += 8
+    return count + found
+
+
+@njit
+def _words(text, stop, room, stage1, stage2, keys, keys_address, proof, proof_address, sums, packed, run):
+    """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read.
+
+    The first 8 bytes of each word are kept, and its length, until there is a run of them.
+    """
+    heads, lengths, longer = run[:ROW], run[ROW : 2 * ROW], run[2 * ROW :]
+    heads_address, lengths_address, longer_address = heads.ctypes.data, lengths.ctypes.data, longer.ctypes.data
+    at, count = 0, 0
+    found, long = 0, 0
+    while at < stop:  # no token is open at `at`
+        by_code_point, until, end = at + ROOM > room, stop, -1
+        word = _ZERO
+        if not by_code_point:
+            _ask(text + at + AHEAD)
             word, high = _word_mask(text + at), _high_mask(text + at)
             if at + BLOCK > stop:
                 valid = (_ONE << _U(stop - at)) - _ONE
                 word, high = word & valid, high & valid
-            if high != _ZERO and _belongs_to_token(text, at, high, stop, stage1, stage2):
-                first = start if inside != _ZERO else at
-                # Going on a while behind this block spares scripts other than Latin most changes of pace.
+            # Going on a while behind this block spares scripts other than Latin most changes of pace.
+            until = at + BLOCK
+            if ~word == _ZERO:
+                end = _long_end(text, at + BLOCK, stop, room)
+                by_code_point = end < 0
+            elif high != _ZERO:
+                by_code_point = _belongs_to_token(text, at, high, stop, stage1, stage2)
+        if by_code_point or end >= 0 or found > RUN:
+            count = _finish(
+                *(text, keys, keys_address, proof, proof_address, sums, packed),
+                *(count, found, heads, lengths, longer, long),
+            )
+            found, long = 0, 0
+            if by_code_point:
                 at, count = _words_by_code_point(
-                    text, first, stop, at + BLOCK, stage1, stage2, keys, proof, sums, packed, count
+                    text, at, stop, until, stage1, stage2, keys, proof, sums, packed, count
                 )
-                inside = _ZERO
                 continue
-            before = word << _ONE | inside
-            starts, ends = word & ~before, before & ~word
-            while True:
-                if inside == _ZERO:
-                    if starts == _ZERO:
-                        break
-                    start = at + _lowest_bit(starts)
-                    starts &= starts - _ONE
-                    inside = _ONE
-                if ends == _ZERO:
-                    break
-                length = at + _lowest_bit(ends) - start
-                # Nearly every word is no longer, so these are spared a call.
-                if length <= 8:
-                    pack = _packed_ascii(text + start, length)
-                    total = _ascii_terms(text + start, length, keys_address)
-                elif length <= 16:
-                    pack = _packed_ascii(text + start, 8)
-                    total = _ascii_terms(text + start, 8, keys_address)
-                    total += _ascii_terms(text + start + 8, length - 8, keys_address + 64)
-                    if proves:
-                        pack += _ascii_terms(text + start + 8, length - 8, proof_address + 64)
-                else:
-                    total = _ascii_sum(text, start, length, keys, keys_address)
-                    pack = _ascii_packed(text, start, length, proof, proof_address) if proves else _ZERO
-                sums[count] = total + _U(length) * _LENGTH
-                if proves:
-                    packed[count] = pack
+            if end >= 0:
+                length = end - at
+                sums[count] = _ascii_sum(text, at, length, keys, keys_address) + _U(length) * _LENGTH
+                if packed.size > 0:
+                    packed[count] = _ascii_packed(text, at, length, proof, proof_address)
                 count += 1
+                at = end
+                continue
+        before = word << _ONE
+        starts, ends = word & ~before, before & ~word
+        ended = _ones(ends)
+        done = 0
+        while done < ended:
+            for _ in range(STEP):
+                start = _lowest_bit(starts)
+                length = _lowest_bit(ends) - start
+                _put(heads_address + 8 * (found + done), _packed_ascii(text + at + start, min(length, 8)))
+                _put(lengths_address + 8 * (found + done), _U(length))
+                _put(longer_address + 8 * long, _U(at + start) << _START | _U(found + done))
+                long += np.int64((length > 8) & (ends != _ZERO))
+                starts &= starts - _ONE
                 ends &= ends - _ONE
-                inside = _ZERO
-            at += BLOCK
-        if inside != _ZERO:
-            length = stop - start
-            sums[count] = _ascii_sum(text, start, length, keys, keys_address) + _U(length) * _LENGTH
-            if proves:
-                packed[count] = _ascii_packed(text, start, length, proof, proof_address)
-            count += 1
-        return count
-
-    return _words
-
-
-_words, _words_packed = _words_of(False), _words_of(True)
+                done += 1
+        found += ended
+        at += BLOCK - _ones_above(word)
+    return _finish(
+        *(text, keys, keys_address, proof, proof_address, sums, packed),
+        *(count, found, heads, lengths, longer, long),
+    )
 
 
 @njit
@@ -403,10 +519,11 @@ def _exact_sums(packed, count, before, proof):
     """The two halves of an exact hash over `count` tokens that `before` others precede."""
     one, two = _ZERO, _ZERO
     spread, other_spread = proof[EXACT_SPREAD], proof[EXACT_SPREAD + 1]
+    packed[count : count + VECTORS] = _ZERO  # which add nothing
     done = 0
     while done < count:  # once, but for long documents
         number, begin = (before + done) // EXACT_PLACES, (before + done) % EXACT_PLACES
-        here = packed[done : min(done + EXACT_PLACES - begin, count)]
+        here = packed[done : min(done + EXACT_PLACES - begin, done + _whole(count - done))]
         keys = proof[EXACT + begin : EXACT + begin + here.size]
         other_keys = proof[EXACT + EXACT_PLACES + begin : EXACT + EXACT_PLACES + begin + here.size]
         total, other = _ZERO, _ZERO
@@ -427,7 +544,7 @@ def _shingles(tokens, count, size, keys, out):
     length = _U(used) * _LENGTH
     for begin in range(0, shingles, TILE):  # a tile stays in the first-level cache over all places
         # Slices, because Numba guards an index that it cannot see to be positive, and then builds no vector loop.
-        tile = out[begin : min(begin + TILE, shingles)]
+        tile = out[begin : begin + min(TILE, _whole(shingles - begin))]
         tile[:] = length
         for place in range(used):
             key = keys[place]
@@ -462,27 +579,29 @@ def fingerprint_documents(
 
     No exact hash where `exact` and `packed` have no room.
     """
+    held = np.empty(3 * ROW, np.uint64)
+    run, tokens, packed, values = _borrowed(held), _borrowed(tokens), _borrowed(packed), _borrowed(values)
+    keys, proof = _borrowed(keys), _borrowed(proof)
     written = 0
     for document in range(offset.size - 1):
         begin, end = offset[document], offset[document + 1]
         text, stop = address + begin, end - begin
-        if words and packed.size > 0:
-            count = _words_packed(
-                text, stop, room - begin, stage1, stage2, keys, keys_address, proof, proof_address, tokens, packed
-            )
-        elif words:
+        if words:
             count = _words(
-                text, stop, room - begin, stage1, stage2, keys, keys_address, proof, proof_address, tokens, packed
+                *(text, stop, room - begin, stage1, stage2, keys, keys_address),
+                *(proof, proof_address, tokens, packed, run),
             )
         else:
             count, _ = _characters(text, stop, stage1, stage2, keys, proof, tokens, packed, False, False)
-        for i in range(count):
-            tokens[i] = _mix64(tokens[i])
+        here = tokens[: _whole(count)]
+        for i in range(here.size):
+            here[i] = _mix64(here[i])
         if exact.size > 0:
             exact[document, 0], exact[document, 1] = _exact_sums(packed, count, 0, proof)
         if count > 0:
             written += _shingles(tokens, count, size, keys[SHINGLE:], values[written:])
         ends[document] = written
+    return held[0]  # which must not be freed before
 
 
 @njit
@@ -572,20 +691,17 @@ def fingerprint_piece(
     end = _cut(text, at, piece, stop, words, stage1, stage2)
     if not words:
         count, gap = _characters(text + at, end - at, stage1, stage2, keys, proof, fresh, packed, before > 0, gap)
-    elif end > at and packed.size > 0:
-        count = _words_packed(
-            *(text + at, end - at, room - at, stage1, stage2),
-            *(keys, keys_address, proof, proof_address, fresh, packed),
-        )
     elif end > at:
+        run = np.empty(3 * ROW, np.uint64)
         count = _words(
-            *(text + at, end - at, room - at, stage1, stage2),
-            *(keys, keys_address, proof, proof_address, fresh, packed),
+            *(text + at, end - at, room - at, stage1, stage2, keys, keys_address),
+            *(proof, proof_address, fresh, packed, run),
         )
     else:
         end, count = _long_token(text, at, stop, stage1, stage2, keys, proof, fresh, packed)
-    for i in range(count):
-        fresh[i] = _mix64(fresh[i])
+    here = fresh[: _whole(count)]
+    for i in range(here.size):
+        here[i] = _mix64(here[i])
     if sums.size > 0:
         one, two = _exact_sums(packed, count, before, proof)
         sums[0], sums[1] = sums[0] + one, sums[1] + two

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu.chunks import by_weight
-from gpulsh.backends.cpu.fingerprinting import TILE, fingerprint_piece, kernel_keys
+from gpulsh.backends.cpu.fingerprinting import TILE, VECTORS, fingerprint_piece, kernel_keys
 from gpulsh.backends.cpu.room import Room, Scratch, own_pages
 from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.parts import in_part
@@ -68,8 +68,8 @@ def giant_pieces(
     sums[:] = 0
     # A token a byte, a space before the first, and those carried; the fingerprints take their place, a tile behind, so
     # that none is written over unread.
-    values = _scratch.take("piece", TILE + PIECE_BYTES + 1 + size - 1)
-    packed = _scratch.take("packed", PIECE_BYTES + 1) if proof else _NONE
+    values = _scratch.take("piece", TILE + PIECE_BYTES + 1 + size - 1 + VECTORS)
+    packed = _scratch.take("packed", PIECE_BYTES + 1 + VECTORS) if proof else _NONE
     while state[0] < end - begin:
         made = fingerprint_piece(
             text.values.ctypes.data + begin,

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.cpu.chunks import Threads, joined
-from gpulsh.backends.cpu.fingerprinting import fingerprint_documents, kernel_keys
+from gpulsh.backends.cpu.fingerprinting import VECTORS, fingerprint_documents, kernel_keys
 from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.room import Room, Scratch
 from gpulsh.backends.cpu.unique import unique_rows
@@ -41,10 +41,10 @@ def shingle_rows(
     # A word or a single needs two bytes with what separates it (singles have three), a character one.
     lengths = np.diff(offset) // 2 + 1 if words else np.diff(offset)
     table = unicode_table()
-    longest = int(lengths.max(initial=0))
+    longest = int(lengths.max(initial=0)) + VECTORS
     tokens = _scratch.take("tokens", longest)
-    packed = _scratch.take("packed", max(longest, 1)) if proof else _NONE
-    values = _scratch.take("values", int(lengths.sum()))
+    packed = _scratch.take("packed", longest) if proof else _NONE
+    values = _scratch.take("values", int(lengths.sum()) + VECTORS)
     ends = np.empty(stop - start, np.int64)
     exact = np.empty((stop - start if proof else 0, 2), np.uint64)
     fingerprint_documents(
