@@ -149,6 +149,19 @@ def test_a_table_is_as_large_as_its_shingles_ask_for(monkeypatch: pytest.MonkeyP
         join_of(own, CpuBackend(1))._frequencies()
         made[name] = list(dict.fromkeys(tables[1:]))
     most = int(np.ceil(np.log2(size / 3)))
-    assert made["alike"] == [13]
-    assert made["unlike"] == [most - 1]
-    assert made["alike where the sample is"] == [12, most]
+    assert made["alike"] == [15]
+    assert made["unlike"] == [most]
+    assert made["alike where the sample is"] == [14, most]
+
+
+def test_prefixes_of_shingles_that_all_have_in_common() -> None:
+    """Counts that stop, few and many of them in a row, and prefixes that end before, among and behind them."""
+    source = np.random.default_rng(1)
+    rows = np.sort(source.integers(0, 1 << 64, (40, 50), dtype=np.uint64), axis=1)
+    fingerprints = gpulsh.Fingerprints(rows.ravel(), np.arange(0, rows.size + 1, 50))
+    for share in (0.0, 0.1, 0.8, 1.0):
+        counts = source.choice(np.array([1, 2, 3, 254], np.uint8), 1 << 16)
+        counts[source.random(len(counts)) < share] = 255
+        for lengths in (source.integers(0, 51, len(rows)), np.full(len(rows), 50), np.zeros(len(rows), np.int64)):
+            found, wanted = (ops.prefixes(fingerprints, counts, lengths) for ops in (CpuBackend(2), ReferenceBackend()))
+            assert np.array_equal(found.offset, wanted.offset) and np.array_equal(found.values, wanted.values)

@@ -16,20 +16,24 @@ _U = np.uint64
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _count(values, shift, counts):
-    for value in values:
+    for value in values:  # without a branch, which would wait for the table each time it is mistaken
         slot = np.int64(value >> shift)
-        if counts[slot] < 255:
-            counts[slot] += 1
+        count = counts[slot]
+        counts[slot] = count + (count < 255)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _prefix_rows(values, offset, shift, counts, lengths, out, ends):
-    """Chosen by a count of counts: all below one frequency, and of that one the smallest that still fit."""
+    """Chosen by a count of counts: all below one frequency, and of that one the smallest that still fit.
+
+    What all documents have in common is counted 255 times: only the rest is looked at, unless that is too little.
+    """
     tally = np.empty(256, np.int64)
     longest = 0
     for row in range(offset.size - 1):
         longest = max(longest, offset[row + 1] - offset[row])
     frequency = np.empty(longest, np.uint8)  # of the row, so that the table, far from any cache, is asked once
+    rare = np.empty(longest, np.int64)  # places of what is counted less often
     written = 0
     for row in range(offset.size - 1):
         begin, end = offset[row], offset[row + 1]
@@ -37,21 +41,31 @@ def _prefix_rows(values, offset, shift, counts, lengths, out, ends):
         row_values = values[begin:end]
         for i in range(row_values.size):  # a loop of its own: nothing in it waits for the table
             frequency[i] = counts[np.int64(row_values[i] >> shift)]
+        rares = 0
         for i in range(row_values.size):
-            tally[frequency[i]] += 1
+            rare[rares] = i
+            rares += frequency[i] < 255
+        for k in range(rares):
+            tally[frequency[rare[k]]] += 1
         left, last = lengths[row], 0
-        while last < 256 and tally[last] <= left:
+        while last < 255 and tally[last] <= left:
             left -= tally[last]
             last += 1
-        for i in range(row_values.size):
-            count = frequency[i]
-            chosen = count < last
-            if count == last and left > 0:
-                chosen = True
-                left -= 1
-            if chosen and count > 1:
-                out[written] = row_values[i]
-                written += 1
+        if last < 255:
+            for k in range(rares):
+                count = frequency[rare[k]]
+                fits = (count == last) & (left > 0)
+                left -= fits
+                out[written] = row_values[rare[k]]
+                written += ((count < last) | fits) & (count > 1)
+        else:
+            for i in range(row_values.size):
+                count = frequency[i]
+                fits = (count == 255) & (left > 0)
+                left -= fits
+                if ((count < 255) | fits) & (count > 1):
+                    out[written] = row_values[i]
+                    written += 1
         ends[row] = written
 
 
@@ -71,7 +85,7 @@ def prefixes(
     values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
 
     def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        out = np.empty(int(lengths[start:stop].sum()), np.uint64)
+        out = np.empty(int(lengths[start:stop].sum()) + 1, np.uint64)  # one more is written, and not counted
         ends = np.empty(stop - start, np.int64)
         _prefix_rows(values, offset[start : stop + 1], _shift(counts), counts, lengths[start:stop], out, ends)
         return out[: ends[-1]].copy(), ends
