@@ -5,11 +5,12 @@ what is lost is listed, and reading goes on at the next one.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +19,7 @@ import zstandard
 from gpulsh.engine.local import deduplicate_files
 from gpulsh.errors import DamagedInputError
 from gpulsh.io import members
+from gpulsh.io.members import Piece, whole_members
 
 DRAW = random.Random(9)
 LINES = [
@@ -193,3 +195,23 @@ def test_a_proper_end_of_an_object_is_none() -> None:
             with pytest.raises(ValueError):
                 assert not isinstance(json.loads(line[start:]), dict)
                 raise ValueError
+
+
+def test_a_large_member_is_never_read_twice_at_once() -> None:
+    """It is read for its checksum, then for its content; each reading has a decoder, with a window of any size."""
+    open_now = most = 0
+
+    def pieces(source: BinaryIO, start: int) -> Generator[Piece]:
+        nonlocal open_now, most
+        open_now += 1
+        most = max(most, open_now)
+        try:
+            for place in range(start, 40):
+                begin = place // 20 * 20
+                yield Piece(begin, b"x" * members.MOST_HELD, begin + 20 if place % 20 == 19 else None)
+        finally:
+            open_now -= 1
+
+    found = list(whole_members(pieces, io.BytesIO()))
+    assert [piece.end for piece in found if piece.end is not None] == [20, 40] and len(found) == 40
+    assert (open_now, most) == (0, 1)

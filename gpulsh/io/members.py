@@ -5,7 +5,7 @@ checksum: `whole_members` hands over nothing of one before, and after a damaged 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import BinaryIO, NamedTuple
 
 PLAIN_STEP = 4 << 20
@@ -32,7 +32,7 @@ class Piece(NamedTuple):
     end: int | None
 
 
-Pieces = Callable[[BinaryIO, int], Iterator[Piece]]  # of all members from a byte on
+Pieces = Callable[[BinaryIO, int], Generator[Piece]]  # of all members from a byte on
 
 
 def broken_data(error: object) -> str:
@@ -40,7 +40,7 @@ def broken_data(error: object) -> str:
     return f"its compressed data is broken ({error})"
 
 
-def gzip_pieces(source: BinaryIO, start: int = 0) -> Iterator[Piece]:
+def gzip_pieces(source: BinaryIO, start: int = 0) -> Generator[Piece]:
     """Pieces of at most PLAIN_STEP. Gzip allows members one after another, and zero bytes between and behind them."""
     source.seek(start)
     read = begin = start
@@ -84,6 +84,7 @@ def whole_members(pieces: Pieces, source: BinaryIO, start: int = 0) -> Iterator[
             elif size > MOST_HELD:
                 held = []
                 again = next(more.end for more in running if more.end is not None)
+                running.close()  # and let go of its decoder, whose window may be as large as a document
                 for known in pieces(source, piece.begin):
                     yield known
                     if known.end is not None:

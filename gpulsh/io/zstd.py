@@ -9,7 +9,7 @@ Format: RFC 8878, sections 3.1.1 and 3.1.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import BinaryIO
 
 from gpulsh.io.members import TRUNCATED, DamagedMember, Piece, broken_data
@@ -36,7 +36,7 @@ class WindowError(Exception):
         self.size = size
 
 
-def zstd_pieces(source: BinaryIO, start: int = 0, window: Window | None = None) -> Iterator[Piece]:
+def zstd_pieces(source: BinaryIO, start: int = 0, window: Window | None = None) -> Generator[Piece]:
     """The content of all frames from byte `start` on, in pieces of at most 4 MiB. A larger window is a WindowError."""
     import zstandard
 
