@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
-from gpulsh.io.ids import as_texts
+from gpulsh.io.ids import DAY, as_texts, one_type, values_in_parquet
 
 FAR = 1 << 62
 KINDS = [
@@ -52,3 +53,68 @@ def test_such_ids_in_files(kind: pa.DataType, other: str | None, tmp_path: Path)
         inputs.append(tmp_path / "b.parquet")
     gpulsh.deduplicate_files(inputs, tmp_path / "out", id_column="id", backend="reference")
     assert pq.read_metadata(tmp_path / "out/duplicates.parquet").num_rows == 1
+
+
+def tables(kind: pa.DataType, first: int) -> pa.Table:
+    second = first + (DAY if kind == pa.date64() else 1)
+    return pa.table({"text": [TEXT, TEXT], "id": pa.array([first, second], pa.int64()).view(kind)})
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.timestamp("s"), FAR),
+        (pa.timestamp("s"), -FAR),
+        (pa.timestamp("s", "UTC"), FAR),
+        (pa.date64(), FAR // DAY * DAY),
+    ],
+)
+def test_ids_of_a_type_that_parquet_has_and_a_value_that_it_has_not(
+    kind: pa.DataType, value: int, tmp_path: Path
+) -> None:
+    for number, table in enumerate([tables(kind, value), tables(kind, 0)]):
+        with pa.ipc.new_file(str(tmp_path / f"{number}.arrow"), table.schema) as out:
+            out.write_table(table)
+    inputs = [tmp_path / "0.arrow", tmp_path / "1.arrow"]
+    gpulsh.deduplicate_files(inputs, tmp_path / "out", id_column="id", backend="reference")
+    found = pq.read_table(tmp_path / "out/duplicates.parquet")
+    ids = [text for first in (value, 0) for text in as_texts(tables(kind, first).column("id").chunk(0)).to_pylist()]
+    assert found.column("id").to_pylist() == ids[1:]
+    assert found.column("duplicate_of_id").to_pylist() == ids[:1] * 3
+
+    gpulsh.deduplicate_files(inputs[1:], tmp_path / "near", id_column="id", backend="reference")
+    near = pq.read_table(tmp_path / "near/duplicates.parquet").column("id")
+    assert near.cast(kind).to_pylist() == tables(kind, 0).column("id").to_pylist()[1:]
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda values: values.dictionary_encode(),
+        lambda values: pa.StructArray.from_arrays([values], ["a"]),
+        lambda values: pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), values),
+        lambda values: pa.LargeListArray.from_arrays(pa.array([0, 1]), values),
+        lambda values: pa.FixedSizeListArray.from_arrays(values, 1),
+        lambda values: pa.MapArray.from_arrays(pa.array([0, 1], pa.int32()), ["key"], values),
+        lambda values: values,
+    ],
+)
+def test_values_that_parquet_has_not_inside_of_others(wrap: Callable[[pa.Array], pa.Array]) -> None:
+    kind = pa.timestamp("s")
+    most = (1 << 63) // 1000 - 1
+    for value, fits in ((most, True), (most + 2, False), (-most, True), (-most - 2, False), (None, True)):
+        values = pa.array([value], pa.int64()).view(kind)
+        assert values_in_parquet(wrap(values)) == fits == _is_written(wrap(values))
+
+
+def _is_written(values: pa.Array) -> bool:
+    try:
+        pq.write_table(pa.table({"id": values}), pa.BufferOutputStream())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def test_types_that_nulls_cannot_be_cast_to() -> None:
+    views = pa.array([[1]], pa.list_view(pa.int64()))
+    assert one_type([views, pa.nulls(2)], [views.type]).to_pylist() == [[1], None, None]

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+DAY = 86_400_000  # milliseconds
 
 
 def one_type(parts: Sequence[Any], declared: Sequence[Any]) -> Any:
@@ -15,7 +18,7 @@ def one_type(parts: Sequence[Any], declared: Sequence[Any]) -> Any:
     parts = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in parts]
     kind = common_type([*declared, *(part.type for part in parts)])
     if kind is not None and in_parquet(kind):
-        return pa.concat_arrays([pa.nulls(0, kind), *(part.cast(kind) for part in parts)])
+        return pa.concat_arrays([pa.nulls(0, kind), *(of_type(part, kind) for part in parts)])
     return pa.concat_arrays([pa.nulls(0, pa.string()), *map(as_texts, parts)])
 
 
@@ -42,6 +45,39 @@ def in_parquet(kind: Any) -> bool:
     except pa.ArrowNotImplementedError:
         return False
     return True
+
+
+def of_type(values: Any, kind: Any) -> Any:
+    """An array cast to a type that holds its values; Arrow has no casts of nulls to some types."""
+    return pa.nulls(len(values), kind) if pa.types.is_null(values.type) else values.cast(kind)
+
+
+def values_in_parquet(values: Any) -> bool:
+    """Whether Parquet, which has the type, has every value, too.
+
+    It stores seconds as milliseconds in 64 bits, and the milliseconds of a date as days in 32, whose overflow nobody
+    tells of.
+    """
+    kind, types = values.type, pa.types
+    if types.is_dictionary(kind):
+        return values_in_parquet(values.dictionary)
+    if types.is_struct(kind):
+        return all(map(values_in_parquet, values.flatten()))
+    if types.is_map(kind):
+        return values_in_parquet(values.keys) and values_in_parquet(values.items)
+    if hasattr(kind, "value_type"):
+        return values_in_parquet(values.flatten())
+    if kind == pa.date64():
+        return _within(values, (1 << 31) * DAY)
+    if types.is_timestamp(kind) and kind.unit == "s":
+        return _within(values, (1 << 63) // 1000)
+    return True
+
+
+def _within(values: Any, most: int) -> bool:
+    """Whether all numbers that stand for the values are less than `most` from 0."""
+    ends = pc.min_max(values.view(pa.int64()))
+    return not ends["min"].is_valid or bool(-most < ends["min"].as_py() and ends["max"].as_py() < most)
 
 
 def as_texts(values: Any) -> Any:

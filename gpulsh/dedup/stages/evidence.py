@@ -24,7 +24,7 @@ from gpulsh.dedup.task import Made, Workplace
 from gpulsh.io.arrow import arrow_rows, is_text
 from gpulsh.io.buffers import strings, to_arrow
 from gpulsh.io.format import BLOCK_BYTES
-from gpulsh.io.ids import as_texts, common_type, in_parquet
+from gpulsh.io.ids import as_texts, common_type, in_parquet, of_type, values_in_parquet
 from gpulsh.io.inputs import format_of
 from gpulsh.io.rejected import Rejected
 from gpulsh.io.row_groups import GROUP_ROWS, in_groups
@@ -129,7 +129,7 @@ def _declared(job: Job, placed: Placed, bad: Rejected) -> list[Any]:
 class _Ids:
     """Ids by position, in the type common to all and to the files' schemas, otherwise each value as JSON text.
 
-    So the type does not depend on which rows are dropped, where every file has a schema.
+    So the type does not depend on which rows are dropped, where every file has a schema and Parquet every value.
     """
 
     def __init__(self, folder: Path, placed: Placed, files: Sequence[int], declared: Sequence[Any]) -> None:
@@ -142,8 +142,12 @@ class _Ids:
         kinds = [MappedColumns(path).kind("id") for path in self._all()]
         self.largest = max((int(_lengths(MappedColumns(path)).max(initial=0)) for path in self._all()), default=0)
         kind = common_type([*declared, *kinds])
-        self.in_json = kind is None or not in_parquet(kind)
+        self.in_json = kind is None or not in_parquet(kind) or not all(map(self._fit, self._all()))
         self.type = pa.string() if self.in_json else kind
+
+    @staticmethod
+    def _fit(path: Path) -> bool:
+        return values_in_parquet(MappedColumns(path).array("id"))
 
     def _all(self) -> Iterator[Path]:
         return itertools.chain.from_iterable(self._paths)
@@ -175,7 +179,7 @@ class _Ids:
                 first, last = (int(known[0]), int(known[-1])) if len(known) else (0, -1)
                 here = wanted[slice(*np.searchsorted(wanted, [first, last + 1]))]
                 values = chosen(columns.array("id"), places_in(self._folder, "ids", known, here))
-                found.append(as_texts(values) if self.in_json else values.cast(self.type))
+                found.append(as_texts(values) if self.in_json else of_type(values, self.type))
         if sum(map(len, found)) != len(ascending):
             raise tampered(self._folder, "fewer ids than documents")
         return chosen(pa.concat_arrays(found), places)
