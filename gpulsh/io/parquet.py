@@ -49,11 +49,13 @@ MOST_BATCHES = 200  # of a row group, which take as long as to read its dictiona
 WORST_BYTES = 32 << 20  # of a batch in which every row were the largest value of a dictionary
 CHUNK_ROWS = 1024  # that are written together, where they are no more than BLOCK_BYTES
 CHUNK_BYTES = 64 << 20  # of rows that are written together, whatever their dictionaries hold
-SMALL_PAGE, LEAST_PAGE = 1 << 16, 8 << 20  # bytes of pages that are not looked at, and that are always allowed
+SMALL_PAGE = 1 << 16  # bytes of pages that are not looked at
+LEAST_ALLOWED = 24 << 20  # bytes that a page of each column may always take
 HELD_BYTES = 64 << 20  # of a row group that are held until all of it was decoded
 LARGE_PAGE = 16 << 20  # bytes of a page whose values are written without dictionary and extremes
-VALUE_BYTES = 40  # that a value takes while it is decoded: itself, its levels, and a copy of each
-PAGE_COPIES = 3  # of a page that are held at once: as it stands in the file, decompressed, and of one before its values
+VALUE_BYTES = 56  # that a value takes while it is decoded: itself, its levels, and a copy of each
+BATCHES = 2  # that are held at once: Arrow lets go of one when the next has been decoded
+PAGE_COPIES = 6  # of a page, with the values that are decoded of it, that are held at once at the most
 MOST_DECODED = 64  # times the largest document that the rows of a row group may take, which wait in a file
 MANY_GROUPS = 64  # of a file whose footer is kept
 MOST_FOOTERS = 8
@@ -124,7 +126,7 @@ class Parquet:
                 count = source.metadata.row_group(group).num_rows
                 first, last = np.searchsorted(rows, [start, start + count])
                 if first < last:
-                    for part in _chosen_of(file, source, group, column, rows[first:last] - start):
+                    for part in _chosen_of(file, source, group, column, rows[first:last] - start, limit):
                         found.append(part)
                         held, done = held + bytes_of(part), done + len(part)
                         check_values_fit(file, column, held, done, len(rows), limit)
@@ -141,7 +143,7 @@ class Parquet:
             with reading(file):
                 for group in range(groups):
                     found = check_pages(file, source, group, limit)
-                    large |= {name for name, pages in found.items() if max(pages) > LARGE_PAGE}
+                    large |= {name for name, pages in found.items() if pages.large > LARGE_PAGE}
             codec = source.metadata.row_group(0).column(0).compression if groups and len(source.schema) else "ZSTD"
             # Fixed options, and chunks that follow from the footer: the same rows give the same bytes.
             with (
@@ -163,7 +165,7 @@ class Parquet:
                     if part.any():
                         rows = SpilledRows(source.schema_arrow, target + ".rows")
                         try:
-                            for batch in _kept_rows(file, source, group, first, part, seen):
+                            for batch in _kept_rows(file, source, group, first, part, seen, bool(large)):
                                 rows.add(batch)
                                 del batch  # before the next one is read
                                 if limit is not None and rows.size > MOST_DECODED * limit.document:
@@ -231,10 +233,12 @@ def _blocks(
     file: File, source: Any, part: Part, columns: Columns, block_bytes: int, limit: Limit | None
 ) -> Iterator[Block]:
     names = [columns.text] if columns.key in (None, columns.text) else [columns.text, columns.key]
-    check_pages(file, source, part.number, limit, names)
+    found = check_pages(file, source, part.number, limit, names)
+    in_turn = _in_turn(found)
     rows = _fitting_rows(file, source, part.number, names)
     at = part.start
-    for batch in _joined(file, source.iter_batches(rows, row_groups=[part.number], columns=names), block_bytes):
+    batches = source.iter_batches(rows, row_groups=[part.number], columns=names, use_threads=not in_turn)
+    for batch in _joined(file, batches, block_bytes):
         key = None if columns.key is None else batch.column(columns.key)
         texts = arrow_rows(batch.column(columns.text))
         check_sizes(file, at, texts.lengths(), limit)
@@ -246,6 +250,9 @@ def _blocks(
         del texts, key
         if large:  # beside the next one, what is kept for later might not fit
             pa.default_memory_pool().release_unused()
+    del batches
+    if in_turn:
+        pa.default_memory_pool().release_unused()
     _check_rows(file, source, part.number, at - part.start)
 
 
@@ -318,8 +325,13 @@ def _all_rejected(file: File, source: Any, part: Part, columns: Columns, error: 
     return Block(part.start, piece_rows([None] * part.rows), key, (why,))
 
 
-def _kept_rows(file: File, source: Any, number: int, first: int, keep: Mask, seen: Seen) -> Iterator[Any]:
-    """The kept rows of a row group in batches of equal length, chosen batch by batch: what is dropped is not held."""
+def _kept_rows(
+    file: File, source: Any, number: int, first: int, keep: Mask, seen: Seen, in_turn: bool = False
+) -> Iterator[Any]:
+    """The kept rows of a row group in batches of equal length, chosen batch by batch: what is dropped is not held.
+
+    `in_turn`: one column after another, by this thread, whose freed memory can be given back.
+    """
     group = source.metadata.row_group(number)
     length = max(1, min(CHUNK_ROWS, group.num_rows * BLOCK_BYTES // max(group.total_byte_size, 1)))
     # A value that a dictionary holds once may stand in every row.
@@ -328,11 +340,13 @@ def _kept_rows(file: File, source: Any, number: int, first: int, keep: Mask, see
     parts: list[Any] = []
     start = held = 0
     with reading(file):
-        for batch in source.iter_batches(_fitting_rows(file, source, number), row_groups=[number]):
+        rows = _fitting_rows(file, source, number)
+        for batch in source.iter_batches(rows, row_groups=[number], use_threads=not in_turn):
             check_batch(file, batch)
             seen(first + start, batch)
             part = keep[start : start + len(batch)]
             start += len(batch)
+            large = batch.nbytes >= LARGE_PAGE
             if part.any():
                 parts.append(kept(batch, part))
                 held += len(parts[-1])
@@ -343,6 +357,8 @@ def _kept_rows(file: File, source: Any, number: int, first: int, keep: Mask, see
                 full.reverse()
                 while full:
                     yield full.pop()
+            if large:
+                pa.default_memory_pool().release_unused()
     _check_rows(file, source, number, start)
     yield from _cut(parts, length, source.schema_arrow)
 
@@ -354,6 +370,7 @@ def _largest_of(file: File, source: Any, number: int, rows: int) -> dict[str, in
     largest = {chunk.path_in_schema: largest_value(file, chunk) for chunk in chunks}
     if rows * sum(largest.values()) > CHUNK_BYTES:
         largest |= _largest_values(file, source, number, list(largest))
+        pa.default_memory_pool().release_unused()
     return largest
 
 
@@ -362,11 +379,12 @@ def check_pages(
 ) -> dict[str, Pages]:
     """The largest pages of a row group's columns, or of `names`: none larger than a document may be."""
     group = source.metadata.row_group(number)
-    chunks = list(map(group.column, range(group.num_columns)))
     found: dict[str, Pages] = {}
-    allowed = 0 if limit is None else max(limit.document * 21 // 8, PAGE_COPIES * LEAST_PAGE)
+    allowed = 0 if limit is None else max(limit.document * 21 // 8, LEAST_ALLOWED)
+    held = passing = 0
     with page_reader(file) as read:
-        for chunk in chunks:
+        for place in range(group.num_columns):
+            chunk = group.column(place)
             name = chunk.path_in_schema
             if names is not None and name.partition(".")[0] not in names and name not in names:
                 continue
@@ -377,13 +395,41 @@ def check_pages(
             if limit is not None and row > allowed:
                 raise too_costly(file, f"row group {number}: a row of column {name!r}", row, allowed, limit)
             found[name] = pages = largest_pages(read, chunk, SMALL_PAGE)
-            if limit is not None and PAGE_COPIES * max(pages) > allowed:
-                place = f"row group {number}: a page of column {name!r}"
-                raise too_costly(file, place, PAGE_COPIES * max(pages), allowed, limit)
-    size = sum(map(sum, found.values()))
-    if limit is not None and size > allowed:
-        raise too_costly(file, f"row group {number}: a page of each of its columns", size, allowed, limit)
+            stays, goes = _costs(source, number, place, pages, names is None)
+            if limit is not None and stays + goes > allowed:
+                raise too_costly(file, f"row group {number}: a page of column {name!r}", stays + goes, allowed, limit)
+            held, passing = held + stays, max(passing, goes)
+    if limit is not None and held + passing > allowed:
+        told = f"row group {number}: a page of each of its columns"
+        raise too_costly(file, told, held + passing, allowed, limit)
     return found
+
+
+def _in_turn(found: dict[str, Pages]) -> bool:
+    """Whether columns are decoded one after another, by this thread, whose freed memory can be given back."""
+    return any(pages.large > LARGE_PAGE for pages in found.values())
+
+
+def _costs(source: Any, number: int, place: int, pages: Pages, written: bool) -> tuple[int, int]:
+    """Bytes that a column takes while it is decoded row by row, and those that only one column takes at a time."""
+    column, group = source.schema.column(place), source.metadata.row_group(number)
+    value, dictionary, copies = pages.value, pages.dictionary, 2  # one in the page, and one of the decoder
+    if column.max_repetition_level:  # a row may have one large value of the dictionary many times
+        value = max(value, pages.entry * group.column(place).num_values // max(group.num_rows, 1))
+    if pa.types.is_dictionary(_field_type(source, column.path)):  # whose values are gathered, and copied for each batch
+        copies += 2 * (dictionary > 0)
+        dictionary = value = max(dictionary, value)
+    # What lists hold is copied when there is no room for the next of it.
+    passing = pages.packed + (value if column.max_repetition_level else 0)
+    if written and source.num_row_groups > 1:  # the writer keeps the last page until the next row group begins
+        passing += value + pages.packed
+    return pages.largest + copies * dictionary + min(BATCHES, group.num_rows) * value, passing
+
+
+def _field_type(source: Any, path: str) -> Any:
+    """The type of the column that a leaf belongs to."""
+    name = path if path in source.schema_arrow.names else path.partition(".")[0]
+    return source.schema_arrow.field(name).type if name in source.schema_arrow.names else pa.null()
 
 
 def _options(source: Any, large: set[str]) -> dict[str, Any]:
@@ -407,17 +453,24 @@ def _text_bytes(group: Any, column: str) -> int:
     return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
 
 
-def _chosen_of(file: File, source: Any, group: int, column: str, rows: NDArray[np.int64]) -> Iterator[Any]:
+def _chosen_of(
+    file: File, source: Any, group: int, column: str, rows: NDArray[np.int64], limit: Limit | None
+) -> Iterator[Any]:
     """The column at `rows` of a row group, of each batch that holds some."""
+    found = check_pages(file, source, group, limit, [column])
+    in_turn = _in_turn(found)
     start = 0
     for batch in source.iter_batches(
-        _fitting_rows(file, source, group, [column]), row_groups=[group], columns=[column]
+        _fitting_rows(file, source, group, [column]), row_groups=[group], columns=[column], use_threads=not in_turn
     ):
         first, last = np.searchsorted(rows, [start, start + len(batch)])
         if first < last:
             check_batch(file, batch)
             yield check_values(file, column, chosen(batch.column(column), rows[first:last] - start))
         start += len(batch)
+        del batch
+        if in_turn:
+            pa.default_memory_pool().release_unused()
     _check_rows(file, source, group, start)
 
 

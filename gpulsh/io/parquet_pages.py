@@ -23,6 +23,7 @@ NUMBERS = range(4, 7)  # types of fields: integers of all sizes but one byte
 PLAIN, BINARY = {1: 0, 2: 0, 3: 1, 7: 8}, 8  # bytes of values of other types; strings
 WORST_RATIO = {"UNCOMPRESSED": 1, "SNAPPY": 32, "LZ4": 256, "LZ4_RAW": 256, "GZIP": 1040}  # of content to its bytes
 VALUE_COST = 16  # bytes that a value of a dictionary takes beside its own
+MIXED_PAGE = 4 << 20  # bytes of a page beyond which nearly all of it may be one value
 SHARE = 4  # a value is taken for at most so small a part of a dictionary of many values
 
 
@@ -42,8 +43,12 @@ def largest_value(file: File, chunk: Any) -> int:
         return whole
     if fields.get(KIND, DICTIONARY_PAGE) != DICTIONARY_PAGE:
         return 0
-    size, values = min(fields.get(SIZE, whole), whole), fields.get(DICTIONARY, 1)
-    return size if values < 2 * SHARE else max(size // SHARE, 1)
+    return _value_of(min(fields.get(SIZE, whole), whole), fields.get(DICTIONARY, 1))
+
+
+def _value_of(dictionary: int, values: int) -> int:
+    """About how many bytes the largest value of a dictionary has at most."""
+    return dictionary if values < 2 * SHARE else max(dictionary // SHARE, 1)
 
 
 def _read(file: File, offset: int) -> bytes:
@@ -89,6 +94,14 @@ class Pages(NamedTuple):
 
     largest: int  # bytes of a page once it is decompressed
     dictionary: int  # bytes of a dictionary, with what its values take beside them
+    packed: int = 0  # bytes that one of them takes beside itself while it is decompressed
+    value: int = 0  # bytes of the largest value, about: of small pages their mean, a share of a dictionary of many
+    entry: int = 0  # bytes of a value of the dictionary in the mean
+
+    @property
+    def large(self) -> int:
+        """Bytes of the larger of page and dictionary."""
+        return max(self.largest, self.dictionary)
 
 
 def largest_pages(read: Callable[[int, int], bytes], chunk: Any, small: int) -> Pages:
@@ -103,17 +116,21 @@ def largest_pages(read: Callable[[int, int], bytes], chunk: Any, small: int) -> 
     if chunk.dictionary_page_offset and 0 < chunk.dictionary_page_offset < place:
         place = int(chunk.dictionary_page_offset)
     end, left = place + packed, int(chunk.num_values)
-    largest = dictionary = 0
+    largest = dictionary = compressed = value = entry = 0
     while left > 0 and place < end:
         head, size = _header(read, place, end)
         if min(head.size, head.packed, head.values) < 0:
             raise ValueError("a page says that it has less than nothing")
         place += size + head.packed
+        if chunk.compression != "UNCOMPRESSED":
+            compressed = max(compressed, head.packed)
         if head.is_dictionary:
-            dictionary = max(dictionary, head.size + VALUE_COST * head.values)
+            dictionary, entry = max(dictionary, head.size + VALUE_COST * head.values), max(entry, _mean(head))
+            value = max(value, _mean(head) if head.size <= MIXED_PAGE else _value_of(head.size, head.values))
         else:
             largest, left = max(largest, head.size), left - head.values
-    return Pages(largest, dictionary)
+            value = max(value, _mean(head) if head.size <= MIXED_PAGE else head.size)
+    return Pages(largest, dictionary, compressed, value, entry)
 
 
 @contextmanager
@@ -133,6 +150,11 @@ class _Head(NamedTuple):
     packed: int
     values: int
     is_dictionary: bool
+
+
+def _mean(head: _Head) -> int:
+    """Bytes of a value of a page."""
+    return head.size // max(head.values, 1)
 
 
 def _header(read: Callable[[int, int], bytes], place: int, end: int) -> tuple[_Head, int]:

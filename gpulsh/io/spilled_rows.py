@@ -71,6 +71,7 @@ class SpilledRows:
             return
         self._writer.close()
         self._file.flush()
+        pa.default_memory_pool().release_unused()
         read = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         with _let_go(read):
             _write(writer, pa.ipc.open_stream(pa.py_buffer(read)).read_all())
