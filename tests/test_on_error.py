@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,12 @@ import pytest
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.dedup import budget
+from gpulsh.dedup.stages import passed_over
 from gpulsh.engine.indexing import build_index
 from gpulsh.engine.local import deduplicate_files
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, OutputError, ParameterError
+from gpulsh.io import jsonl
+from gpulsh.io.rejected import end_to_end
 
 
 def run(inputs: Any, out: Path, **options: Any) -> Any:
@@ -294,3 +298,31 @@ def test_half_a_surrogate_pair_elsewhere_is_copied_as_it_is(tmp_path: Path, fiel
     (tmp_path / "a.jsonl").write_bytes(given + b"\n" + given)
     run(tmp_path / "a.jsonl", tmp_path / "out", id_column="id")
     assert (tmp_path / "out/data/a.jsonl").read_bytes().rstrip() == given
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_many_bad_records_are_not_in_memory_together(
+    known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl, "MOST_REJECTED", 1000)
+    monkeypatch.setattr(passed_over, "HELD_ROWS", 2500)
+    held: list[int] = []
+
+    def seen(batches: Sequence[Any]) -> Any:
+        held.append(sum(map(len, batches)))
+        return end_to_end(batches)
+
+    monkeypatch.setattr(passed_over, "end_to_end", seen)
+    bad = 9000
+    (tmp_path / "a.jsonl").write_bytes(line(text(0)) + b"\n" + b"{\n" * bad + line(text(0)) + b"\n" + b"[]\n")
+    options = {"index": tmp_path / "index"} if known else {}
+    if known:
+        (tmp_path / "b.jsonl").write_bytes(line(text(1)))
+        build_index(tmp_path / "index", [str(tmp_path / "b.jsonl")], backend="reference")
+    result = skip(tmp_path / "a.jsonl", tmp_path / "out", **options)
+    assert held == [3000, 3000, 3000, 1]
+    assert (result.funnel["documents"], result.funnel["rejected"], result.funnel["dropped"]) == (2, bad + 1, 1)
+    found = pq.read_table(tmp_path / "out/rejected.parquet")
+    assert found.column("row").to_pylist() == [*range(1, bad + 1), bad + 2]
+    assert found.column("offset").to_pylist() == [*range(2, bad + 2), bad + 3]
+    assert kept_lines(tmp_path / "out", "a.jsonl") == [line(text(0)), b""]

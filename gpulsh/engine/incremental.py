@@ -26,7 +26,7 @@ from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.plan import Plan
 from gpulsh.dedup.stages.collect import write_decisions
 from gpulsh.dedup.stages.earlier import earlier_file, write_earlier
-from gpulsh.dedup.stages.sign import Digests, write_facts
+from gpulsh.dedup.stages.sign import Digests, passed_over, write_facts
 from gpulsh.dedup.stages.write import rejected
 from gpulsh.dedup.stages.write import step_of as write_step
 from gpulsh.dedup.task import Made, Workplace
@@ -230,17 +230,16 @@ class _Arriving:
         """All documents once."""
         texts = self._place.texts()
         for partition in self._partitions:
-            facts = PartitionFacts()
-            for batch in texts.read(partition.pieces, max_bytes, facts):
-                size = int(batch.offset[-1] - batch.offset[0])
-                yield batch
-                self.bytes += size
-                self._place.progress.advance(size)
-                self._place.progress.count(documents=len(batch))
-            self.made.append(write_facts(self._place, partition, facts))
-            self._named.add(
-                PartitionFacts(rows=facts.rows, nulls=facts.nulls, read=facts.read, rejected=facts.rejected)
-            )
+            with passed_over(self._place, partition) as rejected:
+                facts = PartitionFacts(rejected=rejected)
+                for batch in texts.read(partition.pieces, max_bytes, facts):
+                    size = int(batch.offset[-1] - batch.offset[0])
+                    yield batch
+                    self.bytes += size
+                    self._place.progress.advance(size)
+                    self._place.progress.count(documents=len(batch))
+                self.made.append(write_facts(self._place, partition, facts, rejected))
+            self._named.add(PartitionFacts(rows=facts.rows, nulls=facts.nulls, read=facts.read))
 
     def nulls(self) -> int:
         """How many of them were null."""

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,14 @@ class Partition:
     pieces: tuple[Piece, ...]
 
 
+class Batches(Protocol):
+    """Takes each pyarrow.RecordBatch when it is there."""
+
+    def append(self, batch: Any, /) -> None:
+        """One more."""
+        ...
+
+
 @dataclass
 class PartitionFacts:
     """What is known of the documents of a partition once they were read."""
@@ -68,7 +76,7 @@ class PartitionFacts:
     rows: dict[int, int] = field(default_factory=dict)  # by the number of the file
     nulls: int = 0
     read: dict[int, dict[int, str]] = field(default_factory=dict)  # by file and first row of a piece: what was read
-    rejected: list[Any] = field(default_factory=list)  # pyarrow.RecordBatch of `gpulsh.io.rejected.rejections`
+    rejected: Batches = field(default_factory=list)  # of `gpulsh.io.rejected.rejections`
     unbounded: bool = False  # whether it is no partition but all that there is, of any number of rows
 
     def place(self, partition: Partition, row: int) -> tuple[int, int]:
@@ -167,18 +175,19 @@ class FileTexts:
         """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
         self._nulls, self.rejected = 0, Rejected()
         self._rows[:] = 0
-        everything = PartitionFacts(unbounded=True)
+        rejected: list[Any] = []
+        everything = PartitionFacts(rejected=rejected, unbounded=True)
         yield from self.read([piece for piece, _ in self._pieces()], max_bytes, everything)
         self.add(everything)
+        self.rejected.add(rejected)
 
     def read(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
         """The documents of `pieces`, as `batches` gives them; what `add` asks for goes into `facts`."""
         return packed(self._slices(pieces, max_bytes, facts), max_bytes)
 
     def add(self, facts: PartitionFacts) -> None:
-        """Know of the documents of the next partition, too."""
+        """Know of the documents of the next partition, too; what of it was rejected lies where `facts` left it."""
         self._nulls += facts.nulls
-        self.rejected.add(facts.rejected)
         for number, rows in facts.rows.items():
             self._rows[number] += rows
         for number, read in facts.read.items():

@@ -48,6 +48,7 @@ PARSED_BYTES = 8 << 20  # that a line's other fields may take beside the largest
 Group = tuple[Iterator[tuple[int, Line]], bytes]
 Lost = Callable[[str], None]
 
+MOST_REJECTED = 1 << 14  # lines of a block
 BLANK = re.compile(rb"\s*+\Z")
 BOM = b"\xef\xbb\xbf"
 JSON_NAMES = {
@@ -130,6 +131,10 @@ class JsonLines:
                     row += 1
                     record = {}
                     del line, text  # each may be as large as a document may be
+                    if len(rejected) == MOST_REJECTED:
+                        typed = _typed(keys) if columns.key is not None else None
+                        yield Block(start, piece_rows(texts), typed, tuple(rejected))
+                        start, texts, keys, rejected = row, [], [], []
                 typed = _typed(keys) if columns.key is not None else None
                 yield Block(start, piece_rows(texts), typed, tuple(rejected))
                 del texts, keys, typed, rejected

@@ -16,7 +16,7 @@ rows are copied, stops the run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from gpulsh.io.buffers import strings
 from gpulsh.io.format import Rejection
 from gpulsh.io.row_groups import GROUP_ROWS, in_groups
 
+LetGo = Callable[[], None]
 FIELDS = {"row": pa.int64(), "rows": pa.int64(), "unit": pa.string(), "offset": pa.int64(), "reason": pa.string()}
 
 
@@ -45,24 +46,29 @@ def end_to_end(batches: Sequence[Any]) -> Mapping[str, Any]:
     return {name: table.column(name).chunk(0) for name in table.column_names}
 
 
+def _stay() -> None:
+    """What is in memory stays."""
+
+
 class Rejected:
     """All that a run passed over, in input order, where it lies: in memory, or mapped from work files."""
 
     def __init__(self) -> None:
         self.records = 0  # bad records and stretches, all rows of a row group
         self.rows = 0
-        self._batches: list[Any] = []
-        self._of_file: dict[int, list[Any]] = {}
+        self._batches: list[tuple[Any, LetGo]] = []
+        self._of_file: dict[int, list[tuple[Any, LetGo]]] = {}
 
-    def add(self, batches: Sequence[Any]) -> None:
-        """Batches of `rejections`, behind those that are there."""
+    def add(self, batches: Sequence[Any], let_go: LetGo = _stay) -> None:
+        """Batches of `rejections`, behind those that are there; `let_go` is called when one was looked at."""
         for batch in batches:
             rows = batch.column("rows").to_numpy()
             self.records += int(np.maximum(rows, 1).sum())
             self.rows += int(rows.sum())
-            self._batches.append(batch)
+            self._batches.append((batch, let_go))
             for number in np.unique(batch.column("file").to_numpy()).tolist():
-                self._of_file.setdefault(number, []).append(batch)
+                self._of_file.setdefault(number, []).append((batch, let_go))
+            let_go()
 
     def touches(self, file: int) -> bool:
         """Whether anything was rejected in the file of that number."""
@@ -73,11 +79,14 @@ class Rejected:
         if file not in self._of_file:
             return keep
         keep = keep.copy()
-        for batch in self._of_file[file]:
+        for batch, let_go in self._of_file[file]:
             here = batch.column("file").to_numpy() == file
-            starts, rows = (batch.column(name).to_numpy()[here].tolist() for name in ("row", "rows"))
-            for start, count in zip(starts, rows, strict=True):
+            starts, rows = (batch.column(name).to_numpy()[here] for name in ("row", "rows"))
+            keep[starts[rows == 1]] = False
+            several = rows > 1
+            for start, count in zip(starts[several].tolist(), rows[several].tolist(), strict=True):
                 keep[start : start + count] = False
+            let_go()
         return keep
 
     def write(self, target: Any, names: Sequence[str]) -> None:
@@ -86,7 +95,9 @@ class Rejected:
         shown = strings(names)
         with pq.ParquetWriter(target, schema, compression="zstd", version="2.6") as out:
             tables = (
-                pa.table([shown.take(batch.column("file")), *batch.columns[1:]], schema) for batch in self._batches
+                pa.table([shown.take(batch.column("file")), *batch.columns[1:]], schema) for batch, _ in self._batches
             )
             for table in in_groups(tables):
                 out.write_table(table, row_group_size=GROUP_ROWS)
+                for let_go in {let_go for _, let_go in self._batches}:
+                    let_go()

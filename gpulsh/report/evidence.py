@@ -145,7 +145,8 @@ class _Evidence:
         path = self.path.with_name("rejected.parquet")
         if path.exists():
             for batch in _opened(path).iter_batches(columns=["file", "rows"]):
-                for name, rows in zip(batch.column("file").to_pylist(), batch.column("rows").to_pylist(), strict=True):
+                sums = pa.table(batch).group_by("file").aggregate([("rows", "sum")]).to_pydict()
+                for name, rows in zip(sums["file"], sums["rows_sum"], strict=True):
                     counts[name] += rows
         return self._in_order(counts)
 

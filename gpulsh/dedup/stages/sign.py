@@ -21,9 +21,9 @@ from gpulsh.dedup.funnel import Funnel
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.order import kind_of
 from gpulsh.dedup.signing import sign_batches
+from gpulsh.dedup.stages.passed_over import PassedOver
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.io.file_texts import Partition, PartitionFacts
-from gpulsh.io.rejected import end_to_end
 from gpulsh.store.columns import ColumnsFile, columns_file
 from gpulsh.store.durable import FileFact
 from gpulsh.store.ranged import range_order
@@ -42,12 +42,14 @@ def step_of(partition: int) -> str:
 def sign(place: Workplace, partition: Partition) -> Made:
     """Sign a partition."""
     texts, folder, step = place.texts(), place.folder, step_of(partition.number)
-    facts, funnel = PartitionFacts(), Funnel()
-    batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
-    signed = sign_batches(batches, place.job.plan, place.keys, place.ops, funnel, place.progress)
-    with place.kept(piece.file for piece in partition.pieces):
-        made, counts = _write_runs(folder, step, signed, place.job.plan.banding.bands, place.ops)
-    known = write_facts(place, partition, facts)
+    funnel = Funnel()
+    with passed_over(place, partition) as rejected:
+        facts = PartitionFacts(rejected=rejected)
+        batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
+        signed = sign_batches(batches, place.job.plan, place.keys, place.ops, funnel, place.progress)
+        with place.kept(piece.file for piece in partition.pieces):
+            made, counts = _write_runs(folder, step, signed, place.job.plan.banding.bands, place.ops)
+        known = write_facts(place, partition, facts, rejected)
     return Made(
         {**made, **known.files},
         {
@@ -60,7 +62,12 @@ def sign(place: Workplace, partition: Partition) -> Made:
     )
 
 
-def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts) -> Made:
+def passed_over(place: Workplace, partition: Partition) -> PassedOver:
+    """`rejected` of a partition."""
+    return PassedOver(step_file(place.folder, step_of(partition.number), "rejected"))
+
+
+def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, rejected: PassedOver) -> Made:
     """`documents` and `rejected` of a partition that was read."""
 
     def where(row: int) -> str:
@@ -69,16 +76,15 @@ def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts) -
 
     sizes = np.concatenate([np.empty(0, np.int64), *facts.sizes])
     order = place.job.policy.order(facts, place.job.files, where)
-    columns: dict[str, Mapping[str, Any]] = {"documents": {"size": sizes, **(order._asdict() if order else {})}}
-    if facts.rejected:
-        columns["rejected"] = end_to_end(facts.rejected)
+    made = place.write(step_of(partition.number), documents={"size": sizes, **(order._asdict() if order else {})})
+    bad = rejected.finish()
     return Made(
-        place.write(step_of(partition.number), **columns),
+        {**made, **bad},
         {
             "documents": len(sizes),
             "nulls": facts.nulls,
             "rows": {str(number): rows for number, rows in facts.rows.items()},
-            "rejected": bool(facts.rejected),
+            "rejected": bool(bad),
             "read": {str(number): {str(row): was for row, was in read.items()} for number, read in facts.read.items()},
         },
     )

@@ -133,5 +133,6 @@ def rejected(place: Workplace, placed: Placed, file: int | None = None) -> Rejec
     for partition, first, last in placed.rejecting:
         if file is not None and not first <= file <= last:
             continue
-        found.add(MappedColumns(step_file(place.folder, sign_step(partition), "rejected")).batches())
+        columns = MappedColumns(step_file(place.folder, sign_step(partition), "rejected"))
+        found.add(columns.batches(), columns.let_go)
     return found
