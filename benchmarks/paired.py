@@ -1,0 +1,209 @@
+"""Whether a change made gpulsh slower: this tree beside another, round by round, by processor time.
+
+    python -m benchmarks.paired OTHER_TREE CORPUS.parquet FOLDER [--rounds 7] [--cases sign,arrow,...] [--record NAME]
+
+OTHER_TREE is a checkout of the commit to compare with. CORPUS has a column `text`; the files made of it lie in FOLDER.
+Each round runs each case once in either tree, in turn first, each time in a fresh interpreter that does the work once
+before the clock starts and then a few times, of which the least counts: what others do on the machine only adds. The
+clock is the processor time of all threads, in the system too. The ratio is the median over the rounds of this tree's
+time by the other's within the round.
+
+The record is written to record/<device>/<date>/NAME.json and .md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import inspect
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import date
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+TURNS = 3  # of the work in one interpreter, whose least counts
+ALLOWED = 1.03
+FORMATS = ("parquet", "arrow", "jsonl", "jsonl.gz")
+BUCKETS = 40_000  # pages of one template
+CASES = ("signature", "sign", "deduplicate", "licences", "template", "index", *FORMATS)
+
+
+def make(folder: Path, corpus: Path) -> dict[str, Path]:
+    """The file of each case."""
+    from benchmarks.corpora import licences, templates
+
+    folder.mkdir(parents=True, exist_ok=True)
+    table = pq.read_table(corpus, columns=["text"])
+    files = dict.fromkeys(("signature", "sign", "deduplicate", "index"), corpus)
+    for kind in FORMATS:
+        files[kind] = path = folder / f"texts.{kind}"
+        if path.exists():
+            continue
+        if kind == "parquet":
+            pq.write_table(table, path, row_group_size=10_000)
+        elif kind == "arrow":
+            with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+                writer.write_table(table.combine_chunks(), max_chunksize=10_000)
+        else:
+            lines = "".join(json.dumps({"text": text}) + "\n" for text in table["text"].to_pylist()).encode()
+            path.write_bytes(gzip.compress(lines, 1) if kind.endswith(".gz") else lines)
+    files["template"] = folder / "template.parquet"
+    if not files["template"].exists():
+        templates.make(files["template"], "template", table["text"].to_pylist(), BUCKETS)
+    files["licences"] = folder / "licences.parquet"
+    try:
+        if not files["licences"].exists():
+            licences.make(files["licences"])
+    except PackageNotFoundError:
+        del files["licences"]
+    return files
+
+
+def work(case: str, path: str) -> Callable[[], Any]:
+    """What is measured, on one thread but for files, by what both trees have."""
+    import gpulsh
+
+    if case in FORMATS:
+        out = f"{path}-out-{os.getpid()}"
+
+        def files() -> None:
+            shutil.rmtree(out, ignore_errors=True)
+            gpulsh.deduplicate_files([path], out, backend="cpu")
+            shutil.rmtree(out)
+
+        return files
+    column = pq.read_table(path, columns=["text"])["text"].combine_chunks()
+    texts = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    if case == "signature":
+        return lambda: gpulsh.MinHash(num_perm=128, seed=1).from_texts(texts, backend="cpu", threads=1)
+    if case == "sign":
+        return _sign(texts)
+    if case == "index":
+
+        def index() -> Any:
+            made = gpulsh.Index(threshold=0.8, backend="cpu", threads=1)
+            made.insert(list(range(len(texts))), texts)
+            return made.query(texts.slice(0, len(texts) // 4))
+
+        return index
+    return lambda: gpulsh.deduplicate(texts, threshold=0.8, backend="cpu", threads=1)
+
+
+def _sign(texts: Any) -> Callable[[], Any]:
+    """The operation of the backend, with the exact hash, whose keys are newer than some trees."""
+    from gpulsh.arrays import TextBatch
+    from gpulsh.backends.cpu.backend import CpuBackend
+    from gpulsh.params import BandShape, Family, Shingling
+    from gpulsh.permutations import coefficients
+
+    wide = texts.cast(pa.large_string())
+    _, offset, values = wide.buffers()
+    batch = TextBatch(np.frombuffer(values, np.uint8), np.frombuffer(offset, np.int64)[: len(wide) + 1])
+    given = [batch, Shingling(), coefficients(Family(num_perm=128, seed=1)), BandShape(bands=21, rows=6)]
+    ops = CpuBackend(1)
+    if "keys" in inspect.signature(ops.sign).parameters:
+        from gpulsh.secret import evidence_keys
+
+        given.append(evidence_keys(bytes(range(32))))
+    return lambda: ops.sign(*given)
+
+
+def measure(case: str, path: str) -> dict[str, float]:
+    """The least times of one interpreter."""
+    doing = work(case, path)
+    doing()
+    spent, passed = [], []
+    for _ in range(TURNS):
+        began, before = time.perf_counter(), time.process_time()
+        doing()
+        spent.append(time.process_time() - before)
+        passed.append(time.perf_counter() - began)
+    return {"processor": min(spent), "wall": min(passed)}
+
+
+def in_tree(tree: Path, case: str, path: Path) -> dict[str, float]:
+    """The same in an interpreter that finds gpulsh in `tree`."""
+    found = subprocess.run(
+        [sys.executable, "-P", __file__, "--work", case, str(path)],
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    outcome: dict[str, float] = json.loads(found.stdout.splitlines()[-1])
+    return outcome
+
+
+def _row(case: str, rounds: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
+    row: dict[str, Any] = {"case": case}
+    for tree in ("other", "this"):
+        row[f"{tree}, median s"] = round(median(one[tree]["processor"] for one in rounds), 4)
+        row[f"{tree}, least s"] = round(min(one[tree]["processor"] for one in rounds), 4)
+    ratio = median(one["this"]["processor"] / one["other"]["processor"] for one in rounds)
+    wall = median(one["this"]["wall"] / one["other"]["wall"] for one in rounds)
+    return row | {"ratio": round(ratio, 3), "wall ratio": round(wall, 3), "met": ratio <= ALLOWED}
+
+
+def main() -> None:
+    from benchmarks import machine
+    from benchmarks.record import FOLDER, table
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("other", type=Path)
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--record", metavar="NAME", help="write a record of that name")
+    given = parser.parse_args()
+    here = Path(__file__).resolve().parents[1]
+    trees = {"other": given.other.resolve(), "this": here}
+    described, today = machine.describe(), date.today().isoformat()
+    commit = subprocess.run(
+        ["git", "-C", given.other, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    files = make(given.folder, given.corpus)
+    cases = [case for case in given.cases.split(",") if case in files]
+    found: dict[str, list[dict[str, dict[str, float]]]] = {case: [] for case in cases}
+    for turn in range(given.rounds):
+        for case in cases:
+            order = ("other", "this") if turn % 2 else ("this", "other")
+            found[case].append({name: in_tree(trees[name], case, files[case]) for name in order})
+            print(turn + 1, _row(case, found[case]), flush=True)
+    rows = [_row(case, rounds) for case, rounds in found.items()]
+    shown = table(rows)
+    print(shown)
+    if given.record:
+        record = FOLDER / machine.device_name() / today / f"{given.record}.json"
+        record.parent.mkdir(parents=True, exist_ok=True)
+        told = {"date": today, "machine": described, "other": commit, "turns": TURNS, "rounds": found}
+        record.write_text(json.dumps({**told, "rows": rows}, indent=1) + "\n")
+        versions = ", ".join(f"{name} {version}" for name, version in described["versions"].items())
+        record.with_suffix(".md").write_text(
+            f"# {described['cpu']}, {described['cores']} cores, {today}: this tree beside {commit}\n\n"
+            f"`python -m benchmarks.paired OTHER_TREE CORPUS FOLDER --rounds {given.rounds} --cases {','.join(cases)}`,"
+            f" commit {described['commit']},\nPython {described['python']}, {versions}. Load before:"
+            f" {described['load_before']}.\nProcessor seconds, the least of {TURNS} in each interpreter; ratios are"
+            f" medians over {given.rounds} paired rounds, met up to {ALLOWED}.\n\n{shown}\n"
+        )
+    if not all(row["met"] for row in rows):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--work"]:
+        print(json.dumps(measure(*sys.argv[2:4])))
+    else:
+        main()
