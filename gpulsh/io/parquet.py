@@ -382,6 +382,8 @@ def check_pages(
     found: dict[str, Pages] = {}
     allowed = 0 if limit is None else max(limit.document * 21 // 8, LEAST_ALLOWED)
     held = passing = 0
+    # Names, of which a file may have one twice, and with points in them.
+    dictionaries = [field.name for field in source.schema_arrow if "dictionary<" in str(field.type)]
     with page_reader(file) as read:
         for place in range(group.num_columns):
             chunk = group.column(place)
@@ -395,7 +397,8 @@ def check_pages(
             if limit is not None and row > allowed:
                 raise too_costly(file, f"row group {number}: a row of column {name!r}", row, allowed, limit)
             found[name] = pages = largest_pages(read, chunk, SMALL_PAGE)
-            stays, goes = _costs(source, number, place, pages, names is None)
+            as_dictionary = any(name == top or name.startswith(top + ".") for top in dictionaries)
+            stays, goes = _costs(source, number, place, pages, as_dictionary=as_dictionary, written=names is None)
             if limit is not None and stays + goes > allowed:
                 raise too_costly(file, f"row group {number}: a page of column {name!r}", stays + goes, allowed, limit)
             held, passing = held + stays, max(passing, goes)
@@ -410,13 +413,15 @@ def _in_turn(found: dict[str, Pages]) -> bool:
     return any(pages.large > LARGE_PAGE for pages in found.values())
 
 
-def _costs(source: Any, number: int, place: int, pages: Pages, written: bool) -> tuple[int, int]:
+def _costs(
+    source: Any, number: int, place: int, pages: Pages, *, as_dictionary: bool, written: bool
+) -> tuple[int, int]:
     """Bytes that a column takes while it is decoded row by row, and those that only one column takes at a time."""
     column, group = source.schema.column(place), source.metadata.row_group(number)
     value, dictionary, copies = pages.value, pages.dictionary, 2  # one in the page, and one of the decoder
     if column.max_repetition_level:  # a row may have one large value of the dictionary many times
         value = max(value, pages.entry * group.column(place).num_values // max(group.num_rows, 1))
-    if pa.types.is_dictionary(_field_type(source, column.path)):  # whose values are gathered, and copied for each batch
+    if as_dictionary:  # whose values are gathered, and copied for each batch
         copies += 2 * (dictionary > 0)
         dictionary = value = max(dictionary, value)
     # What lists hold is copied when there is no room for the next of it.
@@ -424,12 +429,6 @@ def _costs(source: Any, number: int, place: int, pages: Pages, written: bool) ->
     if written and source.num_row_groups > 1:  # the writer keeps the last page until the next row group begins
         passing += value + pages.packed
     return pages.largest + copies * dictionary + min(BATCHES, group.num_rows) * value, passing
-
-
-def _field_type(source: Any, path: str) -> Any:
-    """The type of the column that a leaf belongs to."""
-    name = path if path in source.schema_arrow.names else path.partition(".")[0]
-    return source.schema_arrow.field(name).type if name in source.schema_arrow.names else pa.null()
 
 
 def _options(source: Any, large: set[str]) -> dict[str, Any]:
