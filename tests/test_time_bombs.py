@@ -43,26 +43,40 @@ def lying(length: int, count: int) -> bytes:
     return b"WARC/1.0\r\nContent-Length: %d\r\n\r\n" % length * count
 
 
+def small_members(length: int, count: int) -> bytes:
+    return gzip.compress(b"\r\n" + lying(length, 1), 1) * count
+
+
+FEW, MANY = 1 << 16, 1 << 21
+
 # name: (the file, compressed, records, broken stretches, seconds)
 ARCHIVES: dict[str, tuple[Callable[[], bytes], bool, int, int, float]] = {
     "headers of one name": (lambda: record(headers=b"a:\r\n" * 60_000), False, 1, 0, 1),
     "a header of many lines": (lambda: record(headers=b"a: b\r\n" + b" c\r\n" * 60_000), False, 1, 0, 1),
     "line ends between records": (lambda: (record() + b"\r\n" * (1 << 23)) * 2, False, 2, 0, 3),
-    "first lines alone": (lambda: b"WARC/1.0\r\n" * 20_000, False, 0, 20_000, 3),
-    "first lines alone, packed": (lambda: gzip.compress(b"WARC/1.0\r\n" * 20_000), True, 0, 20_000, 3),
-    "lengths beyond the file": (lambda: lying(1 << 40, 60_000), False, 0, 60_000, 5),
-    "lengths within the file": (lambda: lying(4 << 20, 160_000), False, 0, 160_000, 15),
-    "lengths beyond the file, packed": (lambda: gzip.compress(lying(1 << 40, 40_000)), True, 0, 40_000, 5),
-    "lengths beyond members": (lambda: gzip.compress(lying(1 << 40, 1)) * 10_000, True, 0, 10_000, 5),
+    "first lines alone": (lambda: b"WARC/1.0\r\n" * MANY, False, 0, 1, 1),
+    "first lines alone, packed": (lambda: gzip.compress(b"WARC/1.0\r\n" * MANY), True, 0, 1, 1),
+    "first lines of no version": (lambda: b"WARC/0.17\r\n" * MANY, False, 0, 1, 1),
+    "first lines without their end": (lambda: b"WARC/1.0\n" * MANY, False, 0, 1, 1),
+    "headers cut short": (lambda: b"WARC/1.1\r\nContent-Length: 0\r\n" * MANY, False, 0, 1, 1),
+    "headers without a length": (lambda: b"WARC/1.0\r\na: b\r\n\r\n" * MANY, False, 0, 1, 1),
+    "lengths behind headers": (lambda: b"WARC/1.0\r\n\r\nContent-Length: 0\r\n" * FEW, False, 0, 1, 1),
+    "first lines between records": (lambda: (b"WARC/1.0\r\n" * 1000 + record()) * 2000, False, 2000, 2000, 3),
+    "lengths beyond the file": (lambda: lying(1 << 40, 60_000), False, 0, 1, 5),
+    "lengths within the file": (lambda: lying(4 << 20, 160_000), False, 0, 1, 15),
+    "lengths beyond the file, packed": (lambda: gzip.compress(lying(1 << 40, 40_000)), True, 0, 1, 5),
+    "lengths beyond members": (lambda: gzip.compress(lying(1 << 40, 1)) * 10_000, True, 0, 1, 5),
     "members of nothing": (lambda: gzip.compress(b"") * 200_000, True, 0, 0, 5),
-    "small members in a record": (
-        lambda: gzip.compress(b"\r\n" + lying(900_000, 1), 1) * 20_000,
+    "small members in a record": (lambda: small_members(900_000, 20_000), True, 0, 1, 8),
+    "small members that lie": (lambda: small_members(1 << 40, 6000), True, 0, 1, 8),
+    "broken members": (lambda: (gzip.compress(b"WARC/1.0\r\n")[:-1] + b"x") * 10_000, True, 0, 1, 5),
+    "broken members between records": (
+        lambda: (gzip.compress(b"a") + gzip.compress(record())) * 5000,
         True,
-        0,
-        20_000,
-        8,
+        5000,
+        5000,
+        5,
     ),
-    "broken members": (lambda: (gzip.compress(b"WARC/1.0\r\n")[:-1] + b"x") * 10_000, True, 0, 10_000, 5),
 }
 
 

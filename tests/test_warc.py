@@ -354,6 +354,74 @@ def test_what_is_broken_is_told_and_the_rest_is_read(tmp_path: Path, name: str) 
         assert not data.exists()
 
 
+def test_what_is_broken_up_to_the_next_record_is_one_stretch(tmp_path: Path) -> None:
+    torn = b"WARC/1.0\r\n" + A[:30] + b"\r\nnoise\r\n" + wrong_length(B, b"9")
+    (tmp_path / "a.wet").write_bytes(torn + INFO + torn + C + torn)
+    members = [gzip.compress(b"WARC/1.0\r\n"), flipped(GB, -7), gzip.compress(b"noise"), GA, flipped(GA, 3), GB[:-4]]
+    (tmp_path / "b.wet.gz").write_bytes(b"".join(members))
+    result = run([tmp_path / "a.wet", tmp_path / "b.wet.gz"], tmp_path / "out", on_error="skip")
+    found = pq.read_table(tmp_path / "out/rejected.parquet").to_pylist()
+    after = len(torn + INFO), len(torn + INFO + torn + C), len(b"".join(members[:4]))
+    assert [(Path(row["file"]).name, row["row"], row["rows"], row["offset"]) for row in found] == [
+        *(("a.wet", row, 0, offset) for row, offset in [(0, 0), (0, after[0]), (1, after[1])]),
+        *(("b.wet.gz", row, 0, offset) for row, offset in [(0, 0), (1, after[2])]),
+    ]
+    assert [row["reason"].partition(": ")[2][:35] for row in found] == [
+        *["the record is cut short in its head"] * 4,
+        "its compressed data is broken (Erro",
+    ]
+    assert (result.funnel["documents"], result.funnel["rejected"]) == (2, 5)
+
+
+def plain_next_begin(held: bytearray) -> int | None:
+    """What `_next_begin` stands for: the next first line, whatever its header is."""
+    found = framing.FIRST_LINE.search(held)
+    return found and found.start() + 1
+
+
+PARTS = [
+    *(b"WARC/1.0\r\n", b"WARC/1.1\r\n", b"WARC/0.17\r\n", b"WARC/1.0\n", b"\r\n", b"\r\n\r\n", b"\n", b"a: b\r\n"),
+    *(b"Content-Length: 0\r\n", b"content-LENGTH:3\r\n", b"Content-Length: 70\r\n", b" -length\r\n", b"abc", b"-"),
+    b"WARC/1.0\r\nContent-Length: 0\r\n\r\n\r\n\r\n",
+    b"WARC/1.1\r\nx: y\r\n Content-Length : 3\r\n\r\nabc\r\n\r\n",
+]
+
+
+@pytest.mark.parametrize("step", [1, 7, 4 << 20])
+def test_passing_over_what_is_broken_misses_no_record(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(step)
+    monkeypatch.setattr(framing, "PLAIN_STEP", step)
+    found = 0
+    for _ in range(1500):
+        content = b"".join(draw.choices(PARTS, k=draw.randrange(40)))
+        ours, told = [], []
+        for next_begin in (framing._next_begin, plain_next_begin):
+            with monkeypatch.context() as patch:
+                patch.setattr(framing, "_next_begin", next_begin)
+                broken: list[Any] = []
+                ours.append([(one.offset, bytes(one.raw)) for one in framed(content, False, broken)])
+                told.append(broken)
+        assert ours[0] == ours[1]
+        assert told[0] == told[1]
+        found += len(ours[0])
+    assert found > 500
+
+
+@pytest.mark.parametrize("large", [1, framing.LARGE])
+def test_a_record_of_many_members(large: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Broken or whole alike in each pass, whether it is held or passed over.
+    monkeypatch.setattr(framing, "MOST_MEMBERS", 50)
+    monkeypatch.setattr(framing, "LARGE", large)
+    size = 30
+    assert size + 56 < B.index(b"\r\n\r\n")
+    for many in range(45, 56):
+        parts = [B[:size], *(B[place : place + 1] for place in range(size, size + many)), B[size + many :]]
+        (tmp_path / "a.wet.gz").write_bytes(GA + packed(parts) + GC)
+        result = run(tmp_path / "a.wet.gz", tmp_path / "out", on_error="skip", overwrite=True)
+        assert result.funnel["documents"] == 3 - (many >= 50), many
+        assert result.funnel["rejected"] == (many >= 50)
+
+
 def test_broken_stretches_stand_before_the_row_that_follows(tmp_path: Path) -> None:
     (tmp_path / "a.wet").write_bytes(A + b"noise\r\n" + B + C + b"noise\r\n" + INFO)
     run(tmp_path / "a.wet", tmp_path / "out", on_error="skip")

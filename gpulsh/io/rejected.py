@@ -7,8 +7,10 @@
     offset   where it begins. In a gzip file of WARC records: the byte where its gzip member begins
     reason   what is wrong
 
-Of compressed JSON lines nothing of a damaged gzip member or zstd frame is taken, nor of lines that reach into it: it is
-a stretch without rows, whose bytes the reason names. (A frame without a checksum may be damaged where nothing shows.)
+In a file of WARC records a stretch reaches up to the next whole record, with all that is wrong in it; the reason is
+the first. Of compressed JSON lines nothing of a damaged gzip member or zstd frame is taken, nor of lines that reach
+into it: it is a stretch without rows, whose bytes the reason names. (A frame without a checksum may be damaged where
+nothing shows.)
 A rejected row keeps its number, so that rows of one file count alike whatever is rejected; it is no document, and it is
 not in `data/`. What is rejected follows from the text alone: damage in other columns of a row, which shows when kept
 rows are copied, stops the run.

@@ -109,6 +109,10 @@ class Warc:
             return allowed and is_wanted() and _document(file, record) is not None
 
         for record, document in self._entries(file, broken, is_read):
+            if len(rejected) == BLOCK_ROWS:
+                yield block()
+                start, size, texts, dates = row, 0, [], []
+                rejected.clear()
             if document is None:
                 continue
             if rules.limit is not None and record.size > rules.limit.document:

@@ -19,15 +19,22 @@ from gpulsh.io.members import GZIP, PLAIN_STEP, DamagedMember, gzip_begin, gzip_
 from gpulsh.io.rows import Bytes
 
 FIRST = b"WARC/"
-END = b"\r\n\r\n"  # of a record's header, and of the record
+LINE_END = b"\r\n"
+END = 2 * LINE_END  # of a record's header, and of the record
 MOST_HEADER = 1 << 20
 FIRST_LINE = re.compile(rb"\nWARC/\d\.\d\r\n")
+LAST_FIRST_LINE = re.compile(b"(?s:.*)" + FIRST_LINE.pattern)
+LENGTH = re.compile(rb"-(?i:length)")  # of Content-Length, without which a header is none
 HEAD_END = re.compile(END + b"|" + FIRST_LINE.pattern)  # the latter begins another record: the header is cut short
 NO_LINE_END = re.compile(rb"[^\r\n]")
 LONGEST_LINE = 11
 LARGE = 1 << 20  # bytes of a record that are not copied once more
 MOST_BEHIND = 8 << 20  # bytes of a record behind others of a gzip member that is held: that member cannot be copied
-MOST_AGAIN = 16  # times that a gzip member is read again, for the length of a record in it was wrong
+MOST_VAIN = 1 << 30  # bytes read for lengths that were wrong, after which large records are not looked for, and
+VAIN_SHARE = 16  # more of them for each byte of the file
+MEMBER_COST = 4 << 10  # bytes that are read in the time that a gzip member takes
+MOST_MEMBERS = 1 << 16  # that one record lies in: what is known of each takes ten times its bytes in the file
+MANY_MEMBERS = "the record lies in too many gzip members"
 SHOWN = 64 << 10  # of a large record, enough for the headers of HTTP
 
 Broken = Callable[[int, str], None]  # is told the byte and what is wrong there
@@ -64,34 +71,33 @@ def warc_records(
     checked: bool = False,
     aside: Callable[[], BinaryIO] | None = None,
 ) -> Iterator[Record]:
-    """All records in order; `broken` is called for each stretch of the file that is none. Of a gzip member that is
-    damaged records may come before that shows, unless it is `checked`: then none does. `aside` opens the file again.
+    """All records in order; `broken` is called for each stretch of the file between two of them that is none, with
+    where it begins and what is wrong there. Of a gzip member that is damaged records may come before that shows, unless
+    it is `checked`: then none does. `aside` opens the file again.
 
     A record of more than LARGE bytes is held only where `wanted` says so, which is shown its beginning; of
     MOST_BEHIND bytes where it begins inside a gzip member, behind other records.
     """
     start: int | None = 0
-    skip = again = 0
+    skip = 0
     in_broken = doubted = False
-    broken_at = -1
+    stretch, vain = _Stretch(broken), _Vain()
     while start is not None:
         blocks = _members(source, start, checked) if compressed else _plain(source, start)
         start = None
         try:
-            content = _Content(blocks, compressed, aside if doubted and not compressed else None)
-            content.trusted = again < MOST_AGAIN
+            content = _Content(blocks, compressed, aside if doubted and not compressed else None, vain)
             while content.begin():
                 if in_broken:
                     in_broken = False
                     content.pass_over(skip)
                     _pass_broken(content)
-                yield from _records(content, broken, wanted)
+                yield from _records(content, stretch, wanted)
         except _BrokenPassedRecord as error:
-            broken(error.offset, str(error))
-            again = again + 1 if error.offset == broken_at else 0
-            start, in_broken, doubted, skip, broken_at = error.offset, True, True, error.skip, error.offset
+            stretch.tell(error.offset, str(error))
+            start, in_broken, doubted, skip = error.offset, True, True, error.skip
         except DamagedMember as error:
-            broken(error.offset, error.told)
+            stretch.tell(error.offset, error.told)
             start = next_member(source, error.offset + 1, GZIP, _is_record)
 
 
@@ -111,6 +117,38 @@ class _BrokenRecord(Exception):
     pass
 
 
+class _Stretch:
+    """Tells of what is broken, once up to the next record: a file may hold nothing but beginnings of records."""
+
+    def __init__(self, broken: Broken) -> None:
+        self._broken, self._told = broken, False
+
+    def tell(self, offset: int, told: str) -> None:
+        """Something is broken here."""
+        if not self._told:
+            self._told = True
+            self._broken(offset, told)
+
+    def end(self) -> None:
+        """Here is a record."""
+        self._told = False
+
+
+class _Vain:
+    """How much was read for lengths of large records that were wrong: each may cost the rest of the file."""
+
+    def __init__(self) -> None:
+        self._read = 0
+
+    def add(self, size: int, members: int) -> None:
+        """So many bytes of content in so many gzip members, whether they were held or passed over."""
+        self._read += size + MEMBER_COST * members
+
+    def too_much(self, offset: int) -> bool:
+        """For what is read of the file, up to that byte."""
+        return self._read > MOST_VAIN + VAIN_SHARE * offset
+
+
 class _BrokenPassedRecord(Exception):
     def __init__(self, offset: int, skip: int, told: str) -> None:
         super().__init__(told)
@@ -124,12 +162,17 @@ class _Content:
     """
 
     def __init__(
-        self, blocks: Iterator[tuple[int, bytes]], compressed: bool, doubted: Callable[[], BinaryIO] | None
+        self,
+        blocks: Iterator[tuple[int, bytes]],
+        compressed: bool,
+        doubted: Callable[[], BinaryIO] | None,
+        vain: _Vain,
     ) -> None:
         self.held = bytearray()  # of the run, from the place that is read next
         self.place = 0  # of it, bytes from the run's begin
+        self.members = 0  # that lie behind
         self.compressed = compressed
-        self.trusted = True  # whether the length of a record that is passed over may be wrong: then all is read again
+        self.vain = vain
         self._doubted = doubted  # opens the file where a length in it was wrong and others are looked up before
         self._aside: BinaryIO | None = None
         self._blocks = blocks
@@ -150,13 +193,10 @@ class _Content:
 
     def offset(self) -> int:
         """Where in the file the place is, as `Record.offset` says it."""
-        while len(self._begins) > 1 and self._begins[1][0] <= self.place:
-            del self._borders[self._begins.popleft()[0]]
         return self._begins[0][1] + (0 if self.compressed else self.place)
 
     def skip(self) -> int:
         """How many bytes of content lie between the byte of `offset` and the place."""
-        self.offset()
         return self.place - self._begins[0][0] if self.compressed else 0
 
     def border(self, count: int = 0) -> int | None:
@@ -181,17 +221,19 @@ class _Content:
             raise _BrokenRecord(f"the record is cut short: the file ends before its {size} bytes")
         _check_end(size, size, last[1:])
 
-    def pass_over(self, count: int) -> int:
-        """Go on behind the first `count` bytes, which are never held together; how many the run had."""
-        left = count
-        while left and self.fill(1):
+    def pass_over(self, count: int, most: int | None = None) -> int:
+        """Go on behind the first `count` bytes, which are never held together; how many the run had, or how many were
+        in more than `most` members.
+        """
+        left, first = count, self.members
+        while left and self.fill(1) and (most is None or self.members - first <= most):
             step = min(left, len(self.held))
             self.take(step)
             left -= step
         return count - left
 
     def fill(self, count: int) -> bool:
-        """Hold `count` bytes; False where the run has fewer."""
+        """Hold `count` bytes; False where the run has fewer. A _BrokenRecord where they lie in too many members."""
         while len(self.held) < count:
             if self._next is not None:
                 return False
@@ -210,11 +252,25 @@ class _Content:
                 self._begins.append((self.place + len(self.held), start))
                 self._borders[self.place + len(self.held)] = start
             self.held += block
+            if len(self._begins) > 2 * MOST_MEMBERS:  # nearly all of them before `count`
+                raise _BrokenRecord(MANY_MEMBERS)
         return True
+
+    def members_ahead(self, count: int) -> int:
+        """How many members end before or where what lies `count` bytes ahead begins."""
+        return sum(place <= self.place + count for place, _ in self._begins) - 1
+
+    def check_members(self, count: int) -> None:
+        """A _BrokenRecord where what lies `count` bytes ahead is more than MOST_MEMBERS members away."""
+        if len(self._begins) > MOST_MEMBERS + 1 and self._begins[MOST_MEMBERS + 1][0] <= self.place + count:
+            raise _BrokenRecord(MANY_MEMBERS)
 
     def take(self, count: int) -> Bytes:
         """The first `count` bytes."""
         self.place += count
+        while len(self._begins) > 1 and self._begins[1][0] <= self.place:
+            del self._borders[self._begins.popleft()[0]]
+            self.members += 1
         if count < LARGE or 2 * count < len(self.held):
             taken: Bytes = bytes(memoryview(self.held)[:count])
             del self.held[:count]
@@ -252,7 +308,7 @@ def _is_record(packed: bytes) -> bool:
     return gzip_begin(packed, len(FIRST)) == FIRST
 
 
-def _records(content: _Content, broken: Broken, wanted: Wanted) -> Iterator[Record]:
+def _records(content: _Content, stretch: _Stretch, wanted: Wanted) -> Iterator[Record]:
     """The records of a run."""
     while True:
         _pass_line_ends(content)
@@ -261,9 +317,10 @@ def _records(content: _Content, broken: Broken, wanted: Wanted) -> Iterator[Reco
         try:
             record = _record(content, wanted)
         except _BrokenRecord as error:
-            broken(content.offset(), str(error))
+            stretch.tell(content.offset(), str(error))
             _pass_broken(content)
         else:
+            stretch.end()
             yield record
             del record  # before the next one is read
 
@@ -277,16 +334,35 @@ def _pass_line_ends(content: _Content) -> None:
 
 
 def _pass_broken(content: _Content) -> None:
-    """On to the next line that begins a record."""
-    while True:
-        found = FIRST_LINE.search(content.held)
-        if found:
-            content.take(found.start() + 1)
-            return
+    """On to the next line that may begin a record."""
+    while (begin := _next_begin(content.held)) is None:
         content.take(max(len(content.held) - LONGEST_LINE, 0))
         if not content.fill(len(content.held) + 1):
             content.take(len(content.held))
             return
+    content.take(begin)
+
+
+def _next_begin(held: bytearray) -> int | None:
+    """Where the first record can begin whose header is whole and tells a length, or has no end in what is held.
+
+    A header ends at the first END, or without one at the next first line. So what is looked for is a length behind a
+    first line, the end behind that, and the last first line before it: each byte is searched a few times, however many
+    first lines there are.
+    """
+    at = 0
+    while first := FIRST_LINE.search(held, at):
+        length = LENGTH.search(held, first.end())
+        end = held.find(END, length.end()) if length else -1
+        last = LAST_FIRST_LINE.match(held, first.start(), len(held) if end < 0 else end + len(LINE_END))
+        assert last is not None  # the first one, where there is no other
+        begin, behind = last.end() - LONGEST_LINE + 1, last.end() - len(LINE_END)
+        if length is None or end < 0:
+            return begin if held.find(END, behind) < 0 else None
+        if held.find(END, behind) == end and LENGTH.search(held, behind, end):
+            return begin
+        at = end
+    return None
 
 
 def _record(content: _Content, wanted: Wanted) -> Record:
@@ -309,24 +385,37 @@ def _record(content: _Content, wanted: Wanted) -> Record:
     size = int(length)
     end = head + size
     begin = content.border()
-    if size > (LARGE if begin is not None else MOST_BEHIND):
+    large = size > (LARGE if begin is not None else MOST_BEHIND)
+    if large:
+        if content.vain.too_much(content.offset()):
+            raise _BrokenRecord(f"its {length} bytes are not looked for behind so many wrong lengths")
         content.fill(min(end, head + SHOWN))
         shown = bytes(memoryview(content.held)[: min(end, head + SHOWN)])
         skip = content.skip()
         beginning = Record(content.offset(), headers, shown, memoryview(shown)[head:], size, None, skip, held=False)
         content.check_end(end, size)
         if not wanted(beginning):
-            if begin is None and not content.trusted:
-                raise _BrokenRecord(f"its {length} bytes are not looked for behind so many wrong lengths")
             behind_it = _pass_record(content, end, head)
             stop = content.border()
             return replace(
                 beginning, span=None if begin is None or stop is None else (begin, stop), whole=end + behind_it
             )
-    there = content.fill(end)
+    try:
+        there = content.fill(end)
+        content.check_members(end)
+    except _BrokenRecord:
+        if large:
+            content.vain.add(content.skip(), MOST_MEMBERS)
+        raise
     content.fill(end + len(END))
     behind = bytes(content.held[end : end + len(END)])
-    _check_end(size if there else len(content.held) - head, size, behind)
+    try:
+        _check_end(size if there else len(content.held) - head, size, behind)
+    except _BrokenRecord:
+        if large:
+            reached = min(end, len(content.held))
+            content.vain.add(content.skip() + reached, content.members_ahead(reached))
+        raise
     end_behind = end + len(behind)
     content.fill(end_behind + 1)  # shows whether a gzip member ends here, and whether it ends well
     offset, stop = content.offset(), content.border(end_behind)
@@ -337,13 +426,18 @@ def _record(content: _Content, wanted: Wanted) -> Record:
 
 def _pass_record(content: _Content, end: int, head: int) -> int:
     """Go on behind a record that ends at `end` and the line ends behind it, of which it tells how many there are."""
-    offset, skip = content.offset(), content.skip()
-    passed = content.pass_over(end)
+    offset, skip, members = content.offset(), content.skip(), content.members
+    passed = content.pass_over(end, MOST_MEMBERS)
+    members = content.members - members
+    if members > MOST_MEMBERS:
+        content.vain.add(skip, MOST_MEMBERS)
+        raise _BrokenPassedRecord(offset, skip, MANY_MEMBERS)
     content.fill(len(END))
     behind = bytes(content.held[: len(END)])
     try:
         _check_end(passed - head, end - head, behind)
     except _BrokenRecord as error:
+        content.vain.add(skip + passed, members)
         raise _BrokenPassedRecord(offset, skip, str(error)) from None
     content.take(len(behind))
     content.fill(1)
