@@ -13,6 +13,7 @@ SHORT = 16  # bytes: blocks whose lines are longer on average are split as they 
 SAMPLED, STRIDE = 1 << 18, 61  # bytes of a block that is long, and how far apart those are that are looked at
 NEWLINE = 10
 RUN = 1024  # bytes of white space from which on they are left out: what is behind is a block of its own
+SPAN = 1 << 18  # bytes that are looked at together, for each costs many while it is
 
 SPACE = np.zeros(256, np.bool_)
 SPACE[list(b" \t\n\r\v\f")] = True
@@ -66,7 +67,11 @@ def _gaps(block: bytes) -> list[tuple[int, int]]:
     """Where long runs of white space begin and end."""
     if block.isspace():
         return [(0, len(block))]
-    held = np.flatnonzero(~SPACE[np.frombuffer(block, np.uint8)])
-    begins, ends = np.concatenate([[0], held + 1]), np.concatenate([held, [len(block)]])
-    long = np.flatnonzero(ends - begins >= RUN)
-    return list(zip(begins[long].tolist(), ends[long].tolist(), strict=True))
+    found: list[tuple[int, int]] = []
+    for start in range(0, len(block), SPAN):
+        some = np.frombuffer(block, np.uint8, min(SPAN, len(block) - start), start)
+        held = np.flatnonzero(~SPACE[some]) + start
+        begins, ends = np.concatenate([[start], held + 1]), np.concatenate([held, [start + len(some)]])
+        long = np.flatnonzero(ends - begins >= RUN)
+        found += zip(begins[long].tolist(), ends[long].tolist(), strict=True)
+    return found

@@ -71,7 +71,7 @@ class Batches(Protocol):
 class PartitionFacts:
     """What is known of the documents of a partition once they were read."""
 
-    sizes: list[NDArray[np.int64]] = field(default_factory=list)  # bytes of text, end to end
+    sizes: list[NDArray[Any]] = field(default_factory=list)  # bytes of text, end to end, in integers of any type
     keys: list[Any] = field(default_factory=list)  # blocks of the key column
     rows: dict[int, int] = field(default_factory=dict)  # by the number of the file
     nulls: int = 0
@@ -202,7 +202,7 @@ class FileTexts:
             if piece != last:
                 _note(last, digest, facts)
                 last, digest = piece, self._digest(piece)
-            facts.sizes.append(block.texts.lengths())
+            facts.sizes.append(_narrow(block.texts.lengths()))
             facts.nulls += block.texts.nulls() - sum(rejection.rows for rejection in block.rejected)
             if block.rejected:
                 facts.rejected.append(rejections(number, block.rejected))
@@ -367,6 +367,11 @@ class FileTexts:
             wanted = np.zeros(stop - start, np.bool_)
             wanted[positions[first:last] - start] = True
             yield number, wanted
+
+
+def _narrow(lengths: NDArray[np.int64]) -> NDArray[Any]:
+    """The same in as few bytes as they take; of a file that cannot be read apart, millions may be held."""
+    return lengths.astype(np.min_scalar_type(lengths.max(initial=0)))
 
 
 def _note(piece: Piece | None, digest: Digest | None, facts: PartitionFacts) -> None:

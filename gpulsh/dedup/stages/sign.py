@@ -31,7 +31,8 @@ from gpulsh.store.ranged import range_order
 DIGESTS = pa.schema([("digest", pa.uint64()), ("row", pa.uint32())])
 EXACT = pa.schema([("hash_0", pa.uint64()), ("hash_1", pa.uint64()), ("row", pa.uint32())])
 Digests = Mapping[str, Mapping[str, str]]  # of what was read of a file, by its number and the first row of a piece
-RUN_DIGESTS = 1 << 22  # that are held before they are put in order and written
+RUN_DIGESTS = 1 << 22  # words that are held before they are put in order and written
+OTHER_WORDS = 4  # of a row, beside its digests: an exact hash, its number, and the order
 
 
 def step_of(partition: int) -> str:
@@ -104,7 +105,7 @@ def _write_runs(
             documents += len(counts)
             shingles += int(counts.sum())
             empty += len(counts) - int(np.count_nonzero(counts))
-            if run.rows * bands >= RUN_DIGESTS:
+            if run.rows * (bands + OTHER_WORDS) >= RUN_DIGESTS:
                 run.write(digests_out, exact_out)
                 run = _Run(bands)
         run.write(digests_out, exact_out)
