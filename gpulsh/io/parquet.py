@@ -382,6 +382,7 @@ def check_pages(
     found: dict[str, Pages] = {}
     allowed = 0 if limit is None else max(limit.document * 21 // 8, LEAST_ALLOWED)
     held = passing = 0
+    schema, several = source.schema, names is None and source.num_row_groups > 1
     # Names, of which a file may have one twice, and with points in them.
     dictionaries = [field.name for field in source.schema_arrow if "dictionary<" in str(field.type)]
     with page_reader(file) as read:
@@ -398,7 +399,10 @@ def check_pages(
                 raise too_costly(file, f"row group {number}: a row of column {name!r}", row, allowed, limit)
             found[name] = pages = largest_pages(read, chunk, SMALL_PAGE)
             as_dictionary = any(name == top or name.startswith(top + ".") for top in dictionaries)
-            stays, goes = _costs(source, number, place, pages, as_dictionary=as_dictionary, written=names is None)
+            mean = chunk.num_values // max(group.num_rows, 1) if schema.column(place).max_repetition_level else None
+            stays, goes = _costs(pages, mean, min(BATCHES, group.num_rows), as_dictionary=as_dictionary)
+            if several:  # the writer keeps the last page until the next row group
+                goes += pages.value + pages.packed
             if limit is not None and stays + goes > allowed:
                 raise too_costly(file, f"row group {number}: a page of column {name!r}", stays + goes, allowed, limit)
             held, passing = held + stays, max(passing, goes)
@@ -413,22 +417,19 @@ def _in_turn(found: dict[str, Pages]) -> bool:
     return any(pages.large > LARGE_PAGE for pages in found.values())
 
 
-def _costs(
-    source: Any, number: int, place: int, pages: Pages, *, as_dictionary: bool, written: bool
-) -> tuple[int, int]:
-    """Bytes that a column takes while it is decoded row by row, and those that only one column takes at a time."""
-    column, group = source.schema.column(place), source.metadata.row_group(number)
+def _costs(pages: Pages, values: int | None, batches: int, *, as_dictionary: bool) -> tuple[int, int]:
+    """Bytes that a column takes while it is decoded row by row, and those that only one column takes at a time.
+
+    `values` is how many a row has in the mean where it is a list, otherwise None.
+    """
     value, dictionary, copies = pages.value, pages.dictionary, 2  # one in the page, and one of the decoder
-    if column.max_repetition_level:  # a row may have one large value of the dictionary many times
-        value = max(value, pages.entry * group.column(place).num_values // max(group.num_rows, 1))
+    if values is not None:  # a row may have one large value of the dictionary many times
+        value = max(value, pages.entry * values)
     if as_dictionary:  # whose values are gathered, and copied for each batch
         copies += 2 * (dictionary > 0)
         dictionary = value = max(dictionary, value)
     # What lists hold is copied when there is no room for the next of it.
-    passing = pages.packed + (value if column.max_repetition_level else 0)
-    if written and source.num_row_groups > 1:  # the writer keeps the last page until the next row group begins
-        passing += value + pages.packed
-    return pages.largest + copies * dictionary + min(BATCHES, group.num_rows) * value, passing
+    return pages.largest + copies * dictionary + batches * value, pages.packed + (0 if values is None else value)
 
 
 def _options(source: Any, large: set[str]) -> dict[str, Any]:
