@@ -28,7 +28,8 @@ import pyarrow.parquet as pq
 from benchmarks import machine
 from benchmarks.corpora import groups, job_ads
 from benchmarks.record import FOLDER, table
-from gpulsh.report.estimate import STAGES, Corpus, Rates, estimate, false_candidates
+from gpulsh.dedup.stage_table import FORETOLD
+from gpulsh.report.estimate import Corpus, Rates, estimate, false_candidates
 
 STARTED = 1_000  # documents that take hardly more than the start
 GROUPS, MEMBERS = 400, (10, 20, 40)
@@ -139,7 +140,7 @@ def main() -> None:
     measured = []
     for runs in zip(*rounds, strict=True):
         took = [one["report"]["funnel"]["seconds"] for one in runs]
-        medians = {name: statistics.median(one[name] for one in took) for name in STAGES}
+        medians = {name: statistics.median(one[name] for one in took) for name in FORETOLD}
         measured.append((facts(runs[0]), medians, took))
 
     start = measured.pop(0)[1]["sign"]

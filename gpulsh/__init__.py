@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from gpulsh.engine.local import deduplicate_files as deduplicate_files
     from gpulsh.engine.memory import deduplicate as deduplicate
     from gpulsh.errors import BackendError as BackendError
+    from gpulsh.errors import ChangedInputError as ChangedInputError
+    from gpulsh.errors import DamagedInputError as DamagedInputError
+    from gpulsh.errors import DeviceMemoryError as DeviceMemoryError
     from gpulsh.errors import GpulshError as GpulshError
     from gpulsh.errors import InputError as InputError
     from gpulsh.errors import InputTypeError as InputTypeError
+    from gpulsh.errors import LargeDocumentError as LargeDocumentError
     from gpulsh.errors import OutputError as OutputError
     from gpulsh.errors import ParameterError as ParameterError
     from gpulsh.index.index import Index as Index
@@ -40,13 +44,17 @@ _HOMES = {
     "BandDigests": "arrays",
     "BackendError": "errors",
     "Banding": "lsh.banding",
+    "ChangedInputError": "errors",
+    "DamagedInputError": "errors",
     "Decision": "dedup.decision",
+    "DeviceMemoryError": "errors",
     "Fingerprints": "arrays",
     "Folding": "params",
     "GpulshError": "errors",
     "Index": "index.index",
     "InputError": "errors",
     "InputTypeError": "errors",
+    "LargeDocumentError": "errors",
     "MinHash": "sketch.minhash",
     "OutputError": "errors",
     "ParameterError": "errors",

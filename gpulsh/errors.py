@@ -13,7 +13,7 @@
     └── BackendError          (RuntimeError)  a backend that was asked for and does not work
         └── DeviceMemoryError (MemoryError)   work that does not fit the device, however it is cut
 
-Each message says what was given, what is allowed and what to do.
+All of them are public, as `gpulsh.DamagedInputError`. Each message says what was given, what is allowed and what to do.
 """
 
 from __future__ import annotations

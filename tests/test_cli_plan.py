@@ -14,10 +14,10 @@ import pytest
 
 import gpulsh
 from gpulsh.cli import main
+from gpulsh.dedup.stage_table import FORETOLD
 from gpulsh.report.estimate import (
     INDEX_KEY_BYTES,
     INDEX_ROW_BYTES,
-    STAGES,
     Corpus,
     Estimate,
     Rates,
@@ -44,7 +44,7 @@ def test_bytes_and_seconds_by_hand() -> None:
     )
     found = estimate(CORPUS, rates, workers=2, nodes=2, bands=4, rows=8)
     stages = {stage.name: stage for stage in found.stages}
-    assert [stage.name for stage in found.stages] == list(STAGES) == list(stage_works(CORPUS, 4))
+    assert [stage.name for stage in found.stages] == list(FORETOLD) == list(stage_works(CORPUS, 4))
     assert stages["sign"].seconds == 2_000_000 / 100_000 / 2
     assert stages["collide"].seconds == 1000 * 4 / 1000 / 2
     assert stages["copies"].seconds == 1000 / 500 / 2
@@ -162,13 +162,13 @@ def test_the_command_takes_rates_of_such_workers_alone(
     assert gpus["seconds"] is None
     assert main(["plan", "--docs", "1e11", "--bytes", "5e14", "--gpus", "64"]) == 0
     text = capsys.readouterr().out
-    assert text.count("not measured") == len(STAGES) and "500.0 TB" in text and "21 bands of 6 rows" in text
+    assert text.count("not measured") == len(FORETOLD) and "500.0 TB" in text and "21 bands of 6 rows" in text
 
 
 def test_gpus_are_counted_where_their_rates_are_on_record(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rates = dict.fromkeys(STAGES, 1e9)
+    rates = dict.fromkeys(FORETOLD, 1e9)
     device = {"worker": "one NVIDIA H200", "source": "a record", "start": 1.0, "rates": rates}
     known = {**recorded(), "GPU": device}
     monkeypatch.setattr("gpulsh.report.estimate.recorded", lambda: known)
@@ -184,7 +184,7 @@ def test_gpus_are_counted_where_their_rates_are_on_record(
 @pytest.mark.parametrize("wanted", [1, 2, 3, 4, 5, 7, 8, 9, 1000])
 def test_the_fewest_workers_are_found(wanted: int) -> None:
     def estimated(workers: int) -> Estimate:
-        return estimate(CORPUS, Rates(**dict.fromkeys(STAGES, 1.0)), workers=workers, nodes=1, bands=4, rows=8)
+        return estimate(CORPUS, Rates(**dict.fromkeys(FORETOLD, 1.0)), workers=workers, nodes=1, bands=4, rows=8)
 
     alone = estimated(1).seconds
     assert alone is not None
@@ -250,7 +250,7 @@ def test_the_rates_are_those_of_their_record() -> None:
         if not path.exists():
             pytest.skip("the records are not in a source distribution")
         record = json.loads(path.read_text())
-        assert known["rates"].keys() == set(STAGES)
+        assert known["rates"].keys() == set(FORETOLD)
         for name, rate in known["rates"].items():
             assert rate == pytest.approx(record["rates"][name], rel=1e-3)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpulsh.cli.terminal import say
+from gpulsh.dedup.stage_table import FORETOLD, OF_FILES
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.report.estimate import Estimate, Rates
@@ -27,6 +28,16 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
         except ValueError:
             raise click.BadParameter(f"{one!r} is not NAME=NUMBER, as sign=20G", ctx, param) from None
     return found
+
+
+def _costs() -> str:
+    """What the rates of the stages are of, as `pairs for route and verify`."""
+    stages: dict[str, list[str]] = {}
+    for name in FORETOLD:
+        stages.setdefault(OF_FILES[name].cost or "", []).append(name)
+    return ", ".join(
+        f"{cost} for {' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}" for cost, names in stages.items()
+    )
 
 
 @click.command(short_help="Foretell time, disk, network and memory of a job.")
@@ -51,8 +62,7 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
     multiple=True,
     callback=_rates,
     metavar="STAGE=NUMBER",
-    help="What a worker does a second, as sign=20G: bytes of text for sign, gather and write, digests for collide, "
-    "pairs for route and verify, documents for the other stages; of a machine: bytes for disk and network.",
+    help=f"What a worker does a second, as sign=20G: {_costs()}; of a machine: bytes for disk and network.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
 def plan(
@@ -160,7 +170,7 @@ def plan(
 
 
 def _table(asked: dict[str, Any], found: Estimate, rates: Rates, given: set[str]) -> str:
-    from gpulsh.report.estimate import CONNECT_BYTES, STAGES
+    from gpulsh.report.estimate import CONNECT_BYTES
     from gpulsh.report.funnel import duration, size
 
     def row(name: str, time: str, bound: str, amounts: Sequence[str]) -> str:
@@ -182,7 +192,7 @@ def _table(asked: dict[str, Any], found: Estimate, rates: Rates, given: set[str]
         lines.append(row(stage.name, time, stage.bound or "", [size(int(getattr(stage, name))) for name in columns]))
     sums = [size(int(sum(getattr(stage, name) for stage in found.stages))) for name in columns[:-1]]
     lines.append(row("all", "not known" if found.seconds is None else duration(found.seconds), "", sums))
-    unknown = [name for name in STAGES if getattr(rates, name) is None]
+    unknown = [name for name in FORETOLD if getattr(rates, name) is None]
     if unknown:
         lines.append(f"{'':<9}measure a sample and give {' '.join(f'--rate {name}=...' for name in unknown)}")
     lines += [
@@ -199,7 +209,7 @@ def _table(asked: dict[str, Any], found: Estimate, rates: Rates, given: set[str]
         chance = "  (digests of 64 bits that agree by chance)" if similarity == 0 else ""
         lines.append(f"{similarity:>9g}  {pairs:>10.3g} pairs, {each:<19}{told}{chance}".rstrip())
     assumed = asked["assumed"]
-    used = [name for name in STAGES if getattr(rates, name) is not None and name not in given]
+    used = [name for name in FORETOLD if getattr(rates, name) is not None and name not in given]
     met, dropped = (f"{100 * assumed[name]:.1f} %" for name in ("met", "dropped"))
     lines += [
         "",

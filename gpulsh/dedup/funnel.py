@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gpulsh.dedup.progress import Progress
+from gpulsh.dedup.stage_table import StageRow
 
 
 @dataclass(eq=False)
@@ -53,9 +54,9 @@ class Funnel(Mapping[str, Any]):
         self.kept -= rows
 
     @contextmanager
-    def stage(self, progress: Progress, name: str, total: int | None, unit: str) -> Iterator[None]:
+    def stage(self, progress: Progress, row: StageRow, total: int | None) -> Iterator[None]:
         """Time a stage and tell `progress` of it."""
         start = time.perf_counter()
-        with progress.stage(name, total, unit):
+        with progress.stage(row.name, total, row.unit):
             yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        self.seconds[row.name] = self.seconds.get(row.name, 0.0) + time.perf_counter() - start

@@ -21,6 +21,7 @@ from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.relation import ALL, Relation
 from gpulsh.dedup.signed import ArrivingRows, ParticipatingDigests, SignedDocuments
 from gpulsh.dedup.signing import sign_batches
+from gpulsh.dedup.stage_table import OF_MEMORY
 from gpulsh.io.source import TextSource, TextsReadAgain
 from gpulsh.lsh.collisions import Collisions, collide
 from gpulsh.secret import EvidenceKeys
@@ -33,7 +34,7 @@ def sign(
     digests, exact = ArrivingRows(np.uint64, plan.banding.bands), ArrivingRows(np.uint64, 2)
     shingles = ArrivingRows(np.int64)
     funnel = Funnel()
-    with funnel.stage(progress, "sign", total, "B"):
+    with funnel.stage(progress, OF_MEMORY["sign"], total):
         for part in sign_batches(source.batches(ops.sizes().batch), plan, keys, ops, funnel, progress):
             digests.append(ops.keep(part.digests))
             exact.append(ops.keep(part.exact))
@@ -54,7 +55,7 @@ def decide(
     """Decide about all documents; `order` int64 [n] are their positions in decision order, None for input order."""
     funnel = signed.funnel
     rank = _rank(order, funnel.documents)
-    with ops.here(), funnel.stage(progress, "collide", plan.banding.bands, "bands"):
+    with ops.here(), funnel.stage(progress, OF_MEMORY["collide"], plan.banding.bands):
         filled = np.flatnonzero(signed.filled)
         sources = None if relation.source is None else relation.source.__getitem__
         copies, first = first_copies(signed.exact.whole(ops), filled, rank.__getitem__, ops, sources)
@@ -64,7 +65,7 @@ def decide(
         met = Collisions.of(*collide(digests, ops, progress.advance), plan.banding.bands)
         funnel.crowded = len(met.crowded)
     involved = involved_in(met, funnel.documents)
-    with funnel.stage(progress, "read", len(involved), "documents"):
+    with funnel.stage(progress, OF_MEMORY["read"], len(involved)):
         chosen = source.choose(involved if is_read(plan, len(met.crowded)) else involved[:0])
         progress.count(size=int(chosen.sizes().sum()))
     return Case(met, copies, first, rank, relation, chosen, plan, keys, ops).decide(funnel, progress)

@@ -23,6 +23,7 @@ from gpulsh.dedup.plan import Plan
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.relation import Relation
 from gpulsh.dedup.shingled import ShingledTexts
+from gpulsh.dedup.stage_table import OF_MEMORY
 from gpulsh.io.source import ChosenTexts
 from gpulsh.lsh.collisions import Collisions, packed
 from gpulsh.lsh.comparison import compare
@@ -70,9 +71,9 @@ class Case:
 
         Without `tell_pairs` its pairs are in no order and without similarity: there may be many.
         """
-        with self.ops.here(), funnel.stage(progress, "verify", len(self.met.pairs), "pairs"):
+        with self.ops.here(), funnel.stage(progress, OF_MEMORY["verify"], len(self.met.pairs)):
             small = self._verified_small(progress)
-        with self.ops.here(), funnel.stage(progress, "resolve", len(self.met.crowded), "documents"):
+        with self.ops.here(), funnel.stage(progress, OF_MEMORY["resolve"], len(self.met.crowded)):
             kept, edges = self._resolved(small, progress.advance)
             funnel.candidates = len(self.met.pairs) + len(edges.later) - len(small.later)
             decision = self._put_back(kept, edges, funnel, tell_pairs)

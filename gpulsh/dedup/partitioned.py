@@ -30,6 +30,7 @@ from gpulsh.dedup.order import check_kinds
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.recorded import tampered
+from gpulsh.dedup.stage_table import OF_FILES
 from gpulsh.dedup.stages import collect, collide, compare, connect, copies, evidence, gather, route, sign, verify, write
 from gpulsh.dedup.task import Runner, Stage, Task, tallied
 from gpulsh.errors import DamagedInputError
@@ -161,7 +162,7 @@ class _Run:
         """Sign every partition. Counts documents."""
         job, funnel = self.job, self.funnel
         tasks = [Task(sign.step_of(partition.number), sign.sign, (partition,)) for partition in partitions]
-        signed = self._stage("sign", tasks, total, "B", job.cut.abreast is not None)
+        signed = self._stage("sign", tasks, total, abreast=job.cut.abreast is not None)
         if job.policy.key is not None:
             check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
         for name in ("documents", "nulls", "empty", "bytes", "shingles"):
@@ -172,7 +173,7 @@ class _Run:
         """Find copies in every range of exact hashes."""
         parts = self._ranges(EXACT_COST * len(placed))
         tasks = [Task(copies.step_of(part), copies.copies, (placed, part, parts)) for part in range(parts)]
-        self._stage("copies", tasks, parts, "ranges")
+        self._stage("copies", tasks, parts)
         return self._files(tasks, "copies")
 
     def collide(self, placed: Placed, copied: Paths) -> _Met:
@@ -180,7 +181,7 @@ class _Run:
         bands = self.job.plan.banding.bands
         parts = self._ranges(len(placed) * bands)
         tasks = [Task(collide.step_of(part), collide.collide, (placed, copied, part, parts)) for part in range(parts)]
-        facts = self._stage("collide", tasks, parts * bands, "bands")
+        facts = self._stage("collide", tasks, parts * bands)
         pairs, crowds, stars = (self._files(tasks, what) for what in ("pairs", "crowd", "stars"))
         return _Met(pairs, crowds, stars, tallied(facts, "memberships"))
 
@@ -194,10 +195,10 @@ class _Run:
                 some = slice(start, start + connect.FAN)
                 step = f"connect-{level}-{number:06d}"
                 tasks.append(Task(step, connect.connect, (step, stars[some], copied[some])))
-            self._stage("connect", tasks, len(tasks), "ranges")
+            self._stage("connect", tasks, len(tasks))
             stars, copied = self._files(tasks, "stars"), ()
         last = Task("connect", connect.group, (placed, stars, copied))
-        (facts,) = self._stage("connect", [last], 1, "ranges")
+        (facts,) = self._stage("connect", [last], 1)
         counts = (int(facts[name]) for name in ("documents", "meeting", "groups", "shares", "pairs"))
         path, shares = (step_file(self.folder, last.step, what) for what in ("members", "shares"))
         found = _Members(path, shares, *counts)
@@ -211,7 +212,7 @@ class _Run:
         paths = [path for kind in found for path in kind]
         steps = [f"route-{path.stem}" for path in paths]
         tasks = [Task(step, route.route, (step, members.path, path)) for step, path in zip(steps, paths, strict=True)]
-        self._stage("route", tasks, len(tasks), "ranges", abreast=True)
+        self._stage("route", tasks, len(tasks), abreast=True)
         routed = iter(self._files(tasks, "routed"))
         return [tuple(islice(routed, len(kind))) for kind in found]
 
@@ -223,7 +224,7 @@ class _Run:
             Task(gather.step_of(partition.number), gather.gather, (placed, partition, members.path, facts["read"]))
             for partition, facts in zip(partitions, signed, strict=True)
         ]
-        self._stage("gather", tasks, members.meeting, "documents", abreast=True)
+        self._stage("gather", tasks, members.meeting, abreast=True)
 
     def compare(self, placed: Placed, members: _Members, pairs: Paths) -> None:
         """Compare the pairs of groups that are too large for one task. Counts them."""
@@ -231,7 +232,7 @@ class _Run:
             Task(compare.step_of(share), compare.compare, (placed, members.shares_path, share, pairs))
             for share in range(members.shares)
         ]
-        self.funnel.candidates = tallied(self._stage("compare", tasks, members.pairs, "pairs"), "candidates")
+        self.funnel.candidates = tallied(self._stage("compare", tasks, members.pairs), "candidates")
 
     def verify(
         self, placed: Placed, members: _Members, pairs: Paths, crowds: Paths, copied: Paths, gathered: int
@@ -239,7 +240,7 @@ class _Run:
         """Compare, where that is not done, and resolve every group; `gathered` partitions have texts. Counts pairs."""
         found = (members.shares_path, pairs, crowds, copied, gathered)
         tasks = [Task(verify.step_of(group), verify.verify, (placed, group, *found)) for group in range(members.groups)]
-        facts, funnel = self._stage("verify", tasks, members.documents, "documents"), self.funnel
+        facts, funnel = self._stage("verify", tasks, members.documents), self.funnel
         for name in ("exact_copies", "crowded", "candidates", "verified", "dropped"):
             setattr(funnel, name, getattr(funnel, name) + tallied(facts, name))
         funnel.kept = funnel.documents - funnel.dropped
@@ -250,7 +251,7 @@ class _Run:
             Task(collect.step_of(number), collect.collect, (placed, number, members.groups, facts["read"]))
             for number, facts in enumerate(signed)
         ]
-        facts = self._stage("collect", tasks, len(tasks), "partitions", abreast=True)
+        facts = self._stage("collect", tasks, len(tasks), abreast=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
     def write(self, decided: Decided) -> None:
@@ -268,15 +269,14 @@ class _Run:
             tasks = [Task(f"look-{number:06d}", write.look, (number, read[number])) for number in sorted(known)]
         tasks.append(Task("evidence", evidence.evidence, (placed, decided.id_files)))
         total = int(np.diff(placed.files)[files].sum())
-        *_, facts = self._stage("write", tasks, total, "documents", abreast=True)
+        *_, facts = self._stage("write", tasks, total, abreast=True)
         if job.on_error == "skip":
             self.funnel.leave_out(facts["records"], facts["rejected_rows"])
 
-    def _stage(
-        self, name: str, tasks: Sequence[Task], total: int | None, unit: str, abreast: bool = False
-    ) -> list[Facts]:
-        with self.funnel.stage(self.progress, name, total, unit):
-            return self.runner.run(Stage(name, tasks, total, unit, abreast))
+    def _stage(self, name: str, tasks: Sequence[Task], total: int | None, abreast: bool = False) -> list[Facts]:
+        row = OF_FILES[name]
+        with self.funnel.stage(self.progress, row, total):
+            return self.runner.run(Stage(name, tasks, total, row.unit, abreast))
 
     def _ranges(self, hashes: int) -> int:
         return max(1, -(-hashes // self.job.cut.digests))

@@ -24,6 +24,7 @@ from gpulsh.dedup.job import Earlier
 from gpulsh.dedup.partitioned import Decided, placed_by
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.plan import Plan
+from gpulsh.dedup.stage_table import OF_FILES_WITH_INDEX
 from gpulsh.dedup.stages.collect import write_decisions
 from gpulsh.dedup.stages.earlier import earlier_file, write_earlier
 from gpulsh.dedup.stages.sign import Digests, passed_over, write_facts
@@ -117,7 +118,7 @@ class Admission:
     def decide(self, partitions: Sequence[Partition], total: int | None, funnel: Funnel) -> Decided:
         """Decide and take in, or find what an interrupted run decided."""
         run = self._name()
-        with funnel.stage(self.place.progress, "admit", total, "B"):
+        with funnel.stage(self.place.progress, OF_FILES_WITH_INDEX["admit"], total):
             taken_in = self.earlier.taken_in_by(run)
             facts = self.steps.finished(ADMIT) if taken_in else None
             if facts is None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.dedup.progress import Progress
+from gpulsh.dedup.stage_table import OF_INDEX
 from gpulsh.engine.output import refuse_overlap
 from gpulsh.engine.progress import open_progress
 from gpulsh.errors import InputError, OutputError, ParameterError
@@ -162,7 +163,7 @@ def query_index(
     texts = _open(inputs, text_column, id_column, parameters)
     index = Index.open(path, **parameters)
     shown = open_progress(progress)
-    with shown.stage("query", texts.check(), "B"), texts.kept():
+    with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.kept():
         positions, numbers, similarity = index.find_similar(_Watched(texts, shown))
     if not every:
         first = np.flatnonzero(np.diff(positions, prepend=-1))
@@ -187,7 +188,7 @@ def _open(inputs: Sequence[str], text: str, id: str | None, parameters: dict[str
 
 
 def _taken_in(index: Index, texts: FileTexts, output: str | os.PathLike[str] | None, progress: Progress) -> Indexed:
-    with progress.stage("index", texts.check(), "B"):
+    with progress.stage("index", texts.check(), OF_INDEX["index"].unit):
         with texts.kept():
             numbers = index.admit_source(_Watched(texts, progress), lambda: keys_of_files(texts), decide=True)
         found = [_dropped(documents) for documents in index.decisions(numbers)]
@@ -195,7 +196,7 @@ def _taken_in(index: Index, texts: FileTexts, output: str | os.PathLike[str] | N
         np.concatenate([columns[place] for columns in found] or [np.empty(0, np.int64)]) for place in range(3)
     )
     duplicates = Duplicates(texts, number - numbers.start, index, witness, similarity)
-    with progress.stage("save", None, "documents"):
+    with progress.stage("save", None, OF_INDEX["save"].unit):
         if output is not None:
             duplicates.write(Path(output))
         index.save()

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from gpulsh.dedup.budget import MOST_CHOSEN
+from gpulsh.dedup.stage_table import OF_FILES
 from gpulsh.errors import ParameterError
 from gpulsh.theory import SCurve
 
@@ -93,8 +94,7 @@ class Rates:
 class Work:
     """What a stage has to do, in bytes but for its amount."""
 
-    amount: float
-    unit: str
+    amount: float  # in the unit of cost of the table of stages
     inputs: float = 0.0  # read of the input
     outputs: float = 0.0  # written of the results
     read: float = 0.0  # of OUT/_work
@@ -112,28 +112,21 @@ def stage_works(corpus: Corpus, bands: int) -> dict[str, Work]:
     decisions = DECISION_BYTES * meeting
     return {
         # Text to digests, exact hash and size.
-        "sign": Work(amount=size, unit="bytes of text", inputs=size, written=digests + hashes + SIZE_BYTES * n),
-        "copies": Work(amount=n, unit="documents", read=hashes, gathered=hashes),
+        "sign": Work(amount=size, inputs=size, written=digests + hashes + SIZE_BYTES * n),
+        "copies": Work(amount=n, read=hashes, gathered=hashes),
         # Candidates by digest, and who is connected by them.
-        "collide": Work(
-            amount=n * bands, unit="digests", read=digests, gathered=digests, written=PAIR_BYTES * pairs + stars
-        ),
-        "connect": Work(amount=meeting, unit="documents", read=2 * stars, gathered=stars, written=members),
+        "collide": Work(amount=n * bands, read=digests, gathered=digests, written=PAIR_BYTES * pairs + stars),
+        "connect": Work(amount=meeting, read=2 * stars, gathered=stars, written=members),
         # To the group that each pair is decided in.
-        "route": Work(amount=pairs, unit="pairs", read=PAIR_BYTES * pairs + members, gathered=members, written=edges),
+        "route": Work(amount=pairs, read=PAIR_BYTES * pairs + members, gathered=members, written=edges),
         # The texts of documents in candidate pairs, in order of their groups.
-        "gather": Work(amount=met, unit="bytes of text", inputs=size if met else 0.0, written=met),
+        "gather": Work(amount=met, inputs=size if met else 0.0, written=met),
         # With it what `compare` does in its place where a component is larger than a group.
-        "verify": Work(amount=pairs, unit="pairs", read=met + edges, gathered=met + edges, written=decisions),
+        "verify": Work(amount=pairs, read=met + edges, gathered=met + edges, written=decisions),
         # Decisions go back to where the documents lie.
-        "collect": Work(amount=meeting, unit="documents", read=decisions, gathered=decisions, written=decisions),
-        "write": Work(
-            amount=size, unit="bytes of text", inputs=size, read=decisions, outputs=(1 - corpus.dropped) * size
-        ),
+        "collect": Work(amount=meeting, read=decisions, gathered=decisions, written=decisions),
+        "write": Work(amount=size, inputs=size, read=decisions, outputs=(1 - corpus.dropped) * size),
     }
-
-
-STAGES = ("sign", "copies", "collide", "connect", "route", "gather", "verify", "collect", "write")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +215,7 @@ def estimate(
             Stage(
                 name=name,
                 amount=work.amount,
-                unit=work.unit,
+                unit=OF_FILES[name].cost or "",
                 seconds=known[bound] if bound else None,
                 bound=bound,
                 disk_read=read,

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gpulsh.dedup.stage_table import OTHER, OTHER_MEANING, REPORTED
 from gpulsh.report.foreign import printable
 from gpulsh.report.funnel import duration, share, size
 from gpulsh.report.picture import curve_picture, similarity_picture
@@ -17,16 +18,6 @@ from gpulsh.theory import SCurve
 
 EXTRA = "report"
 FILES_SHOWN = 200
-STAGES = {
-    "admit": "compare every document with earlier ones, decide, take it into the index",
-    "sign": "read every document, fold, cut, sign",
-    "collide": "sort band digests, find who meets",
-    "read": "read again the documents that met",
-    "compare": "compare the candidate pairs of large components",
-    "verify": "compare candidate pairs exactly",
-    "resolve": "decide what is kept",
-    "write": "write the kept rows",
-}
 
 
 def missing() -> str | None:
@@ -116,12 +107,11 @@ def _stages(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         "write": [(funnel["documents"], "documents")],
     }
     rest = whole - sum(funnel["seconds"].values())
-    for name, seconds in [*funnel["seconds"].items(), ("other", max(rest, 0.0))]:
+    for name, seconds in [*funnel["seconds"].items(), (OTHER, max(rest, 0.0))]:
         rates = [_rate(amount / seconds, unit) for amount, unit in amounts.get(name, []) if seconds > 0 and amount]
-        meaning = STAGES.get(name, "")
+        meaning = OTHER_MEANING if name == OTHER else REPORTED[name].meaning if name in REPORTED else ""
         part = f"{100 * seconds / whole:.2f}" if whole else "0"
-        entry = {"name": name, "meaning": meaning, "seconds": seconds, "part": part, "rates": ", ".join(rates)}
-        yield entry if name != "other" else {**entry, "meaning": "start, checks, evidence and this summary"}
+        yield {"name": name, "meaning": meaning, "seconds": seconds, "part": part, "rates": ", ".join(rates)}
 
 
 def _rate(rate: float, unit: str) -> str:

@@ -1,0 +1,68 @@
+"""The table of stages: who runs them, shows them, foretells them or explains them takes names and units from here.
+
+A stage of one kind of run may have the name of another's: what both do is the same, what they count may differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+OTHER = "other"  # what a report gives the seconds of a run that are no stage's
+OTHER_MEANING = "start, checks, evidence and this summary"
+
+
+@dataclass(frozen=True)
+class StageRow:
+    """A row of the table."""
+
+    name: str
+    meaning: str
+    unit: str  # of its progress; B are bytes of text
+    cost: str | None = None  # what its time grows with, in the planner's words; None where that does not foretell it
+
+
+def _table(*rows: StageRow) -> Mapping[str, StageRow]:
+    return {row.name: row for row in rows}
+
+
+# `deduplicate_files`, and the command.
+OF_FILES = _table(
+    StageRow("sign", "read every document, fold, cut into shingles, sign", "B", "bytes of text"),
+    StageRow("copies", "find exact copies by their hashes", "ranges", "documents"),
+    StageRow("collide", "sort band digests, find who shares a bucket", "bands", "digests"),
+    StageRow("connect", "put documents that meet, directly or by others, into groups", "ranges", "documents"),
+    StageRow("route", "bring candidate pairs and copies to their groups", "ranges", "pairs"),
+    StageRow("gather", "read again the documents that met others", "documents", "bytes of text"),
+    StageRow("compare", "compare the candidate pairs of groups too large for one task", "pairs"),  # in verify's cost
+    StageRow("verify", "compare the other candidate pairs, decide what is kept", "documents", "pairs"),
+    StageRow("collect", "bring decisions back to where the documents lie", "partitions", "documents"),
+    StageRow("write", "write kept rows and evidence", "documents", "bytes of text"),
+)
+
+# The same with an index of earlier runs, which decides in place of all stages before `write`.
+OF_FILES_WITH_INDEX = _table(
+    StageRow("admit", "compare every document with earlier ones, decide, take it into the index", "B"),
+    OF_FILES["write"],
+)
+
+# `deduplicate`.
+OF_MEMORY = _table(
+    OF_FILES["sign"],
+    StageRow("collide", "find exact copies, sort band digests, find who shares a bucket", "bands"),
+    StageRow("read", "read again the documents that met others", "documents"),
+    StageRow("verify", "compare the candidate pairs of small buckets", "pairs"),
+    StageRow("resolve", "compare within large buckets, decide what is kept", "documents"),
+)
+
+# `gpulsh index`.
+OF_INDEX = _table(
+    StageRow("index", "compare every document with those held, decide, take it in", "B"),
+    StageRow("save", "commit the index, write its evidence", "documents"),
+    StageRow("query", "compare every document with those held", "B"),
+)
+
+# What a report may have seconds of.
+REPORTED = {**OF_FILES, **OF_FILES_WITH_INDEX}
+# What the planner foretells, in order.
+FORETOLD = tuple(row.name for row in OF_FILES.values() if row.cost is not None)

@@ -1,0 +1,109 @@
+"""Lists that must agree: of errors and of stages there is one each, and whoever needs it reads it."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import gpulsh
+from gpulsh import errors
+from gpulsh.cli import group, main
+from gpulsh.dedup import stage_table, stages
+from gpulsh.dedup.job import Cut
+from gpulsh.dedup.stage_table import FORETOLD, OF_FILES, OF_FILES_WITH_INDEX, OF_INDEX, OF_MEMORY, REPORTED
+from gpulsh.engine.local import deduplicate_files
+from gpulsh.report.estimate import Corpus, Rates, stage_works
+from gpulsh.report.page import missing
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+PAGES = [" ".join(f"w{page}x{place}" for place in range(40)) for page in range(6)]
+NEAR = [f"{PAGES[0]} and {number}" for number in range(12)]
+
+
+def test_every_error_is_public_and_drawn_where_it_belongs() -> None:
+    tree = {
+        name: found
+        for name, found in vars(errors).items()
+        if inspect.isclass(found) and issubclass(found, errors.GpulshError)
+    }
+    assert {name: getattr(gpulsh, name) for name in tree if name in gpulsh.__all__} == tree
+    drawn = re.findall(r"^    ([│├└─ ]*)(\w+Error)( +\((\w+)\))?", errors.__doc__ or "", flags=re.MULTILINE)
+    above: list[type] = []
+    for indent, name, _, builtin in drawn:
+        depth = len(indent) // 4
+        above = [*above[:depth], tree[name]]
+        assert tree[name].__mro__[1] is (above[-2] if depth else Exception), name
+        if builtin:
+            assert builtin in {base.__name__ for base in tree[name].__bases__}
+    assert sorted(name for _, name, *_ in drawn) == sorted(tree)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*PAGES, *NEAR, PAGES[3]]))
+    return path
+
+
+def test_every_stage_of_a_run_is_in_the_table_and_every_row_is_of_a_run(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = gpulsh.deduplicate([*PAGES, *NEAR], backend="reference")
+    assert list(result.funnel.seconds) == list(OF_MEMORY)
+    with monkeypatch.context() as patch:  # so that one component is larger than a task
+        patch.setattr(
+            "gpulsh.engine.local.cut", lambda memory, sizes: Cut(memory=memory, partition=999, digests=40, group=1500)
+        )
+        report = deduplicate_files(corpus, tmp_path / "out", backend="reference").report
+    assert list(report["funnel"]["seconds"]) == list(OF_FILES)
+    report = deduplicate_files(corpus, tmp_path / "with", backend="reference", index=tmp_path / "known").report
+    assert list(report["funnel"]["seconds"]) == list(OF_FILES_WITH_INDEX)
+    for command in ("build", "query"):
+        assert main(["index", command, str(tmp_path / "index"), str(corpus), "--backend", "reference"]) == 0
+    told = re.findall(r"^gpulsh: (\w+): ", capsys.readouterr().err, flags=re.MULTILINE)
+    assert told == list(OF_INDEX)
+    for table in (OF_FILES, OF_FILES_WITH_INDEX, OF_MEMORY, OF_INDEX):
+        assert all(name == row.name and row.meaning and row.unit for name, row in table.items())
+
+
+@pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed")
+@pytest.mark.parametrize("options", [{}, {"index": "known"}])
+def test_the_page_explains_the_stages_of_its_run_and_no_other(
+    options: dict[str, Any], corpus: Path, tmp_path: Path
+) -> None:
+    options = {name: tmp_path / value for name, value in options.items()}
+    report = deduplicate_files(corpus, tmp_path / "out", backend="reference", **options).report
+    html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    rows = dict(re.findall(r'<tr><td>(\w+)</td>.*?<td class="soft wide">([^<]*)</td></tr>', html.split("<h2>Time")[1]))
+    assert rows.pop(stage_table.OTHER) == stage_table.OTHER_MEANING
+    assert rows == {name: REPORTED[name].meaning for name in report["funnel"]["seconds"]}
+
+
+def test_planner_help_and_documents_have_the_stages_of_the_table() -> None:
+    corpus = Corpus(documents=10, bytes=1000, met=0.5, pairs=1, dropped=0.1, bytes_per_shingle=5)
+    assert tuple(stage_works(corpus, 21)) == FORETOLD
+    fields = [field.name for field in dataclasses.fields(Rates)]
+    assert fields == [*FORETOLD, "disk", "network"]
+    command = group.get_command(click.Context(group), "plan")
+    assert command is not None
+    (option,) = [option for option in command.params if "--rate" in option.opts]
+    assert isinstance(option, click.Option) and option.help is not None
+    for name in FORETOLD:
+        assert re.search(rf"{OF_FILES[name].cost} for [\w, ]*\b{name}\b", option.help), name
+    modules = re.findall(r"^(\w+) {2,}", stages.__doc__ or "", flags=re.MULTILINE)
+    from gpulsh.dedup import partitioned
+
+    assert modules == re.findall(r"^(\w+) {2,}", partitioned.__doc__ or "", flags=re.MULTILINE) == list(OF_FILES)
+    told = {"B": "bytes of text"}
+    rows = [
+        f"| {row.name} | {row.meaning} | {told.get(row.unit, row.unit)} | {row.cost or 'in that of verify'} |"
+        for row in OF_FILES.values()
+    ]
+    assert "\n".join(rows) in README
