@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from gpulsh.dedup.stage_table import OTHER, OTHER_MEANING, REPORTED
+from gpulsh.report.differences import differences
 from gpulsh.report.foreign import printable
 from gpulsh.report.funnel import duration, share, size
 from gpulsh.report.picture import curve_picture, similarity_picture
@@ -57,7 +56,7 @@ def render(report: Mapping[str, Any]) -> str:
     from jinja2.utils import markupsafe
 
     parameters, evidence = report["parameters"], report["evidence"]
-    banding, threshold = parameters["banding"], parameters["threshold"]
+    banding, threshold, form = parameters["banding"], parameters["threshold"], parameters["folding"]["form"]
     html: str = _template().render(
         report=report,
         funnel=report["funnel"],
@@ -70,7 +69,10 @@ def render(report: Mapping[str, Any]) -> str:
         curve=markupsafe.Markup(curve_picture(banding["bands"], banding["rows"], threshold)),
         similarity=markupsafe.Markup(similarity_picture(evidence["similarity"], threshold)),
         found=f"{100 * float(SCurve(**banding).probability(threshold)):.2f} %",
-        marked=_marked,
+        pairs=[
+            {**example, "texts": differences(example["texts"], parameters["shingling"]["unit"], form)}
+            for example in evidence["examples"]
+        ],
         told=sorted((name, told) for name, value in parameters.items() for name, told in _flat(name, value)),
         share=share,
     )
@@ -153,21 +155,6 @@ def _place(place: Mapping[str, Any]) -> str:
     file, row = place["file"], place["row"]
     told = [file, None if row is None else f"row {row:,}", f"id {place['id']}" if "id" in place else None]
     return printable(", ".join(part for part in told if part is not None))
-
-
-def _marked(texts: list[str], side: int) -> list[tuple[bool, str]]:
-    """Pieces of the text on `side` (0, 1), each with whether it differs from the other text, where that is known."""
-    if not all(texts):
-        return [(False, texts[side])]
-    words = [re.findall(r"\s+|\w+|[^\w\s]", text) for text in texts]
-    found = []
-    for kind, *bounds in difflib.SequenceMatcher(None, words[0], words[1], autojunk=False).get_opcodes():
-        start, stop = bounds[2 * side : 2 * side + 2]
-        if start < stop:
-            # What one text shows after the other has been cut may well stand there too.
-            cut_off = stop == len(words[side]) and any(text.endswith("…") for text in texts)
-            found.append((kind != "equal" and not cut_off, "".join(words[side][start:stop])))
-    return found
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
