@@ -159,6 +159,19 @@ def test_more_groups_than_there_can_be(name: str, out: Path, tmp_path: Path) -> 
         gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
 
 
+@pytest.mark.parametrize("report", [None, {}, {"gpulsh": "0.1.0", "outputs": ["data/a.parquet"]}], ids=str)
+def test_the_mark_of_a_commit_whose_results_are_nowhere(report: object, out: Path, tmp_path: Path) -> None:
+    """The work folder is removed when results are in place, and at no other time."""
+    if report is not None:
+        (out / "_work" / "report.json").write_text(json.dumps(report))
+    commit = {"step": "commit", "files": {}, "facts": {"replaced": ["report.json"]}}
+    mend(out / "_work", [*steps(out / "_work"), commit])
+    held = sorted(path.name for path in (out / "_work").iterdir())
+    with pytest.raises(OutputError, match="_work: holds the mark of a commit .* begin again with --overwrite"):
+        gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
+    assert sorted(path.name for path in (out / "_work").iterdir()) == held
+
+
 def test_a_defect_of_a_run_that_is_new_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def defect(*_: Any) -> None:
         raise KeyError("tokens")

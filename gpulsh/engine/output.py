@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from gpulsh.dedup.recorded import tampered
 from gpulsh.engine.steps import worth_resuming
 from gpulsh.engine.work_folder import (
     WORK,
@@ -123,9 +124,21 @@ class OutputFolder:
                 )
 
     def is_committed(self) -> bool:
-        """Whether the run to go on with was killed after it moved results: `commit` is all that is left to do."""
-        listed = _listed(self.work / REPORT)
-        return self._committing and not (listed and all((self.work / name).exists() for name in listed))
+        """Whether the run to go on with was killed after it moved results: `commit` is all that is left to do.
+
+        Raises OutputError where its manifest says so, and they are nowhere.
+        """
+        if not self._committing:
+            return False
+        moves_last = self.work / REPORT
+        report = read_report(moves_last if os.path.lexists(moves_last) else self.path / REPORT)
+        listed = _listed(report)
+        if listed and all(os.path.lexists(self.work / name) for name in listed):
+            return False
+        lost = [name for name in listed if not any(os.path.lexists(at / name) for at in (self.work, self.path))]
+        if lost or not _is_whole(report):
+            raise tampered(self.work, "the mark of a commit whose results are nowhere")
+        return True
 
     def commit(self) -> None:
         """Renames the results from the work folder into OUT, in place of an earlier run's; removes the work folder."""
@@ -193,7 +206,7 @@ class OutputFolder:
             whose = "an earlier run's results" if _marked(out / REPORT) else "files"
             raise OutputError(f"{out}: is not empty, it holds {whose}; give another folder, or --overwrite for its own")
         refuse_foreign(self.work)
-        listed = _listed(out / REPORT) | (_listed(self.work / REPORT) if ours else set())
+        listed = _listed(read_report(out / REPORT)) | (_listed(read_report(self.work / REPORT)) if ours else set())
         if not listed and not ours:
             raise OutputError(f"{out}: holds files that gpulsh did not write; give another folder")
         # A report lists itself: it is gpulsh's by what it says, not because another names it.
@@ -313,8 +326,8 @@ def _marked(report: Path) -> bool:
     return MARK in read_report(report)
 
 
-def _listed(report: Path) -> set[str]:
-    content = read_report(report)
+def _listed(content: Mapping[str, Any]) -> set[str]:
+    """What a report says that the results are."""
     outputs = content.get("outputs", []) if MARK in content else []
     return {name for name in outputs if isinstance(name, str)}
 
