@@ -59,10 +59,10 @@ def differences(texts: Sequence[str], unit: Unit, form: NormalForm | None = None
     if not all(texts):
         return [[(False, text)] for text in texts]
     cut = [pieces(text, unit, form) for text in texts]
-    tokens = [[piece.token for piece in side if piece.token is not None] for side in cut]
+    one, other = tokens = [[piece.token for piece in side if piece.token is not None] for side in cut]
     differs = [[False] * len(side) for side in tokens]
     is_cut = any(text.endswith(CUT) for text in texts)
-    for kind, *bounds in SequenceMatcher(None, *tokens, autojunk=False).get_opcodes():
+    for kind, *bounds in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
         for side, (start, stop) in enumerate((bounds[:2], bounds[2:])):
             # What one text shows after the other has been cut may well stand there too.
             if kind != "equal" and not (is_cut and stop == len(tokens[side])):
