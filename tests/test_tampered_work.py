@@ -159,7 +159,7 @@ def test_more_groups_than_there_can_be(name: str, out: Path, tmp_path: Path) -> 
         gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
 
 
-@pytest.mark.parametrize("report", [None, {}, {"gpulsh": "0.1.0", "outputs": ["data/a.parquet"]}], ids=str)
+@pytest.mark.parametrize("report", [None, {}, {"gpulsh": "0.1.0", "outputs": ["data/nowhere.parquet"]}], ids=str)
 def test_the_mark_of_a_commit_whose_results_are_nowhere(report: object, out: Path, tmp_path: Path) -> None:
     """The work folder is removed when results are in place, and at no other time."""
     if report is not None:
