@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.in_order import in_order
+from gpulsh.backends.large_alone import each_large_alone
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.reference import ReferenceBackend
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -69,3 +76,60 @@ def test_it_does_not_run_ahead_and_stops_with_its_reader() -> None:
     assert len(taken) <= 6
     results.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_no_item_is_held_while_the_next_one_is_made(workers: int) -> None:
+    class Item:
+        pass
+
+    there = weakref.WeakSet[Item]()
+    most = 0
+
+    def items() -> Iterator[Item]:
+        nonlocal most
+        for _ in range(12):
+            time.sleep(0.01)  # every worker has come to wait for the next one
+            most = max(most, len(there))
+            item = Item()
+            there.add(item)
+            yield item
+            del item
+
+    assert sum(in_order(items(), [lambda item: 1] * workers)) == 12
+    assert most == 0
+
+
+@pytest.mark.parametrize("backend", [ReferenceBackend(), CpuBackend(threads=1), CpuBackend(threads=2)])
+def test_a_large_batch_is_there_alone(backend: Backend) -> None:
+    sizes = [10, 4 * backend.sizes().batch + 1, 7, 4 * backend.sizes().batch + 1, 4 * backend.sizes().batch, 3]
+    values = np.zeros(max(sizes), np.uint8)
+    there = weakref.WeakSet[TextBatch]()
+    held: list[int] = []
+
+    def batches() -> Iterator[TextBatch]:
+        for size in sizes:
+            time.sleep(0.02)
+            held.append(max((int(batch.offset[-1]) for batch in there), default=0))
+            batch = TextBatch(values, np.array([0, size]))
+            there.add(batch)
+            yield batch
+            del batch
+
+    def slow(lane: Backend, batch: TextBatch) -> int:
+        time.sleep(0.1)
+        return int(batch.offset[-1])
+
+    assert list(each_large_alone(backend, batches(), slow)) == sizes
+    assert max(held) <= 4 * backend.sizes().batch
+
+
+def test_a_large_batch_on_which_work_fails_holds_up_nobody() -> None:
+    backend = CpuBackend(threads=2)
+    batch = TextBatch(np.zeros(4 * backend.sizes().batch + 1, np.uint8), np.array([0, 4 * backend.sizes().batch + 1]))
+
+    def fails(lane: Backend, batch: TextBatch) -> int:
+        raise ValueError("the first")
+
+    with pytest.raises(ValueError, match="the first"):
+        list(each_large_alone(backend, [batch] * 5, fails))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gpulsh.arrays import Signed, TextBatch
+from gpulsh.backends.large_alone import each_large_alone
 from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.funnel import Funnel
 from gpulsh.dedup.plan import Plan
@@ -22,11 +23,17 @@ def sign_batches(
 
     def prepared() -> Iterator[TextBatch]:
         for batch in batches:
-            size = int(batch.offset[-1] - batch.offset[0])
-            yield normalized(batch, plan.folding.form)
+            size, count = int(batch.offset[-1] - batch.offset[0]), len(batch)
+            ready = normalized(batch, plan.folding.form)
+            del batch
+            yield ready
+            del ready  # before the next one is read
             funnel.bytes += size
             progress.advance(size)
-            progress.count(documents=len(batch))
+            progress.count(documents=count)
+
+    def sign(lane: Backend, batch: TextBatch) -> Signed:
+        return lane.sign(batch, plan.shingling, drawn, plan.banding, keys)
 
     with ops.here():
-        yield from ops.each(prepared(), lambda lane, batch: lane.sign(batch, plan.shingling, drawn, plan.banding, keys))
+        yield from each_large_alone(ops, prepared(), sign)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
+from gpulsh.backends.large_alone import each_large_alone
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import DamagedInputError, ParameterError
@@ -418,7 +419,8 @@ class Index:
             return Arrivals.of(batch, keys, signed, lane)
 
         with ops.here():
-            yield from ops.each(folded_batches(source, parameters.folding, ops.sizes().batch), sign)
+            batches = folded_batches(source, parameters.folding, ops.sizes().batch)
+            yield from each_large_alone(ops, batches, sign)
 
     def _holdings(self) -> Holdings:
         return _holdings_of(self._contents.shelves, self._contents.removed)

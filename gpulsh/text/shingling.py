@@ -49,7 +49,10 @@ def shingle(
 def folded_batches(source: TextSource, folding: Folding, max_bytes: int) -> Iterator[TextBatch]:
     """Documents as batches, normalized where `folding` says so."""
     for batch in source.batches(max_bytes):
-        yield normalized(batch, folding.form)
+        ready = normalized(batch, folding.form)
+        del batch
+        yield ready
+        del ready  # before the next one is read
 
 
 def concatenated(parts: list[Fingerprints]) -> Fingerprints:

@@ -20,7 +20,7 @@ from gpulsh.backends.cuda.foreign import on_device
 from gpulsh.backends.cuda.gather import gather
 from gpulsh.backends.cuda.intersect import intersect
 from gpulsh.backends.cuda.keys import DeviceKeys, KeysOnDevice
-from gpulsh.backends.cuda.lanes import LANES, Lane
+from gpulsh.backends.cuda.lanes import LANES, Lane, LaneSets
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
 from gpulsh.backends.cuda.memory import RESIDENT, free_bytes, text_sizes
 from gpulsh.backends.cuda.minhash import minhash
@@ -94,7 +94,7 @@ class CudaBackend:
         self._staging = Staging(arrays)
         self._keys = KeysOnDevice(arrays)
         self._table: Table | None = None
-        self._lanes: list[Lane[CudaBackend]] = []
+        self._lanes = LaneSets(self._lane_set)
         self._room: int | None = None  # bytes that `keep` may still leave on the device
 
     def here(self) -> AbstractContextManager[None]:
@@ -200,10 +200,8 @@ class CudaBackend:
         return Signer(*parts, shingling, coefficients, shape, public, proof).sign(text)
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
-        if not self._lanes:
-            machines = [machine for machine in self._machines for _ in range(LANES)]
-            self._lanes = [Lane(machine, _one_device(machine)) for machine in machines]
-        return in_order(self._ready(items), [lane.does(work) for lane in self._lanes])
+        with self._lanes.taken() as lanes:
+            yield from in_order(self._ready(items), [lane.does(work) for lane in lanes])
 
     def keep(self, array: Array) -> Array:
         with self._machine.here():
@@ -227,6 +225,9 @@ class CudaBackend:
                     return
                 self._machine.arrays.cuda.get_current_stream().synchronize()
             yield item
+
+    def _lane_set(self) -> list[Lane[CudaBackend]]:
+        return [Lane(machine, _one_device(machine)) for machine in self._machines for _ in range(LANES)]
 
     def _piece(self) -> int:
         """Bytes of text of a document that is too large for the device to have there at a time."""

@@ -3,11 +3,16 @@
 While one lane computes, the next copies its text to the device and a third fills its pinned buffer, so that bus and
 multiprocessors are busy together; with several devices each has its own lanes. A result is handed on when its stream
 has finished with it.
+
+Who works in lanes has a whole set of them alone: results of one `each` may be read while another runs inside it, and
+two that shared a pinned buffer would overwrite one another's text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from gpulsh.backends.cuda.launcher import Machine
@@ -40,3 +45,24 @@ class Lane(Generic[Operations]):
                         self._stream.synchronize()
 
         return run
+
+
+class LaneSets(Generic[Operations]):
+    """The lanes of all devices, as many times as they are taken at once; those given back are used again."""
+
+    def __init__(self, make: Callable[[], list[Lane[Operations]]]) -> None:
+        self._make = make
+        self._free: list[list[Lane[Operations]]] = []
+        self._changing = Lock()
+
+    @contextmanager
+    def taken(self) -> Iterator[list[Lane[Operations]]]:
+        """A set that nobody else has meanwhile."""
+        with self._changing:
+            lanes = self._free.pop() if self._free else None
+        lanes = lanes or self._make()
+        try:
+            yield lanes
+        finally:
+            with self._changing:
+                self._free.append(lanes)
