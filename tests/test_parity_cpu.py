@@ -138,6 +138,15 @@ def test_every_pair_of_lengths_around_a_block() -> None:
     check_texts(ONE, batch_of(documents), Shingling(size=1))
 
 
+def test_long_words_of_all_lengths() -> None:
+    """Summed a block at a time, where keys are far from those of a table, and up to what nobody may read."""
+    letters = np.random.default_rng(9).choice([*"abyz059AZ"], 1100).tolist()
+    lengths = [*range(17, 270), 320, 639, 640, 641, 1023, 1024, 1025]
+    check_texts(ONE, batch_of(["".join(letters[:length]).encode() for length in lengths]), Shingling(size=1))
+    joined = " ".join(part for length in lengths for part in ("".join(letters[-length:]), "é" * (length % 3)))
+    check_texts(ONE, batch_of([joined.encode(), joined[::-1].encode()]), Shingling(size=2))
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("chunk", [1, 1000, 1 << 30])
 def test_chunks_and_threads_of_real_text(threads: int, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ stands in this file, because Numba's cache does not see changes elsewhere.
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -38,12 +38,13 @@ from gpulsh.secret import (
     EvidenceKeys,
 )
 
-KEYS = PLACES  # token places whose keys lie in a table; longer tokens compute theirs
+KEYS = PLACES  # token places whose keys lie in a table; longer tokens compute theirs. As many as a block has bytes
 BITS = DIGITS.bit_length() - 1  # of a digit of a far place
 DIGIT = DIGITS - 1
 PUBLIC = TOKEN_FAR  # public keys are as many: places farther on compute theirs
 BLOCK = 64  # bytes a mask
-ROOM = BLOCK + 8  # bytes that may be read from a block's start on
+WIDE = 32  # bytes of a longer word that are summed at once
+ROOM = BLOCK + WIDE  # bytes that may be read from a block's start on
 
 _U = np.uint64
 _MIX_1, _MIX_2 = _U(protocol.MIX_1), _U(protocol.MIX_2)
@@ -203,6 +204,73 @@ def _ascii_terms(typing_context: Any, address: Any, length: Any, keys: Any) -> A
     return types.uint64(types.int64, types.int64, types.int64), generate
 
 
+def _folded_vector(builder: Any, address: Any, length: Any, size: int) -> Any:
+    """The first `length` of `size` ASCII letters and digits, folded, in 64 bits each, 8 a vector, zeros behind."""
+    kind = ir.VectorType(_i8, size)
+    lower = builder.or_(_load(builder, address, kind), ir.Constant(kind, [0x20] * size))
+    count = builder.insert_element(ir.Constant(kind, ir.Undefined), builder.trunc(length, _i8), ir.Constant(_i32, 0))
+    counts = builder.shuffle_vector(count, count, ir.Constant(ir.VectorType(_i32, size), [0] * size))
+    used = builder.icmp_unsigned("<", ir.Constant(kind, list(range(size))), counts)
+    lower = builder.select(used, lower, ir.Constant(kind, [0] * size))
+    for first in range(0, size, 8):
+        places = ir.Constant(ir.VectorType(_i32, 8), list(range(first, first + 8)))
+        yield builder.zext(builder.shuffle_vector(lower, lower, places), ir.VectorType(_i64, 8))
+
+
+def _summed(builder: Any, vectors: Any) -> Any:
+    kind = ir.VectorType(_i64, 8)
+    total = reduce(builder.add, vectors)
+    add = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_i64, [kind]), "llvm.vector.reduce.add.v8i64")
+    return builder.call(add, [total])
+
+
+def _terms_of(size: int) -> Any:
+    """Sum of keys[i] * folded byte i over the first `length` of `size` ASCII letters and digits."""
+
+    @intrinsic
+    def terms(typing_context: Any, address: Any, length: Any, keys: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            products = []
+            for number, places in enumerate(_folded_vector(builder, arguments[0], arguments[1], size)):
+                key = builder.add(arguments[2], ir.Constant(_i64, 64 * number))
+                products.append(builder.mul(places, _load(builder, key, ir.VectorType(_i64, 8))))
+            return _summed(builder, products)
+
+        return types.uint64(types.int64, types.int64, types.int64), generate
+
+    return terms
+
+
+_wide_terms, _block_terms = _terms_of(WIDE), _terms_of(BLOCK)
+
+
+@intrinsic
+def _computed_terms(typing_context: Any, address: Any, length: Any, place: Any) -> Any:
+    """The same of 64 under the public keys of the places from `place` on, which are computed."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.VectorType(_i64, 8)
+
+        def all_of(number: int) -> Any:
+            return ir.Constant(kind, [number] * 8)
+
+        def moved(x: Any, bits: int) -> Any:
+            return builder.xor(x, builder.lshr(x, all_of(bits)))
+
+        one = builder.insert_element(ir.Constant(kind, ir.Undefined), arguments[2], ir.Constant(_i32, 0))
+        first = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_i32, 8), [0] * 8))
+        products = []
+        for number, places in enumerate(_folded_vector(builder, arguments[0], arguments[1], BLOCK)):
+            x = builder.add(first, ir.Constant(kind, [8 * number + lane + 1 for lane in range(8)]))
+            x = builder.add(builder.mul(x, all_of(protocol.GOLDEN)), all_of(protocol.STREAM_TOKEN))
+            x = moved(builder.mul(moved(x, 27), all_of(protocol.MIX_1)), 33)
+            x = moved(builder.mul(x, all_of(protocol.MIX_2)), 27)
+            products.append(builder.mul(places, builder.or_(x, all_of(1))))
+        return _summed(builder, products)
+
+    return types.uint64(types.int64, types.int64, types.int64), generate
+
+
 @intrinsic
 def _packed_ascii(typing_context: Any, address: Any, length: Any) -> Any:
     """The first `length` of 8 ASCII letters and digits, folded, the first lowest, zeros behind; 1 <= length <= 8."""
@@ -290,29 +358,16 @@ def _entry(point, stage1, stage2):
 
 
 @njit
-def _ascii_rest(text, start, length, keys, address):
-    """The terms of one token of ASCII letters and digits from its ninth on."""
-    total = _ZERO
-    whole = min(length, KEYS)
-    at = 8
-    while at < whole:
-        total += _ascii_terms(text + start + at, min(whole - at, 8), address + 8 * at)
-        at += 8
-    for place in range(KEYS, length):
-        byte = _byte(text + start + place)
-        total += _key(place, keys) * _U(byte | 0x20)
+def _ascii_sum(text, start, end, keys, address):
+    """The sum of one token of ASCII letters and digits, without its length; whole blocks may be read."""
+    total = _block_terms(text + start, min(end - start, BLOCK), address)
+    for place in range(BLOCK, end - start, BLOCK):
+        at, size = text + start + place, min(end - start - place, BLOCK)
+        if keys.size == PUBLIC:
+            total += _computed_terms(at, size, place)
+        else:
+            total += _block_terms(at, size, address) * _far(place // KEYS, keys, TOKEN_FAR)
     return total
-
-
-@njit
-def _ascii_sum(text, start, length, keys, address):
-    """The sum of one token of ASCII letters and digits, without its length."""
-    return _ascii_terms(text + start, min(length, 8), address) + _ascii_rest(text, start, length, keys, address)
-
-
-@njit
-def _ascii_packed(text, start, length, keys, address):
-    return _packed_ascii(text + start, min(length, 8)) + _ascii_rest(text, start, length, keys, address)
 
 
 @njit
@@ -410,13 +465,16 @@ def _finish(text, keys, keys_address, proof, proof_address, sums, packed, count,
     for i in range(long):
         place, start = np.int64(longer[i] & _PLACE), np.int64(longer[i] >> _START)
         length = np.int64(lengths[place])
-        at = 8
-        while at < length:
-            size = min(length - at, 8)
-            sums[count + place] += _ascii_terms(text + start + at, size, keys_address + 8 * at)
+        rest, size = text + start + 8, length - 8
+        if size <= 8:
+            sums[count + place] += _ascii_terms(rest, size, keys_address + 64)
             if proves:
-                packed[count + place] += _ascii_terms(text + start + at, size, proof_address + 8 * at)
-            at += 8
+                packed[count + place] += _ascii_terms(rest, size, proof_address + 64)
+            continue
+        for at in range(0, size, WIDE):
+            sums[count + place] += _wide_terms(rest + at, size - at, keys_address + 64 + 8 * at)
+            if proves:
+                packed[count + place] += _wide_terms(rest + at, size - at, proof_address + 64 + 8 * at)
     return count + found
 
 
@@ -458,10 +516,10 @@ def _words(text, stop, room, stage1, stage2, keys, keys_address, proof, proof_ad
                 )
                 continue
             if end >= 0:
-                length = end - at
-                sums[count] = _ascii_sum(text, at, length, keys, keys_address) + _U(length) * _LENGTH
+                sums[count] = _ascii_sum(text, at, end, keys, keys_address) + _U(end - at) * _LENGTH
                 if packed.size > 0:
-                    packed[count] = _ascii_packed(text, at, length, proof, proof_address)
+                    head = _packed_ascii(text + at, 8) - _ascii_terms(text + at, 8, proof_address)
+                    packed[count] = _ascii_sum(text, at, end, proof, proof_address) + head
                 count += 1
                 at = end
                 continue
