@@ -129,7 +129,7 @@ def test_the_index_of_the_command_and_of_a_run_are_one(folder: Path, capsys: pyt
     write("feb.jsonl", [PAGE + " z", PAGE + " z", OTHER, "new one here", None])
     capsys.readouterr()
     assert run("feb.jsonl", "-o", "out") == 0
-    assert re.search("^earlier +3  of them for documents of earlier runs$", capsys.readouterr().out, re.MULTILINE)
+    assert re.search("^dropped +[0-9]+ .*\n +3  for earlier runs$", capsys.readouterr().out, re.MULTILINE)
     names = ("row", "duplicate_of_file", "duplicate_of_row", "duplicate_of_id", "cluster")
     told = [tuple(row[name] for name in names) for row in rows("out")]
     assert told == [(0, "jan.jsonl", 0, None, 0), (1, "jan.jsonl", 0, None, 0), (2, "jan.jsonl", 1, None, 2)]

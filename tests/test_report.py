@@ -224,9 +224,8 @@ def test_protected_documents_are_kept_though_they_are_copies(tmp_path: Path) -> 
     options: dict[str, Any] = {"protect": [tmp_path / "test.jsonl"], "backend": "reference"}
     funnel = deduplicate_files(tmp_path / "crawl.jsonl", tmp_path / "out", **options).funnel
     shown = _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
-    assert (
-        f"{funnel['kept']} of {funnel['documents']} documents kept" in shown and "-" + str(funnel["kept"]) not in shown
-    )
+    assert "0 of 3 documents kept" in shown and "3 documents are protected: never dropped, and not written" in shown
+    assert (funnel["documents"], funnel["protected"], funnel["dropped"], funnel["kept"]) == (6, 3, 3, 0)
 
 
 def test_without_jinja_the_report_says_so(

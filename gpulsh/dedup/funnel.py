@@ -14,20 +14,31 @@ from gpulsh.dedup.stage_table import StageRow
 
 @dataclass(eq=False)
 class Funnel(Mapping[str, Any]):
-    """What became of the documents: a mapping, and `funnel["candidates"]` reads as `funnel.candidates`."""
+    """What became of the documents: a mapping, and `funnel["candidates"]` reads as `funnel.candidates`.
+
+    What each number counts, and of which others it is the sum, stands in `count_table`.
+    """
 
     documents: int = 0
-    rejected: int = 0  # bad records of files that were passed over, no documents
-    nulls: int = 0  # documents that were null
-    empty: int = 0  # documents without a token, the null ones among them
-    bytes: int = 0  # UTF-8
-    shingles: int = 0  # with repeats
-    exact_copies: int = 0  # folded into their first copy before anything was compared
-    crowded: int = 0  # documents in a bucket too large for all pairs
-    candidates: int = 0  # pairs of small buckets, and of large ones the similar: what no cut of the work changes
-    verified: int = 0  # pairs found similar, copies with their first among them
+    rejected: int = 0
+    protected: int = 0
+    nulls: int = 0
+    wordless: int = 0
+    empty: int = 0
+    bytes: int = 0
+    shingles: int = 0
+    exact_copies: int = 0
+    copies_of_kept: int = 0
+    copies_of_dropped: int = 0
+    copies_left: int = 0
+    crowded: int = 0
+    candidates: int = 0  # of large buckets the similar pairs alone: what no cut of the work changes
+    similar: int = 0
+    dissimilar: int = 0
+    verified: int = 0
     dropped: int = 0
-    earlier: int = 0  # of the dropped, those for documents of earlier runs
+    near_duplicates: int = 0
+    earlier: int = 0
     kept: int = 0
     seconds: dict[str, float] = field(default_factory=dict)  # by stage, in order
 
@@ -46,12 +57,16 @@ class Funnel(Mapping[str, Any]):
         """All counts, and the seconds by stage."""
         return asdict(self)
 
-    def leave_out(self, records: int, rows: int) -> None:
-        """Bad records and their rows, which went through the stages as null documents and are none."""
+    def leave_out(self, records: int, rows: int, protected: int) -> None:
+        """Bad records and their rows, `protected` of them in such files, which were taken for documents without a word
+        and are none.
+        """
         self.rejected = records
         self.documents -= rows
         self.empty -= rows
-        self.kept -= rows
+        self.wordless -= rows
+        self.protected -= protected
+        self.kept -= rows - protected
 
     @contextmanager
     def stage(self, progress: Progress, row: StageRow, total: int | None) -> Iterator[None]:

@@ -177,6 +177,7 @@ class Case:
         target[later] = ops.asarray(self.involved[dropped.earlier])
         similarity[later] = ops.asarray(dropped.similarity)
         target[like], similarity[like] = target[heads_of], similarity[heads_of]
+        of_dropped = int((target[heads_of] != heads_of).sum())
         joined = ops.asarray(copies), heads_of, np.ones_like(similarity[like])
         if self.relation.across:  # a copy is of its first copy's source: it is dropped for what that is dropped for
             stays = target[like] == heads_of
@@ -186,8 +187,12 @@ class Case:
 
         pairs = self._all_pairs(edges, *map(ops.asnumpy, joined[:2]))
         funnel.verified, funnel.kept = len(pairs), int(keep.sum())
-        funnel.exact_copies = len(copies)
+        funnel.exact_copies, funnel.copies_of_dropped = len(copies), of_dropped
+        of_kept = len(copies) - of_dropped
+        funnel.copies_left, funnel.copies_of_kept = (of_kept, 0) if self.relation.across else (0, of_kept)
+        funnel.similar, funnel.dissimilar = len(edges.later), funnel.candidates - len(edges.later)
         funnel.dropped = count - funnel.kept
+        funnel.near_duplicates = funnel.dropped - funnel.copies_of_kept - of_dropped
         alike = np.empty(0, np.float32)
         if tell_pairs:
             pairs, alike = _in_order(pairs, np.concatenate([edges.similarity, ops.asnumpy(joined[2])]))

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpulsh.backends.protocol import Backend
+from gpulsh.dedup.count_table import TALLIED
 from gpulsh.dedup.funnel import Funnel
 from gpulsh.dedup.job import Job, step_file
 from gpulsh.dedup.judging import is_read
@@ -167,6 +168,7 @@ class _Run:
             check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
         for name in ("documents", "nulls", "empty", "bytes", "shingles"):
             setattr(funnel, name, tallied(signed, name))
+        funnel.wordless = funnel.empty - funnel.nulls
         return signed
 
     def copies(self, placed: Placed) -> Paths:
@@ -241,9 +243,11 @@ class _Run:
         found = (members.shares_path, pairs, crowds, copied, gathered)
         tasks = [Task(verify.step_of(group), verify.verify, (placed, group, *found)) for group in range(members.groups)]
         facts, funnel = self._stage("verify", tasks, members.documents), self.funnel
-        for name in ("exact_copies", "crowded", "candidates", "verified", "dropped"):
-            setattr(funnel, name, getattr(funnel, name) + tallied(facts, name))
-        funnel.kept = funnel.documents - funnel.dropped
+        for name in TALLIED:
+            setattr(funnel, name, getattr(funnel, name) + sum(int(fact[name]) for fact in facts))
+        funnel.dissimilar = funnel.candidates - funnel.similar
+        funnel.protected = placed.protected
+        funnel.kept = funnel.documents - funnel.protected - funnel.dropped
 
     def collect(self, placed: Placed, members: _Members, signed: Sequence[Facts]) -> tuple[int, ...]:
         """Bring together what was decided about every partition; how many files of ids each has."""
@@ -271,7 +275,7 @@ class _Run:
         total = int(np.diff(placed.files)[files].sum())
         *_, facts = self._stage("write", tasks, total, abreast=True)
         if job.on_error == "skip":
-            self.funnel.leave_out(facts["records"], facts["rejected_rows"])
+            self.funnel.leave_out(*(facts[name] for name in ("records", "rejected_rows", "rejected_protected")))
 
     def _stage(self, name: str, tasks: Sequence[Task], total: int | None, abreast: bool = False) -> list[Facts]:
         row = OF_FILES[name]

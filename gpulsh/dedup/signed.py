@@ -59,6 +59,7 @@ class SignedDocuments:
             filled = counts > 0
             funnel.documents, funnel.nulls = len(counts), nulls
             funnel.empty = len(counts) - int(filled.sum())
+            funnel.wordless = funnel.empty - nulls
             funnel.shingles = int(counts.sum())
         return cls(digests, exact, filled, funnel)
 

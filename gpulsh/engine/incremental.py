@@ -164,6 +164,7 @@ class Admission:
                 **before,
                 "bytes": source.bytes,
                 "nulls": source.nulls(),
+                "wordless": before.get("empty", 0) - source.nulls(),
                 "dropped": decisions.dropped,
                 "earlier": decisions.earlier,
                 "kept": len(placed) - decisions.dropped,

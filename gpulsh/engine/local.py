@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any, get_args
 
@@ -234,6 +235,10 @@ def deduplicate_files(
                     engine=doing.to_json(),
                     inputs=given,
                     rows=[(file.name, count) for file, count in zip(files, outcome.rows, strict=True)],
+                    sources=[
+                        {"input": of, "protected": of in policy.protect, "files": len(list(found))}
+                        for of, found in groupby(files, lambda file: file.source)
+                    ],
                     funnel=outcome.funnel.to_dict(),
                     evidence=summarise(folder.work / "duplicates.parquet", files, job.columns, outcome.gathered),
                     page=(no_page := missing()),

@@ -50,14 +50,19 @@ class Arrivals:
 
 @dataclass
 class Tally:
-    """What became of documents that were admitted."""
+    """What became of documents that were admitted, in the words of `dedup.count_table`."""
 
     documents: int = 0
     empty: int = 0  # without a token
     shingles: int = 0  # with repeats
     exact_copies: int = 0
-    candidates: int = 0  # pairs of small buckets, and of large ones those found similar
-    verified: int = 0  # pairs found similar, copies with their first among them
+    copies_of_kept: int = 0
+    copies_of_dropped: int = 0
+    candidates: int = 0
+    similar: int = 0
+    dissimilar: int = 0
+    verified: int = 0
+    near_duplicates: int = 0
 
 
 def hold_all(arrivals: Arrivals, start: int, parameters: IndexParameters, ops: Backend) -> Segment:
@@ -76,7 +81,7 @@ def admit(
     numbers = np.arange(start, start + count)
     witness, similarity = numbers.copy(), np.ones(count)
     with_token = np.flatnonzero(arrivals.with_token)
-    known, how_similar = holdings.first_copies(arrivals.exact[with_token])
+    known, how_similar, is_own = holdings.first_copies(arrivals.exact[with_token])
     is_known = known != NOBODY
     copies_of_held = with_token[is_known]
     witness[copies_of_held], similarity[copies_of_held] = known[is_known], how_similar[is_known]
@@ -100,9 +105,16 @@ def admit(
     tally.documents += count
     tally.empty += count - len(with_token)
     tally.shingles += arrivals.shingles
-    tally.exact_copies += len(copies) + len(copies_of_held)
+    of_kept = int(is_own[is_known].sum()) + int((witness[first] == numbers[first]).sum())
+    all_copies = len(copies) + len(copies_of_held)
+    tally.exact_copies += all_copies
+    tally.copies_of_kept += of_kept
+    tally.copies_of_dropped += all_copies - of_kept
+    tally.near_duplicates += int(np.count_nonzero(witness[taking_part] != numbers[taking_part]))
+    tally.similar += len(edges.later)
+    tally.dissimilar += len(met.collisions.pairs) - len(found.small.later)
     tally.candidates += len(met.collisions.pairs) + len(edges.later) - len(found.small.later)
-    tally.verified += len(edges.later) + len(copies) + len(copies_of_held)
+    tally.verified += len(edges.later) + all_copies
 
     stays = witness[taking_part] == numbers[taking_part]
     held = chosen_rows(sets, np.flatnonzero(stays))

@@ -48,9 +48,12 @@ class Holdings:
                 segment.let_go()
         return np.concatenate(places), np.concatenate(numbers)
 
-    def first_copies(self, exact: NDArray[np.uint64]) -> tuple[Numbers, NDArray[np.float64]]:
-        """Who speaks for the first live document with each hash [m, 2], and how similar; NOBODY where there is none."""
+    def first_copies(self, exact: NDArray[np.uint64]) -> tuple[Numbers, NDArray[np.float64], NDArray[np.bool_]]:
+        """Who speaks for the first live document with each hash [m, 2], how similar, and whether it is that document
+        itself; NOBODY where there is none.
+        """
         witness, similarity = np.full(len(exact), NOBODY), np.zeros(len(exact))
+        is_own = np.zeros(len(exact), bool)
         order = np.argsort(exact[:, 0], kind="stable")
         asked = exact[order]
         sought = Sought.of(asked[:, 0])
@@ -64,7 +67,8 @@ class Holdings:
             by_row = np.argsort(-row, kind="stable")  # of repeated places the last assignment, the least row, stays
             place, row = place[by_row], row[by_row]
             witness[place], similarity[place] = documents.witness[row], documents.similarity[row]
-        return witness, similarity
+            is_own[place] = documents.witness[row] == documents.number[row]
+        return witness, similarity, is_own
 
     def let_go(self) -> None:
         """What was read of files need not stay in memory."""

@@ -76,6 +76,14 @@ class Rejected:
         """Whether anything was rejected in the file of that number."""
         return file in self._of_file
 
+    def rows_before(self, file: int) -> int:
+        """How many rows were rejected in the files before that of this number."""
+        found = 0
+        for batch, let_go in self._batches if file else ():
+            found += int(batch.column("rows").to_numpy()[batch.column("file").to_numpy() < file].sum())
+            let_go()
+        return found
+
     def left_out(self, keep: NDArray[np.bool_], file: int) -> NDArray[np.bool_]:
         """`keep` [rows] of a file, and false where a row was rejected."""
         if file not in self._of_file:

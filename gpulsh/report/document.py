@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpulsh.backends.processors import processors
+from gpulsh.dedup.count_table import definitions
 from gpulsh.params import SCHEME, Parameters
 from gpulsh.report.versions import versions
 
@@ -25,6 +26,7 @@ def describe(
     engine: Mapping[str, Any],
     inputs: Sequence[str],
     rows: Sequence[tuple[str, int]],
+    sources: Sequence[Mapping[str, Any]],
     funnel: Mapping[str, Any],
     evidence: Mapping[str, Any],
     page: str | None,
@@ -32,8 +34,8 @@ def describe(
 ) -> dict[str, Any]:
     """The report as JSON values.
 
-    `rows` are the files with the rows in each, `evidence` is the summary of
-    duplicates.parquet, `page` why there is no report.html, `outputs` are the paths written, below OUT.
+    `rows` are the files with the rows in each, `sources` the INPUTs and protected paths that they are of, in the same
+    order, with the number of files of each; `evidence` is the summary of duplicates.parquet, `page` why there is no report.html, `outputs` are the paths written, below OUT.
     """
     known = versions()
     return {
@@ -49,7 +51,9 @@ def describe(
         "machine": machine(),
         "inputs": list(inputs),
         "files": [{"file": file, "rows": count} for file, count in rows],
+        "sources": [dict(source) for source in sources],
         "funnel": dict(funnel),
+        "definitions": definitions(),
         "evidence": dict(evidence),
         "page": {"written": page is None, "reason": page},
         "outputs": list(outputs),

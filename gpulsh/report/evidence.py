@@ -6,6 +6,7 @@ Everything is taken from the written evidence, so whoever ran the work, the summ
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -25,6 +27,7 @@ from gpulsh.report.picture import BINS
 SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # least dropped documents of each class of clusters
 LARGEST = 4
 EXAMPLES = 6
+LISTED = 1000  # pairs of INPUTs
 UNKNOWN = -1  # number of a file that an earlier run read
 
 
@@ -35,8 +38,10 @@ def summarise(
 
     It takes 12 bytes of memory a dropped document, and again as many while clusters are counted.
 
-    `dropped` and `rejected` have a count a file; `below_one` a count a hundredth of similarity, by its lower edge;
-    `clusters` counts dropped documents only, since what is kept stands in no evidence.
+    `dropped` and `rejected` have a count a file; `dropped_for` lists how many documents of an INPUT were dropped for
+    those of another, the most first, and how many `more` there are: None are earlier runs; `below_one` has a count a
+    hundredth of similarity, by its lower edge; `clusters` counts dropped documents only, since what is kept stands in
+    no evidence.
     """
     evidence = _Evidence(duplicates, files)
     similarity = evidence.column("similarity", np.float32)
@@ -54,6 +59,7 @@ def summarise(
     clusters, pairs = rows[: len(largest)], rows[len(largest) :]
     return {
         "dropped": evidence.by_file(),
+        "dropped_for": evidence.by_input(),
         "rejected": evidence.rejected(),
         "similarity": {
             "below_one": {f"{at / BINS:.2f}": int(counts[at]) for at in np.flatnonzero(counts[:BINS]).tolist()},
@@ -139,6 +145,26 @@ class _Evidence:
                 counts[entry["values"]] += entry["counts"]
         return self._in_order(counts)
 
+    def by_input(self) -> dict[str, Any]:
+        """Dropped rows by their INPUT and that of the documents they are dropped for, the most first."""
+        inputs = list(dict.fromkeys(file.source for file in self.files))
+        places = {name: place for place, name in enumerate(inputs)}
+        # UNKNOWN, the file of an earlier run, is the last place.
+        of_file = np.array([*(places[file.source] for file in self.files), len(inputs)], np.int64)
+        names, counts = pa.array(self._names, pa.string()), Counter[int]()
+        for group in range(self._source.num_row_groups):
+            table = self._source.read_row_group(group, columns=["file", "duplicate_of_file"])
+            own, other = (of_file[_numbered(table.column(name), names)] for name in ("file", "duplicate_of_file"))
+            for pair, count in zip(*np.unique(own * len(of_file) + other, return_counts=True), strict=True):
+                counts[int(pair)] += int(count)
+        others = [*inputs, None]
+        ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        listed = [
+            {"input": inputs[pair // len(of_file)], "of": others[pair % len(of_file)], "count": count}
+            for pair, count in ranked[:LISTED]
+        ]
+        return {"listed": listed, "more": sum(count for _, count in ranked[LISTED:])}
+
     def rejected(self) -> list[int]:
         """Rows of each file that were passed over as bad, in the files' order."""
         counts = dict.fromkeys(self._names, 0)
@@ -177,6 +203,12 @@ class _Evidence:
         """Both documents of each row."""
         found = {self.place(row, prefix) for row in rows for prefix in ("", "duplicate_of_")}
         return {place for place in found if place[0] != UNKNOWN}
+
+
+def _numbered(column: Any, names: Any) -> NDArray[np.int64]:
+    """int64 [n]: the place of each name in `names`, UNKNOWN where it is not there."""
+    places = pc.index_in(column, value_set=names).fill_null(UNKNOWN)
+    return np.asarray(places, np.int64)
 
 
 def _opened(path: Path) -> Any:

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
+
+from gpulsh.dedup.count_table import COUNTS, CountRow
+from gpulsh.report.foreign import printable
+
+ALWAYS = ("documents", "empty", "exact_copies", "candidates", "verified", "kept", "dropped")
+SOMETIMES = ("protected", "rejected")
+SHOWN_INPUTS = 10
 
 
 def funnel_table(report: Mapping[str, Any]) -> str:
     """The report's funnel as lines of text: counts in one column, what they mean beside them, seconds below."""
     funnel = report["funnel"]
-    documents = funnel["documents"]
+    asked = funnel["documents"] - funnel["protected"]
     threshold = report["parameters"]["threshold"]
     verify = report["parameters"]["verify"]
     judged = {"exact": "exact Jaccard", "signature": "estimated Jaccard", "none": "not verified"}[verify]
     bound = "taken as they met" if verify == "none" else f"{judged} {threshold:g} or more"
-    rows = [
-        ("documents", documents, f"{size(funnel['bytes'])}, {funnel['shingles']:,} shingles"),
-        *([("rejected", funnel["rejected"], "bad records, listed in rejected.parquet")] if funnel["rejected"] else []),
-        ("empty", funnel["empty"], f"no word in them, {funnel['nulls']:,} null: kept, never duplicates"),
-        ("exact copies", funnel["exact_copies"], "same words as an earlier document"),
-        ("candidates", funnel["candidates"], "pairs compared"),
-        ("verified", funnel["verified"], f"pairs with {bound}, copies included"),
-        ("dropped", funnel["dropped"], share(funnel["dropped"], documents)),
-        *([("earlier", funnel["earlier"], "of them for documents of earlier runs")] if _has_index(report) else []),
-        ("kept", funnel["kept"], share(funnel["kept"], documents)),
-    ]
-    wide = max(len(f"{count:,}") for _, count, _ in rows)
-    lines = [f"{name:<13} {count:>{wide},}  {meaning}".rstrip() for name, count, meaning in rows]
+    notes = {
+        "documents": f"{size(funnel['bytes'])}, {funnel['shingles']:,} shingles",
+        "candidates": bound,
+        "dropped": share(funnel["dropped"], asked),
+        "kept": share(funnel["kept"], asked),
+    }
+    shown: list[tuple[str, int, str]] = []
+    for row in COUNTS.values():
+        if row.name in ALWAYS or (row.name in SOMETIMES and funnel[row.name]):
+            told = sum_told(row, funnel), notes.get(row.name, row.meaning)
+            shown.append((row.label, funnel[row.name], "; ".join(filter(None, told))))
+        if row.name == "dropped":
+            shown += [("", count, of) for of, count in dropped_for(report)]
+    wide = max(len(f"{count:,}") for _, count, _ in shown)
+    labels = max(len(label) for label, _, _ in shown)
+    lines = [f"{label:<{labels}}  {count:>{wide},}  {meaning}".rstrip() for label, count, meaning in shown]
     stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in funnel["seconds"].items())
     device = report["backend"]["device"]
     where = report["backend"]["name"] + (f" ({device})" if device else "")
@@ -35,8 +46,29 @@ def funnel_table(report: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "", f"{report['seconds']:.1f} s on {where}: {stages}"])
 
 
-def _has_index(report: Mapping[str, Any]) -> bool:
-    return report["parameters"].get("index") is not None
+def sum_told(row: CountRow, funnel: Mapping[str, Any]) -> str:
+    """What the count is the sum of, those that are not 0.
+
+    >>> sum_told(COUNTS["empty"], {"empty": 3, "nulls": 1, "wordless": 2})
+    '= 1 null + 2 wordless'
+    """
+    parts = [f"{funnel[name]:,} {COUNTS[name].label}" for name in row.parts if funnel[name]]
+    return f"= {' + '.join(parts)}" if parts else ""
+
+
+def dropped_for(report: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Whose documents the dropped ones are dropped for, and how many, the most first; nothing where it is one INPUT."""
+    protected = {entry["input"] for entry in report["sources"] if entry["protected"]}
+    if len(report["sources"]) < 2 and report["parameters"].get("index") is None:
+        return []
+    found, counts = report["evidence"]["dropped_for"], Counter[str]()
+    for entry in found["listed"]:
+        of = entry["of"]
+        kind = " (protected)" if of in protected else ""
+        counts["for earlier runs" if of is None else f"for {printable(of)}{kind}"] += entry["count"]
+    ranked = counts.most_common()
+    rest = found["more"] + sum(count for _, count in ranked[SHOWN_INPUTS:])
+    return [*ranked[:SHOWN_INPUTS], *([("for others", rest)] if rest else [])]
 
 
 def size(count: int) -> str:

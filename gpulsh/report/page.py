@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gpulsh.dedup.count_table import COUNTS
 from gpulsh.dedup.stage_table import OTHER, OTHER_MEANING, REPORTED
 from gpulsh.report.differences import differences
 from gpulsh.report.foreign import printable
-from gpulsh.report.funnel import duration, share, size
+from gpulsh.report.funnel import duration, share, size, sum_told
 from gpulsh.report.picture import curve_picture, similarity_picture
 from gpulsh.theory import SCurve
 
@@ -62,6 +63,7 @@ def render(report: Mapping[str, Any]) -> str:
         funnel=report["funnel"],
         evidence=evidence,
         steps=_steps(report["funnel"]),
+        counts=_counts(report["funnel"]),
         stages=list(_stages(report)),
         files=_files(report),
         classes=_classes(evidence["clusters"]["sizes"]),
@@ -80,22 +82,21 @@ def render(report: Mapping[str, Any]) -> str:
 
 
 def _steps(funnel: Mapping[str, Any]) -> list[dict[str, Any]]:
-    documents = funnel["documents"]
-    copies = min(funnel["exact_copies"], funnel["dropped"])  # a copy that is protected is kept
-    near = funnel["dropped"] - copies
+    documents, asked = funnel["documents"], funnel["documents"] - funnel["protected"]
+    shown = [("documents", "all"), ("protected", "kept"), *((name, "gone") for name in COUNTS["dropped"].parts)]
     steps = [
-        ("documents", documents, f"{size(funnel['bytes'])}, {funnel['shingles']:,} shingles", "all"),
-        ("exact copies", copies, "same words as an earlier document, dropped", "gone"),
-        ("near-duplicates", near, "dropped for a kept document", "gone"),
-        ("kept", funnel["kept"], "", "all"),
+        (COUNTS[name].label, funnel[name], COUNTS[name].meaning, kind)
+        for name, kind in [*shown, ("kept", "stays")]
+        if name in ("documents", "kept") or funnel[name]
     ]
     found, before = [], 0.0
     for name, count, meaning, kind in steps:
         part = 100 * count / documents if documents else 0.0
-        start = 100 - before - part if kind == "gone" else 0.0
-        before += part if kind == "gone" else 0.0
-        entry = {"name": name, "count": count, "meaning": meaning, "kind": kind, "share": share(count, documents)}
-        found.append({**entry, "part": f"{part:.3f}", "start": f"{max(start, 0):.3f}"})
+        start = before
+        before += 0.0 if kind == "all" else part
+        told = share(count, asked) if kind in ("gone", "stays") else ""
+        entry = {"name": name, "count": count, "meaning": meaning, "kind": kind, "share": told}
+        found.append({**entry, "part": f"{part:.3f}", "start": f"{min(start, 100 - part):.3f}"})
     return found
 
 
@@ -122,13 +123,46 @@ def _rate(rate: float, unit: str) -> str:
 
 def _files(report: Mapping[str, Any]) -> dict[str, Any]:
     evidence = report["evidence"]
+    sources = [source for source in report["sources"] for _ in range(source["files"])]
     every = [
-        {**entry, "dropped": dropped, "rejected": rejected, "kept": entry["rows"] - dropped - rejected}
-        for entry, dropped, rejected in zip(report["files"], evidence["dropped"], evidence["rejected"], strict=True)
+        {
+            **entry,
+            "dropped": dropped,
+            "rejected": rejected,
+            "kept": 0 if source["protected"] else entry["rows"] - dropped - rejected,
+            **source,
+        }
+        for entry, source, dropped, rejected in zip(
+            report["files"], sources, evidence["dropped"], evidence["rejected"], strict=True
+        )
     ]
     shown, rest = every[:FILES_SHOWN], every[FILES_SHOWN:]
     sums = {name: sum(entry[name] for entry in rest) for name in ("rows", "dropped", "rejected", "kept")}
-    return {"shown": shown, "more": len(rest), "rest": sums, "count": len(every)}
+    inputs = _inputs(report, every)
+    return {"shown": shown, "more": len(rest), "rest": sums, "count": len(every), "inputs": inputs}
+
+
+def _inputs(report: Mapping[str, Any], files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Every INPUT and protected path, with its rows, and whose documents its own were dropped for."""
+    names = ("rows", "rejected", "kept", "dropped")
+    found: dict[str, dict[str, Any]] = {}
+    for file in files:
+        entry = found.setdefault(
+            file["input"], {"name": file["input"], "protected": file["protected"], **dict.fromkeys(names, 0), "for": []}
+        )
+        for name in names:
+            entry[name] += file[name]
+    for listed in report["evidence"]["dropped_for"]["listed"]:
+        found[listed["input"]]["for"].append((listed["of"], listed["count"]))
+    return list(found.values())
+
+
+def _counts(funnel: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All counts, as the table defines them."""
+    return [
+        {"name": row.label, "count": funnel[row.name], "meaning": row.meaning, "sum": sum_told(row, funnel)}
+        for row in COUNTS.values()
+    ]
 
 
 def _classes(sizes: list[dict[str, int]]) -> list[dict[str, Any]]:

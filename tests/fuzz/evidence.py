@@ -148,7 +148,7 @@ def _counted(funnel: Any, counts: dict[str, int], rows: list[Any], rejected: set
     total = sum(counts.values())
     if funnel["dropped"] != len(rows) or funnel["documents"] + len(rejected) != total:
         yield "counts", f"{total} rows, {len(rows)} dropped, {len(rejected)} rejected, and the funnel says {funnel}"
-    if funnel["kept"] + funnel["dropped"] != funnel["documents"]:
+    if funnel["protected"] + funnel["kept"] + funnel["dropped"] != funnel["documents"]:
         yield "counts", f"the funnel says {funnel}"
 
 

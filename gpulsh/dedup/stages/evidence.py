@@ -85,7 +85,9 @@ def evidence(place: Workplace, placed: Placed, id_files: Sequence[int]) -> Made:
         with durable_file(place.folder / REJECTED) as sink:
             bad.write(sink, [file.name for file in job.files])
             made[REJECTED] = sink.fact()
-    return Made(made, {"records": bad.records, "rejected_rows": bad.rows})
+    protected = sum(map(job.policy.protects, job.files))  # files, the first ones
+    bad_rows = {"rejected_rows": bad.rows, "rejected_protected": bad.rows_before(protected)}
+    return Made(made, {"records": bad.records, **bad_rows})
 
 
 def _dropped(folder: Path, partitions: int) -> Iterator[tuple[int, list[Any]]]:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gpulsh.dedup.count_table import TALLIED
 from gpulsh.dedup.funnel import Funnel
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.judging import Case, Compared
@@ -101,10 +102,9 @@ def verify(
     }
     told.finish()
     place.progress.count(dropped=funnel.dropped)
-    counts = ("exact_copies", "crowded", "candidates", "verified", "dropped")
     return Made(
         place.write(step_of(group), decided=columns),
-        {"amount": len(members), **{name: getattr(funnel, name) for name in counts}},
+        {"amount": len(members), **{name: getattr(funnel, name) for name in TALLIED}},
     )
 
 

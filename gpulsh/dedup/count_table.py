@@ -1,0 +1,103 @@
+"""The table of counts: what each number of a funnel counts, and of which others it is the sum.
+
+The funnel, the command's summary, report.json and the page take names, words and sums from here, so that no two of them
+say a number is something else.
+
+    documents     = protected + dropped + kept
+    dropped       = copies_of_kept + copies_of_dropped + near_duplicates
+    exact_copies  = copies_of_kept + copies_of_dropped + copies_left
+    empty         = nulls + wordless
+    candidates    = similar + dissimilar
+    verified      = similar + copies_of_kept + copies_of_dropped
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class CountRow:
+    """A row of the table."""
+
+    name: str  # as the funnel has it
+    label: str  # as people read it
+    meaning: str
+    parts: tuple[str, ...] = ()  # the counts that it is the sum of
+    of: str | None = None  # a count that it is a share of, where it is no part of a sum
+
+
+def _table(*rows: CountRow) -> Mapping[str, CountRow]:
+    return {row.name: row for row in rows}
+
+
+COUNTS = _table(
+    CountRow(
+        "documents", "documents", "documents read, those of protected files too", ("protected", "dropped", "kept")
+    ),
+    CountRow("rejected", "rejected", "bad records, listed in rejected.parquet, no documents"),
+    CountRow("protected", "protected", "only compared with: never dropped, not written"),
+    CountRow("empty", "empty", "without a word, never duplicates", ("nulls", "wordless"), of="documents"),
+    CountRow("nulls", "null", "null, or without the field", of="empty"),
+    CountRow("wordless", "wordless", "with text, and no word in it", of="empty"),
+    CountRow("bytes", "bytes", "UTF-8 bytes of text"),
+    CountRow("shingles", "shingles", "shingles, repeats counted"),
+    CountRow(
+        "exact_copies",
+        "exact copies",
+        "same words in the same order as a document before them",
+        ("copies_of_kept", "copies_of_dropped", "copies_left"),
+        of="documents",
+    ),
+    CountRow("copies_of_kept", "copies of kept", "exact copies of a kept document, dropped for it"),
+    CountRow(
+        "copies_of_dropped",
+        "copies of dropped",
+        "exact copies of a dropped document, dropped for what that is dropped for",
+    ),
+    CountRow("copies_left", "copies left", "exact copies that stay: those within one INPUT, with --across"),
+    CountRow("crowded", "crowded", "in buckets of more than 256, compared with kept ones only", of="documents"),
+    CountRow(
+        "candidates",
+        "candidates",
+        "pairs that share a bucket, of copies only the first counted",
+        ("similar", "dissimilar"),
+    ),
+    CountRow("similar", "similar", "candidate pairs that are duplicates"),
+    CountRow("dissimilar", "dissimilar", "candidate pairs that are none"),
+    CountRow(
+        "verified",
+        "verified",
+        "pairs of duplicates, each dropped copy with the first among them",
+        ("similar", "copies_of_kept", "copies_of_dropped"),
+    ),
+    CountRow(
+        "dropped",
+        "dropped",
+        "duplicates, each with its kept, protected or earlier document in duplicates.parquet",
+        ("copies_of_kept", "copies_of_dropped", "near_duplicates"),
+    ),
+    CountRow("near_duplicates", "near-duplicates", "dropped for a similar document, exact copies aside"),
+    CountRow("earlier", "earlier", "dropped for documents of earlier runs", of="dropped"),
+    CountRow("kept", "kept", "what stays of the INPUTs"),
+)
+
+# What is counted group by group.
+TALLIED = (
+    *("exact_copies", "copies_of_kept", "copies_of_dropped", "copies_left", "crowded", "candidates", "similar"),
+    *("verified", "dropped", "near_duplicates"),
+)
+
+
+def definitions() -> dict[str, dict[str, Any]]:
+    """The table as report.json has it."""
+    return {
+        row.name: {
+            "meaning": row.meaning,
+            **({"sum_of": list(row.parts)} if row.parts else {}),
+            **({"share_of": row.of} if row.of else {}),
+        }
+        for row in COUNTS.values()
+    }
