@@ -106,7 +106,7 @@ def test_numbers_are_those_of_a_naive_count(options: dict[str, Any], seed: int, 
     for row in COUNTS.values():
         if row.parts:
             assert funnel[row.name] == sum(funnel[part] for part in row.parts), row.name
-        assert 0 <= funnel[row.name] and (row.of is None or funnel[row.name] <= funnel[row.of]), row.name
+        assert funnel[row.name] >= 0 and (row.of is None or funnel[row.name] <= funnel[row.of]), row.name
 
     own = [*inputs[0], *inputs[1]]
     every = [*protected, *own]

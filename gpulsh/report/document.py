@@ -35,7 +35,8 @@ def describe(
     """The report as JSON values.
 
     `rows` are the files with the rows in each, `sources` the INPUTs and protected paths that they are of, in the same
-    order, with the number of files of each; `evidence` is the summary of duplicates.parquet, `page` why there is no report.html, `outputs` are the paths written, below OUT.
+    order, with the number of files of each; `evidence` is the summary of duplicates.parquet, `page` why there is no
+    report.html, `outputs` are the paths written, below OUT.
     """
     known = versions()
     return {
