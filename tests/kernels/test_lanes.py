@@ -1,0 +1,120 @@
+"""Lanes have one owner at a time: results of one `each` may be read while another runs inside it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpulsh
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.cuda.lanes import LANES
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.index import index as index_module
+from gpulsh.params import Shingling
+from tests.kernels.device_arrays import DeviceArray, DeviceModule
+from tests.kernels.host import HostLauncher
+from tests.kernels.test_pipeline import texts
+
+pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built")]
+SHINGLING = Shingling(size=2)
+
+
+def batches(word: str, count: int) -> list[TextBatch]:
+    """Batches of one size in bytes and many contents."""
+    rows = [f"{word}{number:02} two three {word} four five {number:02}".encode() for number in range(count)]
+    return [TextBatch(np.frombuffer(row, np.uint8), np.array([0, len(row)], np.int64)) for row in rows]
+
+
+def shingled(lane: Any, batch: TextBatch) -> list[int]:
+    values: list[int] = lane.asnumpy(lane.shingle(batch, SHINGLING).values).tolist()
+    return values
+
+
+def wanted(given: list[TextBatch]) -> list[list[int]]:
+    return [ReferenceBackend().shingle(batch, SHINGLING).values.tolist() for batch in given]
+
+
+def test_a_pinned_buffer_is_not_filled_again_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outer lanes have filled their buffers and copy nothing from them before the inner `each` is through."""
+    outer, inner = batches("outer", 1 + LANES), batches("inner", 3 * LANES)
+    ops, waits = CudaBackend(DeviceModule(), HostLauncher()), threading.local()
+    filled, through = threading.Semaphore(0), threading.Event()
+    copy = DeviceArray.set
+
+    def later(self: DeviceArray, host: np.ndarray, stream: Any = None) -> None:
+        if getattr(waits, "here", False):
+            filled.release()
+            assert through.wait(60)
+        copy(self, host, stream)
+
+    def work(lane: Any, item: tuple[int, TextBatch]) -> list[int]:
+        waits.here = item[0] > 0
+        return shingled(lane, item[1])
+
+    monkeypatch.setattr(DeviceArray, "set", later)
+    results = ops.each(enumerate(outer), work)
+    found = [next(results)]
+    for _ in range(LANES):
+        assert filled.acquire(timeout=60)
+    assert list(ops.each(inner, shingled)) == wanted(inner)
+    through.set()
+    assert found + list(results) == wanted(outer)
+
+
+class Watched(CudaBackend):
+    """Little text at a time; a lane that two open `each` share is an error."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.open: list[set[Any]] = []
+        self.deepest = 0
+
+    def sizes(self) -> Any:
+        return super().sizes()._replace(batch=200, tile=300)
+
+    def each(self, items: Iterable[Any], work: Callable[[Any, Any], Any]) -> Iterator[Any]:
+        mine: set[Any] = set()
+
+        def watched(lane: Any, item: Any) -> Any:
+            assert not any(lane in others for others in self.open if others is not mine), "a lane has two owners"
+            mine.add(lane)
+            return work(lane, item)
+
+        self.open.append(mine)
+        self.deepest = max(self.deepest, len(self.open))
+        try:
+            yield from super().each(items, watched)
+        finally:
+            self.open.remove(mine)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_an_index_compares_in_other_lanes_than_it_signs_in(devices: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ops = Watched(DeviceModule(devices=devices), HostLauncher())
+    monkeypatch.setattr(index_module, "select_backend", lambda *_, **__: ops)
+    documents = texts(60)
+    plain = gpulsh.deduplicate(documents, backend="reference", threshold=0.5)
+    index = gpulsh.Index(backend="cuda", threshold=0.5)
+    added = index.add(range(len(documents)), documents)
+    assert added.duplicate_of.tolist() == plain.duplicate_of.tolist() and not plain.keep.all()
+    assert ops.deepest == 2, "nothing ran inside"
+
+
+def test_lanes_are_used_again() -> None:
+    ops = CudaBackend(DeviceModule(), HostLauncher())
+
+    def owner(lane: Any, _: int) -> Any:
+        barrier.wait(60)  # so that each lane has one
+        return lane
+
+    barrier = threading.Barrier(LANES)
+    first = set(ops.each(range(LANES), owner))
+    left = ops.each(range(100), lambda lane, _: lane)
+    next(left)
+    left.close()
+    assert len(first) == LANES and set(ops.each(range(LANES), owner)) == first
