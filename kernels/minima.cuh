@@ -6,7 +6,8 @@
 constexpr i32 MAX_SPAN = 1024;  // positions a warp takes
 constexpr i32 MAX_WARPS = 4;    // a block
 constexpr i32 SPAN_THREADS = MAX_WARPS * 32;
-constexpr i32 FAR = 1 << 30;  // beyond every span; a row's end is held no further than that from the span's begin
+// Beyond every span: a row's ends are held no further than that from the span's begin, and may be subtracted.
+constexpr i32 FAR = 1 << 29;
 
 // Neighbours in shared memory, read at once.
 struct alignas(8) Two {

@@ -2,8 +2,9 @@
 // or ends.
 //
 // A barrier that not every thread reaches, a warp operation whose lanes disagree, an access outside guarded memory, a
-// shift by the width of its type or a loop without end make `launch` return a message. Atomics of the random order may
-// yield before they act, so that lock-free code interleaves. Shared memory is filled with a pattern before each block.
+// shift by the width of its type, a signed sum that overflows or a loop without end make `launch` return a message.
+// Atomics of the random order may yield before they act, so that lock-free code interleaves. Shared memory is filled
+// with a pattern before each block.
 // Test-only; blocks run one after the other.
 #pragma once
 #include <setjmp.h>
@@ -237,11 +238,13 @@ static void run_block() {
 static void on_signal(int signal) {
     failure = signal == SIGVTALRM                     ? "a kernel does not end"
               : signal == SIGSEGV || signal == SIGBUS ? "a kernel reads or writes outside an array"
-                                                      : "a kernel shifts or indexes beyond bounds";
+                                                      : "a kernel shifts, counts or indexes beyond bounds";
     siglongjmp(escape, 1);
 }
 
 constexpr int SIGNALS[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGVTALRM};
+
+static unsigned first_block = 0;  // of a grid of which a part alone is run
 
 // Runs all blocks; null, or what went wrong.
 static const char* launch(void (*kernel)(void**), void** given, unsigned x, unsigned y, unsigned threads,
@@ -273,7 +276,7 @@ static const char* launch(void (*kernel)(void**), void** given, unsigned x, unsi
         const unsigned blocks = x * y;
         for (unsigned i = 0; i < blocks; ++i) {
             const unsigned block = mode == DESCENDING ? blocks - 1 - i : i;
-            blockIdx = {block % x, block / x, 0};
+            blockIdx = {first_block + block % x, block / x, 0};
             run_block();
         }
     }

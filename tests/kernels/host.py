@@ -87,12 +87,14 @@ def build(source: str) -> Path:
             f'extern "C" const char* run_{name}(void** a, unsigned x, unsigned y, unsigned t, int o, uint64_t s)'
             f" {{ return host::launch(call_{name}, a, x, y, t, o, s); }}\n"
         )
+    wrappers.append('extern "C" void begin_at(unsigned block) { host::first_block = block; }\n')
     text = f"#define LIMIT_SECONDS {LIMIT_SECONDS}\n{HEADER.read_text()}\n{source}\n{''.join(wrappers)}"
     command = compiler()
     assert command is not None
-    # Shifts by too much and indexes beyond an array's bounds trap, as nothing on a device would; so do wide reads of
-    # addresses that are not aligned to them, as on a device.
-    sanitize = ["-fsanitize=shift-exponent,bounds,alignment", "-fsanitize-undefined-trap-on-error"]
+    # Shifts by too much, signed numbers that overflow and indexes beyond an array's bounds trap, as nothing on a device
+    # would; so do wide reads of addresses that are not aligned to them, as on a device.
+    traps = "shift-exponent,signed-integer-overflow,bounds,alignment"
+    sanitize = [f"-fsanitize={traps}", "-fsanitize-undefined-trap-on-error"]
     command = [*command, "-std=c++17", "-O1", "-fPIC", "-shared", "-w", *sanitize]
     name = hashlib.sha256("\0".join([*command, text]).encode()).hexdigest()[:32]
     library = CACHE / f"{name}.so"
@@ -139,12 +141,16 @@ _one_at_a_time = Lock()  # the fibres and the guarded memory are the process's
 
 
 class HostLauncher:
-    """A `Launcher` on the host. `launches` counts what was run, by kernel."""
+    """A `Launcher` on the host. `launches` counts what was run, by kernel.
+
+    Blocks count from `first_block`, so that a part of a grid may be run that is too large for the host.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._files: dict[str, tuple[Any, dict[str, list[Parameter]]]] = {}
         self.launches: dict[str, int] = defaultdict(int)
+        self.first_block = 0
 
     def load(self, file: str) -> tuple[Any, dict[str, list[Parameter]]]:
         if file not in self._files:
@@ -167,6 +173,7 @@ class HostLauncher:
         function.restype = ctypes.c_char_p
         self.launches[kernel] += 1
         with _one_at_a_time:
+            library.begin_at(self.first_block)
             results = {order: self._run(function, blocks, threads, parameters, arguments, order) for order in ORDERS}
         for index, first in results["ascending"].items():
             name = parameters[index].name

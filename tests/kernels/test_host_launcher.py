@@ -22,6 +22,7 @@ pytestmark = pytest.mark.kernels
 
 BROKEN = """
 typedef unsigned int u32;
+typedef int i32;
 typedef long long i64;
 
 extern "C" __global__ void __launch_bounds__(256) reverse(u32* values) {
@@ -63,6 +64,10 @@ extern "C" __global__ void __launch_bounds__(256) endless(u32* values) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) wide_shift(u32* values, i64 count) { values[0] = 1u << count; }
+
+extern "C" __global__ void __launch_bounds__(256) far_apart(u32* values, i32 last, i32 first) {
+    if (last - first < 5) values[0] = 0;
+}
 """
 
 
@@ -93,7 +98,8 @@ def test_a_sound_kernel_runs(broken: HostLauncher) -> None:
         ("before", "with descending threads: a kernel reads or writes outside an array", []),
         ("lost_update", "values differs with random threads", []),
         ("endless", "a kernel does not end", []),
-        ("wide_shift", "a kernel shifts or indexes beyond bounds", [np.int64(32)]),
+        ("wide_shift", "a kernel shifts, counts or indexes beyond bounds", [np.int64(32)]),
+        ("far_apart", "a kernel shifts, counts or indexes beyond bounds", [np.int32(2**30), np.int32(-(2**30))]),
     ],
 )
 def test_a_broken_kernel_is_found(broken: HostLauncher, kernel: str, message: str, scalars: list[np.generic]) -> None:
