@@ -114,6 +114,15 @@ def test_collisions_of_many(cuda: CudaBackend) -> None:
     check_collisions(cuda, digests[digests != NO_DIGEST], ascending[digests != NO_DIGEST])
 
 
+@pytest.mark.parametrize("first", [0, 1, 5, NO_DIGEST - 3])
+@pytest.mark.parametrize("values", [1, 2, 3])
+def test_collisions_of_few_values(cuda: CudaBackend, first: int, values: int) -> None:
+    """Fewer than ranges to sort them in."""
+    ids = np.arange(1300, dtype=np.int64)
+    check_collisions(cuda, np.uint64(first) + (ids % values).astype(np.uint64), ids)
+    check_collisions(cuda, np.where(ids % 3, np.uint64(first), np.uint64(NO_DIGEST)), ids)
+
+
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=60), st.booleans())
 def test_collisions_of_digests_that_differ_in_few_bits(

@@ -28,9 +28,10 @@ def collisions(machine: Machine, digests: Array, ids: Array) -> Buckets:
     total = 0
     for number in range(ranges):
         lowest = least + (beyond - least) * number // ranges
-        highest = least + (beyond - least) * (number + 1) // ranges - 1
-        expected = -(-len(ids) // ranges)
-        part, first = _grouped(machine, digests, ids, lowest, min(highest, NO_DIGEST - 1), expected)
+        highest = min(least + (beyond - least) * (number + 1) // ranges - 1, NO_DIGEST - 1)
+        if highest < lowest:  # there are more ranges than digests that could lie in them, or no digest at all
+            continue
+        part, first = _grouped(machine, digests, ids, lowest, highest, -(-len(ids) // ranges))
         found.append(part)
         starts.append(first + np.int64(total))
         total += len(part)
