@@ -112,7 +112,8 @@ class Backend(Protocol):
     def asarray(self, array: Array) -> Array:
         """`array`, of any array library, as an array of this backend's; no copy where it lies in its memory.
 
-        DLPack and the CUDA array interface are understood. A CPU backend copies what lies on a device.
+        DLPack and the CUDA array interface are understood. A CPU backend copies what lies on a device; CUDA copies
+        what has strides or lies on another device.
         """
         ...
 

@@ -100,15 +100,25 @@ def column_texts(
     with ops.here():
         kind: type[np.signedinteger] = np.int64 if wide else np.int32
         width = np.dtype(kind).itemsize
-        offset = ops.asarray(replace(offsets, size=(first + rows + 1) * width)).view(kind)[first:]
+        offset = ops.asarray(_part(offsets, first * width, (rows + 1) * width)).view(kind)
         offset = offset if wide else offset.astype(np.int64)
-        values = ops.asarray(replace(data, size=max(int(offset[-1]), 0)))
+        begin, end = int(offset[0]), int(offset[-1])
+        if 0 < begin <= end:  # a slice does not drag its column along from another device
+            offset = offset - np.int64(begin)
+        else:
+            begin = 0
+        values = ops.asarray(_part(data, begin, max(end - begin, 0)))
         null = None
         if mask is not None:
-            bits = ops.asarray(replace(mask, size=(first + rows + 7) // 8))[first // 8 :]
+            bits = ops.asarray(_part(mask, first // 8, (first + rows + 7) // 8 - first // 8))
             null = np.unpackbits(bits, bitorder="little")[first % 8 :][:rows] == 0
         # Moved nowhere, but checked: only what offsets say tells how long the text is, and they may say anything.
         return DeviceTexts(TextBatch(values, offset).moved(lambda array: array), null, ops)
+
+
+def _part(buffer: DeviceBuffer, first: int, size: int) -> DeviceBuffer:
+    """`size` bytes of a buffer from `first` on."""
+    return replace(buffer, pointer=buffer.pointer + first, size=size)
 
 
 def _gathered(values: Array, begin: Array, end: Array, ops: Backend) -> TextBatch:

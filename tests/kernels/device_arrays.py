@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from gpulsh.arrays import DEVICE_MEMORY
+
 CUDA = (2, 0)  # DLPack's name of the first device
 
 
@@ -73,6 +75,27 @@ def _workspace(size: int) -> Iterator[None]:
         yield
     finally:
         MEMORY.give(size)
+
+
+class _Places:
+    """On which device memory lies that no DeviceArray holds; on the first where nobody said."""
+
+    def __init__(self) -> None:
+        self._of: list[tuple[int, int, int]] = []
+
+    def put(self, memory: np.ndarray, device: int) -> None:
+        """What is made of `memory` lies on `device` until `clear`."""
+        low, high = np.lib.array_utils.byte_bounds(memory)
+        self._of.append((low, high, device))
+
+    def clear(self) -> None:
+        self._of.clear()
+
+    def of(self, pointer: int) -> int:
+        return next((device for low, high, device in self._of if low <= pointer < high), 0)
+
+
+PLACES = _Places()
 
 
 class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
@@ -188,7 +211,7 @@ class DeviceModule:
                 getDevice=current_device,
                 getDeviceCount=lambda: devices,
                 memGetInfo=lambda: (min(MEMORY.limit - MEMORY.held, 1 << 34), 1 << 34),
-                pointerGetAttributes=lambda pointer: SimpleNamespace(type=0),
+                pointerGetAttributes=lambda pointer: SimpleNamespace(type=0, device=PLACES.of(pointer)),
                 memoryTypeHost=1,
             ),
         )
@@ -202,12 +225,17 @@ class DeviceModule:
         if isinstance(array, DeviceArray):
             return array if array.number == current_device() else _copied(array)
         if hasattr(array, "__cuda_array_interface__"):
-            return DeviceArray(np.asarray(_Interface(array)))
+            made = DeviceArray(np.asarray(_Interface(array)))
+            made.number = PLACES.of(array.__cuda_array_interface__["data"][0])
+            return self.asarray(made)
         return DeviceArray(np.array(array))
 
     def from_dlpack(self, array: Any) -> DeviceArray:
-        assert tuple(array.__dlpack_device__()) == CUDA, "CuPy takes device memory alone"
-        return DeviceArray(np.from_dlpack(_Capsule(array)))
+        kind, number = array.__dlpack_device__()
+        assert kind in DEVICE_MEMORY, "CuPy takes device memory alone"
+        made = DeviceArray(np.from_dlpack(_Capsule(array)))
+        made.number = number
+        return made
 
     def empty(self, shape: Any, dtype: Any) -> DeviceArray:
         host = np.empty(shape, dtype)
@@ -296,7 +324,9 @@ def _poison(host: np.ndarray) -> None:
 
 def _copied(array: DeviceArray) -> DeviceArray:
     """On the current device, when this thread synchronizes; until then `array` has to be kept."""
-    copy = DeviceArray(array.host.copy())
+    if not array.flags.c_contiguous and not array.flags.f_contiguous:
+        raise NotImplementedError("CuPy cannot copy non-contiguous array between devices.")
+    copy = DeviceArray(array.host.copy(order="K"))
     array.copies.append(copy.host)
     _unread().append(array.copies)
     return copy
