@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gpulsh.dedup.placed import Numbers, Placed
 from gpulsh.dedup.recorded import within
 from gpulsh.dedup.stages.facts import sizes_of
-from gpulsh.dedup.stages.stars import NO_PAIR, Places, Stars, append, merged, pieces
+from gpulsh.dedup.stages.stars import NO_PAIR, Growth, Places, Stars, merged, pieces
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.lsh.comparison import runs_within
 
@@ -88,16 +88,17 @@ def _grouped(stars: Stars, costs: _Costs, most: int) -> tuple[Places, Sequence[i
     those of one such component.
     """
     label = stars.label
-    roots = np.empty(0, label.dtype)
+    growing = Growth(label.dtype)
     for rows in pieces(len(label)):
         some = rows.start + np.flatnonzero(label[rows] == np.arange(rows.start, rows.stop))
-        append(roots, some)
+        growing.append(some)
+    roots = growing.whole()
     ends = np.zeros(len(roots), np.int64)
     for rows in pieces(len(label)):
         label[rows] = np.searchsorted(roots, label[rows])
         np.add.at(ends, label[rows], costs.to_decide(rows))
     np.cumsum(ends, out=ends)
-    del roots
+    del growing, roots
     of_component, oversized = np.empty(len(ends), label.dtype), []
     for number, (start, stop) in enumerate(runs_within(ends, most)):
         of_component[start:stop] = number

@@ -6,6 +6,7 @@ holds 28 bytes of a document that they connect, and pieces of files.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,11 +84,23 @@ def pieces(rows: int) -> Iterator[slice]:
         yield slice(start, min(start + ROWS_AT_ONCE, rows))
 
 
-def append(column: Places, more: Places) -> None:
-    """Lengthen a column, which no view may be of, where it lies: it is not there twice, as two that are joined are."""
-    before = len(column)
-    column.resize(before + len(more), refcheck=False)
-    column[before:] = more
+class Growth:
+    """A column that is lengthened where it lies: it is not there twice, as two that are joined are.
+
+    An `array.array` asks the allocator for more; NumPy deprecates its own arrays' way to do that.
+    """
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        self._held = array({4: "i", 8: "q"}[dtype.itemsize])
+
+    def append(self, more: Places) -> None:
+        """Lengthen it by `more`."""
+        self._held.frombytes(np.ascontiguousarray(more, self._dtype).view(np.uint8).data)
+
+    def whole(self) -> Places:
+        """The column, which can be lengthened no more while an array is made of it."""
+        return np.frombuffer(self._held, self._dtype)
 
 
 def _documents(stars: Sequence[Path], copies: Sequence[Path]) -> Numbers:
@@ -97,18 +110,19 @@ def _documents(stars: Sequence[Path], copies: Sequence[Path]) -> Numbers:
     columns = [file.column("document") for file in files]
     columns += [np.unique(file.column("first")) for file in files[len(stars) :]]
     each = max(1, ROWS_AT_ONCE // max(1, len(columns)))
-    document = np.empty(0, np.int64)
+    document, greatest = Growth(np.dtype(np.int64)), -(2**63)
     while columns := [column for column in columns if len(column)]:
         last = min(column[:each][-1] for column in columns)
         stops = [int(np.searchsorted(column[:each], last, side="right")) for column in columns]
         some = np.sort(np.concatenate([column[:stop] for column, stop in zip(columns, stops, strict=True)]))
-        if not len(some) or (len(document) and some[0] <= document[-1]):
+        if not len(some) or some[0] <= greatest:
             raise tampered(files_folder, "stars out of order")
-        append(document, some[first_of_runs(some)])
+        greatest = int(some[-1])
+        document.append(some[first_of_runs(some)])
         columns = [column[stop:] for column, stop in zip(columns, stops, strict=True)]
         for file in files:
             file.let_go()
-    return document
+    return document.whole()
 
 
 def _pairs(document: Numbers, stars: Sequence[Path]) -> NDArray[np.int32]:
