@@ -120,16 +120,18 @@ def test_a_defect_is_told_as_one(
     assert os.listdir() == ["a.parquet"]
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_interrupted(corpus: Path, number: signal.Signals, status: int) -> None:
-    # Runs until it is interrupted: the stage that follows the signing never ends.
-    code = """
-import sys, time
+def interrupted(number: signal.Signals, endless: str, *, ignored: bool = False) -> tuple[int, list[str]]:
+    """The status, and what is told, of a run that gets the signal in a stage that never ends."""
+    code = f"""
+import signal, sys, time
 from gpulsh.dedup import partitioned
 def endless(*_):
     print("ready", flush=True)
-    time.sleep(60)
-partitioned.copies.copies = endless
+    time.sleep(3 if {ignored} else 60)
+    sys.exit(77)
+{endless} = endless
+if {ignored}:
+    signal.signal({int(number)}, signal.SIG_IGN)
 from gpulsh.cli import main
 sys.exit(main(["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]))
 """
@@ -142,11 +144,44 @@ sys.exit(main(["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"])
     time.sleep(0.05)
     process.send_signal(number)
     _, error = process.communicate(timeout=30)
-    assert process.returncode == status
-    stage, *told = error.splitlines()
+    return process.returncode, error.splitlines()
+
+
+SIGNALS = {
+    signal.SIGINT: (130, "gpulsh: interrupted"),
+    signal.SIGTERM: (143, "gpulsh: interrupted by SIGTERM"),
+    signal.SIGHUP: (129, "gpulsh: interrupted by SIGHUP"),
+}
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_what_is_finished_outlives_an_interrupt(
+    corpus: Path, number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, (stage, *told) = interrupted(number, "partitioned.copies.copies")
     assert stage.startswith("gpulsh: sign: ")
-    assert told == (["gpulsh: interrupted"] if status == 130 else [])
+    keeps = "gpulsh: new/out: keeps the finished part of this run; --resume, in Python resume=True, goes on with it"
+    assert (status, told) == (SIGNALS[number][0], [keeps.removeprefix("gpulsh: "), SIGNALS[number][1]])
+    command = ["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]
+    assert main(command) == 1
+    assert "holds an unfinished run; give --resume to go on with it" in capsys.readouterr().err
+    assert main([*command, "--resume"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "gpulsh: sign: 25 documents, 1.7 kB, done before"
+    assert not any("done before" in line for line in told[1:])
+    assert pq.read_table("new/out/data/a.parquet").num_rows == 20 and os.listdir("new/out/data") == ["a.parquet"]
+    report = json.loads(Path("new/out/report.json").read_text())
+    assert report["funnel"]["resumed"] == ["sign"]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_where_nothing_is_finished_an_interrupt_leaves_nothing(corpus: Path, number: signal.Signals) -> None:
+    assert interrupted(number, "partitioned.sign.sign") == (SIGNALS[number][0], [SIGNALS[number][1]])
     assert os.listdir() == ["a.parquet"]
+
+
+def test_a_hangup_that_nohup_ignores(corpus: Path) -> None:
+    assert interrupted(signal.SIGHUP, "partitioned.sign.sign", ignored=True) == (77, [])
 
 
 def test_a_closed_pipe_is_no_traceback() -> None:

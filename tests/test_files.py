@@ -235,13 +235,13 @@ def test_order_and_names_of_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(InputError, match=r"in/a\.jsonl: is reached twice, as \./in/a\.jsonl too"):
         run(["./in/a.jsonl", "in"], Path("twice"))
     Path("other").mkdir()
-    Path("other/one.jsonl").write_bytes(b"")
-    with pytest.raises(InputError, match=r"one\.jsonl and other/one\.jsonl would both become data/one\.jsonl"):
-        run(["one.jsonl", "other"], Path("same"))
+    Path("other/one.jsonl").write_bytes(b"\n".join(lines([BACK])))
+    run(["one.jsonl", "other"], Path("same"))
+    assert everything_below(Path("same/data")) == {"one.jsonl", "other/one.jsonl"}
     os.symlink("../../in", "in/a/loop")
     with pytest.raises(InputError, match="leads back"):
         run("in", Path("loop"))
-    assert not {"twice", "same", "loop"} & set(os.listdir())
+    assert not {"twice", "loop"} & set(os.listdir())
 
 
 def test_a_name_with_wildcards_that_exists_is_a_file(tmp_path: Path) -> None:
@@ -492,7 +492,10 @@ def test_overwrite_replaces_what_gpulsh_wrote_and_nothing_else(tmp_path: Path) -
     assert everything_below(out) == before
 
 
-def test_a_failed_overwrite_leaves_the_earlier_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_a_failed_overwrite_leaves_the_earlier_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines()))
     out = tmp_path / "out"
     run(tmp_path / "a.jsonl", out)
@@ -503,13 +506,21 @@ def test_a_failed_overwrite_leaves_the_earlier_results(tmp_path: Path, monkeypat
         nonlocal count
         count += 1
         if count == 5:  # amid the new results, the old ones already aside
-            raise KeyboardInterrupt
+            raise error
         rename(source, target)
 
-    monkeypatch.setattr(os, "rename", failing)
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "a.jsonl", out, overwrite=True, threshold=1.0)
-    assert {name: (out / name).read_bytes() for name in everything_below(out)} == before
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", failing)
+        with pytest.raises((KeyboardInterrupt, OutputError)):
+            run(tmp_path / "a.jsonl", out, overwrite=True, threshold=1.0)
+    there = everything_below(out)
+    assert {name: (out / name).read_bytes() for name in there if not name.startswith("_work/")} == before
+    if isinstance(error, OSError):
+        assert there == set(before)
+    else:
+        run(tmp_path / "a.jsonl", out, resume=True, threshold=1.0)
+        assert everything_below(out) == set(before)
+        assert (out / "data/a.jsonl").read_bytes() != before["data/a.jsonl"]
 
 
 def test_what_a_killed_run_left_is_overwritten(tmp_path: Path) -> None:
@@ -536,13 +547,15 @@ def test_a_folder_in_which_another_run_works_is_left_alone(tmp_path: Path) -> No
     assert everything_below(tmp_path / "out") == {"_work/lock"}
 
 
-def test_an_interrupt_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_before_anything_is_finished_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines()))
 
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gpulsh.dedup.stages.evidence.evidence", interrupted)
+    monkeypatch.setattr("gpulsh.dedup.stages.sign.sign", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "a.jsonl", tmp_path / "new/deep/out")
     assert everything_below(tmp_path) == {"a.jsonl"}

@@ -128,9 +128,10 @@ def dedup(inputs: tuple[str, ...], output: str, shingle: str | None, as_json: bo
     """Write INPUT without its near-duplicates to OUT.
 
     INPUT is a file, folder, glob or URL of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst), WARC and WET (plain, .gz)
-    or text files, or - for standard input, of JSON lines. OUT gets data/ (the kept rows, file by file),
-    duplicates.parquet (each dropped document with the kept one it duplicates), report.json and, where jinja2 is
-    installed (gpulsh[report]), report.html.
+    or text files, or - for standard input, of JSON lines. A quoted glob is one INPUT, one that the shell expands as
+    many as it finds. OUT gets data/ (the kept rows, file by file; with several folders or globs, or equal names, in a
+    folder for each INPUT, named by the end of its path), duplicates.parquet (each dropped document with the kept one it
+    duplicates), report.json and, where jinja2 is installed (gpulsh[report]), report.html.
 
     With --engine ray all nodes must see INPUT and OUT under the same paths: stages hand on what they make in OUT/_work.
 
@@ -165,12 +166,31 @@ def _device_numbers(given: str) -> list[int]:
 
 @contextmanager
 def _ended_cleanly() -> Iterator[None]:
-    """Inside, a request to end (SIGTERM) cleans up as Ctrl-C does."""
+    """Inside, a request to end, or that of a terminal that has gone, leaves what Ctrl-C leaves."""
     if threading.current_thread() is not threading.main_thread():  # only that one may set handlers
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: was for number, was in before.items() if was not in (None, signal.SIG_IGN)}  # as of `nohup`
+    for number in before:
+        signal.signal(number, _end)
     try:
         yield
+    except _Ended as ended:
+        tell(f"gpulsh: interrupted by {signal.Signals(ended.number).name}")
+        raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Ended(SystemExit):
+    """The process was asked to end by the signal `number`, and ends with the status that says so."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+
+
+def _end(number: int, frame: object) -> None:
+    raise _Ended(number)

@@ -41,6 +41,7 @@ class Funnel(Mapping[str, Any]):
     earlier: int = 0
     kept: int = 0
     seconds: dict[str, float] = field(default_factory=dict)  # by stage, in order
+    resumed: list[str] = field(default_factory=list)  # stages of which only the rest was done in these seconds
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.__dataclass_fields__:

@@ -280,7 +280,9 @@ class _Run:
     def _stage(self, name: str, tasks: Sequence[Task], total: int | None, abreast: bool = False) -> list[Facts]:
         row = OF_FILES[name]
         with self.funnel.stage(self.progress, row, total):
-            return self.runner.run(Stage(name, tasks, total, row.unit, abreast))
+            facts = self.runner.run(Stage(name, tasks, total, row.unit, abreast))
+        self.funnel.resumed = sorted({*self.funnel.resumed, *self.runner.resumed})
+        return facts
 
     def _ranges(self, hashes: int) -> int:
         return max(1, -(-hashes // self.job.cut.digests))

@@ -24,6 +24,10 @@ class Progress(Protocol):
         """
         ...
 
+    def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
+        """Of what was told, so much was done by a run that this one goes on with: no rate is of it."""
+        ...
+
 
 class Silent:
     """Shows nothing."""
@@ -37,5 +41,9 @@ class Silent:
         return None
 
     def count(self, *, documents: int = 0, size: int = 0, dropped: int = 0) -> None:
+        """Nothing is counted."""
+        return None
+
+    def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
         """Nothing is counted."""
         return None

@@ -81,6 +81,8 @@ class Stage:
 class Runner(Protocol):
     """Who runs tasks."""
 
+    resumed: set[str]  # stages of which tasks were found done, by a run that this one goes on with
+
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task, in order, once all are done and their files are durable."""
         ...

@@ -101,6 +101,10 @@ class _Attempt:
         with self._telling:
             self._listener.count(**amounts)
 
+    def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
+        """Told by whoever runs tasks."""
+        raise NotImplementedError
+
     def take_back(self) -> None:
         """What was told is not so."""
         with self._telling:

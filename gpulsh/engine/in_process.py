@@ -42,13 +42,15 @@ class InProcess:
 
     def __init__(self, place: Workplace, steps: Steps, workers: int) -> None:
         self._place, self._steps, self._workers = place, steps, workers
+        self.resumed: set[str] = set()
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task; one that was finished before is not done again."""
         found = [self._steps.finished(task.step) for task in stage.tasks]
         for facts in found:
             if facts is not None:
-                tell(facts, stage.unit, self._place.progress)
+                tell(facts, stage.unit, self._place.progress, before=True)
+                self.resumed.add(stage.name)
         missing = [number for number, facts in enumerate(found) if facts is None]
         abreast = stage.abreast and self._workers > 1 and len(missing) > 1
         work = self._abreast if abreast else self._in_turn

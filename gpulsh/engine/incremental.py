@@ -124,6 +124,12 @@ class Admission:
             if facts is None:
                 with self.place.kept(range(len(self.place.job.files))):
                     facts = self._admitted(run, taken_in, partitions)
+            else:
+                read = facts["funnel"]
+                self.place.progress.advance(read["bytes"])
+                self.place.progress.count(documents=read["documents"])
+                self.place.progress.done_before(read["bytes"], documents=read["documents"])
+                funnel.resumed = [ADMIT]
         give_back()
         for name, count in facts["funnel"].items():
             setattr(funnel, name, count)

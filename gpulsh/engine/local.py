@@ -116,19 +116,21 @@ def deduplicate_files(
     (plain, .gz) or plain text; named pipes, and "-", which is standard input, are read once, into a temporary file
     (in TMPDIR), as JSON lines where name and content show nothing else.
     `output` is made, or empty, or with `overwrite` an earlier run's, or with `resume` that of the same job, which goes
-    on where it was, or is left as it is where it was finished. It gets `data/` (one file an input file with the
-    kept rows and every column; not with `write="duplicates"`), `duplicates.parquet` (a row a dropped document),
-    `report.json` and, with the extra `report`, `report.html`. `keep` says which of two duplicates is kept:
-    the "first", the "longest" text in bytes, the one with the highest value of a column, or by "source:A,B" the one of
-    the INPUT that is listed first. Documents of `protect` are never dropped, others are for them, and they are not
-    written. With `within`, only documents of one INPUT are duplicates; with `across`, only those of two. `memory` is
-    what the run may take, as "4GiB" or bytes (at least 512 MiB and four times the largest document); the work is cut
-    to fit. `engine="ray"` does the work on the Ray cluster at `address`, or on one of its own on this machine; all its
-    nodes see inputs and output under the same paths; `memory` and `threads` are of one worker (4 GiB and 4, or less
-    where nodes have less), which has a GPU where the backend is CUDA. A bad record stops the run, or with
-    `on_error="skip"` is listed in `rejected.parquet` and is no document (see `gpulsh.io.rejected`).
-    `reader="cudf"` decodes the text of Parquet files on the device of the CUDA backend. `progress="json"` writes its
-    events to standard error as JSON lines: the "begin" and the "end" of each stage, with seconds, amounts and rates.
+    on where it was, or is left as it is where it was finished. It gets `data/` (one file an input file with the kept
+    rows and every column, where several inputs are folders or globs, or files have equal names, in a folder for each
+    input, named by the shortest end of its path that no other shares; not with `write="duplicates"`),
+    `duplicates.parquet` (a row a dropped document), `report.json` and, with the extra `report`, `report.html`. `keep`
+    says which of two duplicates is kept: the "first", the "longest" text in bytes, the one with the highest value of a
+    column, or by "source:A,B" the one of the INPUT that is listed first. Documents of `protect` are never dropped,
+    others are for them, and they are not written. With `within`, only documents of one INPUT are duplicates; with
+    `across`, only those of two. `memory` is what the run may take, as "4GiB" or bytes (at least 512 MiB and four times
+    the largest document); the work is cut to fit. `engine="ray"` does the work on the Ray cluster at `address`, or on
+    one of its own on this machine; all its nodes see inputs and output under the same paths; `memory` and `threads` are
+    of one worker (4 GiB and 4, or less where nodes have less), which has a GPU where the backend is CUDA. A bad record
+    stops the run, or with `on_error="skip"` is listed in `rejected.parquet` and is no document (see
+    `gpulsh.io.rejected`). `reader="cudf"` decodes the text of Parquet files on the device of the CUDA backend.
+    `progress="json"` writes its events to standard error as JSON lines: the "begin" and the "end" of each stage, with
+    seconds, amounts and rates.
     `index` is the folder of an index of earlier runs, made where it is absent: its documents come before all others,
     and those of the run are added to it, by `id_column` or FILE:ROW. Parameters left open are the index's own;
     documents are kept by order, verified exactly, on this machine.
@@ -136,8 +138,9 @@ def deduplicate_files(
     the run goes, for its owner alone. `secret` gives it, for tests: no byte of the results depends on it.
     All other parameters are those of `deduplicate`; None takes its default.
 
-    Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left, or,
-    where steps were finished, what `resume` goes on from.
+    Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left, or, where
+    much was finished, what `resume` goes on from. Interrupted (KeyboardInterrupt, SystemExit), it leaves whatever was
+    finished.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

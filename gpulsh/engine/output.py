@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from gpulsh.dedup.recorded import tampered
-from gpulsh.engine.steps import worth_resuming
+from gpulsh.engine.steps import anything_finished, worth_resuming
 from gpulsh.engine.work_folder import (
     WORK,
     WorkLock,
@@ -64,8 +64,8 @@ def _inside(path: str, folder: str) -> bool:
 
 class OutputFolder:
     """A context: entered, OUT and its work folder exist; left by an exception, everything gpulsh made is gone, unless
-    there is much to go on from. A kill may leave OUT at any instant, also amid the renames of `commit`: each of them
-    leads to a state that `resume` goes on from.
+    there is much to go on from, or anything where the run is asked to end. A kill may leave OUT at any instant, also
+    amid the renames of `commit`: each of them leads to a state that `resume` goes on from.
 
     Raises OutputError where OUT is in use, or cannot be made, before anything in it is touched.
     """
@@ -96,7 +96,7 @@ class OutputFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None:
-            self._undo()
+            self._undo(interrupted=not issubclass(kind, Exception))
 
     def manifest(self, job: Mapping[str, Any], secret: bytes) -> Manifest:
         """The manifest of this job: that of the run to go on with, otherwise a new one with this secret.
@@ -250,10 +250,16 @@ class OutputFolder:
             self._lock.release()
             self._lock = None
 
-    def _undo(self) -> None:
-        if self._manifest is not None and (self._committing or worth_resuming(self._manifest)):
+    def _undo(self, *, interrupted: bool = False) -> None:
+        if self._manifest is not None and (
+            self._committing
+            or worth_resuming(self._manifest)
+            or (interrupted and self._begun and anything_finished(self._manifest))
+        ):
             self._release()
-            _log.warning("%s: keeps the finished part of this run; --resume goes on with it", self.path)
+            _log.warning(
+                "%s: keeps the finished part of this run; --resume, in Python resume=True, goes on with it", self.path
+            )
             return
         if self._lock is not None:  # without it the work folder is another's
             if self._begun:

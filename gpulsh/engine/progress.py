@@ -78,19 +78,37 @@ class Tally:
     dropped: int = 0
     began: float = field(default_factory=time.perf_counter)
     seconds: float | None = None  # once it has ended
+    earlier: dict[str, int] = field(default_factory=dict)  # of the amounts what a run did that this one goes on with
+    resumed: bool = False  # whether there is such, of whatever amount
 
     def amounts(self) -> dict[str, int]:
         """What is known, by unit, documents and bytes first."""
-        known = {"documents": self.documents, "bytes": self.bytes}
-        unit = "bytes" if self.unit == "B" else self.unit
-        known[unit] = known.get(unit, 0) + (self.done or (self.total or 0 if self.seconds is not None else 0))
-        return {name: amount for name, amount in known.items() if amount}
+        return self._known(self.done or (self.total or 0 if self.seconds is not None else 0))
+
+    def now(self) -> dict[str, int]:
+        """As `amounts`, of what this run did itself."""
+        whole = self._known(self.done) if self.resumed else self.amounts()
+        return {name: amount - self.earlier.get(name, 0) for name, amount in whole.items()}
 
     def rates(self) -> dict[str, float]:
         """Of documents, bytes and pairs a second; of what else there is no rate that says anything."""
         seconds = self.seconds if self.seconds is not None else time.perf_counter() - self.began
-        known = self.amounts().items()
-        return {name: amount / seconds for name, amount in known if name != "bands" and seconds > 0}
+        known = self.now().items()
+        return {name: amount / seconds for name, amount in known if name != "bands" and amount and seconds > 0}
+
+    def done_before(self, amount: int, documents: int, size: int) -> None:
+        """Of what was told, so much is not of this run."""
+        self.resumed = True
+        for name, more in (("documents", documents), ("bytes", size), (self._unit(), amount)):
+            self.earlier[name] = self.earlier.get(name, 0) + more
+
+    def _unit(self) -> str:
+        return "bytes" if self.unit == "B" else self.unit
+
+    def _known(self, done: int) -> dict[str, int]:
+        known = {"documents": self.documents, "bytes": self.bytes}
+        known[self._unit()] = known.get(self._unit(), 0) + done
+        return {name: amount for name, amount in known.items() if amount}
 
 
 class _Listener:
@@ -115,6 +133,9 @@ class _Listener:
         self._tally.bytes += size
         self._tally.dropped += dropped
 
+    def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
+        self._tally.done_before(amount, documents, size)
+
     @contextmanager
     @abstractmethod
     def _shown(self, tally: Tally) -> Iterator[None]:
@@ -134,14 +155,19 @@ class _Lines(_Listener):
 
 
 class _Events(_Listener):
-    """{"event": "begin" | "end", "stage": ..., "time": ...} and what is known: total and unit, amounts and rates."""
+    """{"event": "begin" | "end", "stage": ..., "time": ...} and what is known: total and unit, amounts and rates.
+
+    "before" has those amounts that a run did which this one goes on with; rates are of the others.
+    """
 
     @contextmanager
     def _shown(self, tally: Tally) -> Iterator[None]:
         self._event("begin", tally.name, {"total": tally.total, "unit": tally.unit})
         yield
         rates = {f"{name}_per_second": round(rate, 1) for name, rate in tally.rates().items()}
-        dropped = {"dropped": tally.dropped} if tally.dropped else {}
+        dropped: dict[str, Any] = {"dropped": tally.dropped} if tally.dropped else {}
+        if tally.resumed:
+            dropped["before"] = {name: amount for name, amount in tally.earlier.items() if amount}
         self._event("end", tally.name, {"seconds": round(tally.seconds or 0, 6), **tally.amounts(), **rates, **dropped})
 
     def _event(self, event: str, stage: str, facts: dict[str, Any]) -> None:
@@ -208,8 +234,20 @@ def summary(tally: Tally) -> str:
     '9 documents in 2.0 s, 4 documents/s, 3 dropped'
     >>> summary(Tally("resolve", 0, "documents", seconds=0.0))
     '0.0 s'
+    >>> resumed = Tally("sign", 9, "B", done=5_000_000, seconds=0.5)
+    >>> resumed.done_before(5_000_000, 0, 0)
+    >>> summary(resumed)
+    '5.0 MB, done before'
+    >>> resumed.done += 1_000_000
+    >>> summary(resumed)
+    '6.0 MB, 5.0 MB of it done before, in 0.5 s, 2.0 MB/s'
     """
     amounts = ", ".join(_amount(amount, name) for name, amount in tally.amounts().items())
+    if tally.resumed and tally.seconds is not None:
+        if not any(tally.now().values()):
+            return ", ".join([*([amounts] if amounts else []), "done before", *_told_rates(tally)])
+        earlier = [_amount(amount, name) for name, amount in tally.earlier.items() if amount]
+        amounts += f", {', '.join(earlier)} of it done before," if earlier else ", some of it done before,"
     if tally.seconds is not None:
         amounts += f" in {tally.seconds:.1f} s" if amounts else f"{tally.seconds:.1f} s"
     return ", ".join([*([amounts] if amounts else []), *_told_rates(tally)])

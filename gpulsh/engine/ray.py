@@ -250,6 +250,7 @@ class RayRunner:
 
     def __init__(self, pool: _Pool, steps: Steps, progress: Progress) -> None:
         self._pool, self._steps, self._progress = pool, steps, progress
+        self.resumed: set[str] = set()
 
     def run(self, stage: Stage) -> list[Mapping[str, Any]]:
         """The facts of each task, in order; one that was finished before is not done again.
@@ -274,7 +275,10 @@ class RayRunner:
                 else:
                     waiting.appendleft(_to_work(number, stage, stored))
                     continue
-                tell(found[number], stage.unit, self._progress)
+                before = errand.method != "work"
+                tell(found[number], stage.unit, self._progress, before=before)
+                if before:
+                    self.resumed.add(stage.name)
             if failed:
                 first = min(failed)
                 waiting = deque(errand for errand in waiting if errand.number < first)

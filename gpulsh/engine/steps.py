@@ -11,7 +11,9 @@ from gpulsh.dedup.task import Made
 from gpulsh.store.manifest import Manifest, Step
 
 ADMIT = "admit"  # the step that decides by an index; the index may have taken in what was decided
-WORTH_BYTES = 256 << 20  # of signed text: so much work outlives an error; of a killed run everything does
+WORTH_BYTES = (
+    256 << 20
+)  # of signed text: so much work outlives an error; of a run that is interrupted or killed everything does
 
 _log = logging.getLogger("gpulsh")
 
@@ -47,16 +49,23 @@ class Steps:
         self._manifest.add(step, made.files, made.facts)
 
 
-def tell(facts: Mapping[str, Any], unit: str, progress: Progress) -> None:
-    """Tell of a task of a stage in `unit` that was done elsewhere, or before."""
+def tell(facts: Mapping[str, Any], unit: str, progress: Progress, *, before: bool = False) -> None:
+    """Tell of a task of a stage in `unit` that was done elsewhere, or `before`, by a run that this one goes on with."""
     progress.advance(facts.get("amount", 0))
     documents, size = (
         0 if unit == own else facts.get(name, 0) for name, own in (("documents", "documents"), ("bytes", "B"))
     )
     progress.count(documents=documents, size=size, dropped=facts.get("dropped", 0))
+    if before:
+        progress.done_before(facts.get("amount", 0), documents=documents, size=size)
+
+
+def anything_finished(manifest: Manifest) -> bool:
+    """Whether there is a step to go on from, which outlives whoever asks a run to end."""
+    return any(step.files for _, step in manifest.steps())
 
 
 def worth_resuming(manifest: Manifest) -> bool:
-    """Whether finished steps have taken so long that they should outlive an error; a killed run leaves them anyway."""
+    """Whether finished steps have taken so long that they should outlive an error, too, which may come again."""
     signed = sum(step.facts.get("bytes", 0) for name, step in manifest.steps() if name.startswith("sign-"))
     return bool(signed >= WORTH_BYTES) or manifest.find(ADMIT) is not None

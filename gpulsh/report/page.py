@@ -111,7 +111,8 @@ def _stages(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     }
     rest = whole - sum(funnel["seconds"].values())
     for name, seconds in [*funnel["seconds"].items(), (OTHER, max(rest, 0.0))]:
-        rates = [_rate(amount / seconds, unit) for amount, unit in amounts.get(name, []) if seconds > 0 and amount]
+        known = [] if name in funnel.get("resumed", ()) else amounts.get(name, [])
+        rates = [_rate(amount / seconds, unit) for amount, unit in known if seconds > 0 and amount]
         meaning = OTHER_MEANING if name == OTHER else REPORTED[name].meaning if name in REPORTED else ""
         part = f"{100 * seconds / whole:.2f}" if whole else "0"
         yield {"name": name, "meaning": meaning, "seconds": seconds, "part": part, "rates": ", ".join(rates)}

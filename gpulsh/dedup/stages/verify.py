@@ -133,6 +133,10 @@ class _GroupProgress:
         """Told by the task when it is done."""
         return None
 
+    def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
+        """Told by whoever runs tasks."""
+        raise NotImplementedError
+
     def finish(self) -> None:
         """All is done."""
         self._tell(self._documents)
