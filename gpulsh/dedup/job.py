@@ -79,7 +79,14 @@ class Job:
     def to_json(self) -> dict[str, Any]:
         """All that decides the bytes of the results: a run goes on only with the same."""
         inputs = {file.name: stamp for file, stamp in zip(self.files, self.fixity.stamps, strict=True)}
-        return {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
+        told: dict[str, Any] = {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
+        # The same files may be given as others of the INPUTs' folders, and then lie elsewhere in `data/`.
+        if places := {file.name: file.relative for file in self.files if "/" in file.relative}:
+            told["places"] = places
+        if self.policy.by_source() or self.policy.ranks is not None:
+            given: dict[str, int] = {}
+            told["sources"] = {file.name: given.setdefault(file.source, len(given)) for file in self.files}
+        return told
 
     def steps(self) -> dict[str, Any]:
         """The same, and how the steps are cut: what a step's file is that was finished before."""

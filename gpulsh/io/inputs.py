@@ -15,7 +15,7 @@ from gpulsh.io.format import File, Format
 from gpulsh.io.ipc import Ipc
 from gpulsh.io.jsonl import JsonLines
 from gpulsh.io.parquet import Parquet
-from gpulsh.io.places import climbs, refuse_outside, told_apart
+from gpulsh.io.places import above_all, climbs, in_folder, origin, own_folders, refuse_outside, told_apart
 from gpulsh.io.plain import PlainText
 from gpulsh.io.streams import Streams, is_stream, refuse_irregular
 from gpulsh.io.warc import ID, Warc
@@ -35,6 +35,8 @@ FORMATS: dict[str, Format] = {
     ".txt": PlainText(),
 }
 KNOWN = "known are " + " ".join(FORMATS)
+# What `datasets` writes beside the Arrow files of a data set, and above those of several: no documents.
+OF_ONE, OF_SEVERAL = ("dataset_info.json", "state.json"), "dataset_dict.json"
 
 _log = logging.getLogger("gpulsh")
 
@@ -56,25 +58,85 @@ def find_files(inputs: Sequence[str], protected: Sequence[str] = (), streams: St
     """Every file of `protected`, which is only read, then every file of the INPUTs.
 
     INPUTs come as given, the files of a folder or glob by byte order of their relative path. In folders only known
-    extensions count, and names that begin with `_` or `.` are skipped. Standard input and named pipes given as INPUT
-    are copied by `streams`, where there are such, and are what it makes of them. Raises InputError where nothing is
-    found, a format is not known, a file is no regular one or is reached twice, two names would be told as one, or a
-    file would have no place of its own in `data/`: that of another, or one outside.
+    extensions count, and names that begin with `_` or `.` are skipped. Folders that a glob matches are taken whole, as
+    when the shell gives each of them, but for `**`, which looks into them itself. What only describes a data set is
+    left out. Standard input and named pipes given as INPUT are copied by `streams`, where there are such, and are what
+    it makes of them. Raises InputError where nothing is found, a format is not known, a file is no regular one or is
+    reached twice, two names would be told as one, or a file would have no place of its own in `data/`: that of another,
+    or one outside.
     """
     files: list[File] = []
+    described: list[File] = []
     for given in (*protected, *inputs):
         if streams is not None and is_stream(given):
             found = [streams.take(given, tuple(FORMATS))]
         else:
             found = list(_remote(given) if "://" in given else _local(given))
+        single = len(found) == 1 and found[0].name == given
         for file in found:
             refuse_irregular(file)
             format_of(file)
             refuse_outside(file)
-        files += [replace(file, source=given) for file in found]
+        left = _documents(found)
+        if single and not left:
+            described += found
+        elif not left:
+            raise _describes(found[0])
+        files += [replace(file, source=given) for file in left]
+    if described and not files:
+        raise _describes(described[0])
+    for file in described:
+        _log.warning("%s: describes a data set and holds no documents; it is left out", file.name)
     _refuse_twice(files)
-    _refuse_same_place([file for file in files if file.source not in protected])
-    return told_apart(files)
+    return told_apart(_placed(files, protected))
+
+
+def _documents(found: Sequence[File]) -> list[File]:
+    """The files but those that describe a data set, which the Arrow files beside or below them tell."""
+    names = {os.path.basename(file.path) for file in found}
+    if not names & {*OF_ONE, OF_SEVERAL}:
+        return list(found)
+    folders = {os.path.dirname(file.path) for file in found if file.path.endswith(".arrow")}
+    above = {os.path.dirname(folder) for folder in folders}
+
+    def is_document(file: File) -> bool:
+        folder, name = os.path.split(file.path)
+        if name in OF_ONE:
+            return not (folder in folders or (file.filesystem is None and glob.glob(f"{glob.escape(folder)}/*.arrow")))
+        if name == OF_SEVERAL:
+            return not (folder in above or (file.filesystem is None and glob.glob(f"{glob.escape(folder)}/*/*.arrow")))
+        return True
+
+    return list(filter(is_document, found))
+
+
+def _describes(file: File) -> InputError:
+    return InputError(f"{file.name}: describes a data set and holds no documents; give the folder that it lies in")
+
+
+def _placed(files: Sequence[File], protected: Sequence[str]) -> list[File]:
+    """The files with their places in `data/`: below folders for each INPUT where there are several folders, or globs of
+    several, or where two files would be in one place. INPUTs of one folder share one; files given by name from the
+    folder that all others lie in need none.
+    """
+    written = [file for file in files if file.source not in protected]
+    origins = {id(file): origin(file) for file in written}
+    whole = {origins[id(file)] for file in written if file.name != file.source}  # folders that are taken, or looked in
+    if len(whole) < 2 and _clash(written) is None:
+        return list(files)
+    top = above_all(origins.values())
+    if top in whole:
+        top = ()
+    folders = own_folders({found for found in origins.values() if found != top})
+    placed = [
+        in_folder(folders[origins[id(file)]], file) if origins.get(id(file), top) != top else file for file in files
+    ]
+    for file in placed:
+        refuse_outside(file)
+    told = _clash([file for file in placed if file.source not in protected])
+    if told is not None:
+        raise InputError(told)
+    return placed
 
 
 def _format(path: str) -> Format | None:
@@ -106,7 +168,12 @@ def _local(given: str) -> Iterator[File]:
     base = given
     while glob.has_magic(base):
         base = os.path.dirname(base)
-    found = [path for path in glob.iglob(given, recursive=True) if not os.path.isdir(path)]
+    found = []
+    for path in glob.iglob(given, recursive=True):
+        if not os.path.isdir(path):
+            found.append(path)
+        elif "**" not in given:
+            found += [os.path.join(path, relative) for relative in _walk(path, "", ())]
     if not found:
         raise InputError(f"{given}: no file matches; to take whole folders write the pattern of their files")
     for path in _in_byte_order(found):
@@ -164,10 +231,7 @@ def _remote(given: str) -> Iterator[File]:
 
 def _found(given: str, filesystem: Any, path: str) -> Iterator[File]:
     if filesystem.isdir(path):
-        keys = [(_below(key, path), key) for key in _without_climbing(given, path, filesystem.find(path))]
-        keys = [(rel, key) for rel, key in keys if _format(rel) is not None and not any(map(_skipped, rel.split("/")))]
-        if not keys:
-            raise InputError(f"{given}: holds no file of a known format; {KNOWN}")
+        keys = [(_below(key, path), key) for key in _known(given, path, filesystem)]
         for relative, key in sorted(keys, key=lambda pair: tuple(map(os.fsencode, pair))):
             yield File(posixpath.join(given, relative), relative, key, filesystem)
     elif filesystem.exists(path):
@@ -176,16 +240,34 @@ def _found(given: str, filesystem: Any, path: str) -> Iterator[File]:
         base = path
         while glob.has_magic(base):
             base = posixpath.dirname(base)
-        # As given up to the folder that holds the wildcard, protocol and all.
-        prefix = given[: len(given) - (len(path) - len(base))] if given.endswith(path[len(base) :]) else base
-        matches = [found for found in filesystem.glob(path) if not filesystem.isdir(found)]
+        # As given up to the folder that holds the wildcard, protocol and all, and with the archive where it is in one.
+        inner, *around = given.split("::")
+        prefix = inner[: len(inner) - (len(path) - len(base))] if inner.endswith(path[len(base) :]) else base
+        matches = []
+        for found in filesystem.glob(path):
+            if not filesystem.isdir(found):
+                matches.append(found)
+            elif "**" not in path:
+                matches += _known(given, found, filesystem)
         if not matches:
             raise InputError(f"{given}: no file matches")
         for found in _in_byte_order(matches):
             relative = _below(found, base)
-            yield File(posixpath.join(prefix, relative), relative, found, filesystem)
+            yield File("::".join([posixpath.join(prefix, relative), *around]), relative, found, filesystem)
     else:
         raise InputError(f"{given}: no such file or folder")
+
+
+def _known(given: str, folder: str, filesystem: Any) -> list[str]:
+    """The keys in a folder that are of a known format and not skipped; InputError where there is none."""
+    keys = [
+        key
+        for key in _without_climbing(given, folder, filesystem.find(folder))
+        if _format(key) is not None and not any(map(_skipped, _below(key, folder).split("/")))
+    ]
+    if not keys:
+        raise InputError(f"{given}: holds no file of a known format; {KNOWN}")
+    return keys
 
 
 def _without_climbing(given: str, folder: str, found: Iterable[str]) -> Iterator[str]:
@@ -220,17 +302,19 @@ def _refuse_twice(files: Sequence[File]) -> None:
             raise InputError(f"{file.name}: is reached twice{how}; give each file once")
 
 
-def _refuse_same_place(files: Sequence[File]) -> None:
+def _clash(files: Sequence[File]) -> str | None:
+    """Which two files would be in one place, in words; None where all have places of their own."""
     places: dict[str, File] = {}
     for file in files:
         other = places.setdefault(file.relative, file)
         if other is not file:
-            raise InputError(
+            return (
                 f"{other.name} and {file.name} would both become data/{file.relative}; give the folder that holds both"
             )
     for file in files:
         above = os.path.dirname(file.relative)
         while above:
             if above in places:
-                raise InputError(f"data/{above} would be both {places[above].name} and the folder of {file.name}")
+                return f"data/{above} would be both {places[above].name} and the folder of {file.name}"
             above = os.path.dirname(above)
+    return None

@@ -7,15 +7,19 @@ lead out of a folder is refused when it is found, and again when it is written t
 from __future__ import annotations
 
 import os
+import posixpath
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.format import File
 
 LONGEST_NAME = 255  # bytes, of every file system in use
+
+Origin = tuple[str, ...]  # the folders of a path
 
 
 def climbs(path: str) -> bool:
@@ -36,6 +40,57 @@ def refuse_outside(file: File) -> None:
             f"{file.name}: no file can have this name: a part of it holds a NUL or a lone surrogate, or has more than"
             f" {LONGEST_NAME} bytes; rename it"
         )
+
+
+def origin(file: File) -> Origin:
+    """The folders that the path of a file has above its place in `data/`; none for a name without a folder.
+
+    A file of an archive, `zip://**::a.zip`, lies in the archive.
+    """
+    if file.filesystem is None:
+        path = os.path.abspath(file.name) if os.path.dirname(file.name) else file.name  # a stream's copy lies elsewhere
+    else:
+        around = file.source.split("::")[1:]
+        below = file.path.partition("://")[2] or file.path
+        path = "/".join([*reversed([outer.partition("://")[2] or outer for outer in around]), below])
+    parts = _plain(path)
+    return parts[: len(parts) - len(_plain(file.relative))]
+
+
+def own_folders(origins: Iterable[Origin]) -> Mapping[Origin, str]:
+    """For each origin a folder below `data/`: the shortest end of it that no other shares, nor has below its own."""
+    known = set(origins)
+    shared = Counter(folder[-length:] for folder in known for length in range(1, len(folder) + 1))
+    lengths = {
+        folder: next((length for length in range(1, len(folder)) if shared[folder[-length:]] == 1), len(folder))
+        for folder in known
+    }
+    while True:
+        by_end = {folder[len(folder) - length :]: folder for folder, length in lengths.items()}
+        longer = {
+            by_end[end[:above]]
+            for end in by_end
+            for above in range(1, len(end))
+            if end[:above] in by_end and lengths[by_end[end[:above]]] < len(by_end[end[:above]])
+        }
+        if not longer:
+            return {folder: "/".join(end) for end, folder in by_end.items()}
+        for folder in longer:
+            lengths[folder] += 1
+
+
+def above_all(origins: Iterable[Origin]) -> Origin:
+    """The folder that all of them lie in, or are."""
+    return tuple(parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, zip(*origins, strict=False)))
+
+
+def _plain(path: str) -> Origin:
+    return tuple(part for part in path.split("/") if part not in ("", ".", ".."))
+
+
+def in_folder(folder: str, file: File) -> File:
+    """The file, with its place in a folder below `data/`."""
+    return replace(file, relative=posixpath.join(folder, file.relative))
 
 
 def told_apart(files: Sequence[File]) -> list[File]:
