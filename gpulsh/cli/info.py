@@ -13,15 +13,19 @@ from gpulsh.cli.terminal import say
 @click.command(short_help="Show backends, devices and versions.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def info(as_json: bool) -> None:
-    """Show backends and why one is not available, devices, and the versions of the libraries."""
+    """Show backends and why one is not available, devices, where compiled kernels are kept, and the versions of the
+    libraries.
+    """
+    from gpulsh.backends.kernel_cache import kernel_cache
     from gpulsh.backends.processors import processors
     from gpulsh.backends.select import backend_status
     from gpulsh.report.versions import versions
 
-    status = backend_status()
+    status, cache = backend_status(), kernel_cache()
     found: dict[str, Any] = {
         "backends": {name: {"available": reason is None, "reason": reason} for name, reason in status.items()},
         "devices": {"cpu": {"threads": processors()}, "cuda": _gpus() if status["cuda"] is None else []},
+        "kernels": {"cache": cache.folder, "refused": list(cache.refused)},
         "versions": versions(),
     }
     if as_json:
@@ -34,6 +38,10 @@ def info(as_json: bool) -> None:
     say(f"  {'cpu':<12}{found['devices']['cpu']['threads']} threads")
     for place, gpu in enumerate(found["devices"]["cuda"]):
         say(f"  {f'cuda:{place}':<12}{gpu}")
+    say("Kernels of the cpu, once compiled")
+    say(f"  {'kept in':<12}{cache.folder or 'no folder: each run compiles them'}")
+    for reason in cache.refused:
+        say(f"  {'not in':<12}{reason}")
     say("Versions")
     for name, version in found["versions"].items():
         say(f"  {name:<12}{version or 'not installed'}")

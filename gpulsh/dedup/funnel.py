@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gpulsh.backends.compiling import Stopwatch
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.stage_table import StageRow
 
@@ -71,8 +71,8 @@ class Funnel(Mapping[str, Any]):
 
     @contextmanager
     def stage(self, progress: Progress, row: StageRow, total: int | None) -> Iterator[None]:
-        """Time a stage and tell `progress` of it."""
-        start = time.perf_counter()
+        """Time a stage, but for kernels that are compiled in it, and tell `progress` of it."""
+        watch = Stopwatch()
         with progress.stage(row.name, total, row.unit):
             yield
-        self.seconds[row.name] = self.seconds.get(row.name, 0.0) + time.perf_counter() - start
+        self.seconds[row.name] = self.seconds.get(row.name, 0.0) + watch.seconds()

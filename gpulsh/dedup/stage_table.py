@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 OTHER = "other"  # what a report gives the seconds of a run that are no stage's
 OTHER_MEANING = "start, checks, evidence and this summary"
+COMPILE = "compile"  # and those in which stages waited for kernels
+COMPILE_MEANING = "make kernels for this processor, which later runs need not"
 
 
 @dataclass(frozen=True)

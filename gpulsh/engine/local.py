@@ -13,6 +13,7 @@ from typing import Any, get_args
 
 import pyarrow as pa
 
+from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.select import BackendName
 from gpulsh.dedup.budget import cut, parse_memory
 from gpulsh.dedup.job import Job, OnError, Write
@@ -152,7 +153,7 @@ def deduplicate_files(
     {"text": "Others"}
     <BLANKLINE>
     """
-    began, clock = datetime.now(UTC), time.perf_counter()
+    began, clock, compiled = datetime.now(UTC), time.perf_counter(), COMPILING.seconds()
     given, guarded = _paths(inputs), _paths(protect) if protect else []
     if not _is_path(output):
         raise ParameterError(f"output is {_shown(output)}; give the path of a folder")
@@ -232,6 +233,7 @@ def deduplicate_files(
                 report = describe(
                     began=began,
                     seconds=time.perf_counter() - clock,
+                    compiling=COMPILING.seconds() - compiled,
                     parameters=parameters,
                     plan=plan,
                     backend=doing.ops,

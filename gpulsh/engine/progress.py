@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
+from gpulsh.backends.compiling import COMPILING, Stopwatch
+from gpulsh.backends.kernel_cache import kernel_cache
 from gpulsh.dedup.progress import Progress, Silent
 from gpulsh.report.funnel import size
 
@@ -76,7 +77,7 @@ class Tally:
     documents: int = 0
     bytes: int = 0
     dropped: int = 0
-    began: float = field(default_factory=time.perf_counter)
+    watch: Stopwatch = field(default_factory=Stopwatch)
     seconds: float | None = None  # once it has ended
     earlier: dict[str, int] = field(default_factory=dict)  # of the amounts what a run did that this one goes on with
     resumed: bool = False  # whether there is such, of whatever amount
@@ -92,7 +93,7 @@ class Tally:
 
     def rates(self) -> dict[str, float]:
         """Of documents, bytes and pairs a second; of what else there is no rate that says anything."""
-        seconds = self.seconds if self.seconds is not None else time.perf_counter() - self.began
+        seconds = self.seconds if self.seconds is not None else self.watch.seconds()
         known = self.now().items()
         return {name: amount / seconds for name, amount in known if name != "bands" and amount and seconds > 0}
 
@@ -117,13 +118,14 @@ class _Listener:
     def __init__(self, stream: _Undisturbed) -> None:
         self._stream = stream
         self._tally = Tally("", None, "")
+        self._told = False  # that kernels are compiled
 
     @contextmanager
     def stage(self, name: str, total: int | None, unit: str) -> Iterator[None]:
         self._tally = Tally(name, total, unit)
-        with self._shown(self._tally):
+        with self._shown(self._tally), COMPILING.told(self._compiling):
             yield
-            self._tally.seconds = time.perf_counter() - self._tally.began
+            self._tally.seconds = self._tally.watch.seconds()
 
     def advance(self, amount: int) -> None:
         self._tally.done += amount
@@ -135,6 +137,15 @@ class _Listener:
 
     def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
         self._tally.done_before(amount, documents, size)
+
+    def _compiling(self) -> None:
+        if not self._told:
+            self._told = True
+            self._tell_of_kernels()
+
+    def _tell_of_kernels(self) -> None:
+        """Once, that kernels are being compiled, by the thread that is about to."""
+        self._write(f"gpulsh: {_kernels()}")
 
     @contextmanager
     @abstractmethod
@@ -157,7 +168,8 @@ class _Lines(_Listener):
 class _Events(_Listener):
     """{"event": "begin" | "end", "stage": ..., "time": ...} and what is known: total and unit, amounts and rates.
 
-    "before" has those amounts that a run did which this one goes on with; rates are of the others.
+    "before" has those amounts that a run did which this one goes on with; rates are of the others. Once there may be
+    {"event": "compile", ...}: kernels are being compiled, which no "seconds" are of.
     """
 
     @contextmanager
@@ -169,6 +181,9 @@ class _Events(_Listener):
         if tally.resumed:
             dropped["before"] = {name: amount for name, amount in tally.earlier.items() if amount}
         self._event("end", tally.name, {"seconds": round(tally.seconds or 0, 6), **tally.amounts(), **rates, **dropped})
+
+    def _tell_of_kernels(self) -> None:
+        self._event("compile", self._tally.name, {"kept": kernel_cache().folder})
 
     def _event(self, event: str, stage: str, facts: dict[str, Any]) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -219,10 +234,22 @@ class _Bars(_Listener):
             finally:
                 self._bars = self._task = None
 
+    def _tell_of_kernels(self) -> None:
+        if self._bars is None:
+            super()._tell_of_kernels()
+        else:
+            self._bars.console.print(f"  {_kernels()}", markup=False, highlight=False, soft_wrap=True)
+
     def advance(self, amount: int) -> None:
         super().advance(amount)
         if self._bars is not None and self._task is not None:
             self._bars.advance(self._task, amount)
+
+
+def _kernels() -> str:
+    if kernel_cache().folder is not None:
+        return "compiling kernels for this processor, which later runs need not do again"
+    return "compiling kernels for this processor, in each run anew: gpulsh info tells why they cannot be kept"
 
 
 def summary(tally: Tally) -> str:

@@ -20,6 +20,7 @@ def describe(
     *,
     began: datetime,
     seconds: float,
+    compiling: float,
     parameters: Mapping[str, Any],
     plan: Parameters,
     backend: Any,
@@ -34,9 +35,10 @@ def describe(
 ) -> dict[str, Any]:
     """The report as JSON values.
 
-    `rows` are the files with the rows in each, `sources` the INPUTs and protected paths that they are of, in the same
-    order, with the number of files of each; `evidence` is the summary of duplicates.parquet, `page` why there is no
-    report.html, `outputs` are the paths written, below OUT.
+    `compiling` are those of the seconds in which kernels were compiled, `rows` are the files with the rows in each,
+    `sources` the INPUTs and protected paths that they are of, in the same order, with the number of files of each;
+    `evidence` is the summary of duplicates.parquet, `page` why there is no report.html, `outputs` are the paths
+    written, below OUT.
     """
     known = versions()
     return {
@@ -44,6 +46,7 @@ def describe(
         "scheme": SCHEME,
         "began": began.isoformat(timespec="seconds"),
         "seconds": round(seconds, 3),
+        "compiling": round(compiling, 3),  # of the seconds; no stage's are of it
         "parameters": {**parameters, **json.loads(plan.to_json())},
         "digest": plan.digest(),
         "backend": {"name": backend.name, "device": getattr(backend, "device", None)},

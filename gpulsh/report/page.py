@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpulsh.dedup.count_table import COUNTS
-from gpulsh.dedup.stage_table import OTHER, OTHER_MEANING, REPORTED
+from gpulsh.dedup.stage_table import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
 from gpulsh.report.differences import differences
 from gpulsh.report.foreign import printable
 from gpulsh.report.funnel import duration, share, size, sum_told
@@ -109,11 +109,14 @@ def _stages(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         **({} if "compare" in funnel["seconds"] else {"verify": [(funnel["candidates"], "pairs")]}),
         "write": [(funnel["documents"], "documents")],
     }
-    rest = whole - sum(funnel["seconds"].values())
-    for name, seconds in [*funnel["seconds"].items(), (OTHER, max(rest, 0.0))]:
+    compiling = report.get("compiling", 0.0)
+    rest = whole - compiling - sum(funnel["seconds"].values())
+    beside = {COMPILE: compiling} if compiling else {}
+    for name, seconds in [*beside.items(), *funnel["seconds"].items(), (OTHER, max(rest, 0.0))]:
         known = [] if name in funnel.get("resumed", ()) else amounts.get(name, [])
         rates = [_rate(amount / seconds, unit) for amount, unit in known if seconds > 0 and amount]
-        meaning = OTHER_MEANING if name == OTHER else REPORTED[name].meaning if name in REPORTED else ""
+        meanings = {OTHER: OTHER_MEANING, COMPILE: COMPILE_MEANING, **{row.name: row.meaning for row in REPORTED.values()}}
+        meaning = meanings.get(name, "")
         part = f"{100 * seconds / whole:.2f}" if whole else "0"
         yield {"name": name, "meaning": meaning, "seconds": seconds, "part": part, "rates": ", ".join(rates)}
 

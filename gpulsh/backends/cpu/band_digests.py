@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.chunks import Threads, by_count
 from gpulsh.backends.cpu.fingerprinting import place_keys
+from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.params import BandShape
 
 CHUNK_DOCUMENTS = 4096
@@ -20,7 +20,7 @@ _NO_VALUE = np.uint32(protocol.NO_VALUE)
 _S27, _S33 = _U(27), _U(33)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _band_digests(signatures, rows, keys, digests):
     for document in range(signatures.shape[0]):
         signature = signatures[document]

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.chunks import Threads, by_count, by_weight
+from gpulsh.backends.cpu.kernel import kernel
 
 CHUNK_SHINGLES = 1 << 18
 CHUNK_PAIRS = 1 << 15
@@ -32,7 +33,7 @@ def _ones(typing_context: Any, word: Any) -> Any:
     return types.int64(types.uint64), generate
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _bitmaps(values, offset, shift, out):
     for row in range(offset.size - 1):
         bits = out[row]
@@ -42,7 +43,7 @@ def _bitmaps(values, offset, shift, out):
             bits[np.int64(bit >> _U(6))] ^= _ONE << (bit & _WORD_BITS)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _overlap_bounds(pairs, bitmaps, sizes, out):
     for pair in range(pairs.shape[0]):
         i, j = pairs[pair, 0], pairs[pair, 1]

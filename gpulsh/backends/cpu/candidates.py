@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets
 from gpulsh.backends.cpu.chunks import Threads, by_weight
+from gpulsh.backends.cpu.kernel import kernel
 
 CHUNK_NEIGHBOURS = 1 << 18
 SHORT = 24  # neighbours sorted by insertion
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _positions(ids, offset, row_offset, positions, ends, neighbours):
     """For each document where it stands in `ids`, the end of the bucket there, and how many neighbours follow it."""
     for bucket in range(offset.size - 1):
@@ -32,7 +32,7 @@ def _positions(ids, offset, row_offset, positions, ends, neighbours):
         neighbours[document + 1] += neighbours[document]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _pairs(start, stop, ids, row_offset, positions, ends, mark, found, counts):
     """Later neighbours of the documents [start, stop), ascending and each once; how many there are of each."""
     written = 0

@@ -7,12 +7,12 @@ So the time a digest takes does not grow with their number.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.chunks import Threads, by_count
+from gpulsh.backends.cpu.kernel import kernel
 
 CELL = 24
 PARTITION_BITS = 14  # log2 of the digests a partition has on average: 512 KB with their ids, twice
@@ -22,14 +22,14 @@ _U = np.uint64
 _NO_DIGEST = np.uint64(protocol.NO_DIGEST)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _counted(digests, shift, counts):
     for digest in digests:
         if digest != _NO_DIGEST:
             counts[np.int64(digest >> shift)] += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _scattered(digests, ids, shift, places, to_digests, to_ids):
     """`places` [partitions]: where this chunk's digests of each partition begin."""
     for i in range(digests.size):
@@ -41,7 +41,7 @@ def _scattered(digests, ids, shift, places, to_digests, to_ids):
             places[partition] += 1
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _collisions(digests, ids, skip, members, sizes):
     """Fill `members` [n] and `sizes` [n // 2] from digests with ascending ids; (members, buckets) used.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from gpulsh.backends.cpu.kernel import kernel
 
-@njit(nogil=True, cache=True, error_model="numpy")
+
+@kernel
 def _components(pairs, labels):
     for pair in range(pairs.shape[0]):
         i, j = pairs[pair, 0], pairs[pair, 1]

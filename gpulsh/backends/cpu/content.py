@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from gpulsh.backends.cpu.kernel import kernel
 
 BLOCK = 1024  # bytes that are summed together
 SHIFT = 16  # bytes of keys that the second sum is behind the first
@@ -59,7 +61,7 @@ def _sum_of(steps: int) -> Any:
 _step_sum, _block_sum = _sum_of(1), _sum_of(BLOCK // _STEP)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _sums(values, offset, keys, out):
     data, first = values.ctypes.data, keys.ctypes.data
     second = first + SHIFT

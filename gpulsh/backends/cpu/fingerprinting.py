@@ -23,6 +23,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from gpulsh.backends import protocol
+from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
 from gpulsh.secret import (
     DIGITS,
@@ -614,7 +615,7 @@ def _shingles(tokens, count, size, keys, out):
     return shingles
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def fingerprint_documents(
     address,
     room,
@@ -716,7 +717,7 @@ def _long_token(text, at, stop, stage1, stage2, keys, proof, sums, packed):
     return at, count
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def fingerprint_piece(
     text,
     room,

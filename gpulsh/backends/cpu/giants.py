@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu.chunks import by_weight
 from gpulsh.backends.cpu.fingerprinting import TILE, VECTORS, fingerprint_piece, kernel_keys
+from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.room import Room, Scratch, own_pages
 from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.parts import in_part
@@ -124,7 +124,7 @@ class GrowingSet:
         self._runs.append(merged[: _union(left, right, merged)])
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _union(left, right, out):
     """The values of two ascending rows without repeats, likewise; how many they are."""
     i, j, made = 0, 0, 0

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.chunks import Threads, by_count
+from gpulsh.backends.cpu.kernel import kernel
 
 CHUNK_PAIRS = 2048
 SIDE = 8
@@ -40,7 +41,7 @@ def _matches(typing_context: Any, left: Any, right: Any) -> Any:
     return types.int64(types.int64, types.int64), generate
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _intersections(pairs, values, address, offset, out):
     for pair in range(pairs.shape[0]):
         i, i_end = offset[pairs[pair, 0]], offset[pairs[pair, 0] + 1]

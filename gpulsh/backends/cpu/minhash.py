@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.chunks import Threads, by_weight
+from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.permutations import Coefficients
 
 CHUNK_SHINGLES = 1 << 16
@@ -78,7 +79,7 @@ def _fold(vectors: int) -> Any:
 _fold_many, _fold_one = _fold(VECTORS), _fold(1)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _minhash(values, offset, multiplier, addend, signatures):
     tile = np.empty(TILE, np.uint32)
     minima = np.empty(multiplier.size, np.uint32)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.chunks import Threads, by_weight, joined
+from gpulsh.backends.cpu.kernel import kernel
 
 CHUNK_SHINGLES = 1 << 16
 
 _U = np.uint64
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _count(values, shift, counts):
     for value in values:  # without a branch, which would wait for the table each time it is mistaken
         slot = np.int64(value >> shift)
@@ -22,7 +22,7 @@ def _count(values, shift, counts):
         counts[slot] = count + (count < 255)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _prefix_rows(values, offset, shift, counts, lengths, out, ends):
     """Chosen by a count of counts: all below one frequency, and of that one the smallest that still fit.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.chunks import Threads, by_weight, joined
+from gpulsh.backends.cpu.kernel import kernel
 
 CHUNK_SHINGLES = 1 << 16
 CELL = 24  # a longer cell is sorted by comparison: repeats of few shingles, or values that are no hashes
@@ -15,7 +15,7 @@ CELL = 24  # a longer cell is sorted by comparison: repeats of few shingles, or 
 _U = np.uint64
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _unique_rows(values, offset, out, ends):
     longest = 0
     for row in range(offset.size - 1):

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpulsh.arrays import Array
+from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.cuda.source import expanded_source
 from gpulsh.errors import BackendError, DeviceMemoryError
 
@@ -63,6 +64,7 @@ class DeviceLauncher:
         function((*blocks, 1), (threads, 1, 1), arguments)
 
     def _compile(self, file: str, kernel: str) -> Any:
+        COMPILING.begin(tell=False)  # or read from CuPy's cache, which only CuPy knows
         try:
             module = self._cupy.RawModule(code=expanded_source(file), options=OPTIONS, backend="nvrtc")
             return module.get_function(kernel)
@@ -71,6 +73,8 @@ class DeviceLauncher:
                 f"the CUDA kernel {kernel} does not compile here ({error});"
                 " install the CuPy whose CUDA version fits the driver"
             ) from error
+        finally:
+            COMPILING.end()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,91 @@
+"""`@kernel`: a function compiled when it is first called, without the GIL, and kept for the processes that follow."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from numba import njit
+from numba.core import event
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
+
+from gpulsh.backends.compiling import COMPILING
+from gpulsh.backends.kernel_cache import kernel_cache
+
+_log = logging.getLogger("gpulsh")
+_kernels: set[int] = set()  # by identity; they live as long as the process
+_told: set[str] = set()
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """The function, compiled for the types that it is called with.
+
+    What it calls stands in the same file, because Numba's cache does not see changes elsewhere.
+    """
+    dispatcher = njit(nogil=True, error_model="numpy")(function)
+    if kernel_cache().folder is not None:
+        try:
+            dispatcher._cache = _Cache(function)
+        except (RuntimeError, OSError) as error:  # the source lies in no file of its own
+            _tell(f"kernels are compiled in each run: {error}")
+    _kernels.add(id(dispatcher))
+    return dispatcher
+
+
+class _Locator(InTreeCacheLocator):  # type: ignore[misc]
+    """In the folder that `kernel_cache` found, and made."""
+
+    def get_cache_path(self) -> str:
+        return str(kernel_cache().folder)
+
+    def ensure_cache_path(self) -> None:
+        return None
+
+
+class _Impl(CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_Locator,)
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """What it cannot read is compiled, what it cannot keep is not kept, and neither ends a run."""
+
+    _impl_class = _Impl
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # whatever unpickling raises of a file that a power cut left
+            told = f"{type(error).__name__}: {error}"
+            _tell(f"{self.cache_path}: holds a damaged kernel, which is compiled again: {told}")
+            with suppress(OSError):  # told when it is to be kept
+                self.flush()
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _tell(f"{self.cache_path}: cannot keep compiled kernels: {error.strerror or error}")
+
+
+def _tell(message: str) -> None:
+    if message not in _told:
+        _told.add(message)
+        _log.warning("%s", message)
+
+
+class _Listener(event.Listener):  # type: ignore[misc]
+    """Tells of kernels alone: the functions that they call are compiled within, and others' are not ours."""
+
+    def on_start(self, event: Any) -> None:
+        if id(event.data["dispatcher"]) in _kernels:
+            COMPILING.begin()
+
+    def on_end(self, event: Any) -> None:
+        if id(event.data["dispatcher"]) in _kernels:
+            COMPILING.end()
+
+
+event.register("numba:compile", _Listener())

@@ -1,0 +1,114 @@
+"""The folder in which kernels for the CPU are kept once they are compiled: one that nobody else can write to.
+
+What lies there is run. So the folder and all above it must be of this user or root, and writable by no others but where
+a sticky folder, as /tmp is, lets them touch only their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent / "cpu"
+
+
+@dataclass(frozen=True)
+class KernelCache:
+    """`folder` is None where there is none: every process compiles for itself. `refused` says why not those before."""
+
+    folder: str | None
+    refused: tuple[str, ...] = ()
+
+
+class _Refused(Exception):
+    pass
+
+
+@cache
+def kernel_cache() -> KernelCache:
+    """That of this process."""
+    return find_kernel_cache(os.environ, PACKAGE)
+
+
+def find_kernel_cache(environment: Mapping[str, str], package: Path) -> KernelCache:
+    """The first that will do of NUMBA_CACHE_DIR, the package's own, the user's, and one below the temporary folder."""
+    # Several installations share those outside the package.
+    name = f"gpulsh-{hashlib.sha256(os.fsencode(package.absolute())).hexdigest()[:16]}"
+    places: list[Callable[[], Path]] = [
+        lambda: _made(package / "__pycache__"),
+        lambda: _made(_users(environment) / name),
+        lambda: _made(_temporary() / name),
+    ]
+    if given := environment.get("NUMBA_CACHE_DIR"):
+        places.insert(0, lambda: _made(Path(os.path.abspath(given)) / name))
+    refused: list[str] = []
+    for place in places:
+        try:
+            return KernelCache(str(place()), tuple(refused))
+        except _Refused as reason:
+            refused.append(str(reason))
+        except OSError as error:
+            refused.append(f"{error.filename}: {os.strerror(error.errno or 0)}")
+    return KernelCache(None, tuple(refused))
+
+
+def _users(environment: Mapping[str, str]) -> Path:
+    """The user's cache folder, where there is a user with a home."""
+    given = environment.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(given):
+        return Path(given)
+    home = environment.get("HOME") or os.path.expanduser("~")
+    if not os.path.isabs(home):
+        raise _Refused("HOME is not set, and the user has no home")
+    if not os.path.isdir(home):
+        raise _Refused(f"{home}: the home does not exist")
+    return Path(home, ".cache")
+
+
+def _temporary() -> Path:
+    """A folder of the user's own below the temporary one, made for no one else to look into."""
+    try:
+        folder = Path(os.path.realpath(tempfile.gettempdir()), f"gpulsh-{os.geteuid()}")
+    except FileNotFoundError as error:
+        raise _Refused("there is no temporary folder that can be written to") from error
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise _Refused(f"{folder}: is not of this user alone")
+    return folder
+
+
+def _made(folder: Path) -> Path:
+    """The folder, which is there and private, without a link on the way."""
+    missing = []
+    above = folder
+    while not above.exists():
+        missing.append(above.name)
+        above = above.parent
+    place = Path(os.path.realpath(above))
+    _check(place)
+    for name in reversed(missing):
+        place /= name
+        place.mkdir(mode=0o700, exist_ok=True)
+    _check(place)
+    return place
+
+
+def _check(folder: Path) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _Refused(f"{folder}: cannot be written to")
+    for place in (folder, *folder.parents):
+        found = os.lstat(place)
+        if not stat.S_ISDIR(found.st_mode):
+            raise _Refused(f"{place}: is no folder")
+        if found.st_uid not in (0, os.geteuid()):
+            raise _Refused(f"{place}: is another user's")
+        shared = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if shared and (place == folder or not found.st_mode & stat.S_ISVTX):
+            raise _Refused(f"{place}: can be written to by others")

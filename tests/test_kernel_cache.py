@@ -1,0 +1,250 @@
+"""Where compiled kernels are kept: nowhere that others can write to, and a run that finds no such folder goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpulsh
+from gpulsh.backends.compiling import COMPILING, Compiling, Stopwatch
+from gpulsh.backends.kernel_cache import find_kernel_cache
+from gpulsh.cli import main
+from gpulsh.dedup.funnel import Funnel
+from gpulsh.engine.progress import open_progress
+
+ROOT = Path(gpulsh.__file__).parents[1]
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place with a package, a home and a temporary folder; below pytest's own, which is private."""
+    for name in ("package", "home"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp").chmod(0o1777)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    return tmp_path
+
+
+def found(own: Path, **environment: str) -> Any:
+    return find_kernel_cache({"HOME": str(own / "home"), **environment}, own / "package")
+
+
+def unwritable(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
+    """Also where this user is root, who can write everywhere."""
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) not in folders and access(path, mode))
+
+
+def test_the_packages_own_folder(own: Path) -> None:
+    assert found(own).folder == str(own / "package/__pycache__")
+    assert found(own, NUMBA_CACHE_DIR=str(own / "given")).folder.startswith(str(own / "given/gpulsh-"))
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o757, 0o1777])
+@pytest.mark.parametrize("shared", ["package", "package/__pycache__"])
+def test_a_folder_that_others_write_to_is_not_trusted(own: Path, shared: str, mode: int) -> None:
+    (own / "package/__pycache__").mkdir()
+    (own / shared).chmod(mode)
+    cache = found(own)
+    private = str(own / "package/__pycache__")
+    sticky = mode & stat.S_ISVTX and shared == "package"  # what is there already, nobody else can replace
+    if sticky:
+        assert cache.folder == private
+    else:
+        assert cache.folder.startswith(str(own / "home/.cache/gpulsh-"))
+        assert cache.refused == (f"{own / shared}: can be written to by others",)
+        assert stat.S_IMODE((own / "home/.cache").stat().st_mode) == 0o700
+
+
+def test_a_folder_of_another_user_is_not_trusted(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lstat = os.lstat
+
+    def foreign(path: Any) -> os.stat_result:
+        told = list(lstat(path))
+        if Path(path) == own / "package":
+            told[4] = 4711
+        return os.stat_result(told)
+
+    monkeypatch.setattr(os, "lstat", foreign)
+    assert found(own).refused == (f"{own}/package: is another user's",)
+
+
+def test_without_a_home_there_is_a_folder_of_ones_own_in_the_temporary_one(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unwritable(monkeypatch, own / "package")
+    shutil.rmtree(own / "home")
+    cache = found(own)
+    mine = own / f"tmp/gpulsh-{os.geteuid()}"
+    assert cache.folder.startswith(f"{mine}/gpulsh-")
+    assert cache.refused == (f"{own}/package: cannot be written to", f"{own}/home: the home does not exist")
+    assert stat.S_IMODE(mine.stat().st_mode) == 0o700
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # of a user whom nobody knows
+    assert find_kernel_cache({}, own / "package").refused[1] == "HOME is not set, and the user has no home"
+
+
+@pytest.mark.parametrize("what", ["link", "file", "open", "foreign", "unsticky"])
+def test_a_temporary_folder_that_somebody_prepared(own: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    unwritable(monkeypatch, own / "package")
+    shutil.rmtree(own / "home")
+    mine = own / f"tmp/gpulsh-{os.geteuid()}"
+    if what == "link":
+        (own / "elsewhere").mkdir(mode=0o700)
+        mine.symlink_to(own / "elsewhere")
+    elif what == "file":
+        mine.touch()
+    else:
+        mine.mkdir(mode=0o700)
+        if what == "open":
+            mine.chmod(0o750)
+        elif what == "unsticky":
+            (own / "tmp").chmod(0o777)
+        else:
+            monkeypatch.setattr(os, "geteuid", lambda: 4711)
+            mine.rename(own / "tmp/gpulsh-4711")
+    cache = found(own)
+    assert cache.folder is None and len(cache.refused) == 3
+    assert list((own / "tmp").rglob("*")) == list((own / "tmp").iterdir())
+
+
+def test_info_tells(capsys: pytest.CaptureFixture[str]) -> None:
+    from gpulsh.backends.kernel_cache import kernel_cache
+
+    assert main(["info", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["kernels"]
+    assert told == {"cache": kernel_cache().folder, "refused": list(kernel_cache().refused)}
+    assert main(["info"]) == 0
+    assert f"kept in     {kernel_cache().folder}" in capsys.readouterr().out
+
+
+KERNELS = """
+    import logging, sys
+    from pathlib import Path
+    import numpy as np
+    from gpulsh.backends import kernel_cache
+    cache = kernel_cache.KernelCache(sys.argv[1] or None)
+    kernel_cache.kernel_cache = lambda: cache
+    from gpulsh.backends.compiling import COMPILING
+    from gpulsh.backends.cpu.components import components
+    logging.basicConfig(format="%(message)s")
+    print(components(4, np.array([[1, 3]])).tolist(), COMPILING.seconds() > 0)
+"""
+
+
+def compiled(folder: str) -> tuple[list[str], str]:
+    code = textwrap.dedent(KERNELS)
+    ran = subprocess.run(
+        [sys.executable, "-c", code, folder], check=True, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}
+    )
+    return ran.stdout.split("] "), ran.stderr
+
+
+def test_kernels_are_kept_and_what_is_damaged_is_compiled_again(tmp_path: Path) -> None:
+    assert compiled(str(tmp_path)) == (["[0, 1, 2, 1", "True\n"], "")
+    assert compiled(str(tmp_path)) == (["[0, 1, 2, 1", "False\n"], "")
+    for ending in ("nbi", "nbc"):
+        (path,) = tmp_path.glob(f"*.{ending}")
+        path.write_bytes(path.read_bytes()[: 20 if ending == "nbi" else 99])
+        said, told = compiled(str(tmp_path))
+        assert said == ["[0, 1, 2, 1", "True\n"]
+        assert told.startswith(f"{tmp_path}: holds a damaged kernel, which is compiled again: ")
+        assert len(told.splitlines()) == 1
+        if ending == "nbi":
+            shutil.rmtree(tmp_path)
+            tmp_path.mkdir()
+            compiled(str(tmp_path))
+
+
+def test_kernels_that_cannot_be_kept(tmp_path: Path) -> None:
+    assert compiled("") == (["[0, 1, 2, 1", "True\n"], "")
+    said, told = compiled(str(tmp_path / "gone"))
+    assert said == ["[0, 1, 2, 1", "True\n"]
+    assert told.splitlines() == [f"{tmp_path}/gone: cannot keep compiled kernels: No such file or directory"]
+
+
+# --- what is told of compiling ---
+
+
+def test_seconds_of_several_threads_count_once() -> None:
+    clock = Compiling()
+    clock.begin()
+    clock.begin()
+    time.sleep(0.02)
+    clock.end()
+    assert clock.seconds() >= 0.02
+    clock.end()
+    before = clock.seconds()
+    time.sleep(0.02)
+    assert clock.seconds() == before < 5
+
+
+def test_a_stage_and_its_rates_are_without_them(capsys: pytest.CaptureFixture[str]) -> None:
+    funnel, shown = Funnel(), open_progress(True)
+    watch = Stopwatch()
+    with funnel.stage(shown, "sign", 10, "documents"):
+        for _ in range(2):
+            COMPILING.begin()
+            time.sleep(0.2)
+            COMPILING.end()
+        shown.advance(10)
+    assert funnel.seconds["sign"] < 0.2 and watch.seconds() < 0.2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "gpulsh: compiling kernels for this processor, which later runs need not do again"
+    assert float(second.partition(" in ")[2].partition(" s")[0]) < 0.2
+    events = open_progress("json")
+    with funnel.stage(events, "sign", 10, "documents"):
+        COMPILING.begin()
+        COMPILING.end()
+    told = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    assert told == ["begin", "compile", "end"]
+
+
+# --- a stranger's container ---
+
+
+def stranger(temporary: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Python as a user without a name, a home or an environment, who may open 64 files."""
+    as_nobody = ["prlimit", "--nofile=64", "setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"]
+    environment = {"TMPDIR": str(temporary), "PATH": os.environ["PATH"]}
+    return subprocess.run(
+        [*as_nobody, sys.executable, *arguments], check=False, capture_output=True, text=True, env=environment
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="takes root, who becomes another user")
+def test_the_main_job_in_a_strangers_container(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        base = Path(name)
+        base.chmod(0o755)
+        shutil.copytree(ROOT / "gpulsh", base / "lib/gpulsh", ignore=shutil.ignore_patterns("__pycache__"))
+        (base / "work").mkdir()
+        (base / "tmp").mkdir()
+        for folder in ("work", "tmp"):
+            os.chown(base / folder, 12345, 12345)
+        lines = [json.dumps({"text": f"some words of a text about {number // 2} and more"}) for number in range(400)]
+        (base / "work/a.jsonl").write_text("\n".join(lines) + "\n")
+        code = f"import sys; sys.path.insert(0, {str(base / 'lib')!r}); from gpulsh.cli import main; sys.exit(main())"
+        if stranger(base / "tmp", "-c", "import numpy, pyarrow, numba").returncode:
+            pytest.skip("the Python of this machine is not for other users")
+        told = stranger(base / "tmp", "-c", code, "info", "--json")
+        kernels = json.loads(told.stdout)["kernels"]
+        assert kernels["cache"].startswith(str(base / "tmp/gpulsh-12345/gpulsh-"))
+        assert len(kernels["refused"]) == 2
+        for attempt in range(2):
+            out = str(base / f"work/out{attempt}")
+            told = stranger(base / "tmp", "-c", code, "dedup", str(base / "work/a.jsonl"), "-o", out)
+            assert told.returncode == 0, told.stderr
+            assert ("compiling kernels" in told.stderr) == (attempt == 0)
+        assert not (base / "work/~").exists() and not Path("~").exists()
