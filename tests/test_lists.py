@@ -83,6 +83,8 @@ def test_the_page_explains_the_stages_of_its_run_and_no_other(
     html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     rows = dict(re.findall(r'<tr><td>(\w+)</td>.*?<td class="soft wide">([^<]*)</td></tr>', html.split("<h2>Time")[1]))
     assert rows.pop(stage_table.OTHER) == stage_table.OTHER_MEANING
+    if stage_table.COMPILE in rows:  # the first time on a machine
+        assert rows.pop(stage_table.COMPILE) == stage_table.COMPILE_MEANING
     assert rows == {name: REPORTED[name].meaning for name in report["funnel"]["seconds"]}
 
 

@@ -115,7 +115,11 @@ def _stages(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for name, seconds in [*beside.items(), *funnel["seconds"].items(), (OTHER, max(rest, 0.0))]:
         known = [] if name in funnel.get("resumed", ()) else amounts.get(name, [])
         rates = [_rate(amount / seconds, unit) for amount, unit in known if seconds > 0 and amount]
-        meanings = {OTHER: OTHER_MEANING, COMPILE: COMPILE_MEANING, **{row.name: row.meaning for row in REPORTED.values()}}
+        meanings = {
+            OTHER: OTHER_MEANING,
+            COMPILE: COMPILE_MEANING,
+            **{row.name: row.meaning for row in REPORTED.values()},
+        }
         meaning = meanings.get(name, "")
         part = f"{100 * seconds / whole:.2f}" if whole else "0"
         yield {"name": name, "meaning": meaning, "seconds": seconds, "part": part, "rates": ", ".join(rates)}
