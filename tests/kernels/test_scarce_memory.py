@@ -108,6 +108,6 @@ def test_memory_of_the_host_is_not_the_devices() -> None:
 
 @pytest.mark.parametrize("free", [1 << 20, 1 << 30, 8 << 30, 139 << 30])
 def test_sizes_follow_free_memory(free: int) -> None:
-    sizes = text_sizes(free, 3)
+    sizes = text_sizes(free, 3, 256 << 20)
     assert SMALLEST <= sizes.tile <= sizes.batch <= 256 << 20
     assert 3 * 20 * sizes.batch <= free or sizes.batch == SMALLEST

@@ -102,7 +102,7 @@ class CudaBackend:
 
     def sizes(self) -> Sizes:
         with self._machine.here():
-            return text_sizes(free_bytes(self._machine.arrays), LANES)
+            return text_sizes(free_bytes(self._machine.arrays), LANES, self._machine.geometry.text_bytes)
 
     @_on_device
     def asarray(self, array: Array) -> Array:

@@ -45,6 +45,7 @@ class Geometry:
     row_threads: int = 128  # whole warps
     row_limit: int = 2048  # fingerprints of the longest row that one block, or warp, takes alone
     sort_span: int = 2**26  # items sorted at once: what bounds the memory of the operations that sort
+    text_bytes: int = 256 << 20  # text of a batch or tile, at most: beyond this it hides no more latency
     piece_bytes: int = 1 << 26  # text of a giant document on the device at a time
     shared_digests: int = 1 << 22  # digests of a band from which on several devices share them
 

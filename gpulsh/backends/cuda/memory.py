@@ -15,7 +15,6 @@ from gpulsh.backends.protocol import Sizes
 SIGN_FACTOR = 20
 TILE_FACTOR = 240  # two tiles are held where a component is larger than one
 USED = 0.8  # of what is free: allocators round up, and others use the device, too
-LARGEST = 256 << 20  # beyond this a batch hides no more latency
 SMALLEST = 1 << 20
 RESIDENT = 0.4  # of what is free at the start may hold the digests of documents signed so far
 
@@ -26,13 +25,16 @@ def free_bytes(arrays: Any) -> int:
     return int(free) + int(arrays.get_default_memory_pool().free_bytes())
 
 
-def text_sizes(free: int, lanes: int) -> Sizes:
-    """How much text is taken at once where `free` bytes are and `lanes` batches or tiles are in work side by side."""
+def text_sizes(free: int, lanes: int, most: int) -> Sizes:
+    """How much text is taken at once where `free` bytes are and `lanes` batches or tiles are in work side by side.
+
+    No more than `most`, whatever is free.
+    """
     usable = int(free * USED)
-    tile = _clipped(usable // (TILE_FACTOR * lanes))
-    batch = _clipped(usable // (SIGN_FACTOR * lanes))
+    tile = _clipped(usable // (TILE_FACTOR * lanes), most)
+    batch = _clipped(usable // (SIGN_FACTOR * lanes), most)
     return Sizes(batch=batch, tile=tile, largest_tile=tile, readers=processors())
 
 
-def _clipped(size: int) -> int:
-    return min(max(size, SMALLEST), LARGEST)
+def _clipped(size: int, most: int) -> int:
+    return min(max(size, SMALLEST), most)
