@@ -1,15 +1,18 @@
-"""python -m benchmarks.gpu.parity: the kernels' tests on this device, then the sanitizers; writes a record.
+"""python -m benchmarks.gpu.parity: the kernels' tests on this device, the stress, the sanitizers; a record each.
 
-Fails where a test fails, where one that the device takes part in is skipped (but for want of memory or of another
-library), or where a sanitizer finds anything.
+All parts together take nine minutes at most, and a part alone may take as long: what takes longer is broken off. Fails
+where a test fails, where one that the device takes part in is skipped (but for want of memory or of another library),
+where a result of the stress differs from the CPU's, or where a sanitizer finds anything.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,8 +26,13 @@ from benchmarks.gpu.device import describe, folder_of
 from gpulsh.backends.cuda import devices, why_unavailable
 from gpulsh.backends.cuda.device import import_cupy
 
-PARTS = ("device", "memcheck", "racecheck", "host")
-RECORD = "parity.json"
+SHARES = {"device": 150, "stress": 90, "memcheck": 120, "racecheck": 100, "synccheck": 80}  # of the time
+BY_NAME = {"host": 300}  # shows nothing of the device: asked for by name alone
+QUICK = ("device", "memcheck")
+EXERCISE, STRESS = "benchmarks.gpu.exercise", "benchmarks.gpu.stress"
+SMALL_STRESS = ("--megabytes=2", "--rounds=2", f"--batch={1 << 16}")  # under a sanitizer
+EQUAL = " equal the "  # in the lines that say what was compared
+SHOWN = 60  # last lines of an output
 SANITIZER_PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer")
 FOUND_SOMETHING = 99
 EXCUSED = re.compile(r": ((torch|cudf) is not installed$|too little device memory)")  # what is not promised to be there
@@ -32,18 +40,18 @@ EXCUSED = re.compile(r": ((torch|cudf) is not installed$|too little device memor
 
 def _arguments(given: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:
     ask = argparse.ArgumentParser(prog="ci/test-gpu", description=__doc__, epilog="All other arguments go to pytest.")
-    ask.add_argument("--parts", default=",".join(PARTS), help=f"of {','.join(PARTS)}")
+    ask.add_argument("--parts", help=f"of {','.join([*SHARES, *BY_NAME])}; all but {','.join(BY_NAME)} where none is")
     ask.add_argument("--quick", action="store_true", help="only the default cut of the work, and memcheck")
     ask.add_argument("--output", type=Path, help="a folder, instead of benchmarks/record/<device>/<date>")
-    ask.add_argument("--limit", default=300, type=int, help="seconds for one part")
+    ask.add_argument("--seconds", default=540.0, type=float, help="for all parts together; one alone may take all")
     return ask.parse_known_args(given)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given, for_pytest = _arguments(arguments)
-    parts = given.parts.split(",")
-    if not set(parts) <= set(PARTS):
-        print(f"test-gpu: --parts {given.parts}: give some of {','.join(PARTS)}", file=sys.stderr)
+    parts = given.parts.split(",") if given.parts else list(QUICK if given.quick else SHARES)
+    if not set(parts) <= {*SHARES, *BY_NAME}:
+        print(f"test-gpu: --parts {given.parts}: give some of {','.join([*SHARES, *BY_NAME])}", file=sys.stderr)
         return 2
     # Without a device the suite would pass on the host alone, which is not what was asked for.
     reason = why_unavailable()
@@ -51,41 +59,79 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"test-gpu: {reason}", file=sys.stderr)
         return 1
     print("\n".join(devices()), flush=True)
-    record = {"what": "parity", **describe(import_cupy(), " ".join(["ci/test-gpu", *sys.argv[1:]])), "parts": {}}
-    wanted = [part for part in parts if not given.quick or part in ("device", "memcheck")]
-    chosen = {"device": "device-default" if given.quick else "device", "host": "not device"}
-    folder = given.output or folder_of(record)
+    command = " ".join(["ci/test-gpu", *(sys.argv[1:] if arguments is None else arguments)])
+    header = {"what": "parity", **describe(import_cupy(), command)}
+    folder = given.output or folder_of(header)
     folder.mkdir(parents=True, exist_ok=True)
-    for part in wanted:
+    weights = {part: SHARES.get(part, BY_NAME.get(part, 0)) for part in parts}
+    start, share, failed = time.monotonic(), 0.0, []
+    for part in parts:
+        # A part that took less than its share leaves the rest to those behind it.
+        share += weights[part] / sum(weights.values())
         began = time.monotonic()
-        print(f"test-gpu: {part}", flush=True)
-        if part in chosen:
-            found = run_tests(chosen[part], for_pytest, given.limit, skips_allowed=part == "host")
-        else:
-            found = run_sanitizer(part, given.limit)
+        limit = start + share * given.seconds - began
+        print(f"test-gpu: {part}: up to {limit:.0f} s", flush=True)
+        found = run_part(part, limit, for_pytest, quick=given.quick)
         found["seconds"] = round(time.monotonic() - began, 1)
-        record["parts"][part] = found
         print(f"test-gpu: {part}: {found['verdict']}", flush=True)
-        (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n")  # a run that is broken off leaves its parts
-    print(folder / RECORD)
-    return 0 if all(part["passed"] for part in record["parts"].values()) else 1
+        # A record for each part: runs of single parts leave those of the others, and a broken run what it did.
+        path = folder / record_of(part)
+        path.write_text(json.dumps({**header, "part": part, **found}, indent=1) + "\n")
+        print(path, flush=True)
+        failed += [] if found["passed"] else [part]
+    if failed:
+        print(f"test-gpu: failed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
 
 
-def run_tests(chosen: str, for_pytest: Sequence[str], limit: int, *, skips_allowed: bool) -> dict[str, Any]:
-    """pytest on the kernels' tests whose names hold `chosen`."""
+def record_of(part: str) -> str:
+    """The name of a part's record."""
+    return f"parity-{part}.json"
+
+
+def run_part(part: str, limit: float, for_pytest: Sequence[str], *, quick: bool) -> dict[str, Any]:
+    """What a part finds within `limit` seconds."""
+    if part == "device":
+        return run_tests("device", ["-k", "device-default"] * quick + [*for_pytest], limit, skips_allowed=False)
+    if part == "host":
+        return run_tests("not device", for_pytest, limit, skips_allowed=True)
+    if part == "stress":
+        return run_stress(limit)
+    return run_sanitizer(part, limit)
+
+
+def run_tests(marked: str, for_pytest: Sequence[str], limit: float, *, skips_allowed: bool) -> dict[str, Any]:
+    """pytest on the kernels' tests with the markers `marked`."""
     with tempfile.TemporaryDirectory() as work:
         report = Path(work) / "report.xml"
         command = [
-            *(sys.executable, "-m", "pytest", "tests/kernels", "-m", "kernels", "-k", chosen),
+            *(sys.executable, "-m", "pytest", "tests/kernels", "-m", f"kernels and {marked}"),
             *("-q", "-p", "no:cacheprovider", f"--junitxml={report}", *for_pytest),
         ]
-        try:
-            status = subprocess.run(command, check=False, timeout=limit).returncode
-        except subprocess.TimeoutExpired:
-            return {"passed": False, "verdict": f"not done after {limit} s"}
+        status, _ = run_bounded(command, limit, shown=True)
+        if status is None:
+            return not_done(limit)
         found = read_report(report) if report.exists() else {"tests": 0}
     found |= judge(found, status, skips_allowed=skips_allowed)
     return found
+
+
+def run_bounded(command: Sequence[str], limit: float, *, shown: bool) -> tuple[int | None, list[str]]:
+    """The status of a command and, unless it is `shown`, its lines; None where it and all that it started was ended."""
+    pipe = None if shown else subprocess.PIPE
+    error = None if shown else subprocess.STDOUT
+    with subprocess.Popen(command, stdout=pipe, stderr=error, text=True, start_new_session=True) as running:
+        try:
+            output, _ = running.communicate(timeout=max(limit, 0.1))
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)  # a sanitizer's own child would keep the device
+            output, _ = running.communicate()
+            return None, (output or "").splitlines()
+    return running.returncode, (output or "").splitlines()
+
+
+def not_done(limit: float, lines: Sequence[str] = ()) -> dict[str, Any]:
+    return {"passed": False, "verdict": f"not done after {limit:.0f} s", "output": list(lines[-SHOWN:])}
 
 
 def read_report(path: Path) -> dict[str, Any]:
@@ -110,25 +156,40 @@ def judge(found: dict[str, Any], status: int, *, skips_allowed: bool) -> dict[st
     return {"passed": True, "verdict": counted}
 
 
-def run_sanitizer(tool: str, limit: int) -> dict[str, Any]:
-    """compute-sanitizer over every operation at a small size; passed, and said so, where there is no sanitizer."""
+def run_stress(limit: float) -> dict[str, Any]:
+    """The stress at its full size."""
+    status, lines = run_bounded([sys.executable, "-m", STRESS], limit, shown=False)
+    print("\n".join(lines[-SHOWN:]), flush=True)
+    if status is None:
+        return not_done(limit, lines)
+    if status != 0:
+        return {"passed": False, "verdict": f"status {status}", "output": lines[-SHOWN:]}
+    equal = [line for line in lines if EQUAL in line]
+    return {"passed": bool(equal), "verdict": "; ".join(equal) or "nothing was compared", "output": lines[-SHOWN:]}
+
+
+def run_sanitizer(tool: str, limit: float) -> dict[str, Any]:
+    """compute-sanitizer over every operation and a small stress; passed, and said so, where there is no sanitizer."""
     program = sanitizer()
     if program is None:
         return {"passed": True, "verdict": "not run: compute-sanitizer is neither on the path nor with CUDA"}
-    command = [
-        *(program, "--tool", tool, "--error-exitcode", str(FOUND_SOMETHING), "--print-limit", "20"),
-        *(sys.executable, "-m", "benchmarks.gpu.exercise"),
-    ]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
-    except subprocess.TimeoutExpired:
-        return {"passed": False, "verdict": f"not done after {limit} s"}
-    lines = (done.stdout + done.stderr).splitlines()
-    summary = [line for line in lines if "SUMMARY" in line]
-    if done.returncode != 0 or not summary or not all(re.search(r"SUMMARY: 0 ", line) for line in summary):
-        print("\n".join(lines[-60:]), flush=True)
-        return {"passed": False, "verdict": f"status {done.returncode}", "summary": summary, "output": lines[-60:]}
-    exercised = [line for line in lines if "equal the reference" in line or "not exercised" in line]
+    until = time.monotonic() + limit
+    summary, exercised = [], []
+    for under in ([EXERCISE], [STRESS, *SMALL_STRESS]):
+        command = [
+            *(program, "--tool", tool, "--error-exitcode", str(FOUND_SOMETHING), "--print-limit", "20"),
+            *(sys.executable, "-m", *under),
+        ]
+        status, lines = run_bounded(command, until - time.monotonic(), shown=False)
+        if status is None:
+            return not_done(limit, lines)
+        told = [line for line in lines if "SUMMARY" in line]
+        summary += told
+        if status != 0 or not told or not all(re.search(r"SUMMARY: 0 ", line) for line in told):
+            print("\n".join(lines[-SHOWN:]), flush=True)
+            verdict = f"{under[0]}: status {status}"
+            return {"passed": False, "verdict": verdict, "summary": summary, "output": lines[-SHOWN:]}
+        exercised += [line for line in lines if EQUAL in line or "not exercised" in line]
     return {"passed": True, "verdict": "; ".join(summary), "summary": summary, "exercised": exercised}
 
 

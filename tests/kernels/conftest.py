@@ -100,6 +100,15 @@ if why_unavailable() is None:
     WHERE += ["device-small", "device-ones", "device-default"]
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at markers
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what runs on a device; names would choose host-run modules about devices, too."""
+    for item in items:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if str(parameters.get("cuda", "")).startswith("device-"):
+            item.add_marker("device")
+
+
 @pytest.fixture(scope="session", params=WHERE)
 def cuda(request: pytest.FixtureRequest) -> Iterator[CudaBackend]:
     """The CUDA backend."""

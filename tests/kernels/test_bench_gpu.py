@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.gpu import corpora, exercise, operations, page, parity
+from benchmarks.gpu import corpora, exercise, operations, page, parity, stress
 from benchmarks.gpu.__main__ import main
 from benchmarks.gpu.bench import Bench
 from benchmarks.gpu.cases import CASES, kernels, rivals, roofline
-from gpulsh.backends.cuda import backend, device
+from gpulsh.backends.cuda import backend, device, lanes, staging
 from gpulsh.backends.protocol import Backend
 from tests.kernels import host
 from tests.kernels.host_cupy import HostCupy
@@ -249,12 +252,14 @@ def test_a_run_on_no_device_does_not_pass() -> None:
     assert not parity.judge(found, 0, skips_allowed=False)["passed"]
 
 
-def sanitizer_that(says: str, status: int) -> Any:
-    def run(command: list[str], **_: Any) -> Any:
-        assert command[1] == "--tool" and command[-1] == "benchmarks.gpu.exercise"
-        return SimpleNamespace(returncode=status, stdout="word:5: 9 operations equal the reference\n", stderr=says)
+def sanitizer_that(says: str, status: int | None, asked: list[list[str]] | None = None) -> Any:
+    def run_bounded(command: list[str], limit: float, *, shown: bool) -> Any:
+        assert command[1] == "--tool" and not shown
+        if asked is not None:
+            asked.append(command)
+        return status, ["word:5: 9 operations equal the reference", says]
 
-    return run
+    return run_bounded
 
 
 def test_the_sanitizers_word_counts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -262,38 +267,124 @@ def test_the_sanitizers_word_counts(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert parity.run_sanitizer("memcheck", 1)["verdict"].startswith("not run")
     monkeypatch.setattr(parity, "sanitizer", lambda: "compute-sanitizer")
     clean = "========= ERROR SUMMARY: 0 errors"
-    monkeypatch.setattr(subprocess, "run", sanitizer_that(clean, 0))
-    found = parity.run_sanitizer("memcheck", 1)
-    assert found["passed"] and found["summary"] == [clean] and len(found["exercised"]) == 1
-    monkeypatch.setattr(subprocess, "run", sanitizer_that("========= ERROR SUMMARY: 2 errors", 99))
+    asked: list[list[str]] = []
+    monkeypatch.setattr(parity, "run_bounded", sanitizer_that(clean, 0, asked))
+    found = parity.run_sanitizer("synccheck", 1)
+    assert found["passed"] and found["summary"] == [clean] * 2 and len(found["exercised"]) == 2
+    assert [command[2] for command in asked] == ["synccheck"] * 2
+    assert "benchmarks.gpu.exercise" in asked[0] and "benchmarks.gpu.stress" in asked[1]
+    monkeypatch.setattr(parity, "run_bounded", sanitizer_that("========= ERROR SUMMARY: 2 errors", 99))
     assert not parity.run_sanitizer("memcheck", 1)["passed"]
     warned = "========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)"
-    monkeypatch.setattr(subprocess, "run", sanitizer_that(warned, 0))
+    monkeypatch.setattr(parity, "run_bounded", sanitizer_that(warned, 0))
     assert not parity.run_sanitizer("racecheck", 1)["passed"]
-    monkeypatch.setattr(subprocess, "run", sanitizer_that("no such tool", 0))
+    monkeypatch.setattr(parity, "run_bounded", sanitizer_that("no such tool", 0))
     assert not parity.run_sanitizer("racecheck", 1)["passed"]
+    monkeypatch.setattr(parity, "run_bounded", sanitizer_that(clean, None))
+    late = parity.run_sanitizer("racecheck", 1)
+    assert not late["passed"] and late["verdict"] == "not done after 1 s"
 
 
-def test_parity_writes_its_record(
-    cupy: HostCupy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("status", "lines", "passed", "words"),
+    [
+        (0, ["each, keep: 10 rounds equal the CPU's"], True, "10 rounds equal"),
+        (0, ["nothing"], False, "nothing was compared"),
+        (1, ["AssertionError: round 3"], False, "status 1"),
+        (None, [], False, "not done after 7 s"),
+    ],
+)
+def test_the_word_of_the_stress_counts(
+    status: int | None, lines: list[str], passed: bool, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run_tests(chosen: str, *_: Any, skips_allowed: bool) -> dict[str, Any]:
-        return {"passed": chosen.startswith("device"), "verdict": chosen}
+    monkeypatch.setattr(parity, "run_bounded", lambda *_, **__: (status, lines))
+    found = parity.run_stress(7)
+    assert found["passed"] is passed and words in found["verdict"]
 
-    monkeypatch.setattr(parity, "run_tests", run_tests)
-    monkeypatch.setattr(parity, "sanitizer", lambda: None)
+
+def test_a_command_is_broken_off_with_all_that_it_started(tmp_path: Path) -> None:
+    child = f"import time, pathlib; time.sleep(3); pathlib.Path({str(tmp_path / 'late')!r}).touch()"
+    parent = f"import subprocess, sys; print('begun', flush=True); subprocess.run([sys.executable, '-c', {child!r}])"
+    status, lines = parity.run_bounded([sys.executable, "-c", parent], 1.5, shown=False)
+    assert status is None and lines == ["begun"]
+    time.sleep(3)
+    assert not (tmp_path / "late").exists()
+    assert parity.run_bounded([sys.executable, "-c", "print(1)\nexit(3)"], 60, shown=False) == (3, ["1"])
+
+
+@pytest.fixture
+def given_parts(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """What each part was given of the time; the parts themselves do nothing, and `host` fails."""
+    limits: dict[str, float] = {}
+
+    def run_part(part: str, limit: float, *_: Any, quick: bool) -> dict[str, Any]:
+        limits[part] = limit
+        return {"passed": part != "host", "verdict": part}
+
+    monkeypatch.setattr(parity, "run_part", run_part)
+    return limits
+
+
+def test_each_part_has_a_record_of_its_own(
+    cupy: HostCupy, tmp_path: Path, given_parts: dict[str, float], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert parity.main([f"--output={tmp_path}", "--parts=device,memcheck"]) == 0
-    record = json.loads((tmp_path / parity.RECORD).read_text())
-    assert record["device"] == "Host fibres" and set(record["parts"]) == {"device", "memcheck"}
-    assert parity.main([f"--output={tmp_path}", "--parts=device,host"]) == 1
+    first = (tmp_path / parity.record_of("device")).read_bytes()
+    assert parity.main([f"--output={tmp_path}", "--parts=host"]) == 1
+    assert "failed: host" in capsys.readouterr().err
+    assert (tmp_path / parity.record_of("device")).read_bytes() == first
+    assert {path.name for path in tmp_path.iterdir()} == {
+        f"parity-{part}.json" for part in ("device", "memcheck", "host")
+    }
+    record = json.loads(first)
+    assert record["device"] == "Host fibres" and record["part"] == record["verdict"] == "device"
+    assert record["command"] == f"ci/test-gpu --output={tmp_path} --parts=device,memcheck"
     assert parity.main(["--parts=all"]) == 2
 
 
+def test_all_parts_fit_the_time_and_one_alone_has_all_of_it(
+    cupy: HostCupy, tmp_path: Path, given_parts: dict[str, float]
+) -> None:
+    assert parity.main([f"--output={tmp_path}"]) == 0
+    assert list(given_parts) == ["device", "stress", "memcheck", "racecheck", "synccheck"]
+    # Those before took nothing, so that the last may take the whole.
+    assert list(given_parts.values()) == sorted(given_parts.values()) and 500 < given_parts["synccheck"] <= 540
+    assert 60 < given_parts["device"] < 200
+    given_parts.clear()
+    assert parity.main([f"--output={tmp_path}", "--parts=stress", "--seconds=100"]) == 0
+    assert 95 < given_parts["stress"] <= 100
+    given_parts.clear()
+    assert parity.main([f"--output={tmp_path}", "--quick"]) == 0
+    assert list(given_parts) == ["device", "memcheck"]
+
+
 def test_pytest_is_run_and_its_report_read() -> None:
-    pytest_itself = parity.run_tests("test_a_run_on_no_device", ["--no-header"], 120, skips_allowed=True)
+    chosen = ["-k", "test_a_run_on_no_device", "--no-header"]
+    pytest_itself = parity.run_tests("not device", chosen, 120, skips_allowed=True)
     assert pytest_itself["passed"] and pytest_itself["tests"] == 1, pytest_itself
-    none_there = parity.run_tests("no such test", [], 120, skips_allowed=True)
+    none_there = parity.run_tests("not device", ["-k", "no such test"], 120, skips_allowed=True)
     assert not none_there["passed"]
+
+
+WITH_A_DEVICE = """
+import sys
+import gpulsh.backends.cuda
+
+gpulsh.backends.cuda.why_unavailable = lambda: None
+import pytest
+sys.exit(pytest.main(["tests/kernels", "--collect-only", "-q", "-p", "no:cacheprovider", "-m", sys.argv[1]]))
+"""
+
+
+@pytest.mark.parametrize(("marked", "on_device"), [("kernels and device", True), ("kernels and not device", False)])
+def test_the_marker_chooses_what_runs_on_a_device(marked: str, on_device: bool) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITH_A_DEVICE, marked], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    names = [line for line in done.stdout.splitlines() if "::" in line]
+    device_cuts = re.compile(r"[\[-]device-(small|ones|default)\b")
+    assert len(names) > 100 and all((device_cuts.search(name) is not None) == on_device for name in names)
 
 
 UNINSTALLED = """
@@ -313,3 +404,43 @@ sys.exit(pytest.main(["tests/kernels", "--collect-only", "-q", "-p", "no:cachepr
 def test_the_kernels_tests_need_nothing_but_numpy_pytest_and_hypothesis() -> None:
     done = subprocess.run([sys.executable, "-c", UNINSTALLED], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
+TINY_STRESS = ["--megabytes=0.02", "--rounds=3", "--batch=2000"]
+
+
+def test_the_stress_compares_batches_in_flight(cupy: HostCupy, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyarrow")
+    assert stress.main(TINY_STRESS) == 0
+    each, whole = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"each, keep: 3 rounds of \d\d+ batches, .* equal the CPU's", each), each
+    assert re.fullmatch(r"Index.add in \d+ parts, deduplicate: \d+ dropped, equal the CPU's", whole), whole
+
+
+@pytest.mark.parametrize("fault", ["keep", "shared lanes"])
+def test_the_stress_finds_what_only_overlap_breaks(cupy: HostCupy, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    """What is kept lies in memory that a lane uses again; a pinned buffer is filled again before it is read."""
+    if fault == "keep":
+        memory: dict[Any, Any] = {}
+
+        def keep(self: Any, array: Any) -> Any:
+            lain = memory.setdefault((array.shape, array.dtype), array)
+            lain[:] = array
+            return lain
+
+        monkeypatch.setattr(backend.CudaBackend, "keep", keep)
+    else:
+        filled = staging.Staging._filled
+
+        def late(self: Any, source: Any) -> Any:
+            filled(self, source)
+            threading.Event().wait(0.01)
+            return self._pinned[: len(source)]
+
+        one: list[Any] = []
+        monkeypatch.setattr(staging.Staging, "_filled", late)
+        monkeypatch.setattr(
+            lanes.LaneSets, "taken", lambda self: nullcontext(one[0] if one else one.append(self._make()) or one[0])
+        )
+    with pytest.raises(AssertionError, match=r"round 0: (sets of )?batch"):
+        stress.main(TINY_STRESS)
