@@ -214,6 +214,19 @@ def test_steps_with_arrays_of_another_device(
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("library", ON_DEVICES)
+def test_texts_of_another_device(
+    cuda: CudaBackend, second: CudaBackend, monkeypatch: pytest.MonkeyPatch, library: str
+) -> None:
+    documents = texts(25)
+    wanted = gpulsh.deduplicate([text or "" for text in documents], backend="reference")
+    monkeypatch.setattr("gpulsh.engine.memory.select_backend", lambda *_, **__: second)
+    batch = laid_batch(lambda array: on_first(library, column_of_a_table(array)), documents)
+    found = gpulsh.deduplicate(batch, backend="cuda", devices=[1])
+    for name in DECISIONS:
+        np.testing.assert_array_equal(second.asnumpy(getattr(found, name)), getattr(wanted, name), err_msg=name)
+
+
 def test_an_arrow_column_of_another_device(
     cuda: CudaBackend, second: CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
