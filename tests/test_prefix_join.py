@@ -17,6 +17,7 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.cluster.resolve import resolve_kept
 from gpulsh.dedup.plan import Plan
 from gpulsh.dedup.shingled import ShingledTexts
+from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.texts import open_texts
 from gpulsh.lsh import prefix_join
 from gpulsh.lsh.collisions import Collisions, Crowd
@@ -107,6 +108,29 @@ def test_near_copies_need_no_frequencies(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sum(kept) == 1 and len(found) == 599
     result = gpulsh.deduplicate(texts, backend="cpu")
     assert result.funnel.crowded == 600 and result.funnel.kept == 1
+
+
+def test_kept_documents_are_read_together_for_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a first block are many, and a call for each would cost more than what it does."""
+    texts, calls = template(30), []
+    sets = CpuBackend.shingle_sets
+    monkeypatch.setattr(
+        CpuBackend, "shingle_sets", lambda ops, text, *given: calls.append(len(text)) or sets(ops, text, *given)
+    )
+    assert joined(join_of(texts, CpuBackend(1)), len(texts)) == all_pairs(texts, 0.8)
+    assert 1 not in calls and len(calls) <= 8, calls
+
+
+def test_what_does_not_fit_together_is_indexed_by_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, sets = template(30), CpuBackend.shingle_sets
+
+    def scarce(ops: CpuBackend, text: TextBatch, *given: Any) -> Any:
+        if len(text) > 20:
+            raise DeviceMemoryError("too many")
+        return sets(ops, text, *given)
+
+    monkeypatch.setattr(CpuBackend, "shingle_sets", scarce)
+    assert joined(join_of(texts, CpuBackend(1)), len(texts)) == all_pairs(texts, 0.8)
 
 
 @pytest.mark.parametrize("few", [0, 8, 64])

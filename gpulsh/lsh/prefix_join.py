@@ -169,7 +169,7 @@ class PrefixJoin:
     def _by_prefixes(self, start: int, stop: int, fingerprints: Fingerprints) -> Block | None:
         """The block joined by its prefixes; None where its documents ask for too much to be looked at together."""
         self._index_kept()
-        self._entries = queries = self._entries_of(fingerprints, start)
+        self._entries = queries = self._entries_of(fingerprints, np.arange(start, stop))
         outer = self._pairs(self._kept, queries, start, fingerprints)
         if outer is None:
             return None
@@ -187,21 +187,32 @@ class PrefixJoin:
 
     def _index_kept(self) -> None:
         """The prefixes of kept documents, few, that none were made of when they were decided."""
-        for place in self._unindexed.tolist():
-            self._kept.add(self._entries_of(self._texts.fingerprints(np.array([place])), place))
+        for first, last in runs_within(np.cumsum(self._text_sizes[self._unindexed]), self._block_bytes):
+            self._index(self._unindexed[first:last])
         self._unindexed = self._unindexed[:0]
 
-    def _entries_of(self, fingerprints: Fingerprints, start: int) -> _Entries:
-        """The prefixes of documents from `start` on, sorted."""
+    def _index(self, places: NDArray[np.int64]) -> None:
+        try:
+            entries = self._entries_of(self._texts.fingerprints(places), places)
+        except DeviceMemoryError:
+            if len(places) == 1:
+                raise
+            for half in np.array_split(places, 2):
+                self._index(half)
+        else:
+            self._kept.add(entries)
+
+    def _entries_of(self, fingerprints: Fingerprints, places: NDArray[np.int64]) -> _Entries:
+        """The prefixes of documents, ascending, sorted."""
         if self._counts is None:
             self._counts = self._frequencies()
-        sizes = self._sizes[start : start + len(fingerprints)]
+        sizes = self._sizes[places]
         # The product is taken a little low: a prefix one too long loses nothing, one too short would.
         needed = np.ceil(sizes * (self._threshold * (1 - 1e-12))).astype(np.int64)
         lengths = np.minimum(sizes, sizes - needed + 1)
         prefixes = self._ops.prefixes(fingerprints, self._counts, self._ops.asarray(lengths))
         values, offset = self._ops.asnumpy(prefixes.values), self._ops.asnumpy(prefixes.offset)
-        return _Entries.of(values, offset, start, cut=self._exact).sorted()
+        return _Entries.of(values, offset, places, cut=self._exact).sorted()
 
     def _frequencies(self) -> Array:
         """How often each slot of shingles occurs in the crowd; any counts give an exact join, good ones a fast one.
@@ -312,9 +323,11 @@ class _Entries:
     documents: NDArray[np.uint32]
 
     @classmethod
-    def of(cls, values: NDArray[np.uint64], offset: NDArray[np.int64], start: int, *, cut: bool) -> _Entries:
-        """The prefixes of documents from `start` on, row after row."""
-        documents = np.repeat(np.arange(start, start + len(offset) - 1, dtype=np.uint32), np.diff(offset))
+    def of(
+        cls, values: NDArray[np.uint64], offset: NDArray[np.int64], places: NDArray[np.int64], *, cut: bool
+    ) -> _Entries:
+        """The prefixes of the documents at `places`, row after row."""
+        documents = np.repeat(places.astype(np.uint32), np.diff(offset))
         return cls((values >> np.uint64(32)).astype(np.uint32) if cut else values, documents)
 
     def sorted(self) -> _Entries:
