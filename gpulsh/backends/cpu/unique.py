@@ -20,43 +20,63 @@ def _unique_rows(values, offset, out, ends):
     longest = 0
     for row in range(offset.size - 1):
         longest = max(longest, offset[row + 1] - offset[row])
-    cells = np.empty(2 * longest + 3, np.int64)
-    placed = np.empty(longest, np.uint64)
+    cells = np.empty(2 * longest + 2, np.int64)
+    room = np.empty(longest + 1, np.uint64)
+    room[0] = _U(0)  # no value is less: nothing moves on over it
+    placed = room[1:]
     written = 0
     for row in range(offset.size - 1):
         source = values[offset[row] : offset[row + 1]]
         count = source.size
+        if count == 0:
+            ends[row] = written
+            continue
         bits = 1
         while (1 << bits) < count:
             bits += 1
         shift = _U(64 - bits)
-        cells[: (1 << bits) + 1] = 0
+        cells[: 1 << bits] = 0
         for value in source:
-            cells[np.int64(value >> shift) + 1] += 1
+            cells[value >> shift] += 1
+        begin, longest_cell = 0, 0
         for cell in range(1 << bits):
-            cells[cell + 1] += cells[cell]
+            size = cells[cell]
+            longest_cell = max(longest_cell, size)
+            cells[cell] = begin
+            begin += size
         for value in source:
-            cell = np.int64(value >> shift)
-            placed[cells[cell]] = value
-            cells[cell] += 1  # cells[c] ends as the end of cell c
-        begin = 0
-        for cell in range(1 << bits):
-            end = cells[cell]
-            if end - begin > CELL:
-                placed[begin:end] = np.sort(placed[begin:end])
-            else:
-                for i in range(begin + 1, end):
-                    value = placed[i]
-                    j = i
-                    while j > begin and placed[j - 1] > value:
-                        placed[j] = placed[j - 1]
-                        j -= 1
-                    placed[j] = value
-            begin = end
+            cell = value >> shift
+            placed[_U(cells[cell])] = value
+            cells[cell] += 1  # ends as where the cell ends
+        if longest_cell > CELL:
+            begin = 0
+            for cell in range(1 << bits):
+                end = cells[cell]
+                if end - begin > CELL:
+                    placed[begin:end] = np.sort(placed[begin:end])
+                begin = end
+        # Neighbours are put in order by two vector loops first, so that few steps of the insertion are mispredicted.
+        for first in range(2):
+            here = placed[first : count - (count - first) % 2]
+            for pair in range(here.size // 2):
+                left, right = here[2 * pair], here[2 * pair + 1]
+                here[2 * pair], here[2 * pair + 1] = min(left, right), max(left, right)
+        highest = _U(0)
         for i in range(count):
-            if i == 0 or placed[i] != placed[i - 1]:
-                out[written] = placed[i]
-                written += 1
+            value = placed[i]
+            if value < highest:
+                j = i
+                while room[j] > value:  # room[j] is placed[j - 1]
+                    placed[j] = room[j]
+                    j -= 1
+                placed[j] = value
+            else:
+                highest = value
+        out[written] = placed[0]
+        written += 1
+        for i in range(1, count):
+            out[written] = placed[i]
+            written += placed[i] != placed[i - 1]
         ends[row] = written
 
 
