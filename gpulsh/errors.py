@@ -13,14 +13,46 @@
     └── BackendError          (RuntimeError)  a backend that was asked for and does not work
         └── DeviceMemoryError (MemoryError)   work that does not fit the device, however it is cut
 
-All of them are public, as `gpulsh.DamagedInputError`. Each message says what was given, what is allowed and what to do.
+All of them are public, as `gpulsh.DamagedInputError`. Each message says what was given, what is allowed and what to do,
+written with the command's options; `str` of an error has them as the keywords that they are in Python.
 """
 
 from __future__ import annotations
 
+import re
+
+# Options that messages advise. Of SWITCHES the keyword is True; all others are followed by a value, or by none.
+SWITCHES = ("overwrite", "resume", "across", "within", "lines")
+OPTIONS = (*SWITCHES, "id-column", "keep", "memory", "on-error", "text-column")
+_OPTION = re.compile(rf"(?<![\w-])--({'|'.join(OPTIONS)})(?![\w-])(?: (\d\S*))?")
+
+
+def in_python(message: str) -> str:
+    """A message with options as Python's keywords.
+
+    >>> in_python("begin again with --overwrite, or give --memory 2GiB")
+    "begin again with overwrite=True, or give memory='2GiB'"
+    """
+
+    def keyword(found: re.Match[str]) -> str:
+        name, value = found[1].replace("-", "_"), found[2]
+        if name in SWITCHES:
+            return f"{name}=True" + (f" {value}" if value else "")
+        return name if value is None else f"{name}={value!r}"
+
+    return _OPTION.sub(keyword, message)
+
 
 class GpulshError(Exception):
     """Base of every exception that gpulsh raises on purpose."""
+
+    @property
+    def message(self) -> str:
+        """The message with the command's options."""
+        return str(self.args[0]) if self.args else ""
+
+    def __str__(self) -> str:
+        return in_python(self.message)
 
 
 class ParameterError(GpulshError, ValueError):

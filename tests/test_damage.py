@@ -221,7 +221,7 @@ def test_numbers_that_no_run_writes(late: Callable[[str], Path], tmp_path: Path,
             if (
                 not isinstance(error, OutputError)
                 or "_work: holds" not in str(error)
-                or "--overwrite" not in str(error)
+                or "overwrite=True" not in str(error)
             ):
                 taken.append((kind, column, repr(error)))
         shutil.rmtree(out)

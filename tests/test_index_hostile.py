@@ -195,7 +195,7 @@ def test_a_manifest_of_a_run_that_is_none(tmp_path: Path, content: bytes) -> Non
     Manifest.begin(tmp_path, {"a": 1}, bytes(32))
     with (tmp_path / "manifest.jsonl").open("ab") as file:
         file.write(b"%08x %s\n" % (zlib.crc32(content), content))
-    with pytest.raises(OutputError, match=r"manifest\.jsonl: is damaged: .*; begin again with --overwrite"):
+    with pytest.raises(OutputError, match=r"manifest\.jsonl: is damaged: .*; begin again with overwrite=True"):
         Manifest.open(tmp_path)
 
 
@@ -205,5 +205,5 @@ def test_a_fact_that_a_step_lacks(tmp_path: Path) -> None:
     assert again is not None
     step = again.find("sign")
     assert step is not None
-    with pytest.raises(DamagedInputError, match="lacks 'rows'; begin again with --overwrite"):
+    with pytest.raises(DamagedInputError, match="lacks 'rows'; begin again with overwrite=True"):
         step.facts["rows"]

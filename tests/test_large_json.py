@@ -94,7 +94,7 @@ def test_the_first_line_is_no_more_held_than_others(tmp_path: Path) -> None:
 def test_many_values_are_refused_before_they_are_objects(value: bytes, tmp_path: Path) -> None:
     line = b'{"text": "a", "more": [' + value * ((8 << 20) // len(value)) + b"1]}\n"
     (tmp_path / "a.jsonl").write_bytes(line)
-    told = r"line 1: about \d+ bytes to read; .* give --memory"
+    told = r"line 1: about \d+ bytes to read; .* give memory="
     with at_most(24 << 20), pytest.raises(LargeDocumentError, match=told):
         documents(tmp_path / "a.jsonl", Limit(40 << 20))
     assert documents(tmp_path / "a.jsonl", Limit(2 << 30)) == [b"a"]

@@ -94,7 +94,7 @@ def test_a_text_file(tmp_path: Path) -> None:
     assert read(tmp_path / "a.txt") == ["x" * MOST]
     (tmp_path / "a.txt").write_text("x" * (MOST + 1))
     with pytest.raises(
-        InputError, match=r"a\.txt: has 10001 bytes; .* up to 10000 bytes: give --memory 512MiB or more"
+        InputError, match=r"a\.txt: has 10001 bytes; .* up to 10000 bytes: give memory='512MiB' or more"
     ):
         read(tmp_path / "a.txt")
 
@@ -113,7 +113,7 @@ def test_a_larger_document_is_never_in_memory(ending: str, tmp_path: Path) -> No
     FORMATS[ending][1](path, ["small", "x" * (64 << 20)])
     tracemalloc.start()
     with pytest.raises(
-        InputError, match=r"has 671088\d\d bytes.* of 8MiB allows documents up to 2MiB: give --memory 512MiB"
+        InputError, match=r"has 671088\d\d bytes.* of 8MiB allows documents up to 2MiB: give memory='512MiB'"
     ):
         read(path, limit)
     assert tracemalloc.get_traced_memory()[1] < 32 << 20  # blocks of 4 MB, a few at a time
@@ -180,7 +180,7 @@ def test_a_large_record_with_a_wrong_length(packed: bool, tmp_path: Path) -> Non
     ],
 )
 def test_the_budget_that_is_named_is_enough(memory: int, size: int, told: str) -> None:
-    message = str(too_large(File("a", "a", "a"), "row 7", size, Limit(memory)))
+    message = too_large(File("a", "a", "a"), "row 7", size, Limit(memory)).message
     assert message.startswith(f"a: row 7: has {size} bytes; ")
     assert told in message
     given = message.partition("--memory ")[2].split()[0]

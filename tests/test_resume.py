@@ -302,7 +302,7 @@ def test_without_resume_an_unfinished_run_is_left_alone(
         patch.setattr("gpulsh.dedup.stages.evidence.evidence", interrupted)
         with pytest.raises(KeyboardInterrupt):
             gpulsh.deduplicate_files(inputs, out, **OPTIONS)
-    with pytest.raises(OutputError, match="unfinished run; give --resume"):
+    with pytest.raises(OutputError, match="unfinished run; give resume=True"):
         gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     gpulsh.deduplicate_files(inputs, out, overwrite=True, **OPTIONS)
     assert not (out / "_work").exists()
@@ -325,7 +325,7 @@ def test_a_run_without_a_secret_is_refused_or_replaced(
     content = json.dumps(told if secret is None else {**told, "secret": secret}).encode()
     path.write_bytes(b"%08x %s\n" % (zlib.crc32(content), content) + b"".join(steps))
     before = path.read_bytes()
-    with pytest.raises(OutputError, match=r"holds no secret of 32 bytes: another version .* give --overwrite"):
+    with pytest.raises(OutputError, match=r"holds no secret of 32 bytes: another version .* give overwrite=True"):
         gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
     assert path.read_bytes() == before
     gpulsh.deduplicate_files(inputs, out, overwrite=True, **OPTIONS)

@@ -128,7 +128,7 @@ def test_other_content_of_each_kind_of_file(change: Change, out: Path, tmp_path:
         try:
             gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
         except GpulshError as error:
-            assert not isinstance(error, OutputError) or "begin again with --overwrite" in str(error)
+            assert not isinstance(error, OutputError) or "begin again with overwrite=True" in str(error)
             with pytest.raises(OutputError):
                 gpulsh.deduplicate_files(tmp_path / "in", out, **OPTIONS)
         shutil.rmtree(out)
@@ -143,7 +143,7 @@ def test_other_facts(facts: dict[str, Any], out: Path, tmp_path: Path) -> None:
     for entry in entries[1:]:
         entry["facts"] = facts
     mend(out / "_work", entries)
-    with pytest.raises(GpulshError, match="begin again with --overwrite"):
+    with pytest.raises(GpulshError, match="begin again with overwrite=True"):
         gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
 
 
@@ -155,7 +155,7 @@ def test_more_groups_than_there_can_be(name: str, out: Path, tmp_path: Path) -> 
         if name in entry["facts"]:
             entry["facts"][name] = 10**12
     mend(out / "_work", entries)
-    with pytest.raises(GpulshError, match="holds less than its step says; begin again with --overwrite"):
+    with pytest.raises(GpulshError, match="holds less than its step says; begin again with overwrite=True"):
         gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
 
 
@@ -167,7 +167,7 @@ def test_the_mark_of_a_commit_whose_results_are_nowhere(report: object, out: Pat
     commit = {"step": "commit", "files": {}, "facts": {"replaced": ["report.json"]}}
     mend(out / "_work", [*steps(out / "_work"), commit])
     held = sorted(path.name for path in (out / "_work").iterdir())
-    with pytest.raises(OutputError, match="_work: holds the mark of a commit .* begin again with --overwrite"):
+    with pytest.raises(OutputError, match="_work: holds the mark of a commit .* begin again with overwrite=True"):
         gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
     assert sorted(path.name for path in (out / "_work").iterdir()) == held
 

@@ -112,7 +112,7 @@ def test_many_stretches_and_many_members(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_body_that_is_unpacked_to_more(kind: bytes, tmp_path: Path) -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Encoding: gzip\r\n\r\n" % kind
     (tmp_path / "a.warc").write_bytes(response(1, head + gzip.compress(b"word " * ((64 << 20) // 5), 1)))
-    told = r"byte 0: the record: about \d+ bytes to read; a memory budget of 8MiB allows 4MiB: give --memory"
+    told = r"byte 0: the record: about \d+ bytes to read; a memory budget of 8MiB allows 4MiB: give memory="
     with at_most(24 << 20), pytest.raises(LargeDocumentError, match=told):
         documents(tmp_path / "a.warc")
 

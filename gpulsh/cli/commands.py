@@ -6,6 +6,7 @@ import importlib
 import sys
 import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -34,6 +35,17 @@ class _Commands(click.Group):
             return None
         command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            nearest = get_close_matches(name, COMMANDS, 1)
+            ctx.fail(
+                f"No such command {name!r}. Did you mean {nearest[0]}?" if nearest else f"No such command {name!r}."
+            )
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -73,12 +85,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has gone, as `gpulsh ... | head` does; Python would complain once more when it ends.
         forsake(sys.stdout)
         return FAILED
+    except click.NoSuchOption as error:
+        nearest = f" Did you mean {error.possibilities[0]}?" if error.possibilities else ""
+        return _told(f"{error.message}{nearest}", WRONG_USAGE, verbose)
     except click.ClickException as error:
         return _told(error.format_message(), WRONG_USAGE, verbose)
     except ParameterError as error:
-        return _told(str(error), WRONG_USAGE, verbose)
+        return _told(error.message, WRONG_USAGE, verbose)
     except GpulshError as error:
-        return _told(str(error), FAILED, verbose)
+        return _told(error.message, FAILED, verbose)
     except MemoryError:
         return _told("out of memory", FAILED, verbose)
     except Exception as error:  # a defect of gpulsh, not of what it was given

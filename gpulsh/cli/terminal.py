@@ -53,7 +53,7 @@ def conclude(text: str) -> None:
     except BrokenPipeError:  # nobody wants to know
         forsake(sys.stdout)
     except OutputError as error:
-        tell(f"gpulsh: all is done, but {error}")
+        tell(f"gpulsh: all is done, but {error.message}")
 
 
 def tell(text: str) -> None:

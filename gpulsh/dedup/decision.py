@@ -61,10 +61,14 @@ class Decision:
 
         Raises ParameterError where the length differs or the object has no rows to choose.
         """
-        rows = len(table) if hasattr(table, "__len__") else None
-        if rows != len(self):
-            raise ParameterError(f"table has {rows} rows and the decision {len(self)}; give the rows that were decided")
         home = type(table).__module__.partition(".")[0]
+        if not hasattr(table, "__len__"):
+            what = "collect it first" if hasattr(table, "collect") else "give the rows that were decided"
+            raise ParameterError(f"table is a {type(table).__name__}, which has no rows to choose from; {what}")
+        if len(table) != len(self):
+            raise ParameterError(
+                f"table has {len(table)} rows and the decision {len(self)}; give the rows that were decided"
+            )
         if home in ("cudf", "cupy"):
             from gpulsh.io.cudf import kept_rows
 

@@ -31,11 +31,12 @@ from gpulsh.dedup.stages.sign import Digests, passed_over, write_facts
 from gpulsh.dedup.stages.write import rejected
 from gpulsh.dedup.stages.write import step_of as write_step
 from gpulsh.dedup.task import Made, Workplace
-from gpulsh.engine.indexing import keys_of_files, place_keys
+from gpulsh.engine.indexing import keys_of_files, names_of_files, place_keys
 from gpulsh.engine.steps import ADMIT, Steps
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.index.admission import Tally
 from gpulsh.index.index import Index
+from gpulsh.index.keys import KeyNames
 from gpulsh.io.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.store.allocators import give_back
 from gpulsh.store.segments import Documents
@@ -154,7 +155,7 @@ class Admission:
         with self.earlier.opened() as index:
             if taken_in is None:
                 self._refuse_known(index)
-                numbers = index.admit_source(source, source.keys, decide=True, tally=tally)
+                numbers = index.admit_source(source, source.keys, decide=True, tally=tally, names=source.names())
                 before: Mapping[str, Any] = asdict(tally)
             else:
                 for _ in source.batches(self.place.ops.sizes().batch):
@@ -256,6 +257,10 @@ class _Arriving:
     def keys(self) -> Iterator[Any]:
         """Their keys, when all were read."""
         return keys_of_files(self._named)
+
+    def names(self) -> KeyNames:
+        """Those in messages."""
+        return names_of_files(self._named)
 
 
 class _Decisions:

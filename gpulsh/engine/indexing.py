@@ -23,6 +23,7 @@ from gpulsh.engine.output import refuse_overlap
 from gpulsh.engine.progress import open_progress
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.index.index import Index
+from gpulsh.index.keys import KeyNames
 from gpulsh.io.buffers import null_mask, strings, to_arrow
 from gpulsh.io.file_texts import FileTexts
 from gpulsh.io.fixity import Fixity
@@ -190,7 +191,9 @@ def _open(inputs: Sequence[str], text: str, id: str | None, parameters: dict[str
 def _taken_in(index: Index, texts: FileTexts, output: str | os.PathLike[str] | None, progress: Progress) -> Indexed:
     with progress.stage("index", texts.check(), OF_INDEX["index"].unit):
         with texts.kept():
-            numbers = index.admit_source(_Watched(texts, progress), lambda: keys_of_files(texts), decide=True)
+            numbers = index.admit_source(
+                _Watched(texts, progress), lambda: keys_of_files(texts), decide=True, names=names_of_files(texts)
+            )
         found = [_dropped(documents) for documents in index.decisions(numbers)]
     number, witness, similarity = (
         np.concatenate([columns[place] for columns in found] or [np.empty(0, np.int64)]) for place in range(3)
@@ -219,6 +222,17 @@ def keys_of_files(texts: FileTexts) -> Iterator[Any]:
                 yield _ids(texts, positions)
             else:
                 yield place_keys(file.name, positions - first)
+
+
+def names_of_files(texts: FileTexts) -> KeyNames:
+    """The keys of all documents in messages: by file and row."""
+
+    def of(position: int) -> str:
+        (number,), (row,) = texts.locate(np.array([position]))
+        return f"{texts.files[number].name}: row {row}: its key"
+
+    known = "leave out what was added before, or give --id-column" if texts.columns.id is None else "leave it out"
+    return KeyNames(of, known)
 
 
 def place_keys(file: str, rows: NDArray[np.int64]) -> Any:

@@ -83,6 +83,8 @@ def deduplicate(
 def _decision_order(priority: Any, count: int) -> NDArray[np.int64]:
     """Positions by priority, the highest first, ties by position; integers are compared as integers."""
     values = _numbers(priority)
+    if isinstance(priority, (str, bytes)) or values.dtype.kind in "OSTU":
+        raise ParameterError(_no_numbers(priority))
     if values.dtype.kind not in "iuf" or values.shape != (count,):
         raise ParameterError(
             f"priority is an array of {values.dtype} with shape {values.shape};"
@@ -94,6 +96,17 @@ def _decision_order(priority: Any, count: int) -> NDArray[np.int64]:
         )
     # The last of the reversed ascending order is the first of the highest: a stable sort without negating any value.
     return (count - 1 - np.argsort(values[::-1], kind="stable"))[::-1].astype(np.int64)
+
+
+def _no_numbers(priority: Any) -> str:
+    """What is said of a priority that holds something else."""
+    rule = "give floats or integers, one for each document, the higher kept first"
+    if isinstance(priority, (str, bytes)) or not hasattr(priority, "__iter__"):
+        return f"priority is of type {type(priority).__name__}; {rule}"
+    for place, value in enumerate(priority):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+            return f"priority[{place}] is {value!r}; {rule}"
+    return f"priority holds numbers of several kinds; {rule}"
 
 
 def _numbers(priority: Any) -> NDArray[Any]:

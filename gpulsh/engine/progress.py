@@ -19,6 +19,9 @@ from gpulsh.report.funnel import size
 if TYPE_CHECKING:
     import rich.progress
 
+WIDTH_OF_BARS = 60  # columns of a terminal, from which on there is room for bars beside amounts
+RATED = ("documents", "bytes", "pairs")
+
 Show = bool | Literal["json"]
 
 
@@ -95,7 +98,7 @@ class Tally:
         """Of documents, bytes and pairs a second; of what else there is no rate that says anything."""
         seconds = self.seconds if self.seconds is not None else self.watch.seconds()
         known = self.now().items()
-        return {name: amount / seconds for name, amount in known if name != "bands" and amount and seconds > 0}
+        return {name: amount / seconds for name, amount in known if name in RATED and amount and seconds > 0}
 
     def done_before(self, amount: int, documents: int, size: int) -> None:
         """Of what was told, so much is not of this run."""
@@ -198,7 +201,8 @@ class _Bars(_Listener):
 
     @contextmanager
     def _shown(self, tally: Tally) -> Iterator[None]:
-        from rich.console import Console
+        from rich.console import Console, ConsoleOptions
+        from rich.measure import Measurement
         from rich.progress import (
             BarColumn,
             Progress,
@@ -211,20 +215,33 @@ class _Bars(_Listener):
         from rich.table import Column
         from rich.text import Text
 
-        class Amounts(ProgressColumn):
-            def render(self, task: Task) -> Text:
-                if tally.seconds is None:
-                    return Text(", ".join(_told_rates(tally)))
-                return Text(f"  {tally.name:<8} {summary(tally)}")  # one column, which is cut and keeps its name
+        class Fitting:
+            """A list of amounts, as many of them as there is room for."""
 
+            def __init__(self, told: str) -> None:
+                self._told = told
+
+            def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+                return Measurement(len(fitting(self._told, 1)), len(self._told)).with_maximum(options.max_width)
+
+            def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+                yield Text(fitting(self._told, options.max_width), no_wrap=True, overflow="ellipsis")
+
+        class Amounts(ProgressColumn):
+            def render(self, task: Task) -> Fitting:
+                if tally.seconds is None:
+                    return Fitting(", ".join(_told_rates(tally)))
+                return Fitting(f"  {tally.name:<8} {summary(tally)}")
+
+        console = Console(file=cast(TextIO, self._stream))
+        bar = (BarColumn(16), TimeRemainingColumn(compact=True))
         columns: tuple[ProgressColumn, ...] = (
             SpinnerColumn(finished_text=" "),
             TextColumn("{task.description:<8}", table_column=Column(min_width=8)),
-            BarColumn(16),
-            TimeRemainingColumn(compact=True),
-            Amounts(Column(no_wrap=True, overflow="ellipsis")),
+            *(bar if console.width >= WIDTH_OF_BARS else ()),
+            Amounts(Column(no_wrap=True)),
         )
-        with Progress(*columns, console=Console(file=cast(TextIO, self._stream))) as bars:
+        with Progress(*columns, console=console) as bars:
             self._bars, self._task = bars, bars.add_task(tally.name, total=tally.total)
             try:
                 yield
@@ -278,6 +295,18 @@ def summary(tally: Tally) -> str:
     if tally.seconds is not None:
         amounts += f" in {tally.seconds:.1f} s" if amounts else f"{tally.seconds:.1f} s"
     return ", ".join([*([amounts] if amounts else []), *_told_rates(tally)])
+
+
+def fitting(told: str, width: int) -> str:
+    """The first parts of a list that fit into so many columns, none cut in two; at least one.
+
+    >>> fitting("500 documents, 2.0 MB in 0.5 s, 1,000 documents/s, 4.0 MB/s", 52)
+    '500 documents, 2.0 MB in 0.5 s, 1,000 documents/s'
+    """
+    parts = told.split(", ")
+    while len(parts) > 1 and len(", ".join(parts)) > width:
+        parts.pop()
+    return ", ".join(parts)
 
 
 def _told_rates(tally: Tally) -> list[str]:

@@ -77,7 +77,7 @@ class Worker:
             try:
                 ops = select_backend(brief.backend, threads=brief.threads, memory=brief.job.cut.memory)
             except GpulshError as error:
-                raise type(error)(f"node {node}: {error}") from error
+                raise type(error)(f"node {node}: {error.message}") from error
         except Exception as error:
             return _failure(error, node)
         self._node = node

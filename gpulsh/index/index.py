@@ -20,6 +20,8 @@ from gpulsh.errors import DamagedInputError, ParameterError
 from gpulsh.index.admission import Arrivals, Tally, admit, hold_all
 from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.keys import (
+    GIVEN,
+    KeyNames,
     KeyStream,
     as_numpy,
     checked_keys,
@@ -291,7 +293,13 @@ class Index:
     # --- what files are composed with
 
     def admit_source(
-        self, source: TextSource, keys: Callable[[], Iterable[Any]], *, decide: bool, tally: Tally | None = None
+        self,
+        source: TextSource,
+        keys: Callable[[], Iterable[Any]],
+        *,
+        decide: bool,
+        tally: Tally | None = None,
+        names: KeyNames = GIVEN,
     ) -> range:
         """Take in the documents of `source`: their numbers. `tally` counts what becomes of them.
 
@@ -321,7 +329,9 @@ class Index:
             for place, shelved in enumerate(new):
                 known = sorted_keys(stream.take(len(shelved.segment)))
                 holdings = _holdings_of([*before.shelves, *new[:place]], before.removed)
-                self._refuse_known(known, holdings, int(shelved.segment.documents.number[0]) - before.next_number)
+                self._refuse_known(
+                    known, holdings, int(shelved.segment.documents.number[0]) - before.next_number, names
+                )
                 new[place] = keyed(shelved, known, path)
                 holdings.let_go()
                 del known
@@ -395,9 +405,9 @@ class Index:
             self._refuse_known(sorted_keys(array), self._holdings(), 0)
         return self.admit_source(source, lambda: [array], decide=decide)
 
-    def _refuse_known(self, keys: Keys, holdings: Holdings, start: int) -> None:
+    def _refuse_known(self, keys: Keys, holdings: Holdings, start: int, names: KeyNames = GIVEN) -> None:
         """ParameterError where one of the keys from number `start` on is there already, or comes twice."""
-        refuse_repeats(keys, start)
+        refuse_repeats(keys, start, names)
         numbers = holdings.find(keys)
         there = np.flatnonzero(numbers != NOBODY)
         if len(there) == 0:
@@ -405,10 +415,8 @@ class Index:
         place, number = int(there[0]), int(numbers[there[0]])
         key = keys.key[place].as_py()
         if number >= self._contents.next_number:
-            raise repeated(start + place, key, number - self._contents.next_number)
-        raise ParameterError(
-            f"keys[{start + place}] is {key!r}, which is in the index; remove it first, or give another"
-        )
+            raise repeated(start + place, key, number - self._contents.next_number, names)
+        raise ParameterError(f"{names.of(start + place)} is {key!r}, which is in the index; {names.remedy}")
 
     def _signed(self, source: TextSource) -> Iterator[Arrivals]:
         parameters, ops = self._parameters, self._ops

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -66,19 +67,30 @@ def sorted_keys(keys: Any) -> Keys:
     return Keys(keys, hashes[order], order)
 
 
-def refuse_repeats(known: Keys, start: int = 0) -> None:
+@dataclass(frozen=True)
+class KeyNames:
+    """How messages tell of keys: which one has a number, and what to do where it is known already."""
+
+    of: Callable[[int], str] = "keys[{}]".format
+    remedy: str = "remove it first, or give another"
+
+
+GIVEN = KeyNames()
+
+
+def refuse_repeats(known: Keys, start: int = 0, names: KeyNames = GIVEN) -> None:
     """ParameterError where a key comes twice; the first is told as key number `start`."""
     alike = np.flatnonzero(known.hash[1:] == known.hash[:-1])
     seen: dict[Any, int] = {}
     for place in np.unique(known.row[np.concatenate([alike, alike + 1])]).tolist():  # those that share their hash
         key = known.key[place].as_py()
         if seen.setdefault(key, place) != place:
-            raise repeated(start + place, key, start + seen[key])
+            raise repeated(start + place, key, start + seen[key], names)
 
 
-def repeated(place: int, key: Any, first: int) -> ParameterError:
+def repeated(place: int, key: Any, first: int, names: KeyNames) -> ParameterError:
     """Of a key that comes twice."""
-    return ParameterError(f"keys[{place}] is {key!r}, as keys[{first}] is; give each document its own key")
+    return ParameterError(f"{names.of(place)} is {key!r}, as {names.of(first)} is; give each document its own key")
 
 
 class KeyStream:

@@ -24,7 +24,7 @@ def check_columns(file: File, schema: Any, columns: Columns) -> None:
     for name in columns.names():
         places = schema.get_all_field_indices(name)
         if not places:
-            raise missing_column(file, name, schema.names)
+            raise missing_column(file, name, columns, schema.names)
         if len(places) > 1:
             raise InputError(f"{file.name}: has {len(places)} columns {name!r}; rename all but one")
     text = schema.field(columns.text).type

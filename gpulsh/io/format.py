@@ -211,7 +211,7 @@ def reading(file: File) -> Iterator[None]:
 
 def reason(file: File, error: InputError) -> str:
     """The error's message without the file's name."""
-    return str(error).removeprefix(f"{file.name}: ")
+    return error.message.removeprefix(f"{file.name}: ")
 
 
 def _is_damage(error: Exception) -> bool:
@@ -221,10 +221,14 @@ def _is_damage(error: Exception) -> bool:
     return not isinstance(error, (MemoryError, pa.ArrowCancelled))
 
 
-def missing_column(file: File, column: str, present: Sequence[str]) -> InputError:
-    """The error of a column that a file lacks."""
+def missing_column(file: File, column: str, columns: Columns, present: Sequence[str]) -> InputError:
+    """The error of one of the `columns` that a file lacks."""
+    if column == columns.key:
+        column = f"{column!r}, which --keep names beside its modes first, longest and source:INPUT,INPUT"
+    else:
+        column = repr(column)
     shown = ", ".join(present[:20]) + (", ..." if len(present) > 20 else "")
-    return InputError(f"{file.name}: has no column {column!r}; its columns are: {shown or 'none'}")
+    return InputError(f"{file.name}: has no column {column}; its columns are: {shown or 'none'}")
 
 
 def changed(file: File, how: str) -> ChangedInputError:

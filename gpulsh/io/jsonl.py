@@ -139,7 +139,7 @@ class JsonLines:
                 yield Block(start, piece_rows(texts), typed, tuple(rejected))
                 del texts, keys, typed, rejected
         if records and missing:
-            raise missing_column(file, next(name for name in columns.names() if name in missing), first)
+            raise missing_column(file, next(name for name in columns.names() if name in missing), columns, first)
 
     def kind(self, file: File, column: str) -> Any:
         """None: each line may be of another type."""

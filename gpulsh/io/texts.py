@@ -59,6 +59,11 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
         return _open_arrow_device(texts, ops)
     if hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__"):
         return _open_arrow(texts)
+    if hasattr(texts, "collect"):
+        raise InputTypeError(
+            f"texts is a {type(texts).__name__}, whose rows are not there yet; collect it, and give one of its columns,"
+            " as frame.collect()['text']"
+        )
     raise InputTypeError(f"texts is of type {type(texts).__name__}; {ALLOWED}")
 
 

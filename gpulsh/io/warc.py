@@ -139,7 +139,7 @@ class Warc:
                 rejected.clear()
         yield block()
         if row and missing:
-            raise missing_column(file, str(missing.pop()), sorted(found))
+            raise missing_column(file, str(missing.pop()), columns, sorted(found))
 
     def kind(self, file: File, column: str) -> Any:
         """Headers are strings."""
