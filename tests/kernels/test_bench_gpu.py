@@ -444,3 +444,13 @@ def test_the_stress_finds_what_only_overlap_breaks(cupy: HostCupy, monkeypatch: 
         )
     with pytest.raises(AssertionError, match=r"round 0: (sets of )?batch"):
         stress.main(TINY_STRESS)
+
+
+def test_the_stress_says_what_it_goes_without(
+    cupy: HostCupy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "gpulsh.backends.cpu", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert stress.main(["--megabytes=0.01", "--rounds=1", "--batch=2000"]) == 0
+    each, whole = capsys.readouterr().out.splitlines()
+    assert each.endswith("equal the reference's") and whole.startswith("not exercised: Index.add and deduplicate (")
