@@ -44,12 +44,14 @@ class _Queue(Generic[Item, Result]):
         """Work until nothing is left."""
         while (taken := self._take()) is not None:
             number, item = taken
+            del taken  # an item may be as large as memory allows: nothing of it is held while the next one is made
             try:
                 result = worker(item)
             except BaseException as error:
                 self._finish(number, _raising(error))
             else:
                 self._finish(number, _returning(result))
+            del item
 
     def _take(self) -> tuple[int, Item] | None:
         with self._changed:

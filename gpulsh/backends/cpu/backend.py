@@ -164,7 +164,7 @@ class CpuBackend:
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         if self.threads.count == 1:
-            return (work(self, item) for item in items)
+            return map(partial(work, self), items)  # which holds no item while the next one is made
         # While the threads are at one item, the next is decoded; what an item leaves them idle for, the other fills.
         return in_order(items, [partial(work, self)] * ABREAST)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import numpy as np
 
@@ -82,7 +83,7 @@ class ReferenceBackend:
         return Signed(digests, exact_hashes(text, shingling, keys), np.diff(fingerprints.offset))
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
-        return (work(self, item) for item in items)
+        return map(partial(work, self), items)  # which holds no item while the next one is made
 
     def keep(self, array: Array) -> Array:
         return array
