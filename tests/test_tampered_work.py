@@ -167,7 +167,7 @@ def test_the_mark_of_a_commit_whose_results_are_nowhere(report: object, out: Pat
     commit = {"step": "commit", "files": {}, "facts": {"replaced": ["report.json"]}}
     mend(out / "_work", [*steps(out / "_work"), commit])
     held = sorted(path.name for path in (out / "_work").iterdir())
-    with pytest.raises(OutputError, match="_work: holds the mark of a commit .* begin again with overwrite=True"):
+    with pytest.raises(OutputError, match=r"_work: holds the mark of a commit .* begin again with overwrite=True"):
         gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
     assert sorted(path.name for path in (out / "_work").iterdir()) == held
 
