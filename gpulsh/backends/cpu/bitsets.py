@@ -7,12 +7,12 @@ which every value has a bit of its own bounds an overlap by exactly that overlap
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.bitmaps import overlap_bounds
 from gpulsh.backends.cpu.chunks import Threads
+from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.protocol import GOLDEN
 
 PAIRS_OF_A_ROW = 16  # from which it pays to number its values
@@ -25,7 +25,7 @@ _U = np.uint64
 _GOLDEN, _ONE, _LOW = _U(GOLDEN), _U(1), _U(63)
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _numbered(values, offset, rows, known, number):
     """Fill the table `known` [2^b] and how `number` [2^b] names the values of `rows`; how many stand in several.
 
@@ -59,7 +59,7 @@ def _numbered(values, offset, rows, known, number):
     return shared
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@kernel
 def _bit_sets(values, offset, rows, known, number, sets, sizes):
     """The bits of `rows` in `sets` [rows, words], all zero before, and how many they are."""
     bits = 0
