@@ -58,6 +58,8 @@ def on_host(array: Array) -> Array:
 def dtype_of(array: Array) -> np.dtype[Any] | None:
     """The NumPy dtype of an array of any library; None where it has none."""
     given = getattr(array, "dtype", None)
+    if isinstance(given, np.dtype):
+        return given
     for name in (given, str(given).rpartition(".")[2]):  # torch.uint8 is named as NumPy's
         try:
             return None if given is None else np.dtype(name)

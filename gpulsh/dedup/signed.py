@@ -72,18 +72,35 @@ class ParticipatingDigests:
     def __init__(self, digests: ArrivingRows, bands: int, takes_part: Array, ops: Backend) -> None:
         self._digests, self._takes_part, self._ops = digests, takes_part, ops
         self.documents, self.bands = len(takes_part), bands
+        self._found: tuple[list[Array], Array] | None = None  # rows of each piece, and numbers: the same in every band
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
         """The digests of a band that lie in one of `parts` ranges, and the documents' numbers, ascending."""
-        digests, ids = [self._ops.asarray(np.empty(0, np.uint64))], [self._ops.asarray(np.empty(0, np.int64))]
-        start = 0
+        if parts > 1:  # then memory is scarce
+            self._found = None
+            return self._in_part(band, part, parts)
+        rows, ids = self._found = self._found or self._of_all_bands()
+        pieces = zip(self._digests.column(band), rows, strict=True)
+        found = [self._ops.asarray(piece)[chosen] for piece, chosen in pieces]
+        return found[0] if len(found) == 1 else np.concatenate([self._none(np.uint64), *found]), ids
+
+    def _of_all_bands(self) -> tuple[list[Array], Array]:
+        rows, ids, start = [], [self._none(np.int64)], 0
+        for piece in self._digests.column(0):
+            rows.append(np.flatnonzero(self._takes_part[start : start + len(piece)]))
+            ids.append(rows[-1] + np.int64(start))
+            start += len(piece)
+        return rows, np.concatenate(ids)
+
+    def _in_part(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
+        digests, ids, start = [self._none(np.uint64)], [self._none(np.int64)], 0
         for piece in self._digests.column(band):
             column = self._ops.asarray(piece)
-            chosen = self._takes_part[start : start + len(column)]
-            if parts > 1:
-                chosen = chosen & in_part(column, part, parts)
-            rows = np.flatnonzero(chosen)
+            rows = np.flatnonzero(self._takes_part[start : start + len(column)] & in_part(column, part, parts))
             digests.append(column[rows])
             ids.append(rows + np.int64(start))
             start += len(column)
-        return (digests[1], ids[1]) if len(ids) == 2 else (np.concatenate(digests), np.concatenate(ids))
+        return np.concatenate(digests), np.concatenate(ids)
+
+    def _none(self, dtype: type[np.generic]) -> Array:
+        return self._ops.asarray(np.empty(0, dtype))

@@ -7,6 +7,7 @@ So the time a digest takes does not grow with their number.
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets
@@ -41,28 +42,48 @@ def _scattered(digests, ids, shift, places, to_digests, to_ids):
             places[partition] += 1
 
 
+@njit
+def _met(digests, ids, skip):
+    """Those that are not alone in one of four cells a digest: most documents share no digest, and need no order."""
+    bits = 1
+    while (1 << bits) < 4 * digests.size:
+        bits += 1
+    shift = _U(64 - bits)
+    cells = np.zeros(1 << bits, np.uint8)
+    for digest in digests:
+        cell = (digest << skip) >> shift
+        cells[cell] = min(cells[cell] + 1, 2)
+    met_digests, met_ids = np.empty(digests.size, np.uint64), np.empty(digests.size, np.int64)
+    met = 0
+    for i in range(digests.size):
+        met_digests[met], met_ids[met] = digests[i], ids[i]
+        met += cells[(digests[i] << skip) >> shift] == 2
+    return met_digests[:met], met_ids[:met]
+
+
 @kernel
 def _collisions(digests, ids, skip, members, sizes):
     """Fill `members` [n] and `sizes` [n // 2] from digests with ascending ids; (members, buckets) used.
 
     All digests agree in their upper `skip` bits.
     """
-    count = digests.size
+    met, met_ids = _met(digests, ids, skip)
+    count = met.size
     bits = 1
     while (1 << bits) < count:
         bits += 1
     shift = _U(64 - bits)
     cells = np.zeros((1 << bits) + 1, np.int64)
-    for digest in digests:
+    for digest in met:
         cells[np.int64((digest << skip) >> shift) + 1] += 1
     for cell in range(1 << bits):
         cells[cell + 1] += cells[cell]
     sorted_digests = np.empty(count, np.uint64)
     sorted_ids = np.empty(count, np.int64)
     for i in range(count):  # stable, so ids ascend among equal digests
-        cell = np.int64((digests[i] << skip) >> shift)
-        sorted_digests[cells[cell]] = digests[i]
-        sorted_ids[cells[cell]] = ids[i]
+        cell = np.int64((met[i] << skip) >> shift)
+        sorted_digests[cells[cell]] = met[i]
+        sorted_ids[cells[cell]] = met_ids[i]
         cells[cell] += 1
     used, buckets, begin = 0, 0, 0
     for cell in range(1 << bits):
