@@ -56,8 +56,8 @@ def test_every_option_that_a_message_names_is_known() -> None:
     assert command is not None
     options = {option for parameter in command.params for option in parameter.opts}
     keywords = inspect.signature(gpulsh.deduplicate_files).parameters
-    assert {f"--{name}" for name in OPTIONS} - {"--lines"} <= options
-    assert {name.replace("-", "_") for name in OPTIONS} - {"lines"} <= set(keywords)
+    assert {f"--{name}" for name in OPTIONS} <= options
+    assert {name.replace("-", "_") for name in OPTIONS} <= set(keywords)
     assert all(keywords[name].default is False for name in SWITCHES if name in keywords)
     for path in PACKAGE.rglob("*.py"):
         if "cli" in path.parts:

@@ -19,6 +19,7 @@ from gpulsh.cli.terminal import conclude, tell
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("-o", "--output", required=True, metavar="OUT", help="Folder of the results, made here.")
 @click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Column or field of the text.")
+@click.option("--lines", is_flag=True, help="Each line of a text file (.txt) is a document, not the file.")
 @click.option("--id-column", metavar="NAME", help="Column or field to name documents by in duplicates.parquet.")
 @click.option("--threshold", type=float, metavar="J", help="Jaccard similarity of duplicates.  [default: 0.8]")
 @click.option(

@@ -28,6 +28,7 @@ def _files(command: Command) -> Command:
         click.argument("path", metavar="PATH"),
         click.argument("inputs", nargs=-1, required=True, metavar="INPUT..."),
         click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Column of the text."),
+        click.option("--lines", is_flag=True, help="Each line of a text file (.txt) is a document, not the file."),
         click.option(
             "--id-column", metavar="NAME", help="Column of strings or integers to name documents by, else FILE:ROW."
         ),

@@ -73,6 +73,7 @@ class Job:
             **self.policy.to_json(),
             "write": self.write,
             "on_error": self.on_error,
+            **({"lines": True} if any(file.lines for file in self.files) else {}),
             **({} if self.earlier is None else {"index": self.earlier.index, "key": self.earlier.key}),
         }
 

@@ -29,7 +29,7 @@ from gpulsh.io.file_texts import FileTexts
 from gpulsh.io.fixity import Fixity
 from gpulsh.io.format import Columns
 from gpulsh.io.ids import one_type
-from gpulsh.io.inputs import find_files
+from gpulsh.io.inputs import as_lines, find_files
 from gpulsh.io.streams import Streams
 from gpulsh.store.durable import durable_file
 from gpulsh.store.segments import Documents
@@ -116,6 +116,7 @@ def build_index(
     inputs: Sequence[str],
     *,
     text_column: str = "text",
+    lines: bool = False,
     id_column: str | None = None,
     output: str | os.PathLike[str] | None = None,
     progress: bool = False,
@@ -127,7 +128,7 @@ def build_index(
     `Index`. What is dropped is written to `output` before the index is committed: no commit is without it. Raises as
     `Index.create` and `Index.add` do; then `path` is as it was.
     """
-    texts = _open(inputs, text_column, id_column, parameters)
+    texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
     refuse_overlap(os.fspath(path), inputs, texts.files)
     with Index.create(path, **parameters) as index:
         return _taken_in(index, texts, output, open_progress(progress))
@@ -138,13 +139,14 @@ def add_to_index(
     inputs: Sequence[str],
     *,
     text_column: str = "text",
+    lines: bool = False,
     id_column: str | None = None,
     output: str | os.PathLike[str] | None = None,
     progress: bool = False,
     **parameters: Any,
 ) -> Indexed:
     """The same into the index that is there; its documents are the earlier ones. `parameters` as of `Index.open`."""
-    texts = _open(inputs, text_column, id_column, parameters)
+    texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
     refuse_overlap(os.fspath(path), inputs, texts.files)
     with Index.open(path, **parameters) as index:
         return _taken_in(index, texts, output, open_progress(progress))
@@ -155,13 +157,14 @@ def query_index(
     inputs: Sequence[str],
     *,
     text_column: str = "text",
+    lines: bool = False,
     id_column: str | None = None,
     every: bool = False,
     progress: bool = False,
     **parameters: Any,
 ) -> Duplicates:
     """Which held document each document of files duplicates: the most similar, or, with `every`, each, as many rows."""
-    texts = _open(inputs, text_column, id_column, parameters)
+    texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
     index = Index.open(path, **parameters)
     shown = open_progress(progress)
     with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.kept():
@@ -178,12 +181,12 @@ def check_output(path: Path) -> None:
         raise ParameterError(f"output is {str(path)!r}; give a file that ends with {' or '.join(ENDINGS)}")
 
 
-def _open(inputs: Sequence[str], text: str, id: str | None, parameters: dict[str, Any]) -> FileTexts:
+def _open(inputs: Sequence[str], columns: Columns, lines: bool, parameters: dict[str, Any]) -> FileTexts:
     backend: BackendName = parameters.get("backend", "auto")
     readers = select_backend(backend, threads=parameters.get("threads")).sizes().readers
     streams = Streams()
-    files = find_files(list(inputs), streams=streams)
-    texts = FileTexts(files, Columns(text=text, id=id), readers, fixity=Fixity.of(files))
+    files = as_lines(find_files(list(inputs), streams=streams), lines)
+    texts = FileTexts(files, columns, readers, fixity=Fixity.of(files))
     texts.streams = streams
     return texts
 

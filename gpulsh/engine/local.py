@@ -30,7 +30,7 @@ from gpulsh.engine.work_folder import WORK
 from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
 from gpulsh.io.fixity import Fixity
 from gpulsh.io.format import Columns, File
-from gpulsh.io.inputs import find_files, natural_id
+from gpulsh.io.inputs import as_lines, find_files, natural_id
 from gpulsh.io.readers import Reader
 from gpulsh.io.streams import Streams
 from gpulsh.params import Folding, Shingling, check_choice
@@ -82,6 +82,7 @@ def deduplicate_files(
     output: Input,
     *,
     text_column: str = "text",
+    lines: bool = False,
     id_column: str | None = None,
     keep: str = "first",
     protect: Input | Sequence[Input] = (),
@@ -114,8 +115,8 @@ def deduplicate_files(
     """Finds the near-duplicates among the documents of files and writes what is kept, and the evidence, to a folder.
 
     `inputs` are files, folders, globs or URLs of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst), WARC and WET
-    (plain, .gz) or plain text; named pipes, and "-", which is standard input, are read once, into a temporary file
-    (in TMPDIR), as JSON lines where name and content show nothing else.
+    (plain, .gz) or plain text, a document a file or, with `lines`, a line; named pipes, and "-", which is standard
+    input, are read once, into a temporary file (in TMPDIR), as JSON lines where name and content show nothing else.
     `output` is made, or empty, or with `overwrite` an earlier run's, or with `resume` that of the same job, which goes
     on where it was, or is left as it is where it was finished. It gets `data/` (one file an input file with the kept
     rows and every column, where several inputs are folders or globs, or files have equal names, in a folder for each
@@ -179,7 +180,7 @@ def deduplicate_files(
         refuse_with_index(keep, verify, resolve, engine, on_error, id_column, others)
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
     streams = Streams()  # to the end of the run
-    files = find_files(given, guarded, streams)
+    files = as_lines(find_files(given, guarded, streams), lines)
     if on_error == "skip":
         files = [replace(file, intact_only=True) for file in files]
     refuse_overlap(given_output, [*guarded, *given], files)

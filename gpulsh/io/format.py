@@ -38,6 +38,7 @@ class File:
     path: str
     filesystem: Any = None  # of fsspec; None for a local path
     source: str = ""  # the INPUT that named it
+    lines: bool = False  # of a text file: each line is a document
     intact_only: bool = False  # a compressed member is read when it is known to be intact, and passed over otherwise
 
     def open(self) -> BinaryIO:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpulsh.errors import InputError
+from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.format import File, Format
 from gpulsh.io.ipc import Ipc
 from gpulsh.io.jsonl import JsonLines
@@ -18,6 +18,7 @@ from gpulsh.io.parquet import Parquet
 from gpulsh.io.places import above_all, climbs, in_folder, origin, own_folders, refuse_outside, told_apart
 from gpulsh.io.plain import PlainText
 from gpulsh.io.streams import Streams, is_stream, refuse_irregular
+from gpulsh.io.text_lines import TextLines, tell_of_lines
 from gpulsh.io.warc import ID, Warc
 
 FORMATS: dict[str, Format] = {
@@ -34,6 +35,7 @@ FORMATS: dict[str, Format] = {
     **{ending: Warc(compressed=True) for ending in (".warc.gz", ".wet.gz")},
     ".txt": PlainText(),
 }
+LINES = TextLines()
 KNOWN = "known are " + " ".join(FORMATS)
 # What `datasets` writes beside the Arrow files of a data set, and above those of several: no documents.
 OF_ONE, OF_SEVERAL = ("dataset_info.json", "state.json"), "dataset_dict.json"
@@ -44,9 +46,23 @@ _log = logging.getLogger("gpulsh")
 def format_of(file: File) -> Format:
     """The format that the file's name says it has."""
     found = _format(file.path)
+    if file.lines and isinstance(found, PlainText):
+        return LINES
     if found is None:
         raise InputError(f"{file.name}: is of no known format; {KNOWN}")
     return found
+
+
+def as_lines(files: Sequence[File], lines: bool) -> list[File]:
+    """The files, of which with `lines` each line of a text file is a document; without, a file that looks as if it were
+    so is told of. ParameterError where there is no text file to take so.
+    """
+    if not lines:
+        tell_of_lines(files)
+        return list(files)
+    if not any(isinstance(format_of(file), PlainText) for file in files):
+        raise ParameterError("lines is given, and there is no text file (.txt) among the inputs; leave it out")
+    return [replace(file, lines=True) for file in files]
 
 
 def natural_id(files: Sequence[File]) -> str | None:
