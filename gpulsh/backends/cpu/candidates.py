@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets
@@ -32,6 +33,22 @@ def _positions(ids, offset, row_offset, positions, ends, neighbours):
         neighbours[document + 1] += neighbours[document]
 
 
+@njit
+def _sort(values):
+    """In place, by Shell's method: np.sort would take longer to compile than all the rest here."""
+    gap = 1
+    while gap < values.size // 9:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, values.size):
+            value, j = values[i], i
+            while j >= gap and values[j - gap] > value:
+                values[j] = values[j - gap]
+                j -= gap
+            values[j] = value
+        gap //= 3
+
+
 @kernel
 def _pairs(start, stop, ids, row_offset, positions, ends, mark, found, counts):
     """Later neighbours of the documents [start, stop), ascending and each once; how many there are of each."""
@@ -47,7 +64,7 @@ def _pairs(start, stop, ids, row_offset, positions, ends, mark, found, counts):
                     found[written] = other
                     written += 1
         if written - begin > SHORT:
-            found[begin:written] = np.sort(found[begin:written])
+            _sort(found[begin:written])
         else:
             for i in range(begin + 1, written):
                 other, j = found[i], i

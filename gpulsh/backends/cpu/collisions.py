@@ -73,7 +73,8 @@ def _collisions(digests, ids, skip, members, sizes):
     while (1 << bits) < count:
         bits += 1
     shift = _U(64 - bits)
-    cells = np.zeros((1 << bits) + 1, np.int64)
+    cells = np.empty((1 << bits) + 1, np.int64)
+    cells[:] = 0  # np.zeros takes longer to compile
     for digest in met:
         cells[np.int64((digest << skip) >> shift) + 1] += 1
     for cell in range(1 << bits):
@@ -88,24 +89,30 @@ def _collisions(digests, ids, skip, members, sizes):
     used, buckets, begin = 0, 0, 0
     for cell in range(1 << bits):
         end = cells[cell]
-        if end - begin > CELL:
-            order = np.argsort(sorted_digests[begin:end], kind="mergesort")
-            sorted_ids[begin:end] = sorted_ids[begin:end][order]
-            sorted_digests[begin:end] = sorted_digests[begin:end][order]
-        else:
-            for i in range(begin + 1, end):
+        # Insertion or, of many, Shell's method, which mixes equal digests: their ids decide. np.argsort would take longer
+        # to compile than all the rest here.
+        gap = 1
+        while gap < (end - begin) // CELL:
+            gap = 3 * gap + 1
+        while gap > 0:
+            for i in range(begin + gap, end):
                 digest, document, j = sorted_digests[i], sorted_ids[i], i
-                while j > begin and sorted_digests[j - 1] > digest:
-                    sorted_digests[j], sorted_ids[j] = sorted_digests[j - 1], sorted_ids[j - 1]
-                    j -= 1
+                while j - gap >= begin and (
+                    sorted_digests[j - gap] > digest
+                    or (sorted_digests[j - gap] == digest and sorted_ids[j - gap] > document)
+                ):
+                    sorted_digests[j], sorted_ids[j] = sorted_digests[j - gap], sorted_ids[j - gap]
+                    j -= gap
                 sorted_digests[j], sorted_ids[j] = digest, document
+            gap //= 3
         first = begin
         while first < end:
             last = first + 1
             while last < end and sorted_digests[last] == sorted_digests[first]:
                 last += 1
             if last - first > 1:
-                members[used : used + last - first] = sorted_ids[first:last]
+                for i in range(last - first):  # a slice would have Numba compile how it tells of lengths that differ
+                    members[used + i] = sorted_ids[first + i]
                 sizes[buckets] = last - first
                 used += last - first
                 buckets += 1

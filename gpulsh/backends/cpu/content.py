@@ -65,7 +65,7 @@ _step_sum, _block_sum = _sum_of(1), _sum_of(BLOCK // _STEP)
 def _sums(values, offset, keys, out):
     data, first = values.ctypes.data, keys.ctypes.data
     second = first + SHIFT
-    last = np.zeros(_STEP, np.uint8)
+    last = np.empty(_STEP, np.uint8)
     filled = last.ctypes.data
     block = 0
     for row in range(offset.size - 1):
@@ -83,7 +83,8 @@ def _sums(values, offset, keys, out):
                     at += _STEP
                 if at < size:
                     last[:] = 0
-                    last[: size - at] = values[start + at : start + size]
+                    for i in range(size - at):  # a slice would have Numba compile how it tells of lengths that differ
+                        last[i] = values[start + at + i]
                     one += _step_sum(filled, first + at)
                     two += _step_sum(filled, second + at)
             # What is left of the row tells zeros at its end from nothing, and where rows begin.

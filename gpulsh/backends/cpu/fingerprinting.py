@@ -487,7 +487,7 @@ def _words(text, stop, room, stage1, stage2, keys, keys_address, proof, proof_ad
     """
     heads, lengths, longer = run[:ROW], run[ROW : 2 * ROW], run[2 * ROW :]
     heads_address, lengths_address, longer_address = heads.ctypes.data, lengths.ctypes.data, longer.ctypes.data
-    at, count = 0, 0
+    at, count = np.int64(0), np.int64(0)  # a literal has a type of its own, for which all below is compiled once more
     found, long = 0, 0
     while at < stop:  # no token is open at `at`
         by_code_point, until, end = at + ROOM > room, stop, -1
@@ -550,7 +550,7 @@ def _words(text, stop, room, stage1, stage2, keys, keys_address, proof, proof_ad
 @njit
 def _characters(text, stop, stage1, stage2, keys, proof, sums, packed, begun, gap):
     """Sums of char tokens, and whether separators stand behind the last; `begun` and `gap`: tokens and those before."""
-    at, count = 0, 0
+    at, count = np.int64(0), 0
     proves = packed.size > 0
     while at < stop:
         point, size = _decode(text, at, stop)
@@ -745,7 +745,8 @@ def fingerprint_piece(
     uint64 [size], the last size - 1 tokens.
     """
     at, before, gap, held = state[0], state[1], state[2] != 0, state[3]
-    tokens[:held] = carried[:held]
+    for i in range(held):  # a slice would have Numba compile how it tells of lengths that differ
+        tokens[i] = carried[i]
     fresh = tokens[held:]
     end = _cut(text, at, piece, stop, words, stage1, stage2)
     if not words:
@@ -767,7 +768,8 @@ def fingerprint_piece(
     before += count
     count += held
     held = min(count, size - 1)
-    carried[:held] = tokens[count - held : count]
+    for i in range(held):
+        carried[i] = tokens[count - held + i]
     state[0], state[1], state[2], state[3] = end, before, gap, held
     if count >= size or (end == stop and 0 < before < size):
         return _shingles(tokens, count, size, keys[SHINGLE:], values)

@@ -101,7 +101,8 @@ def _minhash(values, offset, multiplier, addend, signatures):
                 else:
                     _fold_one(tile.ctypes.data, source.size, at[0], at[1], at[2])
                     v += 1
-        signatures[document] = minima[: signatures.shape[1]]
+        for i in range(signatures.shape[1]):  # a slice would have Numba compile how it tells of lengths that differ
+            signatures[document, i] = minima[i]
 
 
 def minhash_rows(

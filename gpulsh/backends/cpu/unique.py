@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
@@ -13,6 +14,22 @@ CHUNK_SHINGLES = 1 << 16
 CELL = 24  # a longer cell is sorted by comparison: repeats of few shingles, or values that are no hashes
 
 _U = np.uint64
+
+
+@njit
+def _sort(values):
+    """In place, by Shell's method: np.sort would take longer to compile than all the rest here."""
+    gap = 1
+    while gap < values.size // 9:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, values.size):
+            value, j = values[i], i
+            while j >= gap and values[j - gap] > value:
+                values[j] = values[j - gap]
+                j -= gap
+            values[j] = value
+        gap //= 3
 
 
 @kernel
@@ -53,7 +70,7 @@ def _unique_rows(values, offset, out, ends):
             for cell in range(1 << bits):
                 end = cells[cell]
                 if end - begin > CELL:
-                    placed[begin:end] = np.sort(placed[begin:end])
+                    _sort(placed[begin:end])
                 begin = end
         # Neighbours are put in order by two vector loops first, so that few steps of the insertion are mispredicted.
         for first in range(2):
