@@ -12,6 +12,7 @@ from gpulsh.backends.cpu.kernel import kernel
 
 CHUNK_NEIGHBOURS = 1 << 18
 SHORT = 24  # neighbours sorted by insertion
+DENSE = 16  # neighbours among so many documents each are looked for rather than sorted
 
 
 @kernel
@@ -64,7 +65,17 @@ def _pairs(start, stop, ids, row_offset, positions, ends, mark, found, counts):
                     found[written] = other
                     written += 1
         if written - begin > SHORT:
-            _sort(found[begin:written])
+            first, last = found[begin], found[begin]
+            for i in range(begin + 1, written):
+                first, last = min(first, found[i]), max(last, found[i])
+            if last - first < DENSE * (written - begin):
+                i = begin
+                for other in range(first, last + 1):  # they are marked
+                    if mark[other] == document:
+                        found[i] = other
+                        i += 1
+            else:
+                _sort(found[begin:written])
         else:
             for i in range(begin + 1, written):
                 other, j = found[i], i

@@ -89,8 +89,8 @@ def _collisions(digests, ids, skip, members, sizes):
     used, buckets, begin = 0, 0, 0
     for cell in range(1 << bits):
         end = cells[cell]
-        # Insertion or, of many, Shell's method, which mixes equal digests: their ids decide. np.argsort would take longer
-        # to compile than all the rest here.
+        # Insertion or, of many, Shell's method, which mixes equal digests: their ids decide. np.argsort would take
+        # longer to compile than all the rest here.
         gap = 1
         while gap < (end - begin) // CELL:
             gap = 3 * gap + 1
