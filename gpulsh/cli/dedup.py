@@ -94,6 +94,11 @@ from gpulsh.cli.terminal import conclude, tell
     help="Kept rows and the evidence, or the evidence alone.",
 )
 @click.option(
+    "--compression",
+    metavar="CODEC[:LEVEL]",
+    help="Of kept rows: none, snappy, lz4, gzip, brotli or zstd, as zstd:9; packed as well as INPUT where not given.",
+)
+@click.option(
     "--on-error",
     type=click.Choice(["fail", "skip"]),
     default="fail",

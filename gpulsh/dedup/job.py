@@ -13,6 +13,7 @@ from gpulsh.dedup.policy import Policy
 from gpulsh.io.file_texts import FileTexts
 from gpulsh.io.fixity import Fixity
 from gpulsh.io.format import Columns, File, Limit
+from gpulsh.io.packing import Packing
 from gpulsh.io.readers import Reader, open_files
 from gpulsh.params import SCHEME
 
@@ -53,6 +54,7 @@ class Job:
     cut: Cut
     fixity: Fixity  # of `files`
     earlier: Earlier | None = None
+    packing: Packing | None = None  # of what is written; None: as the inputs
 
     def texts(self, ops: Backend, abreast: int = 1) -> FileTexts:
         """The documents of the files, for one of `abreast` who read at the same time."""
@@ -74,6 +76,7 @@ class Job:
             "write": self.write,
             "on_error": self.on_error,
             **({"lines": True} if any(file.lines for file in self.files) else {}),
+            **({} if self.packing is None else {"compression": self.packing.told()}),
             **({} if self.earlier is None else {"index": self.earlier.index, "key": self.earlier.key}),
         }
 

@@ -31,6 +31,7 @@ from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterErr
 from gpulsh.io.fixity import Fixity
 from gpulsh.io.format import Columns, File
 from gpulsh.io.inputs import as_lines, find_files, natural_id
+from gpulsh.io.packing import Packing
 from gpulsh.io.readers import Reader
 from gpulsh.io.streams import Streams
 from gpulsh.params import Folding, Shingling, check_choice
@@ -90,6 +91,7 @@ def deduplicate_files(
     across: bool = False,
     index: Input | None = None,
     write: Write = "data",
+    compression: str | None = None,
     threshold: float | None = None,
     shingling: Shingling | None = None,
     folding: Folding | None = None,
@@ -132,7 +134,9 @@ def deduplicate_files(
     stops the run, or with `on_error="skip"` is listed in `rejected.parquet` and is no document (see
     `gpulsh.io.rejected`). `reader="cudf"` decodes the text of Parquet files on the device of the CUDA backend.
     `progress="json"` writes its events to standard error as JSON lines: the "begin" and the "end" of each stage, with
-    seconds, amounts and rates.
+    seconds, amounts and rates. `compression` is how kept rows are packed, as "zstd:9" or "snappy": Parquet files with
+    any codec, .gz and .zst files at a level of their own one; None takes the input's codec at the cheapest level at
+    which rows take no more bytes, which may be a slow one.
     `index` is the folder of an index of earlier runs, made where it is absent: its documents come before all others,
     and those of the run are added to it, by `id_column` or FILE:ROW. Parameters left open are the index's own;
     documents are kept by order, verified exactly, on this machine.
@@ -166,6 +170,7 @@ def deduplicate_files(
     _check_name("text_column", text_column)
     if id_column is not None:
         _check_name("id_column", id_column)
+    packing = None if compression is None else Packing.parse(compression)
     own_secret = chosen_secret(secret)
     parse_memory(memory)
     check_engine(engine, address, devices)
@@ -205,6 +210,7 @@ def deduplicate_files(
                 reader=reader,
                 on_error=on_error,
                 write=write,
+                packing=packing,
                 cut=cut(doing.memory, doing.ops.sizes()),
                 earlier=earlier.to_job() if earlier else None,
             )

@@ -26,6 +26,7 @@ from gpulsh.io.zstd import Window, zstd_pieces
 
 Compression = Literal["", "gz", "zst"]
 
+USUAL_GZIP, USUAL_ZSTD = 6, 3  # levels
 MEMBER_BYTES = 4 << 20  # of content in each gzip member written
 
 
@@ -78,20 +79,21 @@ def _is_zstd(packed: bytes) -> bool:
 
 
 @contextmanager
-def packed_writer(target: str, compression: Compression) -> Iterator[Any]:
-    """A file for writing; the same content gives the same bytes (no time, no name in the header)."""
+def packed_writer(target: str, compression: Compression, level: int | None = None) -> Iterator[Any]:
+    """A file for writing; the same content gives the same bytes (no time, no name in the header) at the same level."""
     with open(target, "wb") as raw:
         if compression == "":
             yield raw
         elif compression == "gz":
             with ThreadPoolExecutor(processors()) as pool:
-                members = _GzipMembers(raw, pool)
+                members = _GzipMembers(raw, pool, USUAL_GZIP if level is None else level)
                 yield members
                 members.finish()
         else:
             import zstandard
 
-            with zstandard.ZstdCompressor(level=3).stream_writer(raw, closefd=False) as out:
+            packer = zstandard.ZstdCompressor(level=USUAL_ZSTD if level is None else level)
+            with packer.stream_writer(raw, closefd=False) as out:
                 yield out
 
 
@@ -101,8 +103,9 @@ class _GzipMembers:
     Where a member ends follows from the content alone, so the bytes do not depend on the number of threads.
     """
 
-    def __init__(self, out: BinaryIO, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, out: BinaryIO, pool: ThreadPoolExecutor, level: int) -> None:
         self._out = out
+        self._level = level
         self._pool = pool
         self._held = bytearray()
         self._waiting: deque[Future[bytes]] = deque()
@@ -119,19 +122,19 @@ class _GzipMembers:
             self._out.write(self._waiting.popleft().result())
 
     def _submit(self, content: bytes) -> None:
-        self._waiting.append(self._pool.submit(gzip_member, content))
+        self._waiting.append(self._pool.submit(gzip_member, content, self._level))
         if len(self._waiting) > 2 * processors():
             self._out.write(self._waiting.popleft().result())
 
 
-def gzip_member(content: Bytes) -> bytes:
+def gzip_member(content: Bytes, level: int = USUAL_GZIP) -> bytes:
     """A gzip member of this content, with no time and no name in its header."""
-    return b"".join(packed_member([content]))
+    return b"".join(packed_member([content], level))
 
 
-def packed_member(pieces: Iterable[Bytes]) -> Iterator[bytes]:
+def packed_member(pieces: Iterable[Bytes], level: int = USUAL_GZIP) -> Iterator[bytes]:
     """The same of content in pieces; where it is cut makes no difference."""
-    packer = zlib.compressobj(6, zlib.DEFLATED, 31)
+    packer = zlib.compressobj(level, zlib.DEFLATED, 31)
     for piece in pieces:
         yield packer.compress(piece)
     yield packer.flush()

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.errors import ChangedInputError, DamagedInputError, GpulshError, InputError, LargeDocumentError
+from gpulsh.io.packing import Packing
 from gpulsh.io.rows import Rows
 
 Mask = NDArray[np.bool_]
@@ -186,11 +187,20 @@ class Format(Protocol):
         """
         ...
 
-    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen, limit: Limit | None = None) -> None:
+    def write_kept(
+        self,
+        file: File,
+        keep: Mask,
+        target: str,
+        seen: Seen = unseen,
+        limit: Limit | None = None,
+        packing: Packing | None = None,
+    ) -> None:
         """A file of the same format with the rows where `keep` [rows] is true.
 
         Where it does not read `in_order`, `seen` is shown all that is read, in order, before it is written. Rows of a
-        part without a kept one may be left out.
+        part without a kept one may be left out. `packing` is how it is compressed, where the format leaves a choice;
+        None: as the input, at the cheapest level at which the same rows take no more bytes.
         A LargeDocumentError where a row has more in other columns than `limit` allows.
         """
         ...

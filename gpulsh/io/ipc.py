@@ -31,6 +31,7 @@ from gpulsh.io.format import (
 )
 from gpulsh.io.ipc_bodies import Bodies, CheckedFile
 from gpulsh.io.ipc_source import Batches, UnreadBatch
+from gpulsh.io.packing import Packing
 from gpulsh.io.rows import cuts
 from gpulsh.io.selection import chosen, kept
 from gpulsh.io.soundness import check_values
@@ -95,7 +96,15 @@ class Ipc:
                     break
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
-    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen, limit: Limit | None = None) -> None:
+    def write_kept(
+        self,
+        file: File,
+        keep: Mask,
+        target: str,
+        seen: Seen = unseen,
+        limit: Limit | None = None,
+        packing: Packing | None = None,
+    ) -> None:
         """A record batch a record batch, several of one beyond BATCH_BYTES; a stream stays a stream."""
         with open(target, "wb") as sink:
             writer: Any = None

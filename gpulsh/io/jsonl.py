@@ -37,6 +37,7 @@ from gpulsh.io.format import (
 )
 from gpulsh.io.large_json import CostError, LargeObject, Line, LongString
 from gpulsh.io.members import PLAIN_STEP
+from gpulsh.io.packing import Packing, level_of_stream
 from gpulsh.io.rows import Bytes, piece_rows
 from gpulsh.io.zstd import Window, WindowError
 
@@ -48,6 +49,7 @@ PARSED_BYTES = 8 << 20  # that a line's other fields may take beside the largest
 Group = tuple[Iterator[tuple[int, Line]], bytes]
 Lost = Callable[[str], None]
 
+CODECS = {"gz": "gzip", "zst": "zstd"}
 MOST_REJECTED = 1 << 14  # lines of a block
 BLANK = re.compile(rb"\s*+\Z")
 BOM = b"\xef\xbb\xbf"
@@ -170,10 +172,18 @@ class JsonLines:
                 pass
         return pa.array([_json_text(value) for value in found], pa.string())
 
-    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen, limit: Limit | None = None) -> None:
+    def write_kept(
+        self,
+        file: File,
+        keep: Mask,
+        target: str,
+        seen: Seen = unseen,
+        limit: Limit | None = None,
+        packing: Packing | None = None,
+    ) -> None:
         """Kept lines as they are, in the same compression."""
         row = 0
-        with packed_writer(target, self._compression) as out:
+        with packed_writer(target, self._compression, self._level(file, packing)) as out:
             try:
                 for lines, end in self._groups(file):
                     kept: list[Line] = []
@@ -189,6 +199,16 @@ class JsonLines:
                     raise
         if row != len(keep):
             raise wrong_length(file)
+
+    def _level(self, file: File, packing: Packing | None) -> int | None:
+        """Of the compression; None: its usual one."""
+        if not self._compression:
+            return None
+        codec = CODECS[self._compression]
+        if packing is not None and packing.codec == codec and packing.level is not None:
+            return packing.level
+        with reading(file), file.open() as source:
+            return level_of_stream(codec, source, file.size())
 
     def _groups(
         self, file: File, limit: Limit | None = None, window: Window | None = None, lost: Lost = lambda told: None

@@ -35,7 +35,9 @@ from gpulsh.io.format import (
     unseen,
     wrong_length,
 )
+from gpulsh.io.packing import Packing
 from gpulsh.io.parquet_footer import check_footer
+from gpulsh.io.parquet_packing import writer_options
 from gpulsh.io.parquet_pages import Pages, largest_pages, largest_value
 from gpulsh.io.parquet_pages import reader as page_reader
 from gpulsh.io.rows import piece_rows
@@ -133,18 +135,30 @@ class Parquet:
                 start += count
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
-    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen, limit: Limit | None = None) -> None:
-        """The schema, its metadata and the codec are the input's; a row group of which nothing is kept vanishes."""
+    def write_kept(
+        self,
+        file: File,
+        keep: Mask,
+        target: str,
+        seen: Seen = unseen,
+        limit: Limit | None = None,
+        packing: Packing | None = None,
+    ) -> None:
+        """The schema, its metadata and how it is packed are the input's; a row group of which nothing is kept vanishes.
+
+        It is a few bytes larger where that cannot be had: levels that take much memory are not tried.
+        """
         with reading(file):
             source = _open(file)
         try:
             groups = source.num_row_groups
-            large = set[str]()
+            pages: dict[str, Pages] = {}
             with reading(file):
                 for group in range(groups):
                     found = check_pages(file, source, group, limit)
-                    large |= {name for name, pages in found.items() if pages.large > LARGE_PAGE}
-            codec = source.metadata.row_group(0).column(0).compression if groups and len(source.schema) else "ZSTD"
+                    pages |= {name: of.larger(pages.get(name, of)) for name, of in found.items()}
+                large = {name for name, of in pages.items() if of.large > LARGE_PAGE}
+                options = writer_options(file, source, pages, large, packing)
             # Fixed options, and chunks that follow from the footer: the same rows give the same bytes.
             with (
                 # Through Python each page would be copied once more.
@@ -152,9 +166,8 @@ class Parquet:
                 pq.ParquetWriter(
                     sink,
                     source.schema_arrow,
-                    compression="NONE" if codec == "UNCOMPRESSED" else codec,
                     version="2.6",
-                    **_options(source, large),
+                    **options,
                 ) as out,
             ):
                 start = 0
@@ -430,15 +443,6 @@ def _costs(pages: Pages, values: int | None, batches: int, *, as_dictionary: boo
         dictionary = value = max(dictionary, value)
     # What lists hold is copied when there is no room for the next of it.
     return pages.largest + copies * dictionary + batches * value, pages.packed + (0 if values is None else value)
-
-
-def _options(source: Any, large: set[str]) -> dict[str, Any]:
-    """Of what is in `large` pages no dictionary is tried and no extremes are kept: each would be a copy of a value."""
-    if not large:
-        return {}
-    others = [source.schema.column(place).path for place in range(len(source.schema))]
-    others = [name for name in others if name not in large]
-    return {"use_dictionary": others, "write_statistics": others}
 
 
 def _cut(parts: list[Any], length: int, schema: Any) -> list[Any]:

@@ -19,6 +19,7 @@ DICTIONARY_PAGE = 2
 HEADS = 256  # bytes in which the header of a page mostly ends; with statistics it may have many more
 MOST_HEAD = 16 << 20  # as Arrow has it
 DATA, DATA_2, PACKED = 5, 8, 3  # fields: what it says of data of both versions, and its bytes as they stand in the file
+LEVEL_BYTES = 5, 6  # fields of what it says of data of version 2: bytes of levels of definition, of repetition
 NUMBERS = range(4, 7)  # types of fields: integers of all sizes but one byte
 PLAIN, BINARY = {1: 0, 2: 0, 3: 1, 7: 8}, 8  # bytes of values of other types; strings
 WORST_RATIO = {"UNCOMPRESSED": 1, "SNAPPY": 32, "LZ4": 256, "LZ4_RAW": 256, "GZIP": 1040}  # of content to its bytes
@@ -103,6 +104,10 @@ class Pages(NamedTuple):
         """Bytes of the larger of page and dictionary."""
         return max(self.largest, self.dictionary)
 
+    def larger(self, other: Pages) -> Pages:
+        """Of both the larger, number by number."""
+        return Pages(*map(max, self, other))
+
 
 def largest_pages(read: Callable[[int, int], bytes], chunk: Any, small: int) -> Pages:
     """What the headers of a chunk's pages say; at most `small` bytes where they cannot be larger, and are not read.
@@ -112,9 +117,7 @@ def largest_pages(read: Callable[[int, int], bytes], chunk: Any, small: int) -> 
     packed = int(chunk.total_compressed_size)
     if packed * WORST_RATIO.get(chunk.compression, 1 << 20) <= small:
         return Pages(small, 0)
-    place = int(chunk.data_page_offset)
-    if chunk.dictionary_page_offset and 0 < chunk.dictionary_page_offset < place:
-        place = int(chunk.dictionary_page_offset)
+    place = _begin(chunk)
     end, left = place + packed, int(chunk.num_values)
     largest = dictionary = compressed = value = entry = 0
     while left > 0 and place < end:
@@ -145,11 +148,47 @@ def reader(file: File) -> Iterator[Callable[[int, int], bytes]]:
         yield read
 
 
+class PackedPage(NamedTuple):
+    """Where the compressed content of a page lies, and how many bytes it has as it stands there and as it is."""
+
+    place: int
+    packed: int
+    size: int
+    values: int
+    version: int  # of the format of its header, 1 or 2
+
+
+def packed_pages(read: Callable[[int, int], bytes], chunk: Any) -> Iterator[PackedPage]:
+    """The pages of a chunk, its dictionary first, up to the first that cannot be understood; `read` as above."""
+    place, left = _begin(chunk), int(chunk.num_values)
+    end = place + int(chunk.total_compressed_size)
+    while left > 0 and place < end:
+        try:
+            head, size = _header(read, place, end)
+        except ValueError:
+            return
+        if min(head.size, head.packed, head.values, head.levels, head.packed - head.levels) < 0:
+            return
+        begin = place + size + head.levels
+        yield PackedPage(begin, head.packed - head.levels, head.size - head.levels, head.values, head.version)
+        place, left = place + size + head.packed, left - (0 if head.is_dictionary else head.values)
+
+
+def _begin(chunk: Any) -> int:
+    """Where the first page of a chunk is."""
+    place = int(chunk.data_page_offset)
+    if chunk.dictionary_page_offset and 0 < chunk.dictionary_page_offset < place:
+        place = int(chunk.dictionary_page_offset)
+    return place
+
+
 class _Head(NamedTuple):
     size: int
     packed: int
     values: int
     is_dictionary: bool
+    levels: int  # bytes before its content that are never compressed
+    version: int
 
 
 def _mean(head: _Head) -> int:
@@ -175,9 +214,11 @@ def _parsed(head: bytes) -> tuple[_Head, int]:
     try:
         values = next((fields[of][VALUES] for of in (DATA, DATA_2, DICTIONARY) if VALUES in fields.get(of, ())), 0)
         size, packed = fields[SIZE], fields[PACKED]
-        if not all(isinstance(number, int) for number in (values, size, packed)):
+        levels = [fields[DATA_2].get(of, 0) for of in LEVEL_BYTES] if DATA_2 in fields else [0]
+        if not all(isinstance(number, int) for number in (values, size, packed, *levels)):
             raise TypeError
-        return _Head(size, packed, values, fields[KIND] == DICTIONARY_PAGE), place
+        version = 2 if DATA_2 in fields else 1
+        return _Head(size, packed, values, fields[KIND] == DICTIONARY_PAGE, sum(levels), version), place
     except KeyError:
         raise ValueError("the header of a page lacks a field") from None
     except TypeError:

@@ -24,6 +24,7 @@ from gpulsh.io.format import (
     unseen,
     wrong_length,
 )
+from gpulsh.io.packing import Packing
 from gpulsh.io.rows import piece_rows
 
 
@@ -60,7 +61,15 @@ class PlainText:
         """Not to be had."""
         raise InputError(f"{file.name}: is plain text and has no column {column!r}")
 
-    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen, limit: Limit | None = None) -> None:
+    def write_kept(
+        self,
+        file: File,
+        keep: Mask,
+        target: str,
+        seen: Seen = unseen,
+        limit: Limit | None = None,
+        packing: Packing | None = None,
+    ) -> None:
         """The file, byte for byte; none where the document is dropped, for an empty one would be another document."""
         if len(keep) != 1:
             raise wrong_length(file)

@@ -32,6 +32,7 @@ from gpulsh.io.format import (
     unseen,
     wrong_length,
 )
+from gpulsh.io.packing import Packing
 from gpulsh.io.plain import PlainText
 from gpulsh.io.rows import piece_rows
 
@@ -62,7 +63,15 @@ class TextLines(PlainText):
                 yield Block(row, arrow_rows(texts))
                 row += len(texts)
 
-    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen, limit: Limit | None = None) -> None:
+    def write_kept(
+        self,
+        file: File,
+        keep: Mask,
+        target: str,
+        seen: Seen = unseen,
+        limit: Limit | None = None,
+        packing: Packing | None = None,
+    ) -> None:
         """Kept lines as they are."""
         row = 0
         with reading(file):

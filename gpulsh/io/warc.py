@@ -45,6 +45,7 @@ from gpulsh.io.format import (
     unseen,
     wrong_length,
 )
+from gpulsh.io.packing import Packing
 from gpulsh.io.rows import Bytes, piece_rows
 from gpulsh.io.warc_records import Broken, Record, Wanted, record_bytes, warc_records
 from gpulsh.io.web_text import CostError, WebText, http_text, kind_of, plain_text, require_extra
@@ -159,7 +160,15 @@ class Warc:
             raise wrong_length(file)
         return pa.array(found, pa.string())
 
-    def write_kept(self, file: File, keep: Mask, target: str, seen: Seen = unseen, limit: Limit | None = None) -> None:
+    def write_kept(
+        self,
+        file: File,
+        keep: Mask,
+        target: str,
+        seen: Seen = unseen,
+        limit: Limit | None = None,
+        packing: Packing | None = None,
+    ) -> None:
         """Kept documents and what accompanies them."""
         dropped, named = self._dropped(file, keep)
         row = 0

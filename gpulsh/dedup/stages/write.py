@@ -86,11 +86,11 @@ def _copy(place: Workplace, number: int, keep: Mask, target: str, read: Mapping[
     kind = format_of(file)
     if kind.in_order:
         with Reading(file, fixity.key) as reading:
-            kind.write_kept(reading.file, keep, target, limit=limit)
+            kind.write_kept(reading.file, keep, target, limit=limit, packing=place.job.packing)
             fixity.compare(number, read.get(0), reading.digests())
     else:
         texts = _Texts(place.job, number, read)
-        kind.write_kept(file, keep, target, texts.see, limit)
+        kind.write_kept(file, keep, target, texts.see, limit, place.job.packing)
         texts.compare()
 
 

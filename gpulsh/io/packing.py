@@ -1,0 +1,145 @@
+"""How outputs are compressed: as asked for, or with the codec of the input at the cheapest level that packs as well.
+
+A codec is told by a file's name or footer, the level by neither. So some of the input's content is compressed again at
+one level after another, the cheapest first, until the result is no larger than what stands in the input.
+
+Rejected: the codec's default level, with which fewer rows took more bytes than all of them did (48.5 MB of 33.6 MB);
+levels beyond 19 of Zstandard, whose tables alone take hundreds of megabytes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NamedTuple
+
+from gpulsh.errors import ParameterError
+
+LEVELS: dict[str, tuple[int, ...]] = {
+    "none": (),
+    "snappy": (),
+    "gzip": tuple(range(1, 10)),
+    "brotli": tuple(range(1, 12)),
+    "zstd": tuple(range(1, 20)),
+    "lz4": (1, *range(3, 13)),
+}
+SAMPLE_BYTES = 1 << 20  # of content; from 256 KiB on Zstandard has the same tables for all sizes
+LEAST_SAMPLE = 1 << 12  # bytes of packed content, less of which shows nothing
+SAMPLED_PART = 2  # of a small file, at most so small a part is a sample
+FEED_BYTES = 512  # packed bytes that are unpacked at once: by so much, sizes may be wrong
+MOST_WINDOW = 64 << 20
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A codec, and a level of it; None: its usual one."""
+
+    codec: str
+    level: int | None = None
+
+    @classmethod
+    def parse(cls, given: str) -> Packing:
+        """From CODEC or CODEC:LEVEL; ParameterError where there is no such codec, or it has no such level.
+
+        >>> Packing.parse("zstd:9")
+        Packing(codec='zstd', level=9)
+        """
+        codec, colon, level = given.partition(":") if isinstance(given, str) else ("", "", "")
+        levels = LEVELS.get(codec)
+        if levels is None:
+            raise ParameterError(f"compression is {given!r}; give one of {', '.join(LEVELS)}, or CODEC:LEVEL as zstd:9")
+        if not colon:
+            return cls(codec)
+        if not (level.isascii() and level.isdigit() and int(level) in levels):
+            allowed = f"levels are {levels[0]} to {levels[-1]}" if levels else "it has no levels"
+            raise ParameterError(f"compression is {given!r}; of {codec}, {allowed}")
+        return cls(codec, int(level))
+
+    def told(self) -> str:
+        """As `parse` takes it."""
+        return self.codec if self.level is None else f"{self.codec}:{self.level}"
+
+
+class Sample(NamedTuple):
+    """Content, and how many bytes it takes in the input."""
+
+    content: bytes
+    packed: int
+
+
+def cheapest_level(codec: str, samples: Sequence[Sample], pack: Callable[[bytes, int], int]) -> int | None:
+    """The cheapest level at which the samples take no more bytes than in the input; where none does, the one at which
+    they take the fewest. None without samples, or of a codec without levels.
+
+    `pack` tells how many bytes content takes at a level.
+    """
+    allowed = sum(sample.packed for sample in samples)
+    if not allowed:
+        return None
+    found: list[tuple[int, int]] = []
+    for level in LEVELS[codec]:
+        size: int = sum(pack(sample.content, level) for sample in samples)
+        if size <= allowed:
+            return level
+        found.append((size, level))
+    return min(found)[1] if found else None
+
+
+def beginning(codec: str, packed: Iterable[bytes], most: int = SAMPLE_BYTES) -> Sample | None:
+    """About the first `most` bytes of a stream of zstd or gzip; None where it cannot be read, or is very short."""
+    import zstandard
+
+    content = bytearray()
+    taken = packed_size = 0
+    try:
+        unpack = _unpacker(codec)
+        for piece in packed:
+            more = unpack(piece)
+            taken += len(piece)
+            if more:  # otherwise it is of a block that has not ended
+                content += more
+                packed_size = taken
+            if len(content) >= most:
+                break
+    except (zstandard.ZstdError, zlib.error, EOFError):
+        return None
+    return Sample(bytes(content), packed_size) if packed_size >= LEAST_SAMPLE else None
+
+
+def _unpacker(codec: str) -> Callable[[bytes], Any]:
+    import zstandard
+
+    if codec == "zstd":
+        return zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW).decompressobj().decompress
+    return zlib.decompressobj(47).decompress
+
+
+def level_of_stream(codec: str, source: BinaryIO, size: int | None) -> int | None:
+    """The level for a file of JSON lines, of whose first member or frame the beginning is the sample."""
+    most = SAMPLE_BYTES if size is None else min(SAMPLE_BYTES, max(size // SAMPLED_PART, 4 * LEAST_SAMPLE))
+    taken = 0
+
+    def pieces() -> Iterable[bytes]:
+        nonlocal taken
+        while taken < most and (piece := source.read(FEED_BYTES)):
+            taken += len(piece)
+            yield piece
+
+    sample = beginning(codec, pieces())
+    return None if sample is None else cheapest_level(codec, [sample], _STREAMS[codec])
+
+
+def _gzip_size(content: bytes, level: int) -> int:
+    packer = zlib.compressobj(level, zlib.DEFLATED, 31)
+    return len(packer.compress(content)) + len(packer.flush(zlib.Z_SYNC_FLUSH))
+
+
+def _zstd_size(content: bytes, level: int) -> int:
+    import zstandard
+
+    packer = zstandard.ZstdCompressor(level=level).compressobj()
+    return len(packer.compress(content)) + len(packer.flush())
+
+
+_STREAMS = {"gzip": _gzip_size, "zstd": _zstd_size}
