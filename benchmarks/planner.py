@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import threading
+import time
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -71,15 +72,19 @@ class Watched:
 def run(path: Path, out: Path, options: list[str]) -> dict[str, Any]:
     """Report and stages' ends of one run in a process of its own; its input has been read before."""
     command = [sys.executable, "-m", "gpulsh", "dedup", str(path), "-o", str(out), "--overwrite", "--json", *options]
+    began = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         watched = Watched(out / "_work", process.pid)
         stdout, stderr = process.communicate()
         watched.end()
     if process.returncode:
         raise SystemExit(stderr)
+    whole = time.perf_counter() - began
     told = [json.loads(line) for line in stderr.splitlines() if line.startswith("{")]
     ends = {e["stage"]: e for e in told if e["event"] == "end"}
-    return {"report": json.loads(stdout), "ends": ends, "disk": watched.disk, "memory": watched.memory}
+    report = json.loads(stdout)
+    outside = whole - sum(report["funnel"]["seconds"].values())
+    return {"report": report, "ends": ends, "disk": watched.disk, "memory": watched.memory, "process": outside}
 
 
 def facts(found: dict[str, Any]) -> Corpus:
@@ -144,6 +149,7 @@ def main() -> None:
         measured.append((facts(runs[0]), medians, took))
 
     start = measured.pop(0)[1]["sign"]
+    process = statistics.median(one[0]["process"] for one in rounds)
     largest, by_stage, _ = measured[-1]
     report = rounds[0][0]["report"]
     banding = report["parameters"]["banding"]
@@ -158,7 +164,7 @@ def main() -> None:
     rows, space = [], []
     for (corpus, seconds, _), watched in zip(measured, first[1:], strict=True):
         guess = Corpus(documents=corpus.documents, bytes=corpus.bytes, **shares)
-        foretold = estimate(guess, Rates(**rates), workers=workers, nodes=1, **banding, start=start)
+        foretold = estimate(guess, Rates(**rates), workers=workers, nodes=1, **banding, start=start, process=process)
         both = [(stage.name, stage.seconds or 0.0, seconds[stage.name]) for stage in foretold.stages]
         both.append(("all", sum(told for _, told, _ in both), sum(took for _, _, took in both)))
         size = {"documents": int(corpus.documents), "MB": round(corpus.bytes / 1e6, 1)}
@@ -170,7 +176,7 @@ def main() -> None:
                 **size,
                 "_work foretold MB": round(foretold.work_disk / 1e6, 1),
                 "_work measured MB": round(watched["disk"] / 1e6, 1),
-                "state foretold MB": round(foretold.stages[0].memory_each / 1e6, 1),
+                "state foretold MB": round(max(stage.memory_each for stage in foretold.stages) / 1e6, 1),
                 "peak of the process MB": round(watched["memory"] / 1e6, 1),
             }
         )
@@ -189,6 +195,7 @@ def main() -> None:
         "workers": workers,
         "banding": banding,
         "start": start,
+        "process": process,
         "rates": rates,
         "shares": shares,
         "rows": rows,
@@ -203,7 +210,7 @@ def main() -> None:
 `python -m benchmarks.planner`, commit {described["commit"]}, load before: {described["load_before"]}.
 Job advertisements from file to file, {workers} {kind}{"s" if workers != 1 else ""}; medians of {given.rounds} rounds
 after a first. The rates are those of {int(largest.documents):,} documents, by which the others are foretold;
-the start takes {start:.2f} s.
+the start takes {start:.2f} s, and what no stage has (the program, files, the summary) {process:.2f} s.
 
 {table(rows)}
 
@@ -226,6 +233,7 @@ Candidates in {GROUPS} groups of documents that have a Jaccard similarity of {gr
             "source": f"benchmarks/record/{slug}/{today}/plan.json",
             "worker": f"one thread of {machine_told}" if kind == "thread" else f"one {machine_told}",
             "start": float(f"{start:.4g}"),
+            "process": float(f"{process:.4g}"),
             "rates": {name: float(f"{rate:.4g}") for name, rate in rates.items()},
         }
         if kind == "thread":

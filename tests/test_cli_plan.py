@@ -63,7 +63,14 @@ def test_bytes_and_seconds_by_hand() -> None:
     assert stages["collect"].network == 500 * 29 / 2
     assert found.false_seconds[0.1] == found.false_candidates[0.1] / 10 / 2
     assert stages["write"].disk_written == found.output == 1_500_000
-    assert {stage.memory_each for stage in found.stages} == {8 << 30}
+    # Beside the program: a machine's half of the text, digests of its half of the documents, text of those that met.
+    held = {"copies": 500 * 4 * 24, "collide": 500 * 4 * 24, "verify": 500_000}
+    assert {s.name: s.memory_each for s in found.stages} == {
+        name: (256 << 20) + held.get(name, 1_000_000) for name in FORETOLD
+    }
+    large = Corpus(documents=1e9, bytes=1e13, met=0.5, pairs=3, dropped=0.25, bytes_per_shingle=5)
+    most = {s.name: s.memory_each for s in estimate(large, rates, workers=2, nodes=1, bands=21, rows=6).stages}
+    assert most.pop("connect") == 28 * 5e8 and max(most.values()) == (256 << 20) + (24 << 24) < 0.7e9
     small = estimate(CORPUS, rates, workers=2, nodes=2, bands=4, rows=8, memory=1000)
     assert {stage.name: stage.memory_each for stage in small.stages if stage.memory_each != 1000} == {
         "connect": 500 * 28
@@ -181,6 +188,18 @@ def test_gpus_are_counted_where_their_rates_are_on_record(
     assert capsys.readouterr().out.endswith("To finish in 1 h: 3 GPUs on 3 machines\n")
 
 
+def test_the_start_of_the_program_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    known = recorded()["thread"]
+    arguments = ("--docs", "1000", "--bytes", "1e6", "--threads", "1")
+    found = planned(capsys, *arguments)
+    assert found["start"] == known["process"] > 0.5
+    assert found["seconds"] == pytest.approx(known["process"] + sum(stage["seconds"] for stage in found["stages"]))
+    assert all(stage["memory_each"] < 0.3e9 for stage in found["stages"])  # of a budget of 8 GiB
+    assert main(["plan", *arguments]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("start ")]
+    assert line.split() == ["start", f"{known['process']:.2f}", "s"]
+
+
 @pytest.mark.parametrize("wanted", [1, 2, 3, 4, 5, 7, 8, 9, 1000])
 def test_the_fewest_workers_are_found(wanted: int) -> None:
     def estimated(workers: int) -> Estimate:
@@ -202,7 +221,7 @@ def test_no_workers_outdo_a_disk(capsys: pytest.CaptureFixture[str]) -> None:
 def test_workers_for_a_deadline(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("--docs", "1e9", "--bytes", "5e12", "--threads", "1")
     alone = planned(capsys, *arguments)["seconds"]
-    start = recorded()["thread"]["start"]
+    start = recorded()["thread"]["start"] + recorded()["thread"]["process"]
     asked = planned(capsys, *arguments, "--hours", "2")
     assert asked["workers_needed"] == math.ceil((alone - start) / (7200 - start))
     assert planned(capsys, "--docs", "9", "--bytes", "9", "--gpus", "2", "--hours", "1")["workers_needed"] is None
@@ -251,6 +270,9 @@ def test_the_rates_are_those_of_their_record() -> None:
             pytest.skip("the records are not in a source distribution")
         record = json.loads(path.read_text())
         assert known["rates"].keys() == set(FORETOLD)
+        if "process_source" in known:
+            path = Path(__file__).parents[1] / known["process_source"]
+            assert known["process"] == pytest.approx(json.loads(path.read_text())["process"], rel=1e-3)
         for name, rate in known["rates"].items():
             assert rate == pytest.approx(record["rates"][name], rel=1e-3)
 

@@ -127,6 +127,7 @@ def plan(
             bands=shape[0],
             rows=shape[1],
             start=measured.get("start", 0.0),
+            process=measured.get("process", 0.0),
             remote=remote,
             memory=budget,
         )
@@ -148,6 +149,7 @@ def plan(
         "worker": kind,
         "nodes": machines(workers),
         "remote": remote,
+        "memory": budget,
         "assumed": assumed,
         "rates": {name: getattr(rates, name) for name in Rates.__dataclass_fields__},
         "measured_worker": measured.get("worker"),
@@ -190,6 +192,8 @@ def _table(asked: dict[str, Any], found: Estimate, rates: Rates, given: set[str]
     for stage in found.stages:
         time = "not measured" if stage.seconds is None else duration(stage.seconds)
         lines.append(row(stage.name, time, stage.bound or "", [size(int(getattr(stage, name))) for name in columns]))
+    if found.start:
+        lines.append(row("start", duration(found.start), "", ()).rstrip())
     sums = [size(int(sum(getattr(stage, name) for stage in found.stages))) for name in columns[:-1]]
     lines.append(row("all", "not known" if found.seconds is None else duration(found.seconds), "", sums))
     unknown = [name for name in FORETOLD if getattr(rates, name) is None]
@@ -215,8 +219,8 @@ def _table(asked: dict[str, Any], found: Estimate, rates: Rates, given: set[str]
         "",
         f"Assumed: {met} of the documents are in a candidate pair, {assumed['pairs']:g} pairs are compared a document,",
         f"{dropped} are dropped. False candidates beyond those are not in the time above.",
-        "Memory is the budget, which all work is cut to fit but that one machine makes the groups, in"
-        f" {CONNECT_BYTES} bytes a document that met others.",
+        f"Memory is what a stage holds at once, cut to fit a budget of {size(asked['memory'])}; but one machine makes"
+        f" the groups, in {CONNECT_BYTES} bytes a document that met others.",
     ]
     if asked["remote"]:
         lines.append("Inputs and results count as network, the work between the stages as disk.")

@@ -18,6 +18,8 @@ PARTITION_BYTES = 64 << 20  # of text that is signed in one step, at most
 ABREAST_BYTES = 16 << 20  # the same, at least
 PARTITION_BATCHES = 16  # at least so many batches of a device, for each step waits for its last one
 DIGEST_COST = 24  # bytes that a digest costs while its range is looked at
+TASK_MEMORY = 512 << 20  # of the budget, for each task that runs beside others
+EXACT_COST = 4  # digests that an exact hash costs as much as
 MOST_DIGESTS, MOST_GROUP = 1 << 24, 256 << 20  # more at once takes longer: fresh pages, and less of it in the caches
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gpulsh.backends.protocol import Backend
+from gpulsh.dedup.budget import EXACT_COST
 from gpulsh.dedup.count_table import TALLIED
 from gpulsh.dedup.funnel import Funnel
 from gpulsh.dedup.job import Job, step_file
@@ -43,7 +44,6 @@ Paths = tuple[Path, ...]
 
 MOST_PARTITIONS = 4096  # each range and group looks into the files of all
 FEWEST_PARTITIONS = 64  # that run abreast, so that the last ones of many cores are short; unless they are very small
-EXACT_COST = 4  # digests that an exact hash costs as much as
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ from dataclasses import replace
 from threading import Condition, Lock
 from typing import Any
 
+from gpulsh.dedup.budget import TASK_MEMORY
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.errors import LargeDocumentError
-
-TASK_MEMORY = 512 << 20  # of the budget, for each task that runs beside others
 
 
 def most_abreast(threads: int, memory: int) -> int:

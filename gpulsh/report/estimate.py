@@ -16,7 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from gpulsh.dedup.budget import MOST_CHOSEN
+from gpulsh.dedup.budget import (
+    DIGEST_COST,
+    EXACT_COST,
+    MOST_CHOSEN,
+    MOST_DIGESTS,
+    MOST_GROUP,
+    PARTITION_BYTES,
+    PROGRAM,
+    TASK_MEMORY,
+)
 from gpulsh.dedup.stage_table import OF_FILES
 from gpulsh.errors import ParameterError
 from gpulsh.theory import SCurve
@@ -141,7 +150,7 @@ class Stage:
     disk_read: float
     disk_written: float
     network: float
-    memory_each: float  # of a machine: the budget, unless what one machine has to hold is more
+    memory_each: float  # of a machine: what is held at once, of the budget, unless one machine has to hold more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +158,7 @@ class Estimate:
     """The stages and what they add up to."""
 
     stages: tuple[Stage, ...]
+    start: float  # seconds of a run that are no stage's
     work_disk: float  # greatest size of OUT/_work
     output: float
     index: float  # of the kept documents, for later crawls
@@ -157,9 +167,9 @@ class Estimate:
 
     @property
     def seconds(self) -> float | None:
-        """All stages one after another; None where one is not known."""
+        """The start and all stages one after another; None where one is not known."""
         known = [stage.seconds for stage in self.stages if stage.seconds is not None]
-        return sum(known) if len(known) == len(self.stages) else None
+        return self.start + sum(known) if len(known) == len(self.stages) else None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -182,12 +192,14 @@ def estimate(
     bands: int,
     rows: int,
     start: float = 0.0,
+    process: float = 0.0,
     remote: bool = False,
     memory: int = MOST_CHOSEN,
 ) -> Estimate:
     """The stages on `workers` equal workers on `nodes` machines, whose work is divided evenly.
 
-    `start` are seconds that the first stage takes however little there is to do. Inputs and results lie on the
+    `start` are seconds that the first stage takes however little there is to do, `process` those that no stage has: to
+    load the program, find and check files, sum up the evidence. Inputs and results lie on the
     machines' disks, or with `remote` behind their networks; `memory` is the budget of a machine.
 
     >>> corpus = Corpus(documents=1e9, bytes=5e12, met=0.5, pairs=4, dropped=0.25, bytes_per_shingle=6)
@@ -196,6 +208,7 @@ def estimate(
     (500.0, None, None)
     """
     works = stage_works(corpus, bands)
+    abreast = max(min(workers // nodes, memory // TASK_MEMORY), 1)
     elsewhere = 1 - 1 / nodes  # share of what is brought together that comes from another machine
     stages = []
     for name, work in works.items():
@@ -221,18 +234,34 @@ def estimate(
                 disk_read=read,
                 disk_written=written,
                 network=network,
-                memory_each=max(memory, CONNECT_BYTES * corpus.met * corpus.documents if name == "connect" else 0),
+                memory_each=max(
+                    min(memory, PROGRAM + held_at_once(name, corpus, bands, nodes, abreast)),
+                    CONNECT_BYTES * corpus.met * corpus.documents if name == "connect" else 0,
+                ),
             )
         )
     false = {similarity: false_candidates(corpus.documents, similarity, bands, rows) for similarity in UNRELATED}
     return Estimate(
         stages=tuple(stages),
+        start=process,
         work_disk=sum(work.written for work in works.values()),
         output=works["write"].outputs,
         index=index_bytes(corpus, bands),
         false_candidates=false,
         false_seconds={similarity: _seconds(pairs, rates.verify, workers) for similarity, pairs in false.items()},
     )
+
+
+def held_at_once(name: str, corpus: Corpus, bands: int, nodes: int, abreast: int) -> float:
+    """Bytes that a machine holds at once in a stage, beside the program, as `dedup.budget` cuts it; `abreast` tasks run
+    side by side where each is of one part of the text.
+    """
+    documents, size = corpus.documents / nodes, corpus.bytes / nodes
+    if name in ("copies", "collide"):
+        return min(documents * (EXACT_COST if name == "copies" else bands), MOST_DIGESTS) * DIGEST_COST
+    if name == "verify":
+        return min(corpus.met * size, MOST_GROUP)
+    return min(size, abreast * PARTITION_BYTES)
 
 
 def workers_needed(seconds: float, estimated: Callable[[int], Estimate]) -> int | None:
