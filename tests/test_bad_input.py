@@ -60,11 +60,6 @@ def output_of_another_program() -> None:
     write("out/report.json", b'{"by": "someone else"}')()
 
 
-def two_files_of_one_name() -> None:
-    write("x/a.jsonl", LINE)()
-    write("y/a.jsonl", LINE)()
-
-
 RECORDS = [LINE] * 4
 good = write("a.jsonl", LINE)
 
@@ -79,7 +74,6 @@ CASES: dict[str, tuple[Callable[[], None], str, int, list[str]]] = {
     "empty folder": (lambda: os.mkdir("in"), "in", 1, ["in: holds no file", ".jsonl"]),
     "folder without data": (write("in/_SUCCESS", b""), "in", 1, ["in: holds no file"]),
     "file twice": (good, "a.jsonl ./a.jsonl", 1, ["./a.jsonl: is reached twice"]),
-    "equal names": (two_files_of_one_name, "x y", 1, ["x/a.jsonl and y/a.jsonl", "data/a.jsonl"]),
     "missing column": (parquet("a.parquet", body=[TEXT]), "a.parquet", 1, ["a.parquet", "'text'", "body"]),
     "missing field": (write("a.jsonl", b'{"body": "x"}\n{"body": "y"}'), "a.jsonl", 1, ["a.jsonl", "'text'", "body"]),
     "missing keep column": (good, "a.jsonl --keep score", 1, ["a.jsonl", "'score'"]),
@@ -246,7 +240,8 @@ def test_bad_input_in_a_process_of_its_own(name: str, tmp_path: Path, monkeypatc
     command = [sys.executable, "-m", "gpulsh", "dedup", *arguments.split(), "-o", "out", "--backend", "reference"]
     ran = subprocess.run(command, check=False, capture_output=True, text=True, env=_environment())
     assert (ran.returncode, ran.stdout) == (status, "")
-    assert ran.stderr.count("\n") == 1 and ran.stderr.startswith("gpulsh: error: "), ran.stderr
+    lines = [line for line in ran.stderr.splitlines() if not line.startswith("gpulsh: compiling kernels ")]
+    assert len(lines) == 1 and lines[0].startswith("gpulsh: error: "), ran.stderr
     assert all(part in ran.stderr for part in told)
     assert tree() == before
 
