@@ -44,7 +44,7 @@ MATCHES_OF_A_PAIR = 16  # that cost as much as to compare the fingerprints of a 
 LEAST_TABLE, LARGEST_TABLE = 16, 26  # bits: 64 MB of counts
 BLOCK_BYTES = 16 << 20  # text of a block
 SAMPLE_BYTES = 2 << 20  # text, by whose shingles a table of counts is measured
-SLOTS_OF_A_SHINGLE = 8  # of the distinct ones: what shares a slot is looked at, as if it met somebody
+SLOTS_OF_A_SHINGLE = 4  # of the distinct ones: what shares a slot is looked at, as if it met somebody
 
 
 @dataclass(frozen=True)
