@@ -19,6 +19,7 @@ from gpulsh.cli.dedup import dedup
 from gpulsh.errors import ParameterError
 from gpulsh.io.inputs import find_files, format_of
 from gpulsh.io.packing import LEVELS, Packing
+from gpulsh.io.parquet_pages import packed_pages, reader
 from tests.texts import licences
 
 FOOTER = 512  # bytes that may be written otherwise: names of codecs, statistics
@@ -116,6 +117,22 @@ def test_pages_dictionaries_encodings_and_codecs_stay(texts: list[str], tmp_path
         assert other.compression == one.compression and set(other.encodings) == set(one.encodings)
         assert other.total_compressed_size <= one.total_compressed_size
     assert pq.read_table(target).equals(table)
+
+
+@pytest.mark.parametrize("page_size", [1 << 20, 6 << 20])
+def test_pages_become_no_larger(page_size: int, texts: list[str], tmp_path: Path) -> None:
+    """Of values of which a run is more than a page, too: larger ones take fresh memory, and longer."""
+    path = tmp_path / "a.parquet"
+    table = pa.table({"text": [text[:3000].ljust(2500) for text in (texts * 30)[:9000]]})
+    pq.write_table(table, path, use_dictionary=False, data_page_size=page_size)
+    found = []
+    for written in (path, kept(path, np.ones(len(table), bool))):
+        (file,) = find_files([str(written)])
+        with reader(file) as read:
+            pages = list(packed_pages(read, pq.read_metadata(written).row_group(0).column(0)))
+            found.append([page.values for page in pages])
+    before, after = found
+    assert len(before) > 1 and max(after) <= max(before) and len(after) <= len(before) + 1
 
 
 def test_a_damaged_page_does_not_decide(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ CODECS |= {"LZ4": "lz4", "LZ4_RAW": "lz4"}
 STREAMED = ("zstd", "gzip")  # of which the beginning of a page can be unpacked
 MOST_WHOLE = 8 << 20  # bytes of a page that is unpacked as a whole
 USUAL_PAGE, MOST_PAGE = 1 << 20, 48 << 20  # bytes: those of a usual writer; of a page and of a dictionary at most
-MANY_VALUES = 64
+RUN_VALUES = 1024  # that Arrow's writer takes at once
 SCALAR = {  # encodings that are kept of columns of these types
     "DELTA_BINARY_PACKED": ("INT32", "INT64"),
     "DELTA_LENGTH_BYTE_ARRAY": ("BYTE_ARRAY",),
@@ -63,9 +63,8 @@ def writer_options(
 
 
 def _usual_pages(file: File, source: Any) -> tuple[int, int]:
-    """Bytes of the median page of the largest column of the middle row group, and the version of its format.
-
-    0 where a page has few values: they are large, and while one is written no other is to be held beside it.
+    """Bytes to which the median page of the largest column of the middle row group is filled, and the version of its
+    format. 0 where pages have few values: they are large, and while one is written no other is to be held beside it.
     """
     if not source.num_row_groups or not len(source.schema):
         return 0, 1
@@ -76,7 +75,9 @@ def _usual_pages(file: File, source: Any) -> tuple[int, int]:
     if not pages:
         return 0, 1
     usual = pages[len(pages) // 2]
-    return usual.size if usual.values >= MANY_VALUES else 0, max(page.version for page in pages)
+    # Arrow ends a page behind the run of values with which it reaches its size: of one run, it does so by itself.
+    size = usual.size - usual.size * RUN_VALUES // usual.values if usual.values > RUN_VALUES else 0
+    return size, max(page.version for page in pages)
 
 
 def _chunks(source: Any) -> dict[str, list[Any]]:
