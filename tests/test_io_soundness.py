@@ -129,6 +129,36 @@ def test_a_column_of_another_type_that_lies(tmp_path: Path, lie: str) -> None:
             run(path, tmp_path / f"out {column}", id_column="id")
 
 
+def uncounted(values: list[Any], kind: Any, nulls: int) -> Any:
+    """An array that says of another number of values that they are null."""
+    array = pa.array(values, kind)
+    return pa.Array.from_buffers(kind, len(array), array.buffers(), null_count=nulls)
+
+
+FEW = uncounted([LONG[0], None, None, LONG[3]], pa.string(), 1)
+UNCOUNTED = {
+    "string": FEW,
+    "large_string": uncounted([LONG[0], None, None, None], pa.large_string(), 4),
+    "string_view": uncounted([LONG[0], None, None, None], pa.string_view(), 1),
+    "integer": uncounted([1, None, None, 3], pa.int16(), 1),
+    "list": pa.ListArray.from_arrays(pa.array([0, 1, 2, 3, 4], pa.int32()), FEW),
+    "struct": pa.StructArray.from_arrays([FEW], ["a"]),
+    "dictionary": pa.DictionaryArray.from_arrays(CODES, FEW),
+}
+
+
+@pytest.mark.parametrize("ending", [".arrow", ".arrows"])
+@pytest.mark.parametrize("kind", UNCOUNTED)
+def test_other_nulls_than_are_told(tmp_path: Path, kind: str, ending: str) -> None:
+    table = pa.table({"text": LONG, "other": UNCOUNTED[kind]})
+    make = pa.ipc.new_file if ending == ".arrow" else pa.ipc.new_stream
+    with pa.OSFile(str(tmp_path / f"a{ending}"), "wb") as sink, make(sink, table.schema) as out:
+        out.write_table(table)
+    with pytest.raises(DamagedInputError, match=rf"a{ending}: column 'other' is damaged: it says that \d values are"):
+        deduplicate_files(tmp_path / f"a{ending}", tmp_path / "out", backend="cpu")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("rows", [1 << 23, 1 << 33, 1 << 62])
 def test_rows_that_stand_on_nothing(tmp_path: Path, rows: int) -> None:
     path = tmp_path / "a.arrow"

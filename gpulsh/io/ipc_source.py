@@ -124,6 +124,7 @@ class UnreadBatch:
         check_batch(file, batch, [])
         self._file, self._source, self._batch, self._words = file, source, batch, words
         self._filled: set[int] = set()
+        self._counted: set[int] = set()  # columns whose nulls were
 
     def __len__(self) -> int:
         return len(self._batch)
@@ -155,12 +156,28 @@ class UnreadBatch:
             column = self._batch.column(place)
             if len(column) != len(self):
                 raise pa.ArrowInvalid(f"it has {len(column)} rows of {len(self)}")
+            if place not in self._counted:
+                self._check_nulls(column)
+                self._counted.add(place)
             found = self._read(column.slice(first, last - first), texts)
             if texts or not _is_view(column.type):  # of views the content is looked at
                 check_array(found)
         except pa.ArrowException as error:
             raise damaged_column(self._file, self._batch.schema.names[place], error) from error
         return found
+
+    def _check_nulls(self, array: Any) -> None:
+        """pyarrow.ArrowInvalid unless as many values are null as the file says: of rows that are cut out nobody knows."""
+        if isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        types, nulls = pa.types, array.null_count
+        if nulls and not types.is_null(array.type):
+            bits = array.buffers()[0] if self._source is None else self._bits(array, 0)
+            there = pa.Array.from_buffers(pa.bool_(), len(array), [None, bits]).true_count if bits else len(array)
+            if len(array) - there != nulls:
+                raise pa.ArrowInvalid(f"it says that {nulls} values are null, and {len(array) - there} are")
+        for inner in _inner(array):
+            self._check_nulls(inner)
 
     def _read(self, array: Any, texts: bool = True) -> Any:
         """The array in memory that holds what the file does."""
@@ -276,6 +293,17 @@ def _width(kind: Any) -> int:
 
 def _is_view(kind: Any) -> bool:
     return str(kind) in ("string_view", "binary_view")
+
+
+def _inner(array: Any) -> list[Any]:
+    """The arrays whose values an array's are made of, whole."""
+    types = pa.types
+    if types.is_dictionary(array.type):
+        return [array.dictionary]
+    if types.is_struct(array.type):
+        return [array.field(place) for place in range(array.type.num_fields)]
+    is_list = types.is_fixed_size_list(array.type) or (_width(array.type) and array.type.num_fields)
+    return [array.values] if is_list else []
 
 
 def _cut(values: Any, start: int, count: int) -> Any:
