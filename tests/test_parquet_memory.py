@@ -87,9 +87,7 @@ def test_a_large_page_is_refused_before_it_is_decoded(dictionary: bool, tmp_path
         pq.write_table(table, path, compression="zstd", use_dictionary=dictionary)
         assert path.stat().st_size < 100_000
         before = pa.total_allocated_bytes()
-        told = (
-            rf"row group 0: a page of column '{name}.*': about \d+ bytes to read; .* of 16MiB allows 24MiB: give --mem"
-        )
+        told = rf"row group 0: a page of column '{name}.*': about \d+ bytes .* of 16MiB allows 24MiB: give memory="
         with pytest.raises(LargeDocumentError, match=told):
             write_kept(path, np.ones(2, bool), tmp_path / "out", LIMIT)
         if name == "text":

@@ -167,7 +167,7 @@ class UnreadBatch:
         return found
 
     def _check_nulls(self, array: Any) -> None:
-        """pyarrow.ArrowInvalid unless as many values are null as the file says: of rows that are cut out nobody knows."""
+        """pyarrow.ArrowInvalid unless as many values are null as the file says: of cut rows nobody knows."""
         if isinstance(array, pa.ExtensionArray):
             array = array.storage
         types, nulls = pa.types, array.null_count

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gpulsh.io.buffers import numbers, strings
+from gpulsh.io.buffers import null_mask, numbers, strings
 from gpulsh.io.format import Columns, File
 from gpulsh.io.ids import python_value
 from gpulsh.report.excerpts import AtHand, Place, beside, head, read_texts
@@ -151,7 +151,7 @@ class _Evidence:
         places = {name: place for place, name in enumerate(inputs)}
         # UNKNOWN, the file of an earlier run, is the last place.
         of_file = np.array([*(places[file.source] for file in self.files), len(inputs)], np.int64)
-        names, counts = pa.array(self._names, pa.string()), Counter[int]()
+        names, counts = strings(self._names), Counter[int]()
         for group in range(self._source.num_row_groups):
             table = self._source.read_row_group(group, columns=["file", "duplicate_of_file"])
             own, other = (of_file[_numbered(table.column(name), names)] for name in ("file", "duplicate_of_file"))
@@ -207,8 +207,11 @@ class _Evidence:
 
 def _numbered(column: Any, names: Any) -> NDArray[np.int64]:
     """int64 [n]: the place of each name in `names`, UNKNOWN where it is not there."""
-    places = pc.index_in(column, value_set=names).fill_null(UNKNOWN)
-    return np.asarray(places, np.int64)
+    places = pc.index_in(column.combine_chunks(), value_set=names)
+    found = numbers(places).astype(np.int64)
+    if (missing := null_mask(places)) is not None:
+        found[missing] = UNKNOWN
+    return found
 
 
 def _opened(path: Path) -> Any:
