@@ -225,6 +225,7 @@ class CudaBackend:
                     return
                 self._machine.arrays.cuda.get_current_stream().synchronize()
             yield item
+            del item  # or it is held while the next one is made
 
     def _lane_set(self) -> list[Lane[CudaBackend]]:
         return [Lane(machine, _one_device(machine)) for machine in self._machines for _ in range(LANES)]
