@@ -99,7 +99,7 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
         assert out == "" and err.splitlines()[-1].startswith("gpulsh: error: ")
         return err.splitlines()[-1]
 
-    assert "'x', as keys[0]" in refused(2, "build", "i", "a.jsonl", "--id-column", "n")
+    assert "row 1: its key is 'x', as a.jsonl: row 0" in refused(2, "build", "i", "a.jsonl", "--id-column", "n")
     assert "row 1: column 'm' is null" in refused(1, "build", "i", "a.jsonl", "--id-column", "m")
     assert "give a file that ends with" in refused(2, "build", "i", "a.jsonl", "-o", "x.csv")
     assert "lies inside the input" in refused(1, "build", "in/i", "in")

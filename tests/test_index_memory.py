@@ -194,5 +194,5 @@ def test_an_id_that_comes_again_pieces_later_is_refused(
         mock.patch.object(reference, "SIZES", SMALL),
     ):
         assert main(["index", "build", "i", "a.jsonl", "--id-column", "id", "--backend", "reference"]) == 2
-    assert "keys[38] is 0, as keys[0] is" in capsys.readouterr().err
+    assert "a.jsonl: row 38: its key is 0, as a.jsonl: row 0: its key is" in capsys.readouterr().err
     assert not os.path.exists("i")

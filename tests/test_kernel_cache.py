@@ -21,6 +21,7 @@ from gpulsh.backends.compiling import COMPILING, Compiling, Stopwatch
 from gpulsh.backends.kernel_cache import find_kernel_cache
 from gpulsh.cli import main
 from gpulsh.dedup.funnel import Funnel
+from gpulsh.dedup.stage_table import StageRow
 from gpulsh.engine.progress import open_progress
 
 ROOT = Path(gpulsh.__file__).parents[1]
@@ -191,9 +192,9 @@ def test_seconds_of_several_threads_count_once() -> None:
 
 
 def test_a_stage_and_its_rates_are_without_them(capsys: pytest.CaptureFixture[str]) -> None:
-    funnel, shown = Funnel(), open_progress(True)
+    funnel, shown, row = Funnel(), open_progress(True), StageRow("sign", "", "documents")
     watch = Stopwatch()
-    with funnel.stage(shown, "sign", 10, "documents"):
+    with funnel.stage(shown, row, 10):
         for _ in range(2):
             COMPILING.begin()
             time.sleep(0.2)
@@ -204,7 +205,7 @@ def test_a_stage_and_its_rates_are_without_them(capsys: pytest.CaptureFixture[st
     assert first == "gpulsh: compiling kernels for this processor, which later runs need not do again"
     assert float(second.partition(" in ")[2].partition(" s")[0]) < 0.2
     events = open_progress("json")
-    with funnel.stage(events, "sign", 10, "documents"):
+    with funnel.stage(events, row, 10):
         COMPILING.begin()
         COMPILING.end()
     told = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]

@@ -230,7 +230,7 @@ def test_the_window_of_a_frame(window_log: int, tmp_path: Path) -> None:
     if 1 << window_log <= 8 << 20:
         assert len(read(tmp_path / "a.jsonl.zst", limit)) == 3
         return
-    told = f"a.jsonl.zst: the window of its compression: has {1 << window_log} bytes; .* give --memory"
+    told = f"a.jsonl.zst: the window of its compression: has {1 << window_log} bytes; .* give memory="
     with pytest.raises(InputError, match=told):
         read(tmp_path / "a.jsonl.zst", limit)
     assert len(read(tmp_path / "a.jsonl.zst", None)) == 3
