@@ -129,6 +129,31 @@ def test_a_column_of_another_type_that_lies(tmp_path: Path, lie: str) -> None:
             run(path, tmp_path / f"out {column}", id_column="id")
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_type_without_arrays(nested: bool, tmp_path: Path) -> None:
+    """Intervals of months, which pyarrow writes none of: made of others, by their unit in the schema."""
+    array = pa.array([None] * ROWS, pa.month_day_nano_interval())
+    table = pa.table({"text": LONG, "other": pa.StructArray.from_arrays([array], ["a"]) if nested else array})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as out:
+        out.write_table(table)
+    content = bytearray(sink.getvalue().to_pybytes())
+    changed = 0
+    for place in [place for place, byte in enumerate(content) if byte == 2]:
+        content[place] = 0
+        try:
+            schema = pa.ipc.open_file(bytes(content)).schema
+            found = "month_interval" in str(schema.field("other").type)
+        except (pa.ArrowException, OSError, KeyError):
+            found = False
+        changed += found
+        content[place] = 0 if found else 2
+    assert changed
+    (tmp_path / "a.arrow").write_bytes(content)
+    with pytest.raises(DamagedInputError, match=r"column 'other' is of type .*month_interval.*, of which"):
+        run(str(tmp_path / "a.arrow"), tmp_path / "out")
+
+
 def uncounted(values: list[Any], kind: Any, nulls: int) -> Any:
     """An array that says of another number of values that they are null."""
     array = pa.array(values, kind)

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow import arrow_rows
 from gpulsh.io.format import File, Limit
 from gpulsh.io.ipc_bodies import CONTINUES, Bodies, ReadFile
@@ -295,6 +296,19 @@ def _is_view(kind: Any) -> bool:
     return str(kind) in ("string_view", "binary_view")
 
 
+def _has_arrays(kind: Any) -> bool:
+    """Whether pyarrow has a class for arrays of a type, as it has not for intervals of months."""
+    if pa.types.is_dictionary(kind):
+        return _has_arrays(kind.value_type)
+    try:
+        pa.nulls(0, kind)
+    except KeyError:
+        return False
+    except pa.ArrowException:  # told where it is read
+        return True
+    return all(_has_arrays(kind.field(place).type) for place in range(kind.num_fields))
+
+
 def _inner(array: Any) -> list[Any]:
     """The arrays whose values an array's are made of, whole."""
     types = pa.types
@@ -325,6 +339,12 @@ class Batches:
         opened = pa.ipc.open_stream if self._stream else pa.ipc.open_file
         self._reader = opened(pa.PythonFile(self._source, "r"))
         self.schema = self._reader.schema
+        for field in self.schema:
+            if not _has_arrays(field.type):
+                raise DamagedInputError(
+                    f"{self._file.name}: column {field.name!r} is of type {field.type}, of which pyarrow has no arrays;"
+                    " write the file without it"
+                )
         self._source.bodies = None if self._limit is None else Bodies(self._file, self._stream, self._limit)
 
     def __iter__(self) -> Iterator[UnreadBatch]:
