@@ -32,7 +32,7 @@ from gpulsh.dedup.stages.write import rejected
 from gpulsh.dedup.stages.write import step_of as write_step
 from gpulsh.dedup.task import Made, Workplace
 from gpulsh.engine.indexing import keys_of_files, names_of_files, place_keys
-from gpulsh.engine.steps import ADMIT, Steps
+from gpulsh.engine.steps import ADMIT, Steps, tell
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.index.admission import Tally
 from gpulsh.index.index import Index
@@ -127,9 +127,8 @@ class Admission:
                     facts = self._admitted(run, taken_in, partitions)
             else:
                 read = facts["funnel"]
-                self.place.progress.advance(read["bytes"])
-                self.place.progress.count(documents=read["documents"])
-                self.place.progress.done_before(read["bytes"], documents=read["documents"])
+                done = {"amount": read["bytes"], "documents": read["documents"]}
+                tell(done, "B", self.place.progress, before=True)
                 funnel.resumed = [ADMIT]
         give_back()
         for name, count in facts["funnel"].items():

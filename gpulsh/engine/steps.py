@@ -11,9 +11,7 @@ from gpulsh.dedup.task import Made
 from gpulsh.store.manifest import Manifest, Step
 
 ADMIT = "admit"  # the step that decides by an index; the index may have taken in what was decided
-WORTH_BYTES = (
-    256 << 20
-)  # of signed text: so much work outlives an error; of a run that is interrupted or killed everything does
+WORTH_BYTES = 256 << 20  # of signed text: so much work outlives an error; an interrupted run keeps all of it
 
 _log = logging.getLogger("gpulsh")
 

@@ -271,11 +271,11 @@ def too_costly(file: File, place: str, need: int, allowed: int, limit: Limit) ->
     )
 
 
-def check_sizes(file: File, start: int, sizes: NDArray[np.int64], limit: Limit | None) -> None:
-    """A LargeDocumentError where a row, counted from `start`, has more bytes than the limit allows."""
+def check_sizes(file: File, start: int, sizes: NDArray[np.int64], limit: Limit | None, unit: str = "row") -> None:
+    """A LargeDocumentError where a row has more bytes than the limit allows; `unit` counts the first one as `start`."""
     if limit is not None and len(sizes) and int(sizes.max()) > limit.document:
         row = int(np.argmax(sizes > limit.document))
-        raise too_large(file, f"row {start + row}", int(sizes[row]), limit)
+        raise too_large(file, f"{unit} {start + row}", int(sizes[row]), limit)
 
 
 def check_values_fit(file: File, column: str, held: int, done: int, rows: int, limit: Limit | None) -> None:

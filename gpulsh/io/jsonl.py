@@ -134,12 +134,10 @@ class JsonLines:
                     record = {}
                     del line, text  # each may be as large as a document may be
                     if len(rejected) == MOST_REJECTED:
-                        typed = _typed(keys) if columns.key is not None else None
-                        yield Block(start, piece_rows(texts), typed, tuple(rejected))
+                        yield _block(start, texts, keys, columns, rejected)
                         start, texts, keys, rejected = row, [], [], []
-                typed = _typed(keys) if columns.key is not None else None
-                yield Block(start, piece_rows(texts), typed, tuple(rejected))
-                del texts, keys, typed, rejected
+                yield _block(start, texts, keys, columns, rejected)
+                del texts, keys, rejected
         if records and missing:
             raise missing_column(file, next(name for name in columns.names() if name in missing), columns, first)
 
@@ -256,6 +254,16 @@ class JsonLines:
     def _records(self, file: File) -> Iterator[tuple[int, Line]]:
         for lines, _ in self._groups(file):
             yield from lines
+
+
+def _block(
+    start: int,
+    texts: list[Bytes | None],
+    keys: list[int | float | None],
+    columns: Columns,
+    rejected: list[Rejection],
+) -> Block:
+    return Block(start, piece_rows(texts), _typed(keys) if columns.key is not None else None, tuple(rejected))
 
 
 def _unless_cut(file: File, number: int, line: Line) -> Line:

@@ -27,6 +27,7 @@ from gpulsh.io.format import (
     Mask,
     Rules,
     Seen,
+    check_sizes,
     reading,
     too_large,
     unseen,
@@ -59,7 +60,7 @@ class TextLines(PlainText):
                     continue
                 texts = _texts(piece)
                 offset = np.frombuffer(texts.buffers()[1], np.int64)
-                _check(file, row, np.diff(offset), rules.limit)
+                check_sizes(file, row + 1, np.diff(offset), rules.limit, "line")
                 yield Block(row, arrow_rows(texts))
                 row += len(texts)
 
@@ -169,9 +170,3 @@ def _texts(piece: bytes) -> Any:
     offset[1:] = ends - np.arange(1, len(ends) + 1)
     values = content[content != NEWLINE]
     return pa.Array.from_buffers(pa.large_binary(), len(ends), [None, pa.py_buffer(offset), pa.py_buffer(values)])
-
-
-def _check(file: File, start: int, sizes: NDArray[np.int64], limit: Limit | None) -> None:
-    if limit is not None and len(sizes) and int(sizes.max()) > limit.document:
-        row = int(np.argmax(sizes > limit.document))
-        raise too_large(file, f"line {start + row + 1}", int(sizes[row]), limit)
