@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -70,6 +74,53 @@ def test_all_kinds_read_alike(kind: str, max_bytes: int) -> None:
     assert chosen.sizes().tolist() == [len(WANTED[place]) for place in (1, 2, 3, 6, 8)]
     assert documents(chosen.take(np.array([4, 0, 0, 1]))) == [WANTED[8], WANTED[1], WANTED[1], b""]
     assert documents(chosen.take(np.array([], np.int64))) == []
+
+
+OFFSETS = [kind for kind in KINDS if kind.startswith("arrow") and "view" not in kind and "dictionary" not in kind]
+
+
+@pytest.mark.parametrize("kind", OFFSETS)
+@pytest.mark.parametrize("narrow", [20, 1 << 31])
+def test_many_chosen_texts_are_taken_by_arrow(kind: str, narrow: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.io.take.PAYS", 0)
+    monkeypatch.setattr("gpulsh.io.take.NARROW", narrow)
+    texts = open_texts(KINDS[kind]())
+    chosen = texts.choose(np.arange(len(TEXTS)))
+    for places in ([8, 0, 3, 3, 2, 1], [0, 3, 5, 7, 8], [6, 6], [2, 4, 2, 7], [0, 1, 3]):
+        batch = chosen.take(np.array(places))
+        assert documents(batch) == [WANTED[place] for place in places]
+        assert batch.offset.dtype == np.int64 and len(batch.values) >= batch.offset[-1]
+
+
+def test_others_run_while_many_chosen_texts_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that runs Python alone would be held up until all texts are joined."""
+    monkeypatch.setattr("gpulsh.io.take.PAYS", 0)
+    count = 2_000_000
+    offset = pa.py_buffer(np.arange(count + 1, dtype=np.int64) * 60)
+    array = pa.Array.from_buffers(pa.large_string(), count, [None, offset, pa.py_buffer(b"x" * 60 * count)])
+    chosen, places = open_texts(array).choose(np.arange(0, count, 2)), np.arange(count // 2)
+    chosen.take(places[:2000])  # loads Arrow's kernels
+    done = threading.Event()
+    woken: list[float] = []
+
+    def wake() -> None:
+        while not done.wait(1e-4):
+            woken.append(time.perf_counter())
+
+    other = threading.Thread(target=wake)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # nobody is asked for the interpreter's lock
+    try:
+        other.start()
+        began = time.perf_counter()
+        chosen.take(places)
+        ended = time.perf_counter()
+    finally:
+        sys.setswitchinterval(before)
+        done.set()
+        other.join()
+    inside = [began, *(at for at in woken if began < at < ended), ended]
+    assert max(later - earlier for earlier, later in pairwise(inside)) < (ended - began) / 2
 
 
 class Series:

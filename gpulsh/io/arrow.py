@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.io.buffers import null_mask, numbers
 from gpulsh.io.rows import Bytes, Rows, cuts, gathered, joined, piece_rows
+from gpulsh.io.take import take_pays, taken
 
 Mask = NDArray[np.bool_]
 
@@ -62,6 +63,7 @@ class _OffsetRows:
     def __init__(self, array: Any) -> None:
         wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
         _, offsets, data = array.buffers()
+        self._array = array
         self._null = null_mask(array)
         if len(array) == 0 or offsets is None:
             self._offset: NDArray[np.signedinteger] = np.zeros(len(array) + 1, np.int64)
@@ -90,7 +92,12 @@ class _OffsetRows:
                 yield self.gather(np.arange(start, stop))
 
     def gather(self, rows: NDArray[np.int64]) -> TextBatch:
-        return gathered(self._values, *self._bounds(rows))
+        begin, end = self._bounds(rows)
+        if not (begin[1:] != end[:-1]).any() or not take_pays(len(rows)):
+            return gathered(self._values, begin, end)
+        offset = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(end - begin, out=offset[1:])
+        return TextBatch(taken(self._array, rows, int(offset[-1])), offset)
 
     def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
         data = self._values.data
