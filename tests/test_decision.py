@@ -485,6 +485,42 @@ def test_copies_have_all_128_bits_in_common() -> None:
     assert first.tolist() == [2, 4]
 
 
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2), st.booleans()), max_size=30),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_copies_are_those_of_a_plain_search(
+    backend: Any, rows: list[tuple[int, int, int, bool]], by_source: bool, chance: Random
+) -> None:
+    """Halves of few values, so that rows often share one of them alone."""
+    rank = list(range(len(rows)))
+    chance.shuffle(rank)
+    exact = np.array([row[:2] for row in rows], np.uint64).reshape(-1, 2)
+    ids = np.array([number for number, row in enumerate(rows) if row[3]], np.int64)
+    source = np.array([row[2] for row in rows], np.int64)
+    groups: dict[Any, list[int]] = {}
+    for number in ids.tolist():
+        groups.setdefault((*rows[number][: 3 if by_source else 2],), []).append(number)
+    firsts = {number: min(group, key=rank.__getitem__) for group in groups.values() for number in group}
+    wanted = sorted((number, first) for number, first in firsts.items() if number != first)
+    ops, ranks = select_backend(backend), np.array(rank, np.int64)
+    found = first_copies(exact, ids, ranks.__getitem__, ops, source.__getitem__ if by_source else None)
+    assert list(zip(*(part.tolist() for part in found), strict=True)) == wanted
+
+
+def test_copies_are_not_sorted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backend has sorted them by half of their hashes, and the other half says the same."""
+    monkeypatch.setattr(np, "lexsort", lambda keys: pytest.fail("sorted again"))
+    exact = np.random.default_rng(1).integers(0, 1 << 63, (100, 2), np.int64).astype(np.uint64)
+    exact[50:] = exact[:50]
+    rank = np.arange(100)[::-1]
+    copies, first = first_copies(exact, np.arange(100), rank.__getitem__, select_backend("cpu"))
+    assert copies.tolist() == list(range(50)) and first.tolist() == list(range(50, 100))
+
+
 def test_the_witness_is_the_most_similar_and_ties_go_to_the_earlier() -> None:
     texts = [words_of((0, 80)), words_of((20, 100)), words_of((10, 90)), words_of((15, 95))]
     options: dict[str, Any] = {"threshold": 0.7, "shingling": Shingling(size=1), "backend": "cpu"}

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
+from gpulsh.lsh.collisions import bucket_of_member, first_of_runs
 
 Ids = NDArray[np.int64]
+SPARSE = 8  # documents a copy from which on their numbers are sorted
 
 
 def first_copies(
@@ -19,16 +21,38 @@ def first_copies(
     """The later copies, ascending, and for each the first copy of it in decision order: int64 [c], int64 [c].
 
     `exact` [n, 2] are hashes, `ids` ascending numbers of the rows that count, both in the backend's memory; `rank`
-    gives of some of them numbers that ascend in decision order. With `source`, only documents of one source are copies.
+    gives of some of them distinct numbers that ascend in decision order. With `source`, only documents of one source
+    are copies.
+
+    Who shares the first half of a hash lies together when the backend has sorted those halves. That they share the
+    second, too, one look at each tells; where some do not, which chance hardly ever does, all are sorted by it.
     """
-    members = ops.collisions(exact[ids, 0], ids).ids  # equal in one half; few, as a rule
-    half_equal, hashes = ops.asnumpy(members), ops.asnumpy(exact[members])
-    if source is not None:
-        hashes = np.column_stack((hashes, source(half_equal).astype(np.uint64)))
-    order = np.lexsort((rank(half_equal), *hashes.T))
-    half_equal, hashes = half_equal[order], hashes[order]
-    begins = np.ones(len(order), bool)
-    begins[1:] = (hashes[1:] != hashes[:-1]).any(axis=1)
-    copies, first = half_equal[~begins], half_equal[begins][np.cumsum(begins) - 1][~begins]
-    ascending = np.argsort(copies)
-    return copies[ascending], first[ascending]
+    met = ops.collisions(exact[ids, 0], ids)  # equal in one half; few, as a rule
+    if len(met) == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    of_bucket = bucket_of_member(met)
+    second = exact[met.ids, 1]
+    whole = bool((second == second[met.offset[:-1]][of_bucket]).all())
+    members, group = ops.asnumpy(met.ids), ops.asnumpy(of_bucket)
+    if not whole or source is not None:
+        sources = np.zeros(len(members), np.int64) if source is None else source(members)
+        order = np.lexsort((sources, ops.asnumpy(second), group))
+        members, sources, hashes, group = members[order], sources[order], ops.asnumpy(second)[order], group[order]
+        begins = first_of_runs(group) | first_of_runs(hashes) | first_of_runs(sources)
+        group = np.cumsum(begins) - 1
+    return _later(members, group, rank(members), int(exact.shape[0]))
+
+
+def _later(members: Ids, group: Ids, ranks: Ids, count: int) -> tuple[Ids, Ids]:
+    """Those of `members` [m], below `count`, that are not the first of their `group` [m], ascending; and these firsts."""
+    starts = np.flatnonzero(first_of_runs(group))
+    is_first = ranks == np.minimum.reduceat(ranks, starts)[group]
+    first = members[is_first]
+    copies, first = members[~is_first], first[group[~is_first]]
+    if len(copies) * SPARSE < count:
+        order = np.argsort(copies)
+        return copies[order], first[order]
+    first_of = np.full(count, -1, np.int64)
+    first_of[copies] = first
+    copies = np.flatnonzero(first_of >= 0)
+    return copies, first_of[copies]

@@ -161,7 +161,7 @@ def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> 
             if not bool(is_large.any()):
                 small.append((buckets.ids, sizes))
                 continue
-            of_member = _bucket_of_member(buckets)
+            of_member = bucket_of_member(buckets)
             crowded = is_large[of_member]
             small.append((buckets.ids[~crowded], sizes[~is_large]))
             first = buckets.ids[buckets.offset[:-1]][of_member[crowded]]
@@ -184,7 +184,7 @@ def _buckets_of(digests: Array, ids: Array, ascending: bool, ops: Backend) -> Bu
     return Buckets(ids[found.ids], found.offset)
 
 
-def _bucket_of_member(buckets: Buckets) -> Array:
+def bucket_of_member(buckets: Buckets) -> Array:
     """int64 [members]: the number of each one's bucket; no bucket is empty."""
     steps = np.zeros(len(buckets.ids), np.int64, like=buckets.ids)
     steps[buckets.offset[1:-1]] = 1
