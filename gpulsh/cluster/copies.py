@@ -44,7 +44,7 @@ def first_copies(
 
 
 def _later(members: Ids, group: Ids, ranks: Ids, count: int) -> tuple[Ids, Ids]:
-    """Those of `members` [m], below `count`, that are not the first of their `group` [m], ascending; and these firsts."""
+    """Of `members` [m], below `count`, those not the first of their `group` [m], ascending, and that first of each."""
     starts = np.flatnonzero(first_of_runs(group))
     is_first = ranks == np.minimum.reduceat(ranks, starts)[group]
     first = members[is_first]
