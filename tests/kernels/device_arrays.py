@@ -204,6 +204,7 @@ class DeviceModule:
         self.cuda = SimpleNamespace(
             Device=_Device,
             Stream=_Stream,
+            Event=_Event,
             get_current_stream=_Stream,
             alloc_pinned_memory=bytearray,
             memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
@@ -297,6 +298,21 @@ class _Stream:
         for copies in _unread():
             copies.clear()
         _unread().clear()
+
+
+class _Event:
+    """Of a stream, which it waits for; asleep where it blocks."""
+
+    def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
+        self.blocks = block
+        self._of: Any = None
+
+    def record(self, stream: Any = None) -> None:
+        self._of = stream or _Stream()
+
+    def synchronize(self) -> None:
+        assert self._of is not None, "an event is waited for that was never recorded"
+        self._of.synchronize()
 
 
 class _Interface:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.kernels.device_arrays import DeviceModule, _Device, current_device
+from tests.kernels.device_arrays import DeviceModule, _Device, _Event, current_device
 from tests.kernels.host import HostLauncher, build, signatures
 
 
@@ -25,15 +25,12 @@ class CompileException(RuntimeError):
     pass
 
 
-class Event:
-    def __init__(self) -> None:
-        self.at: float | None = None
+class Event(_Event):
+    at: float
 
     def record(self, stream: Any = None) -> None:
+        super().record(stream)
         self.at = time.perf_counter()
-
-    def synchronize(self) -> None:
-        assert self.at is not None, "an event is waited for that was never recorded"
 
 
 class Device(_Device):
@@ -79,7 +76,7 @@ class HostCupy(ModuleType):
             runtimeGetVersion=lambda: 13000,
         )
         self.cuda = SimpleNamespace(
-            **{name: value for name, value in vars(given).items() if name not in ("runtime", "Device")},
+            **{name: value for name, value in vars(given).items() if name not in ("runtime", "Device", "Event")},
             Device=Device,
             Event=Event,
             get_elapsed_time=lambda before, behind: max((behind.at - before.at) * 1e3, 1e-3),

@@ -15,10 +15,13 @@ from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.lanes import LANES
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.index import index as index_module
-from gpulsh.params import Shingling
-from tests.kernels.device_arrays import DeviceArray, DeviceModule
+from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.permutations import coefficients
+from gpulsh.secret import evidence_keys
+from tests.kernels.device_arrays import DeviceArray, DeviceModule, _Event, _Stream
 from tests.kernels.host import HostLauncher
 from tests.kernels.test_pipeline import texts
+from tests.texts import SECRETS
 
 pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built")]
 SHINGLING = Shingling(size=2)
@@ -103,6 +106,55 @@ def test_an_index_compares_in_other_lanes_than_it_signs_in(devices: int, monkeyp
     added = index.add(range(len(documents)), documents)
     assert added.duplicate_of.tolist() == plain.duplicate_of.tolist() and not plain.keep.all()
     assert ops.deepest == 2, "nothing ran inside"
+
+
+def test_lanes_wait_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread waits for work on the device but by an event that blocks: any other way keeps a core busy."""
+    state = threading.local()
+
+    def busily(name: str, of: type) -> None:
+        plain = getattr(of, name)
+
+        def checked(self: Any, *given: Any, **options: Any) -> Any:
+            assert not getattr(state, "asked", False), f"{of.__name__}.{name} waits for the device"
+            return plain(self, *given, **options)
+
+        monkeypatch.setattr(of, name, checked)
+
+    def asks(name: str, of: type) -> None:
+        plain = getattr(of, name)
+
+        def asking(self: Any, *given: Any, **options: Any) -> Any:
+            state.asked = True
+            return plain(self, *given, **options)
+
+        monkeypatch.setattr(of, name, asking)
+
+    def asleep(self: _Event) -> None:
+        assert self.blocks
+        state.asked = False
+        synchronize(self)
+
+    synchronize = _Event.synchronize
+    asks("__call__", HostLauncher)
+    asks("set", DeviceArray)
+    for name in ("get", "__int__", "__bool__"):
+        busily(name, DeviceArray)
+    busily("synchronize", _Stream)
+    monkeypatch.setattr(_Event, "synchronize", asleep)
+    ops = CudaBackend(DeviceModule(), HostLauncher())
+    drawn, shape = coefficients(Family(num_perm=8)), BandShape(bands=2, rows=4)
+    keys = evidence_keys(SECRETS[0])
+
+    def signed(lane: Any, batch: TextBatch) -> list[int]:
+        digests: list[int] = lane.asnumpy(lane.sign(batch, SHINGLING, drawn, shape, keys).digests).tolist()
+        sets = lane.shingle_sets(batch, SHINGLING, keys)
+        assert len(lane.asnumpy(sets.values)) == len(lane.asnumpy(lane.shingle(batch, SHINGLING).values)) > 0
+        return digests
+
+    given = batches("some", 3 * LANES)
+    wanted = [ReferenceBackend().sign(batch, SHINGLING, drawn, shape, keys).digests.tolist() for batch in given]
+    assert list(ops.each(given, signed)) == wanted
 
 
 def test_lanes_are_used_again() -> None:

@@ -31,6 +31,7 @@ from gpulsh.backends.cuda.shingle import Table, TokenSums, hash_tokens, shingle_
 from gpulsh.backends.cuda.sign import Signer
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.cuda.unique import unique
+from gpulsh.backends.cuda.waiting import wait
 from gpulsh.backends.in_order import in_order
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.unicode_table import unicode_table
@@ -109,7 +110,11 @@ class CudaBackend:
         return on_device(self._machine.arrays, array)
 
     def asnumpy(self, array: Array) -> Array:
-        return np.asarray(array.get() if hasattr(array, "get") else array)
+        if not hasattr(array, "get"):
+            return np.asarray(array)
+        with array.device:
+            wait(self._machine.arrays)
+            return np.asarray(array.get())
 
     @_on_device
     def gather(self, values: Array, begin: Array, end: Array) -> TextBatch:
@@ -211,7 +216,7 @@ class CudaBackend:
             if self._room < 0:
                 return self.asnumpy(array)
             moved = self._machine.arrays.asarray(array)
-            self._machine.arrays.cuda.get_current_stream().synchronize()  # before a lane may reuse the original
+            wait(self._machine.arrays)  # before a lane may reuse the original
             return moved
 
     def _ready(self, items: Iterable[Item]) -> Iterator[Item]:
@@ -223,7 +228,7 @@ class CudaBackend:
                     item = next(iterator)
                 except StopIteration:
                     return
-                self._machine.arrays.cuda.get_current_stream().synchronize()
+                wait(self._machine.arrays)
             yield item
             del item  # or it is held while the next one is made
 
@@ -247,7 +252,7 @@ class CudaBackend:
     def _unicode(self) -> Table:
         if self._table is None:
             self._table = Table(*map(self._machine.arrays.asarray, unicode_table()))
-            self._machine.arrays.cuda.get_current_stream().synchronize()  # later calls may use other streams
+            wait(self._machine.arrays)  # later calls may use other streams
         return self._table
 
 

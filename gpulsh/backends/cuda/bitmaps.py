@@ -11,7 +11,7 @@ from gpulsh.backends.cuda.launcher import Machine
 def bitmaps(machine: Machine, fingerprints: Fingerprints, words: int) -> Array:
     geometry, documents = machine.geometry, len(fingerprints)
     bits = machine.arrays.zeros((documents, words), np.uint64)
-    total = int(fingerprints.offset[-1]) - int(fingerprints.offset[0])
+    total = machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
     machine.run(
         *("bitmaps", "bitmaps", total, geometry.threads * geometry.search_items),
         *(fingerprints.values, fingerprints.offset, np.int64(documents), np.int32(geometry.search_items)),

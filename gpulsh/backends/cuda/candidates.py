@@ -16,7 +16,7 @@ def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None
     xp, geometry = machine.arrays, machine.geometry
     sizes = xp.diff(buckets.offset)
     ends = xp.cumsum(sizes * (sizes - 1) // 2)
-    total = int(ends[-1]) if len(buckets) else 0
+    total = machine.number(ends[-1]) if len(buckets) else 0
     members, names = _numbered(machine, buckets.ids)
     if first is not None and names is not None:  # numbers ascend with the ids
         bounds = xp.searchsorted(names, xp.asarray(np.array(first, np.int64)))

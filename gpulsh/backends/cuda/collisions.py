@@ -57,7 +57,7 @@ def may_repeat(
     machine.run("collisions", "collisions_mark", count, threads, *range_of_digests, table)
     machine.run("collisions", "collisions_members", count, threads, *range_of_digests, table, members, sizes)
     before = machine.exclusive(sizes)
-    taken = int(before[-1])
+    taken = machine.number(before[-1])
     taken_digests, taken_ids = xp.empty(taken, np.uint64), xp.empty(taken, np.int64)
     if taken:
         machine.run(
@@ -116,5 +116,5 @@ def _runs(machine: Machine, ascending: Array, wanted: Array) -> Array:
     wanted = wanted[first]
     starts = xp.searchsorted(ascending, wanted, side="left")
     before = machine.exclusive(xp.searchsorted(ascending, wanted, side="right") - starts)
-    total = int(before[-1])
+    total = machine.number(before[-1])
     return xp.arange(total, dtype=np.int64) + (starts - before[:-1])[machine.row_of(before, 0, total)]

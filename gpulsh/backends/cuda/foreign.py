@@ -8,6 +8,7 @@ import numpy as np
 
 from gpulsh.arrays import DEVICE_MEMORY, Array, dlpack_device, held
 from gpulsh.backends.buffer import DeviceBuffer
+from gpulsh.backends.cuda.waiting import wait
 from gpulsh.errors import BackendError
 
 
@@ -53,9 +54,9 @@ def _contiguous(xp: Any, array: Array) -> Array:
         return xp.ascontiguousarray(array)
     with array.device:
         there = xp.ascontiguousarray(array)
-        xp.cuda.get_current_stream().synchronize()  # other devices know nothing of this one's streams
+        wait(xp)  # other devices know nothing of this one's streams
     here = xp.asarray(there)
-    xp.cuda.get_current_stream().synchronize()  # before the other device may reuse `there`
+    wait(xp)  # before the other device may reuse `there`
     return here
 
 

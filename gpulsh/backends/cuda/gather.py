@@ -13,7 +13,7 @@ WORD_BYTES = 4  # as in the kernel
 def gather(machine: Machine, values: Array, begin: Array, end: Array) -> TextBatch:
     xp, items = machine.arrays, machine.geometry.search_items
     offset = machine.exclusive(end - begin)
-    total = int(offset[-1])
+    total = machine.number(offset[-1])
     gathered = xp.empty(total, np.uint8)
     machine.run(
         *("gather", "gather", total, machine.geometry.threads * items * WORD_BYTES),

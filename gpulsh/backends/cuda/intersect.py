@@ -23,7 +23,7 @@ def intersect(machine: Machine, pairs: Array, fingerprints: Fingerprints) -> tup
         threads=geometry.row_threads,
     )
     sizes = xp.diff(fingerprints.offset)
-    if int(sizes.max()) > geometry.row_limit:
+    if machine.number(sizes.max()) > geometry.row_limit:
         is_long = sizes > geometry.row_limit
         long = xp.flatnonzero(is_long[pairs[:, 0]] | is_long[pairs[:, 1]])
         both[long], either[long] = _spread(machine, pairs[long], sizes, fingerprints)
@@ -37,7 +37,7 @@ def _spread(machine: Machine, pairs: Array, sizes: Array, fingerprints: Fingerpr
     both = xp.zeros(count, np.uint64)
     left, right = sizes[pairs[:, 0]], sizes[pairs[:, 1]]
     ends = xp.cumsum(xp.minimum(left, right))
-    total = int(ends[-1]) if count else 0
+    total = machine.number(ends[-1]) if count else 0
     machine.run(
         *("intersect", "intersect_spread", total, geometry.threads * geometry.search_items),
         *(fingerprints.values, fingerprints.offset, pairs, np.int64(count)),

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array
+from gpulsh.backends.cuda.waiting import wait
 from gpulsh.backends.protocol import GOLDEN, MIX_1, MIX_2, STREAM_SHINGLE, STREAM_TOKEN
 from gpulsh.secret import LONGEST_SHINGLE, PLACES, EvidenceKeys
 
@@ -35,7 +36,7 @@ class KeysOnDevice:
             while len(self._known) >= self.KEPT:
                 del self._known[next(iter(self._known))]
             words = self._arrays.asarray(_public_words() if keys is None else keys.words)
-            self._arrays.cuda.get_current_stream().synchronize()  # later calls may use other streams
+            wait(self._arrays)  # later calls may use other streams
             found = self._known[keys] = DeviceKeys(words, keys is not None)
         return found
 

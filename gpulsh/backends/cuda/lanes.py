@@ -16,6 +16,7 @@ from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.cuda.waiting import wait
 
 LANES = 3  # a device: one fills, one copies, one computes
 
@@ -42,7 +43,7 @@ class Lane(Generic[Operations]):
                     try:
                         return work(self._operations, item)
                     finally:  # a failed item, too, is let go only when nothing reads it any more
-                        self._stream.synchronize()
+                        wait(self._machine.arrays, self._stream)
 
         return run
 

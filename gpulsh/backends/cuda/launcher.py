@@ -12,6 +12,7 @@ import numpy as np
 from gpulsh.arrays import Array
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.cuda.source import expanded_source
+from gpulsh.backends.cuda.waiting import wait
 from gpulsh.errors import BackendError, DeviceMemoryError
 
 OPTIONS = ("-std=c++17",)
@@ -110,6 +111,11 @@ class Machine:
             raise BackendError(f"{kernel} would need {blocks} x {rows} blocks; give a smaller batch")
         if blocks > 0:
             self.launch(file, kernel, (blocks, rows), threads or self.geometry.threads, *arguments)
+
+    def number(self, array: Array) -> int:
+        """The value of an array of one element, when it is computed."""
+        wait(self.arrays)
+        return int(array)
 
     def exclusive(self, counts: Array) -> Array:
         """int64 [n + 1]: the sums before each count, and the total."""

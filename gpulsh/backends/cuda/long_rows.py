@@ -33,11 +33,11 @@ def long_rows(machine: Machine, fingerprints: Fingerprints) -> Iterator[LongRows
     first = 0
     while first < len(every):
         room = ends[first : first + 1] + np.int64(geometry.sort_span)
-        stop = max(int(xp.searchsorted(ends, room, side="right")[0]) - 1, first + 1)
+        stop = max(machine.number(xp.searchsorted(ends, room, side="right")[0]) - 1, first + 1)
         rows = every[first:stop]
         start = fingerprints.offset[rows]
         offset = machine.exclusive(sizes[rows])
-        row = machine.row_of(offset, 0, int(offset[-1]))
+        row = machine.row_of(offset, 0, machine.number(offset[-1]))
         values = fingerprints.values[xp.arange(len(row), dtype=np.int64) + (start - offset[:-1])[row]]
         smallest = np.uint8 if len(rows) <= 2**8 else np.uint16 if len(rows) <= 2**16 else np.uint32
         yield LongRows(rows, start, offset, values, row.astype(smallest))
@@ -60,7 +60,7 @@ def packed(machine: Machine, loose: Array, offset: Array, counts: Array) -> Fing
     """The first `counts` values of each row in `loose`, end to end; a row begins at `offset` less the first of them."""
     xp, geometry = machine.arrays, machine.geometry
     before = machine.exclusive(counts)
-    total = int(before[-1])
+    total = machine.number(before[-1])
     if total == len(loose):
         return Fingerprints(loose, before)
     values = xp.empty(total, np.uint64)

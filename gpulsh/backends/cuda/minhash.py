@@ -24,7 +24,7 @@ def minhash(machine: Machine, fingerprints: Fingerprints, coefficients: Coeffici
     xp, geometry = machine.arrays, machine.geometry
     documents, columns = len(fingerprints), len(coefficients.multiplier)
     signatures = xp.full((documents, columns), np.uint32(NO_VALUE), np.uint32)
-    total = int(fingerprints.offset[-1]) - int(fingerprints.offset[0])
+    total = machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
     threads, lane = geometry.minhash_threads, columns_a_lane(columns)
     machine.run(
         *("minhash", f"minhash_{lane}_columns", total, geometry.span * (threads // LANES)),

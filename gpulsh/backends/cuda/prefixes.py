@@ -25,7 +25,7 @@ def prefixes(machine: Machine, fingerprints: Fingerprints, counts: Array, length
     """Memory beside the arguments: 16 bytes a fingerprint, about 60 for each of one span of long rows."""
     xp, geometry = machine.arrays, machine.geometry
     offset, rows, bits = fingerprints.offset, len(fingerprints), _bits(len(counts))
-    loose = xp.empty(int(offset[-1]) - int(offset[0]), np.uint64)
+    loose = xp.empty(machine.number(offset[-1] - offset[0]), np.uint64)
     chosen = xp.empty(rows, np.int64)
     machine.run(
         *("prefixes", "prefixes", rows, 1),

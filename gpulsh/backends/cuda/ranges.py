@@ -10,6 +10,7 @@ import numpy as np
 from gpulsh.arrays import Array, Buckets
 from gpulsh.backends.cuda.collisions import collisions
 from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.cuda.waiting import wait
 
 
 def collisions_by_range(machines: Sequence[Machine], digests: Array, ids: Array) -> Buckets:
@@ -18,13 +19,13 @@ def collisions_by_range(machines: Sequence[Machine], digests: Array, ids: Array)
     count = len(machines)
     range_of = digests // np.uint64(-(-(2**64) // count))
     parts = [(digests[range_of == np.uint64(i)], ids[range_of == np.uint64(i)]) for i in range(count)]
-    xp.cuda.get_current_stream().synchronize()  # other devices know nothing of this one's streams
+    wait(xp)  # other devices know nothing of this one's streams
 
     def on(machine: Machine, part: tuple[Array, Array]) -> Buckets:
         with machine.here():
             moved = [machine.arrays.asarray(array) for array in part]
             found = collisions(machine, *moved)
-            machine.arrays.cuda.get_current_stream().synchronize()
+            wait(machine.arrays)
             return found
 
     with ThreadPoolExecutor(count) as pool:
@@ -35,5 +36,5 @@ def collisions_by_range(machines: Sequence[Machine], digests: Array, ids: Array)
         starts = np.cumsum([0, *map(len, members)])
         moved = [offset[1:] + np.int64(start) for offset, start in zip(offsets, starts, strict=False)]
         joined = Buckets(xp.concatenate(members), xp.concatenate([offsets[0][:1], *moved]))
-        xp.cuda.get_current_stream().synchronize()  # before the other devices' arrays are given back
+        wait(xp)  # before the other devices' arrays are given back
     return joined

@@ -43,7 +43,7 @@ def token_sums(
     xp, geometry = machine.arrays, machine.geometry
     documents, threads = len(text), geometry.text_threads
     characters = shingling.unit == "char"
-    length = int(text.offset[-1]) - int(text.offset[0])
+    length = machine.number(text.offset[-1] - text.offset[0])
     if length == 0:
         nothing = xp.zeros(0, np.uint64)
         return TokenSums(nothing, xp.zeros(documents + 1, np.int64), int(characters), nothing if proof else None)
@@ -61,7 +61,7 @@ def token_sums(
         threads=threads,
     )
     tokens_end, open_end = xp.cumsum(block_tokens), xp.cumsum(block_open)
-    sums = xp.zeros(1 + int(tokens_end[-1]), np.uint64)
+    sums = xp.zeros(1 + machine.number(tokens_end[-1]), np.uint64)
     packed = xp.zeros(len(sums), np.uint64) if proof else None
     machine.run(
         *("tokens", "tokens_sum_packed" if proof else "tokens_sum", length, tile),
@@ -82,7 +82,7 @@ def shingle_tokens(machine: Machine, tokens: TokenSums, size: int, keys: DeviceK
     xp, geometry = machine.arrays, machine.geometry
     counts = xp.maximum(xp.diff(tokens.starts) - tokens.skip, 0)
     rows = machine.exclusive(xp.where(counts > 0, xp.maximum(counts - size, 0) + 1, 0))
-    values = xp.empty(int(rows[-1]), np.uint64)
+    values = xp.empty(machine.number(rows[-1]), np.uint64)
     total = len(tokens.sums)
     machine.run(
         *("shingle", "shingle", total, geometry.threads * SHINGLE_TOKENS),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpulsh.arrays import Array, TextBatch
+from gpulsh.backends.cuda.waiting import wait
 from gpulsh.backends.processors import processors
 
 COPIED_AT_ONCE = 4 << 20  # bytes a thread moves into the buffer; one thread alone is slower than the bus
@@ -42,15 +43,15 @@ class Staging:
         with device:
             first, last = int(batch.offset[0]), int(batch.offset[-1])  # a view does not drag its whole column along
             text, offset = batch.values[first:last], batch.offset - np.int64(first)
-            self._arrays.cuda.get_current_stream().synchronize()  # of which other devices know nothing
+            wait(self._arrays)  # of which other devices know nothing
         moved = TextBatch(self._arrays.asarray(text), self._arrays.asarray(offset))
-        self._arrays.cuda.get_current_stream().synchronize()  # before the other device may reuse `offset`
+        wait(self._arrays)  # before the other device may reuse `offset`
         return moved
 
     def _filled(self, source: Array) -> Array:
         """The buffer with the text in it, once the text before has been copied from it."""
         if self._reader is not None:
-            self._reader.synchronize()
+            wait(self._arrays, self._reader)
         if len(source) > len(self._pinned):
             self._pinned = np.empty(0, np.uint8)  # given back first: two at once may be too much
             self._pinned = np.frombuffer(self._arrays.cuda.alloc_pinned_memory(len(source)), np.uint8, len(source))

@@ -13,7 +13,7 @@ def unique(machine: Machine, fingerprints: Fingerprints) -> Fingerprints:
     """Memory beside the arguments: 16 bytes a fingerprint, about 60 for each of one span of long rows."""
     xp, geometry = machine.arrays, machine.geometry
     offset, rows = fingerprints.offset, len(fingerprints)
-    loose = xp.empty(int(offset[-1]) - int(offset[0]), np.uint64)
+    loose = xp.empty(machine.number(offset[-1] - offset[0]), np.uint64)
     counts = xp.empty(rows, np.int64)
     machine.run(
         *("unique", "unique", rows, 1),
