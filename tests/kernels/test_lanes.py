@@ -157,6 +157,29 @@ def test_lanes_wait_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(ops.each(given, signed)) == wanted
 
 
+def test_permutations_are_uploaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    uploaded: list[tuple[int, int]] = []
+    asarray = DeviceModule.asarray
+
+    def watched(self: DeviceModule, array: Any) -> DeviceArray:
+        if isinstance(array, np.ndarray) and array.dtype == np.uint32:
+            uploaded.append((len(array), int(array[0])))
+        return asarray(self, array)
+
+    monkeypatch.setattr(DeviceModule, "asarray", watched)
+    ops = CudaBackend(DeviceModule(), HostLauncher())
+    families = [coefficients(Family(num_perm=8, seed=seed)) for seed in (1, 2)]
+    given = batches("some", 4 * LANES)
+
+    def signatures(lane: Any, batch: TextBatch) -> list[list[int]]:
+        return [lane.asnumpy(lane.text_signatures(batch, SHINGLING, family)).tolist() for family in families]
+
+    wanted = [signatures(ReferenceBackend(), batch) for batch in given]
+    assert list(ops.each(given, signatures)) == wanted
+    parts = [(len(part), int(part[0])) for family in families for part in family]
+    assert all(1 <= uploaded.count(part) <= LANES for part in parts)
+
+
 def test_lanes_are_used_again() -> None:
     ops = CudaBackend(DeviceModule(), HostLauncher())
 

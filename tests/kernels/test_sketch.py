@@ -78,7 +78,8 @@ def wanted_digests(
 
 def check(cuda: CudaBackend, tokens: TokenSums, size: int, family: Coefficients, shape: BandShape) -> Any:
     given = TokenSums(cuda.asarray(tokens.sums), cuda.asarray(tokens.starts), tokens.skip)
-    digests, shingles = sketch_digests(cuda._machine, given, size, family, shape, cuda._keys.of(None))
+    drawn, keys = cuda._permutations.of(family), cuda._keys.of(None)
+    digests, shingles = sketch_digests(cuda._machine, given, size, drawn, shape, keys)
     wanted, counts = wanted_digests(tokens, size, family, shape)
     np.testing.assert_array_equal(cuda.asnumpy(digests), wanted)
     assert cuda.asnumpy(shingles).tolist() == counts

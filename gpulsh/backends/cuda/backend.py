@@ -31,6 +31,7 @@ from gpulsh.backends.cuda.shingle import Table, TokenSums, hash_tokens, shingle_
 from gpulsh.backends.cuda.sign import Signer
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.cuda.unique import unique
+from gpulsh.backends.cuda.uploads import CoefficientsOnDevice
 from gpulsh.backends.cuda.waiting import wait
 from gpulsh.backends.in_order import in_order
 from gpulsh.backends.protocol import Backend, Sizes
@@ -94,6 +95,7 @@ class CudaBackend:
         self._machine = self._machines[0]
         self._staging = Staging(arrays)
         self._keys = KeysOnDevice(arrays)
+        self._permutations = CoefficientsOnDevice(arrays)
         self._table: Table | None = None
         self._lanes = LaneSets(self._lane_set)
         self._room: int | None = None  # bytes that `keep` may still leave on the device
@@ -146,7 +148,7 @@ class CudaBackend:
 
     @_on_device
     def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
-        return minhash(self._machine, fingerprints, coefficients)
+        return minhash(self._machine, fingerprints, self._permutations.of(coefficients))
 
     @_on_device
     def band_digests(self, signatures: Array, shape: BandShape) -> Array:
@@ -202,7 +204,7 @@ class CudaBackend:
     ) -> Signed:
         parts = (self._machine, self._unicode(), self._staging, self._piece())
         public, proof = self._keys.of(None), self._keys.of(keys)
-        return Signer(*parts, shingling, coefficients, shape, public, proof).sign(text)
+        return Signer(*parts, shingling, self._permutations.of(coefficients), shape, public, proof).sign(text)
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         with self._lanes.taken() as lanes:

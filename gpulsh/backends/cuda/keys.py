@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array
-from gpulsh.backends.cuda.waiting import wait
+from gpulsh.backends.cuda.uploads import Uploads
 from gpulsh.backends.protocol import GOLDEN, MIX_1, MIX_2, STREAM_SHINGLE, STREAM_TOKEN
 from gpulsh.secret import LONGEST_SHINGLE, PLACES, EvidenceKeys
 
@@ -21,24 +21,19 @@ class DeviceKeys(NamedTuple):
 
 
 class KeysOnDevice:
-    """Keys that were asked for, uploaded once."""
-
-    KEPT = 8
+    """Keys that were asked for."""
 
     def __init__(self, arrays: Any) -> None:
         self._arrays = arrays
-        self._known: dict[EvidenceKeys | None, DeviceKeys] = {}
+        self._uploads = Uploads[EvidenceKeys | None, DeviceKeys](arrays)
 
     def of(self, keys: EvidenceKeys | None) -> DeviceKeys:
         """The keys of evidence, or the public ones."""
-        found = self._known.get(keys)
-        if found is None:
-            while len(self._known) >= self.KEPT:
-                del self._known[next(iter(self._known))]
-            words = self._arrays.asarray(_public_words() if keys is None else keys.words)
-            wait(self._arrays)  # later calls may use other streams
-            found = self._known[keys] = DeviceKeys(words, keys is not None)
-        return found
+
+        def make() -> DeviceKeys:
+            return DeviceKeys(self._arrays.asarray(_public_words() if keys is None else keys.words), keys is not None)
+
+        return self._uploads.of(keys, make)
 
 
 def _public_words() -> NDArray[np.uint64]:

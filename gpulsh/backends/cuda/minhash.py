@@ -29,7 +29,7 @@ def minhash(machine: Machine, fingerprints: Fingerprints, coefficients: Coeffici
     machine.run(
         *("minhash", f"minhash_{lane}_columns", total, geometry.span * (threads // LANES)),
         *(fingerprints.values, fingerprints.offset, np.int64(documents)),
-        *(xp.asarray(coefficients.multiplier), xp.asarray(coefficients.addend), np.int32(columns)),
+        *(coefficients.multiplier, coefficients.addend, np.int32(columns)),
         *(np.int32(geometry.span), signatures),
         threads=threads,
         rows=-(-columns // (LANES * lane)),

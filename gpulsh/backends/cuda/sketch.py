@@ -41,7 +41,7 @@ def sketch_digests(
     machine.run(
         *("sketch", f"sketch_{columns_a_lane(columns)}_columns", total, geometry.span * (threads // LANES)),
         *(tokens.sums, np.int64(total), tokens.starts, np.int64(documents), np.int32(tokens.skip), np.int32(size)),
-        *(xp.asarray(coefficients.multiplier), xp.asarray(coefficients.addend), np.int32(columns)),
+        *(coefficients.multiplier, coefficients.addend, np.int32(columns)),
         *(np.int32(shape.bands), np.int32(shape.rows), np.int32(geometry.span), digests, minima, straddlers),
         threads=threads,
     )

@@ -1,0 +1,47 @@
+"""What operations ask for again and again, and is small: uploaded once, for all streams of a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+from gpulsh.backends.cuda.waiting import wait
+from gpulsh.permutations import Coefficients
+
+Key = TypeVar("Key", bound=Hashable)
+Made = TypeVar("Made")
+
+
+class Uploads(Generic[Key, Made]):
+    """Arrays on a device by what they are made of; the last few."""
+
+    KEPT = 8
+
+    def __init__(self, arrays: Any) -> None:
+        self._arrays = arrays
+        self._known: dict[Key, Made] = {}
+
+    def of(self, key: Key, make: Callable[[], Made]) -> Made:
+        """What `make` gave for `key`."""
+        found = self._known.get(key)
+        if found is None:
+            while len(self._known) >= self.KEPT:
+                del self._known[next(iter(self._known))]
+            found = make()
+            wait(self._arrays)  # later calls may use other streams
+            self._known[key] = found
+        return found
+
+
+class CoefficientsOnDevice:
+    """Permutations that were asked for."""
+
+    def __init__(self, arrays: Any) -> None:
+        self._arrays = arrays
+        self._uploads = Uploads[bytes, Coefficients](arrays)
+
+    def of(self, drawn: Coefficients) -> Coefficients:
+        """The same on the device."""
+        return self._uploads.of(
+            b"".join(part.tobytes() for part in drawn), lambda: Coefficients(*map(self._arrays.asarray, drawn))
+        )
