@@ -324,6 +324,36 @@ def test_interrupted_on_a_cluster_of_its_own(inputs: Path, tmp_path: Path, cuts:
     assert results(out) == results(tmp_path / "local")
 
 
+def test_without_a_home_the_cluster_is_still_not_open_to_others(inputs: Path, tmp_path: Path) -> None:
+    told = alone(inputs, tmp_path / "out", HOME=str(tmp_path / "gone"))
+    assert told.returncode == 0, told.stderr
+    assert not (tmp_path / "gone").exists()
+    gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS)
+    assert results(tmp_path / "out") == results(tmp_path / "local")
+
+
+def test_a_cluster_of_its_own_that_has_nowhere_to_write(inputs: Path, tmp_path: Path) -> None:
+    above = tmp_path / "file"
+    above.touch()
+    told = alone(inputs, tmp_path / "out", RAY_TMPDIR=str(above))
+    assert told.returncode == 1 and not (tmp_path / "out").exists()
+    (line,) = told.stderr.splitlines()
+    assert line.startswith("gpulsh: error: a Ray cluster could not be started on this machine: ")
+    assert line.endswith(
+        f"its files go to {above}/ray, where 0 B can be written: set RAY_TMPDIR to a folder with more room"
+    )
+
+
+def alone(inputs: Path, out: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command on a cluster of its own."""
+    command = [sys.executable, "-m", "gpulsh", "dedup", str(inputs), "-o", str(out), "--engine", "ray"]
+    given = [*command, "--backend", "cpu", "--threads", "1", "--memory", "512MiB"]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    return subprocess.run(
+        given, check=False, capture_output=True, text=True, env={**kept, "PYTHONPATH": str(ROOT), **environment}
+    )
+
+
 def test_the_first_error_is_told_as_a_local_run_tells_it(
     joined: str, inputs: Path, tmp_path: Path, cuts: Callable[[int], None]
 ) -> None:

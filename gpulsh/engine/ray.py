@@ -11,6 +11,8 @@ from __future__ import annotations
 import logging
 import os
 import re
+import secrets
+import shutil
 import signal
 import threading
 from collections import Counter, deque
@@ -45,6 +47,7 @@ WORKER_MEMORY = 4 << 30  # where nothing is given and the nodes have it
 WORKER_THREADS = 4  # the same
 BATCH = {"cuda": 64 << 20}  # bytes of text; the work is cut alike whatever devices a cluster has, so that any goes on
 OBJECT_STORE = 256 << 20  # of a cluster of our own: it holds the job and positions, and a container's /dev/shm is small
+ROOM = 16 << 20  # bytes of logs and addresses that a cluster of our own writes before the work begins, and some
 ATTEMPTS = 4  # at a task whose workers end
 LONG = 64  # a tuple of more is sent once, and not with each task
 PATIENCE = 60.0  # seconds without any worker until it is told
@@ -197,15 +200,44 @@ def _join(address: str | None) -> bool:
     options: dict[str, Any] = {}
     if address == "local":
         options = {"num_cpus": processors(), "include_dashboard": False, "object_store_memory": OBJECT_STORE}
+        if not _can_keep_token():
+            # It stays: what Ray has read of it a later cluster of this process must be told, too.
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     try:
         with _signals_kept(), _no_statistics():
             ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **options)
     except Exception as error:
         told = _line(error)
         if address == "local":
-            raise BackendError(f"a Ray cluster could not be started on this machine: {told}") from error
+            raise BackendError(f"a Ray cluster could not be started on this machine: {told}{_no_room()}") from error
         raise BackendError(f"the Ray cluster at {address!r} could not be joined: {told}") from error
     return True
+
+
+def _can_keep_token() -> bool:
+    """Whether Ray can keep in the user's home what lets others into a cluster that it starts, or was told where."""
+    if "RAY_AUTH_TOKEN_PATH" in os.environ:
+        return True
+    try:
+        home = Path.home()
+    except RuntimeError:  # of a user whom nobody knows
+        return False
+    kept = home / ".ray"
+    return os.access(kept / "auth_token", os.R_OK) or os.access(kept if kept.exists() else home, os.W_OK | os.X_OK)
+
+
+def _no_room() -> str:
+    """What to do about the folder that Ray works in, where that is what it lacks."""
+    above = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - as Ray looks for it
+    try:
+        free = shutil.disk_usage(above).free if os.access(above, os.W_OK | os.X_OK) else 0
+    except OSError:
+        free = 0
+    if free >= ROOM:
+        return ""
+    return (
+        f"; its files go to {above}/ray, where {size(free)} can be written: set RAY_TMPDIR to a folder with more room"
+    )
 
 
 @contextmanager
