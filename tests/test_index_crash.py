@@ -301,6 +301,18 @@ def test_a_refused_write_is_told_and_can_be_tried_again(tmp_path: Path, number: 
     assert refused > 10
 
 
+@pytest.mark.parametrize("at", range(1, 6))
+def test_a_save_that_finds_no_room_leaves_as_much_as_there_was(tmp_path: Path, at: int) -> None:
+    lived(tmp_path / "index", 2)
+    before = set(os.listdir(tmp_path / "index"))
+    index = open_index(tmp_path / "index")
+    take(index, 2)
+    with failing(at, lambda: OSError(errno.ENOSPC, "")), pytest.raises(OutputError, match="No space left on device"):
+        index.save()
+    assert set(os.listdir(tmp_path / "index")) == before
+    index.close()
+
+
 def test_killed_at_random_instants_with_readers_running(tmp_path: Path) -> None:
     path, chance = tmp_path / "index", random.Random(5)
     shadow = new_index()

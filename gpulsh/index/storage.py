@@ -122,10 +122,15 @@ def stored(shelved: Shelved, folder: Path) -> Shelved:
     name = new_name()
     place = _namer(folder, name)
     keys = shelved.segment.keys
-    with _writing(folder):
-        facts = write_segment(place, shelved.segment)
-        if keys is not None:
-            facts["keys"] = write_keys(place("keys"), keys)
+    try:
+        with _writing(folder):
+            facts = write_segment(place, shelved.segment)
+            if keys is not None:
+                facts["keys"] = write_keys(place("keys"), keys)
+    except BaseException:
+        with suppress(OSError):  # a full disk is no fuller than before
+            _remove(folder, name)
+        raise
     return Shelved(map_segment(place, keys=keys is not None), StoredSegment(name, facts))
 
 
@@ -143,9 +148,13 @@ def keyed(shelved: Shelved, keys: Keys, folder: Path | None) -> Shelved:
 def discard(shelves: Sequence[Shelved], folder: Path | None) -> None:
     """Remove the files of segments that nothing was committed of."""
     for shelved in shelves:
-        for kind in KINDS if shelved.stored and folder else ():
-            assert folder is not None and shelved.stored is not None
-            (folder / file_name(kind, shelved.stored.name)).unlink(missing_ok=True)
+        if shelved.stored and folder:
+            _remove(folder, shelved.stored.name)
+
+
+def _remove(folder: Path, name: str) -> None:
+    for kind in KINDS:
+        (folder / file_name(kind, name)).unlink(missing_ok=True)
 
 
 class Folder:
