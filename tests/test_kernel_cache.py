@@ -11,8 +11,10 @@ import sys
 import tempfile
 import textwrap
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -20,9 +22,11 @@ import gpulsh
 from gpulsh.backends.compiling import COMPILING, Compiling, Stopwatch
 from gpulsh.backends.kernel_cache import find_kernel_cache
 from gpulsh.cli import main
+from gpulsh.dedup.count_table import COUNTS
 from gpulsh.dedup.funnel import Funnel
 from gpulsh.dedup.stage_table import StageRow
 from gpulsh.engine.progress import open_progress
+from gpulsh.report.funnel import funnel_table
 
 ROOT = Path(gpulsh.__file__).parents[1]
 
@@ -94,6 +98,17 @@ def test_without_a_home_there_is_a_folder_of_ones_own_in_the_temporary_one(
     assert stat.S_IMODE(mine.stat().st_mode) == 0o700
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # of a user whom nobody knows
     assert find_kernel_cache({}, own / "package").refused[1] == "HOME is not set, and the user has no home"
+
+
+def test_the_current_folder_is_no_temporary_one(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unwritable(monkeypatch, own / "package")
+    shutil.rmtree(own / "home")
+    monkeypatch.chdir(own / "tmp")
+    assert found(own).folder is not None
+    (own / "tmp").chmod(0o755)
+    (own / f"tmp/gpulsh-{os.geteuid()}").rename(own / "before")
+    assert found(own).refused[2] == "there is no temporary folder that can be written to"
+    assert not list((own / "tmp").iterdir())
 
 
 @pytest.mark.parametrize("what", ["link", "file", "open", "foreign", "unsticky"])
@@ -178,6 +193,19 @@ def test_kernels_that_cannot_be_kept(tmp_path: Path) -> None:
 # --- what is told of compiling ---
 
 
+def test_a_run_that_keeps_no_kernels_does_not_say_that_it_does() -> None:
+    parameters = {"threshold": 0.8, "verify": "exact", "index": None}
+    report = {
+        "funnel": {**dict.fromkeys(COUNTS, 0), "bytes": 0, "shingles": 0, "seconds": {"sign": 1.0}},
+        "parameters": parameters,
+        "sources": [],
+        "backend": {"name": "cpu", "device": None},
+        "seconds": 3.0,
+        "compiling": 2.0,
+    }
+    assert funnel_table(report).splitlines()[-1] == "3.0 s on cpu: sign 1.0; 2.0 to compile kernels"
+
+
 def test_seconds_of_several_threads_count_once() -> None:
     clock = Compiling()
     clock.begin()
@@ -215,17 +243,33 @@ def test_a_stage_and_its_rates_are_without_them(capsys: pytest.CaptureFixture[st
 # --- a stranger's container ---
 
 
-def stranger(temporary: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Python as a user without a name, a home or an environment, who may open 64 files."""
-    as_nobody = ["prlimit", "--nofile=64", "setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"]
-    environment = {"TMPDIR": str(temporary), "PATH": os.environ["PATH"]}
-    return subprocess.run(
-        [*as_nobody, sys.executable, *arguments], check=False, capture_output=True, text=True, env=environment
-    )
+AS_NOBODY = ["prlimit", "--nofile=64", "setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"]
+READING = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]  # Python, where root alone may see it
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="takes root, who becomes another user")
-def test_the_main_job_in_a_strangers_container(tmp_path: Path) -> None:
+@dataclass(frozen=True)
+class Container:
+    """A place of a user without a name, a home or an environment, who may open 64 files and write to two folders."""
+
+    base: Path
+    command: tuple[str, ...]
+    temporary: Path
+
+    def python(self, *arguments: str, stdin: BinaryIO | None = None) -> subprocess.CompletedProcess[str]:
+        environment = {"TMPDIR": str(self.temporary), "PATH": os.environ["PATH"]}
+        given = [*self.command, sys.executable, *arguments]
+        return subprocess.run(given, check=False, capture_output=True, text=True, env=environment, stdin=stdin)
+
+    def gpulsh(self, *arguments: str, stdin: BinaryIO | None = None) -> subprocess.CompletedProcess[str]:
+        path = str(self.base / "lib")
+        code = f"import sys; sys.path.insert(0, {path!r}); from gpulsh.cli import main; sys.exit(main())"
+        return self.python("-c", code, *arguments, stdin=stdin)
+
+
+@pytest.fixture
+def container() -> Iterator[Container]:
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("takes root, who becomes another user")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         base = Path(name)
         base.chmod(0o755)
@@ -236,16 +280,47 @@ def test_the_main_job_in_a_strangers_container(tmp_path: Path) -> None:
             os.chown(base / folder, 12345, 12345)
         lines = [json.dumps({"text": f"some words of a text about {number // 2} and more"}) for number in range(400)]
         (base / "work/a.jsonl").write_text("\n".join(lines) + "\n")
-        code = f"import sys; sys.path.insert(0, {str(base / 'lib')!r}); from gpulsh.cli import main; sys.exit(main())"
-        if stranger(base / "tmp", "-c", "import numpy, pyarrow, numba").returncode:
+        for more in ([], READING):
+            made = Container(base, (*AS_NOBODY, *more), base / "tmp")
+            if made.python("-c", "import numpy, pyarrow, numba").returncode == 0:
+                break
+        else:
             pytest.skip("the Python of this machine is not for other users")
-        told = stranger(base / "tmp", "-c", code, "info", "--json")
-        kernels = json.loads(told.stdout)["kernels"]
-        assert kernels["cache"].startswith(str(base / "tmp/gpulsh-12345/gpulsh-"))
-        assert len(kernels["refused"]) == 2
-        for attempt in range(2):
-            out = str(base / f"work/out{attempt}")
-            told = stranger(base / "tmp", "-c", code, "dedup", str(base / "work/a.jsonl"), "-o", out)
-            assert told.returncode == 0, told.stderr
-            assert ("compiling kernels" in told.stderr) == (attempt == 0)
+        yield made
         assert not (base / "work/~").exists() and not Path("~").exists()
+
+
+def test_the_main_job_in_a_strangers_container(container: Container) -> None:
+    base = container.base
+    kernels = json.loads(container.gpulsh("info", "--json").stdout)["kernels"]
+    assert kernels["cache"].startswith(str(base / "tmp/gpulsh-12345/gpulsh-"))
+    assert len(kernels["refused"]) == 2
+    for attempt in range(2):
+        told = container.gpulsh("dedup", str(base / "work/a.jsonl"), "-o", str(base / f"work/out{attempt}"))
+        assert told.returncode == 0, told.stderr
+        assert ("compiling kernels" in told.stderr) == (attempt == 0)
+
+
+def test_the_main_job_with_little_room_for_temporary_files(container: Container) -> None:
+    base, small = container.base, container.base / "small"
+    small.mkdir()
+    mounting = 'mount -t tmpfs -o size=64k,mode=1777 tmpfs "$0" && exec "$@"'
+    inside = ("unshare", "--mount", "sh", "-c", mounting, str(small))
+    if subprocess.run([*inside, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("file systems cannot be mounted here")
+    boxed = Container(base, (*inside, *container.command), small)
+    told = boxed.gpulsh("dedup", str(base / "work/a.jsonl"), "-o", str(base / "work/out"))
+    assert told.returncode == 0, told.stderr
+    cache = f"{small}/gpulsh-12345/gpulsh-"
+    (refused,) = [line for line in told.stderr.splitlines() if line.startswith(cache)]
+    assert refused.endswith(": cannot keep compiled kernels: No space left on device")
+    assert "need not" not in told.stdout
+    (base / "work/long.jsonl").write_bytes((base / "work/a.jsonl").read_bytes() * 10)
+    with open(base / "work/long.jsonl", "rb") as stream:
+        told = boxed.gpulsh("dedup", "-", "-o", str(base / "work/streamed"), stdin=stream)
+    assert told.returncode == 1
+    (line,) = told.stderr.splitlines()
+    assert line.startswith(f"gpulsh: error: {small}/gpulsh-") and line.endswith(
+        "set TMPDIR to a folder with room for it"
+    )
+    assert not (base / "work/streamed").exists()

@@ -74,9 +74,13 @@ def _users(environment: Mapping[str, str]) -> Path:
 def _temporary() -> Path:
     """A folder of the user's own below the temporary one, made for no one else to look into."""
     try:
-        folder = Path(os.path.realpath(tempfile.gettempdir()), f"gpulsh-{os.geteuid()}")
+        above = os.path.realpath(tempfile.gettempdir())
+        # Python's last resort is the current folder, where the user's own files lie.
+        if above == os.path.realpath(os.curdir) and not os.stat(above).st_mode & stat.S_ISVTX:
+            raise FileNotFoundError
     except FileNotFoundError as error:
         raise _Refused("there is no temporary folder that can be written to") from error
+    folder = Path(above, f"gpulsh-{os.geteuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     found = os.lstat(folder)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:

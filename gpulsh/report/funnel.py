@@ -44,7 +44,7 @@ def funnel_table(report: Mapping[str, Any]) -> str:
     if report.get("engine", {}).get("name") == "ray":
         where += f", {report['engine']['workers']} workers of a Ray cluster"
     compiling = report.get("compiling", 0.0)
-    stages += f"; {compiling:.1f} to compile kernels, which later runs need not" if compiling >= 0.1 else ""
+    stages += f"; {compiling:.1f} to compile kernels" if compiling >= 0.1 else ""
     return "\n".join([*lines, "", f"{report['seconds']:.1f} s on {where}: {stages}"])
 
 
