@@ -286,7 +286,7 @@ class _Stream:
     """Everything is done when it is asked for, but for copies between devices."""
 
     def __init__(self, non_blocking: bool = False) -> None:
-        pass
+        self.number = current_device()
 
     def __enter__(self) -> None:
         pass
@@ -305,10 +305,12 @@ class _Event:
 
     def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
         self.blocks = block
+        self._number = current_device()
         self._of: Any = None
 
     def record(self, stream: Any = None) -> None:
         self._of = stream or _Stream()
+        assert self._of.number == self._number, "an event of one device is recorded on another's stream"
 
     def synchronize(self) -> None:
         assert self._of is not None, "an event is waited for that was never recorded"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -11,8 +15,9 @@ import pytest
 
 import gpulsh
 from gpulsh.arrays import TextBatch
-from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.cuda import CudaBackend, backend, device
 from gpulsh.backends.cuda.lanes import LANES
+from gpulsh.backends.cuda.staging import LEAST_PINNED
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.index import index as index_module
 from gpulsh.params import BandShape, Family, Shingling
@@ -20,6 +25,7 @@ from gpulsh.permutations import coefficients
 from gpulsh.secret import evidence_keys
 from tests.kernels.device_arrays import DeviceArray, DeviceModule, _Event, _Stream
 from tests.kernels.host import HostLauncher
+from tests.kernels.host_cupy import HostCupy
 from tests.kernels.test_pipeline import texts
 from tests.texts import SECRETS
 
@@ -193,3 +199,67 @@ def test_lanes_are_used_again() -> None:
     next(left)
     left.close()
     assert len(first) == LANES and set(ops.each(range(LANES), owner)) == first
+
+
+class Pinned(bytearray):
+    """Page-locked memory that somebody may still hold."""
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostCupy]:
+    """A process that finds CUDA, before its first call; `made` counts what calls had it make."""
+    cupy = HostCupy()
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    cupy.made, cupy.pinned = [], []
+
+    def stream(**options: Any) -> _Stream:
+        cupy.made.append("stream")
+        return _Stream(**options)
+
+    def pinned(size: int) -> Pinned:
+        cupy.made.append(size)
+        memory = Pinned(size)
+        cupy.pinned.append(weakref.ref(memory))
+        return memory
+
+    monkeypatch.setattr(cupy.cuda, "Stream", stream)
+    monkeypatch.setattr(cupy.cuda, "alloc_pinned_memory", pinned)
+    caches = (device.why_unavailable, backend._device)
+    for cache in caches:
+        cache.cache_clear()
+    yield cupy
+    for cache in caches:
+        cache.cache_clear()
+
+
+def test_calls_share_streams_and_hold_neither_text_nor_secrets(process: HostCupy) -> None:
+    documents = texts(40)
+    plain = gpulsh.deduplicate(documents, backend="reference")
+
+    def call() -> None:
+        found = gpulsh.deduplicate(documents, backend="cuda")
+        assert found.to_numpy().duplicate_of.tolist() == plain.duplicate_of.tolist()
+
+    call()
+    streams = process.made.count("stream")
+    assert 0 < streams <= LANES and not plain.keep.all()
+    call()
+    assert process.made.count("stream") == streams
+    sizes = {size for size in process.made if size != "stream"}
+    assert sizes == {LEAST_PINNED}, "CuPy's pool has none of the same size to hand out"
+    gc.collect()
+    assert not any(memory() for memory in process.pinned)
+    lanes = [lane for lanes in backend._device().lanes._free[0] for lane in lanes]
+    assert len(lanes) == LANES
+    assert {key for lane in lanes for key in lane._operations._keys._uploads._known} <= {None}
+
+
+def test_calls_at_once_have_lanes_of_their_own(process: HostCupy) -> None:
+    given = [texts(25, seed=seed) for seed in range(4)]
+    wanted = [gpulsh.deduplicate(documents, backend="reference").duplicate_of.tolist() for documents in given]
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(2):
+            found = pool.map(lambda documents: gpulsh.deduplicate(documents, backend="cuda").to_numpy(), given)
+            assert [one.duplicate_of.tolist() for one in found] == wanted
+    free = backend._device().lanes._free[0]
+    assert 1 <= len(free) <= 4 and len({lane for lanes in free for lane in lanes}) == LANES * len(free)

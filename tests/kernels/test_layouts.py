@@ -205,8 +205,8 @@ def test_what_lies_on_another_device_is_moved(
 def test_steps_with_arrays_of_another_device(
     selected: CudaBackend, second: CudaBackend, monkeypatch: pytest.MonkeyPatch, library: str, lay: str
 ) -> None:
-    for name in ("_machines", "_machine", "_staging", "_keys", "_table"):
-        monkeypatch.setattr(selected, name, getattr(second, name))
+    for name, value in vars(second).items():
+        monkeypatch.setattr(selected, name, value)
     wanted = steps(lambda array: array, "reference")
     with second.here():
         found = steps(lambda array: on_first(library, LAYOUTS[lay](array)), "cuda")

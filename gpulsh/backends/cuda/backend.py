@@ -20,13 +20,14 @@ from gpulsh.backends.cuda.foreign import on_device
 from gpulsh.backends.cuda.gather import gather
 from gpulsh.backends.cuda.intersect import intersect
 from gpulsh.backends.cuda.keys import DeviceKeys, KeysOnDevice
-from gpulsh.backends.cuda.lanes import LANES, Lane, LaneSets
+from gpulsh.backends.cuda.lanes import LANES
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
 from gpulsh.backends.cuda.memory import RESIDENT, free_bytes, text_sizes
 from gpulsh.backends.cuda.minhash import minhash
 from gpulsh.backends.cuda.pieces import TextPieces, shingle_part
 from gpulsh.backends.cuda.prefixes import frequencies, prefixes
 from gpulsh.backends.cuda.ranges import collisions_by_range
+from gpulsh.backends.cuda.shared import Shared
 from gpulsh.backends.cuda.shingle import Table, TokenSums, hash_tokens, shingle_tokens, token_sums
 from gpulsh.backends.cuda.sign import Signer
 from gpulsh.backends.cuda.staging import Staging
@@ -35,7 +36,6 @@ from gpulsh.backends.cuda.uploads import CoefficientsOnDevice
 from gpulsh.backends.cuda.waiting import wait
 from gpulsh.backends.in_order import in_order
 from gpulsh.backends.protocol import Backend, Sizes
-from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.errors import BackendError
 from gpulsh.params import BandShape, Shingling
 from gpulsh.permutations import Coefficients
@@ -43,10 +43,10 @@ from gpulsh.secret import EvidenceKeys
 
 
 @cache
-def _device() -> tuple[Any, DeviceLauncher]:
-    """CuPy and the one launcher of this process, so that a kernel is loaded once and not once a call."""
+def _device() -> Shared[CudaBackend]:
+    """What this process has of CUDA devices, so that kernels are loaded, and lanes made, once and not once a call."""
     cupy = import_cupy()
-    return cupy, DeviceLauncher(cupy)
+    return Shared(cupy, DeviceLauncher(cupy), Geometry(), _of_lane)
 
 
 Item = TypeVar("Item")
@@ -70,7 +70,7 @@ class CudaBackend:
 
     `devices` are their numbers; None takes all that are visible, the current one first. They share the items of `each`
     and the ranges of digests to sort; every other operation runs on the first. `arrays` and `launcher` replace CuPy and
-    the devices together, `geometry` how work is cut: for tests.
+    the devices together, `geometry` how work is cut: for tests. What is dear to make outlives a backend: see `Shared`.
 
     Raises BackendError where CUDA, or one of the devices, does not work.
     """
@@ -84,20 +84,16 @@ class CudaBackend:
         geometry: Geometry | None = None,
         *,
         devices: Sequence[int] | None = None,
+        shared: Shared[CudaBackend] | None = None,
     ) -> None:
-        if arrays is None or launcher is None:
-            reason = why_unavailable()
-            if reason is not None:
-                raise BackendError(f"CUDA does not work here: {reason}; ask for backend='cpu', or 'auto'")
-            arrays, launcher = _device()
-        numbers = visible_devices(arrays, devices)
-        self._machines = [Machine(arrays, launcher, geometry or Geometry(), number) for number in numbers]
+        self._shared = shared or _shared(arrays, launcher, geometry)
+        arrays = self._shared.arrays
+        self._devices = visible_devices(arrays, devices)
+        self._machines = list(map(self._shared.machine, self._devices))
         self._machine = self._machines[0]
         self._staging = Staging(arrays)
         self._keys = KeysOnDevice(arrays)
         self._permutations = CoefficientsOnDevice(arrays)
-        self._table: Table | None = None
-        self._lanes = LaneSets(self._lane_set)
         self._room: int | None = None  # bytes that `keep` may still leave on the device
 
     def here(self) -> AbstractContextManager[None]:
@@ -207,7 +203,7 @@ class CudaBackend:
         return Signer(*parts, shingling, self._permutations.of(coefficients), shape, public, proof).sign(text)
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
-        with self._lanes.taken() as lanes:
+        with self._shared.lanes.taken(self._devices) as lanes:
             yield from in_order(self._ready(items), [lane.does(work) for lane in lanes])
 
     def keep(self, array: Array) -> Array:
@@ -221,6 +217,11 @@ class CudaBackend:
             wait(self._machine.arrays)  # before a lane may reuse the original
             return moved
 
+    def give_back(self) -> None:
+        """Let go of pinned memory, which CuPy's pool then has for whoever needs some, and of secrets."""
+        self._staging.give_back()
+        self._keys.forget_secrets()
+
     def _ready(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, each when what it holds of device memory is computed, for streams that know nothing of it."""
         iterator = iter(items)
@@ -233,9 +234,6 @@ class CudaBackend:
                 wait(self._machine.arrays)
             yield item
             del item  # or it is held while the next one is made
-
-    def _lane_set(self) -> list[Lane[CudaBackend]]:
-        return [Lane(machine, _one_device(machine)) for machine in self._machines for _ in range(LANES)]
 
     def _piece(self) -> int:
         """Bytes of text of a document that is too large for the device to have there at a time."""
@@ -252,11 +250,18 @@ class CudaBackend:
         return token_sums(self._machine, self._unicode(), there, shingling, keys, proof)
 
     def _unicode(self) -> Table:
-        if self._table is None:
-            self._table = Table(*map(self._machine.arrays.asarray, unicode_table()))
-            wait(self._machine.arrays)  # later calls may use other streams
-        return self._table
+        return self._shared.table(self._machine.device)
 
 
-def _one_device(machine: Machine) -> CudaBackend:
-    return CudaBackend(machine.arrays, machine.launch, machine.geometry, devices=[machine.device])
+def _shared(arrays: Any, launcher: Launcher | None, geometry: Geometry | None) -> Shared[CudaBackend]:
+    if arrays is not None and launcher is not None:
+        return Shared(arrays, launcher, geometry or Geometry(), _of_lane)
+    reason = why_unavailable()
+    if reason is not None:
+        raise BackendError(f"CUDA does not work here: {reason}; ask for backend='cpu', or 'auto'")
+    of_process = _device()
+    return of_process if geometry is None else of_process.cut_by(geometry)
+
+
+def _of_lane(shared: Shared[CudaBackend], machine: Machine) -> CudaBackend:
+    return CudaBackend(devices=[machine.device], shared=shared)

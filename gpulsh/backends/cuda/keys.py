@@ -35,6 +35,10 @@ class KeysOnDevice:
 
         return self._uploads.of(keys, make)
 
+    def forget_secrets(self) -> None:
+        """Only the public keys are needed by whoever comes next."""
+        self._uploads.forget(lambda keys: keys is not None)
+
 
 def _public_words() -> NDArray[np.uint64]:
     return np.concatenate([_keys(STREAM_TOKEN, PLACES), _keys(STREAM_SHINGLE, LONGEST_SHINGLE)])

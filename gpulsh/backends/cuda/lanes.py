@@ -10,17 +10,27 @@ two that shared a pinned buffer would overwrite one another's text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.cuda.waiting import wait
 
 LANES = 3  # a device: one fills, one copies, one computes
 
-Operations = TypeVar("Operations")
+
+class Lent(Protocol):
+    """What a lane works with."""
+
+    def give_back(self) -> None:
+        """Let go of what belongs to the work that is done: its text, its secrets."""
+        ...
+
+
+Operations = TypeVar("Operations", bound=Lent)
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -47,23 +57,38 @@ class Lane(Generic[Operations]):
 
         return run
 
+    def give_back(self) -> None:
+        """Nobody works in it any more."""
+        with self._machine.here():
+            self._operations.give_back()
+
 
 class LaneSets(Generic[Operations]):
-    """The lanes of all devices, as many times as they are taken at once; those given back are used again."""
+    """The lanes of devices, as many times as they are taken at once; those given back are used again.
 
-    def __init__(self, make: Callable[[], list[Lane[Operations]]]) -> None:
-        self._make = make
-        self._free: list[list[Lane[Operations]]] = []
+    A stream has memory of its own in CuPy's pool, which another stream cannot have: new streams would be new memory.
+    """
+
+    def __init__(self, make: Callable[[int], Lane[Operations]]) -> None:
+        self._make = make  # a lane of a device
+        self._free: dict[int, list[list[Lane[Operations]]]] = defaultdict(list)
         self._changing = Lock()
 
     @contextmanager
-    def taken(self) -> Iterator[list[Lane[Operations]]]:
-        """A set that nobody else has meanwhile."""
-        with self._changing:
-            lanes = self._free.pop() if self._free else None
-        lanes = lanes or self._make()
+    def taken(self, devices: Sequence[int]) -> Iterator[list[Lane[Operations]]]:
+        """A set of each of `devices` that nobody else has meanwhile, end to end."""
+        sets = [self._set(device) for device in devices]
         try:
-            yield lanes
+            yield [lane for lanes in sets for lane in lanes]
         finally:
-            with self._changing:
-                self._free.append(lanes)
+            for device, lanes in zip(devices, sets, strict=True):
+                for lane in lanes:
+                    lane.give_back()
+                with self._changing:
+                    self._free[device].append(lanes)
+
+    def _set(self, device: int) -> list[Lane[Operations]]:
+        with self._changing:
+            if self._free[device]:
+                return self._free[device].pop()
+        return [self._make(device) for _ in range(LANES)]

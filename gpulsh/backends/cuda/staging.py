@@ -12,6 +12,8 @@ from gpulsh.arrays import Array, TextBatch
 from gpulsh.backends.cuda.waiting import wait
 from gpulsh.backends.processors import processors
 
+LEAST_PINNED = 1 << 20  # bytes of a buffer
+COARSE = 256 << 20  # bytes up to which a buffer's size is a power of two, then a multiple of this
 COPIED_AT_ONCE = 4 << 20  # bytes a thread moves into the buffer; one thread alone is slower than the bus
 
 
@@ -36,6 +38,12 @@ class Staging:
         text.set(source, stream=self._reader)
         return TextBatch(text, offset)
 
+    def give_back(self) -> None:
+        """Hand the buffer to CuPy's pool, once nothing is copied from it any more."""
+        if self._reader is not None:
+            wait(self._arrays, self._reader)
+        self._reader, self._pinned = None, np.empty(0, np.uint8)
+
     def _from_device(self, batch: TextBatch) -> TextBatch:
         device = batch.values.device
         if device.id == self._arrays.cuda.runtime.getDevice():
@@ -54,7 +62,8 @@ class Staging:
             wait(self._arrays, self._reader)
         if len(source) > len(self._pinned):
             self._pinned = np.empty(0, np.uint8)  # given back first: two at once may be too much
-            self._pinned = np.frombuffer(self._arrays.cuda.alloc_pinned_memory(len(source)), np.uint8, len(source))
+            size = pinned_size(len(source))
+            self._pinned = np.frombuffer(self._arrays.cuda.alloc_pinned_memory(size), np.uint8, size)
 
         def copy(start: int) -> None:
             part = source[start : start + COPIED_AT_ONCE]
@@ -67,6 +76,15 @@ class Staging:
         """Whether the driver can copy from the array as it lies."""
         runtime = self._arrays.cuda.runtime
         return len(array) > 0 and runtime.pointerGetAttributes(array.ctypes.data).type == runtime.memoryTypeHost
+
+
+def pinned_size(size: int) -> int:
+    """How large a buffer for `size` bytes is: of few sizes, as CuPy's pool hands out again only what has the very same.
+
+    >>> [pinned_size(size) >> 20 for size in (1, 5 << 20, 200 << 20, 257 << 20)]
+    [1, 8, 256, 512]
+    """
+    return max(LEAST_PINNED, 1 << (size - 1).bit_length()) if size <= COARSE else -(-size // COARSE) * COARSE
 
 
 @cache

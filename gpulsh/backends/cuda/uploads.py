@@ -32,6 +32,11 @@ class Uploads(Generic[Key, Made]):
             self._known[key] = found
         return found
 
+    def forget(self, which: Callable[[Key], bool]) -> None:
+        """Those keys for which `which` says so."""
+        for key in list(filter(which, self._known)):
+            del self._known[key]
+
 
 class CoefficientsOnDevice:
     """Permutations that were asked for."""

@@ -1,0 +1,59 @@
+"""What the backends of a process have in common, however many calls make one: lanes, and the Unicode table.
+
+A call that made its own would wait for streams, page-locked memory and device memory to be made, each time. What they
+hold when nobody works with them is CuPy's to give back: `free_all_blocks` of its pools, of device and of pinned memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, Generic
+
+from gpulsh.backends.cuda.lanes import Lane, LaneSets, Operations
+from gpulsh.backends.cuda.launcher import Geometry, Launcher, Machine
+from gpulsh.backends.cuda.shingle import Table
+from gpulsh.backends.cuda.waiting import wait
+from gpulsh.backends.unicode_table import unicode_table
+
+
+class Shared(Generic[Operations]):
+    """Devices of an array module and a launcher; `operations` gives those of a lane of a machine. Safe for threads."""
+
+    def __init__(
+        self,
+        arrays: Any,
+        launcher: Launcher,
+        geometry: Geometry,
+        operations: Callable[[Shared[Operations], Machine], Operations],
+    ) -> None:
+        self._arrays, self._launcher, self._geometry = arrays, launcher, geometry
+        self._operations = operations
+        self._tables: dict[int, Table] = {}
+        self._changing = Lock()
+        self.lanes = LaneSets(self._lane)
+
+    def cut_by(self, geometry: Geometry) -> Shared[Operations]:
+        """The same devices, work cut in another way; with lanes of their own."""
+        return Shared(self._arrays, self._launcher, geometry, self._operations)
+
+    @property
+    def arrays(self) -> Any:
+        """The array module."""
+        return self._arrays
+
+    def machine(self, device: int) -> Machine:
+        """A device."""
+        return Machine(self._arrays, self._launcher, self._geometry, device)
+
+    def table(self, device: int) -> Table:
+        """The Unicode table on a device, the current one."""
+        with self._changing:
+            if device not in self._tables:
+                self._tables[device] = Table(*map(self._arrays.asarray, unicode_table()))
+                wait(self._arrays)  # later calls may use other streams
+            return self._tables[device]
+
+    def _lane(self, device: int) -> Lane[Operations]:
+        machine = self.machine(device)
+        return Lane(machine, self._operations(self, machine))
