@@ -228,7 +228,7 @@ def _can_keep_token() -> bool:
 
 def _no_room() -> str:
     """What to do about the folder that Ray works in, where that is what it lacks."""
-    above = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - as Ray looks for it
+    above = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
     try:
         free = shutil.disk_usage(above).free if os.access(above, os.W_OK | os.X_OK) else 0
     except OSError:
