@@ -270,6 +270,47 @@ def test_a_saved_data_set_with_splits(here: Path) -> None:
         assert below("out/data") == names
 
 
+def computed(place: str, *names: str) -> None:
+    """What `datasets` keeps of a computation on a data set beside it."""
+    table = pa.table({"indices": pa.array([0], pa.uint64())})
+    for name in names:
+        with pa.ipc.new_stream(Path(place, name), table.schema) as out:
+            out.write_table(table)
+
+
+CACHES = ("cache-124d35cc3830a6f6.arrow", "cache-576bc3b866e1a0f4_00000_of_00002.arrow")
+
+
+def test_what_was_computed_of_a_data_set_is_left_out(here: Path, caplog: pytest.LogCaptureFixture) -> None:
+    saved("saved", "train", "test")
+    computed("saved/train", *CACHES)
+    computed("saved/test", CACHES[0])
+    names = {f"{split}/data-00000-of-00001.arrow" for split in ("train", "test")}
+    for given in ("saved", "saved/*", "saved/**/*.*", sorted(glob.glob("saved/*")), f"file://{here}/saved"):
+        caplog.clear()
+        assert run(given).funnel["documents"] == 2
+        assert below("out/data") == names
+        (told,) = [message for message in caplog.messages if "describes" not in message]
+        assert "test/cache-124d35cc3830a6f6.arrow and 2 more: `datasets` computed" in told
+    with pytest.raises(InputError, match=r"beside it; give the folder, or a copy that lies elsewhere"):
+        run("saved/train/cache-*.arrow")
+
+
+def test_a_name_alone_does_not_make_it_computed(here: Path) -> None:
+    """Early versions of `datasets` saved such files themselves, and tell of them."""
+    saved("saved")
+    data = Path("saved/data-00000-of-00001.arrow")
+    data.rename(f"saved/{CACHES[0]}")
+    state = Path("saved/state.json")
+    state.write_text(json.dumps({"_data_files": [{"filename": CACHES[0]}]}))
+    assert run("saved").funnel["documents"] == 1
+    state.unlink()
+    with pytest.raises(InputError, match="computed it"):
+        run("saved/*.arrow")
+    Path("saved/dataset_info.json").unlink()
+    assert run("saved").funnel["documents"] == 1
+
+
 def test_documents_may_have_such_names(here: Path) -> None:
     for name in ("state.json", "dataset_info.json", "dataset_dict.json"):
         put(f"in/{name}")

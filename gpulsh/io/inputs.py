@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import glob
+import json
 import logging
 import os
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -39,6 +41,9 @@ LINES = TextLines()
 KNOWN = "known are " + " ".join(FORMATS)
 # What `datasets` writes beside the Arrow files of a data set, and above those of several: no documents.
 OF_ONE, OF_SEVERAL = ("dataset_info.json", "state.json"), "dataset_dict.json"
+# And what it computed of it since, a copy of each document as a rule.
+COMPUTED = re.compile(r"cache-[0-9a-f]{16}(_[0-9]+_of_[0-9]+)?\.arrow")
+STATE_BYTES = 16 << 20  # of state.json, which names the data set's own files
 
 _log = logging.getLogger("gpulsh")
 
@@ -76,13 +81,14 @@ def find_files(inputs: Sequence[str], protected: Sequence[str] = (), streams: St
     INPUTs come as given, the files of a folder or glob by byte order of their relative path. In folders only known
     extensions count, and names that begin with `_` or `.` are skipped. Folders that a glob matches are taken whole, as
     when the shell gives each of them, but for `**`, which looks into them itself. What only describes a data set is
-    left out. Standard input and named pipes given as INPUT are copied by `streams`, where there are such, and are what
-    it makes of them. Raises InputError where nothing is found, a format is not known, a file is no regular one or is
-    reached twice, two names would be told as one, or a file would have no place of its own in `data/`: that of another,
-    or one outside.
+    left out, as is what `datasets` computed of one and keeps beside it. Standard input and named pipes given as INPUT
+    are copied by `streams`, where there are such, and are what it makes of them. Raises InputError where nothing is
+    found, a format is not known, a file is no regular one or is reached twice, two names would be told as one, or a
+    file would have no place of its own in `data/`: that of another, or one outside.
     """
     files: list[File] = []
     described: list[File] = []
+    computed: list[File] = []
     for given in (*protected, *inputs):
         if streams is not None and is_stream(given):
             found = [streams.take(given, tuple(FORMATS))]
@@ -93,14 +99,19 @@ def find_files(inputs: Sequence[str], protected: Sequence[str] = (), streams: St
             refuse_irregular(file)
             format_of(file)
             refuse_outside(file)
-        left = _documents(found)
+        own, others = _without_computed(found)
+        left = _documents(own)
         if single and not left:
-            described += found
+            described += own
         elif not left:
-            raise _describes(found[0])
+            raise _describes(own[0]) if own else _is_computed(others[0])
+        computed += others
         files += [replace(file, source=given) for file in left]
-    if described and not files:
-        raise _describes(described[0])
+    if not files and (described or computed):
+        raise _describes(described[0]) if described else _is_computed(computed[0])
+    if computed:
+        more = f" and {len(computed) - 1:,} more" if len(computed) > 1 else ""
+        _log.warning("%s%s: `datasets` computed it of the data set beside it; left out", computed[0].name, more)
     for file in described:
         _log.warning("%s: describes a data set and holds no documents; it is left out", file.name)
     _refuse_twice(files)
@@ -124,6 +135,42 @@ def _documents(found: Sequence[File]) -> list[File]:
         return True
 
     return list(filter(is_document, found))
+
+
+def _without_computed(found: Sequence[File]) -> tuple[list[File], list[File]]:
+    """The files but those that `datasets` computed of the data set that lies beside them, and those."""
+    named: dict[str, frozenset[str] | None] = {}
+    kept: list[File] = []
+    computed: list[File] = []
+    for file in found:
+        folder, name = os.path.split(file.path)
+        of_cache = COMPUTED.fullmatch(name) is not None
+        if of_cache and folder not in named:
+            named[folder] = _data_files(file)
+        own = named[folder] if of_cache else None
+        (kept if own is None or name in own else computed).append(file)
+    return kept, computed
+
+
+def _data_files(beside: File) -> frozenset[str] | None:
+    """The names of a data set's own files, as far as they are told where the file lies; None where none is told of."""
+    for name in reversed(OF_ONE):
+        other = replace(beside, path=os.path.join(os.path.dirname(beside.path), name))
+        try:
+            with other.open() as file:
+                told = json.loads(file.read(STATE_BYTES))
+            return frozenset(os.path.basename(entry["filename"]) for entry in told["_data_files"])
+        except (ValueError, KeyError, TypeError, RecursionError):  # it tells of none
+            return frozenset()
+        except Exception:  # a storage service's own exceptions share no base
+            continue
+    return None
+
+
+def _is_computed(file: File) -> InputError:
+    return InputError(
+        f"{file.name}: `datasets` computed it of the data set beside it; give the folder, or a copy that lies elsewhere"
+    )
 
 
 def _describes(file: File) -> InputError:
