@@ -40,6 +40,7 @@ from benchmarks.machine import cores, describe
 from benchmarks.record import table
 from gpulsh.arrays import Signed
 from gpulsh.backends.cpu import CpuBackend
+from gpulsh.backends.protocol import Sizes
 from gpulsh.cluster.copies import first_copies
 from gpulsh.dedup.stages import sign
 from gpulsh.io.texts import open_texts
@@ -148,14 +149,14 @@ def copies(count: int) -> tuple[Work, int]:
 
 
 def order(size: int, count: int, folder: Path) -> tuple[Work, int]:
-    """The digests and exact hashes of batches, a row a document as a device has them, to the files of a run."""
+    """The digests, band after band, and exact hashes of batches, as a device hands them over, to the files of a run."""
     draw = np.random.default_rng(3)
-    ops = CpuBackend(cores())
+    ops = _Device(cores())
     batches = []
     for start in range(0, count, BATCH // size):
         rows = min(BATCH // size, count - start)
         digests, exact = (draw.integers(0, 1 << 63, (rows, wide), np.int64).astype(np.uint64) for wide in (BANDS, 2))
-        batches.append(Signed(digests, exact, np.ones(rows, np.int64)))
+        batches.append(Signed(np.asfortranarray(digests), exact, np.ones(rows, np.int64)))
 
     def work() -> None:
         sign._write_runs(folder, "sign-000000", iter(batches), BANDS, ops)
@@ -170,6 +171,13 @@ def order(size: int, count: int, folder: Path) -> tuple[Work, int]:
         seen += len(upper)
     assert seen == wanted.size
     return work, count
+
+
+class _Device(CpuBackend):
+    """Leaves all threads to the host, as a device does."""
+
+    def sizes(self) -> Sizes:
+        return super().sizes()._replace(readers=cores())
 
 
 def _times(work: Work, rounds: int) -> tuple[float, float]:

@@ -119,9 +119,9 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         assert host.flags.c_contiguous and host.dtype == self.dtype and host.shape == self.shape
         self.host[...] = host
 
-    def get(self, stream: Any = None, out: np.ndarray | None = None) -> np.ndarray:
+    def get(self, stream: Any = None, order: str = "C", out: np.ndarray | None = None) -> np.ndarray:
         if out is None:
-            return self.host.copy()
+            return self.host.copy(order)
         out[...] = self.host
         return out
 
@@ -159,6 +159,7 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
     dtype = property(lambda self: self.host.dtype)
     ndim = property(lambda self: self.host.ndim)
     shape = property(lambda self: self.host.shape)
+    T = property(lambda self: _wrap(self.host.T))
     size = property(lambda self: self.host.size)
     device = property(lambda self: _Device(self.number))
     nbytes = property(lambda self: self.host.nbytes)

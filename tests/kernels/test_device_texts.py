@@ -219,9 +219,9 @@ def text_stays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No byte array may be copied to the host, or from it."""
     get, asarray = DeviceArray.get, DeviceModule.asarray
 
-    def checked_get(self: DeviceArray) -> np.ndarray:
+    def checked_get(self: DeviceArray, **options: Any) -> np.ndarray:
         assert self.dtype != np.uint8, "text came to the host"
-        return get(self)
+        return get(self, **options)
 
     def checked_asarray(self: DeviceModule, array: Any) -> DeviceArray:
         assert not isinstance(array, np.ndarray) or array.dtype != np.uint8 or array.size == 0, "text left the host"

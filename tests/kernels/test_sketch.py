@@ -191,3 +191,4 @@ def test_sign_runs_it(cuda: CudaBackend) -> None:
         )
         for name in ("digests", "exact", "shingles"):
             np.testing.assert_array_equal(cuda.asnumpy(getattr(found, name)), getattr(wanted, name))
+        assert cuda.asnumpy(found.digests).flags.f_contiguous, "who reads a band gathers it from all rows"

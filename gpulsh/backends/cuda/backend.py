@@ -112,7 +112,7 @@ class CudaBackend:
             return np.asarray(array)
         with array.device:
             wait(self._machine.arrays)
-            return np.asarray(array.get())
+            return np.asarray(array.get(order="A"))  # as it lies
 
     @_on_device
     def gather(self, values: Array, begin: Array, end: Array) -> TextBatch:

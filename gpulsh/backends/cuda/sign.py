@@ -63,6 +63,7 @@ class Signer:
             tokens = token_sums(self.machine, self.table, there, self.shingling, self.keys, self.proof)
             sketched = self.shingling.size, self.coefficients, self.shape, self.keys
             digests, shingles = sketch_digests(self.machine, tokens, *sketched)
+            digests = xp.ascontiguousarray(digests.T).T  # band after band, as they are read later
             return Signed(digests, hash_tokens(self.machine, tokens, self.proof), shingles)
         except xp.cuda.memory.OutOfMemoryError:
             return None

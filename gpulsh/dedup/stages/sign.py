@@ -8,6 +8,7 @@ minor of the decision order), a row a document; `rejected`, where there is somet
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Signed
+from gpulsh.backends.in_order import in_order
 from gpulsh.backends.protocol import Backend
+from gpulsh.dedup.behind import behind
 from gpulsh.dedup.funnel import Funnel
 from gpulsh.dedup.job import step_file
 from gpulsh.dedup.order import kind_of
@@ -97,18 +100,20 @@ def _write_runs(
     """The files of digests and exact hashes; how many shingles and how many documents without one."""
     digests_path, exact_path = (step_file(folder, step, what) for what in ("digests", "exact"))
     documents = shingles = empty = 0
+    threads = ops.sizes().readers  # more than one where a device signs, which leaves them time
     with columns_file(digests_path, DIGESTS) as digests_out, columns_file(exact_path, EXACT) as exact_out:
-        run = _Run(bands)
-        for part in signed:
-            counts = ops.asnumpy(part.shingles)
-            run.add(ops.asnumpy(part.digests), ops.asnumpy(part.exact), counts > 0, documents)
-            documents += len(counts)
-            shingles += int(counts.sum())
-            empty += len(counts) - int(np.count_nonzero(counts))
-            if run.rows * (bands + OTHER_WORDS) >= RUN_DIGESTS:
-                run.write(digests_out, exact_out)
-                run = _Run(bands)
-        run.write(digests_out, exact_out)
+        with behind(threads > 1) as do:
+            run = _Run(bands)
+            for part in signed:
+                counts = ops.asnumpy(part.shingles)
+                run.add(ops.asnumpy(part.digests), ops.asnumpy(part.exact), counts > 0, documents)
+                documents += len(counts)
+                shingles += int(counts.sum())
+                empty += len(counts) - int(np.count_nonzero(counts))
+                if run.rows * (bands + OTHER_WORDS) >= RUN_DIGESTS:
+                    do(partial(run.write, digests_out, exact_out, threads))
+                    run = _Run(bands)
+            do(partial(run.write, digests_out, exact_out, threads))
         made = {digests_path.name: digests_out.finish(), exact_path.name: exact_out.finish()}
     return made, {"shingles": shingles, "empty": empty}
 
@@ -129,13 +134,13 @@ class _Run:
         """Rows from number `start` on: [m, bands], [m, 2], and whether each has a token."""
         numbers = np.flatnonzero(filled)
         whole = len(numbers) == len(filled)
-        self._digests.append(digests if whole else digests[numbers])
+        self._digests.append(digests if whole else digests.T.take(numbers, axis=1).T)
         self._exact.append(exact if whole else exact[numbers])
         self._numbers.append((numbers + start).astype(np.uint32))
         self.rows += len(numbers)
 
-    def write(self, digests_out: ColumnsFile, exact_out: ColumnsFile) -> None:
-        """All of it."""
+    def write(self, digests_out: ColumnsFile, exact_out: ColumnsFile, threads: int) -> None:
+        """All of it, its bands put in order by so many threads."""
         if not self.rows:
             return
         numbers = np.concatenate(self._numbers)
@@ -143,10 +148,14 @@ class _Run:
         def column(parts: list[NDArray[Any]], number: int) -> NDArray[Any]:
             return np.concatenate([part[:, number] for part in parts])
 
-        for band in range(self._bands):
+        def ordered(band: int) -> list[NDArray[Any]]:
             digests = column(self._digests, band)
             order = range_order(digests)
-            digests_out.append([digests[order], numbers[order]])
+            return [digests[order], numbers[order]]
+
+        bands = range(self._bands)
+        for columns in in_order(bands, [ordered] * threads) if threads > 1 else map(ordered, bands):
+            digests_out.append(columns)
         first, second = column(self._exact, 0), column(self._exact, 1)
         order = range_order(first)
         exact_out.append([first[order], second[order], numbers[order]])
