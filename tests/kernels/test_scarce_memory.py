@@ -16,7 +16,6 @@ from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.launcher import Geometry
 from gpulsh.backends.cuda.memory import SMALLEST, text_sizes
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.params import Shingling
 from gpulsh.secret import TOKEN_FAR, WORDS
@@ -29,8 +28,7 @@ pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built")]
 NAMES = ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity")
 
 
-# A lane has its own Unicode table and keys.
-TABLE = sum(array.nbytes for array in unicode_table())
+# A lane has its own keys; the Unicode table is the device's.
 KEYS = 8 * (WORDS + TOKEN_FAR)  # secret ones, and public ones, of which there are fewer
 
 
@@ -53,7 +51,7 @@ def ops() -> CudaBackend:
 def test_batches_are_halved_and_said_to_be(ops: CudaBackend, room: int, caplog: pytest.LogCaptureFixture) -> None:
     documents = texts(200)
     wanted = decision(ReferenceBackend(), documents)
-    with caplog.at_level(logging.WARNING, "gpulsh"), scarce_memory(TABLE + 2 * KEYS + room):
+    with caplog.at_level(logging.WARNING, "gpulsh"), scarce_memory(2 * KEYS + room):
         found = decision(ops, documents)
     for name in NAMES:
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
@@ -67,7 +65,7 @@ def test_documents_and_pairs_beyond_the_device(ops: CudaBackend, caplog: pytest.
     documents = [long, "short text", near, long.upper(), "another short text"]
     wanted = decision(ReferenceBackend(), documents)
     assert wanted.duplicate_of.tolist() == [0, 1, 0, 0, 4]
-    with caplog.at_level(logging.WARNING, "gpulsh"), scarce_memory(TABLE + KEYS + 60_000):
+    with caplog.at_level(logging.WARNING, "gpulsh"), scarce_memory(KEYS + 60_000):
         found = decision(ops, documents)
     for name in NAMES:
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
