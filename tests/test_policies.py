@@ -60,12 +60,36 @@ def test_source_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("keep", "told"),
-    [("source:z", "'z' means 0 INPUTs"), ("source:a.jsonl,a.jsonl", "'a.jsonl' means one that was listed before")],
+    [("source:z", "'z' means none of the INPUTs"), ("source:a.jsonl,a.jsonl", "'a.jsonl' means one that was listed before")],
 )
 def test_a_source_that_is_no_input(tmp_path: Path, keep: str, told: str) -> None:
     with pytest.raises(ParameterError, match=told):
         run(tmp_path, [write(tmp_path, "a.jsonl", [page(1)])], keep=keep)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("keep", "first"),
+    [
+        ("source:b/x,a/x", "b/x/"),
+        ("source:b/x/", "b/x/"),
+        ("source:a/x", "a/x"),
+        ("source:x,b/x", "x"),  # as it was given, though others end so
+        ("source:../policies/b/x", "../policies/b/x"),
+    ],
+)
+def test_inputs_are_listed_by_any_end_of_their_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str, first: str
+) -> None:
+    (tmp_path / "policies").mkdir()
+    monkeypatch.chdir(tmp_path / "policies")
+    for name in ("a/x", "b/x", "x"):
+        Path(name).mkdir(parents=True)
+        write(Path(name), "part.jsonl", [page(1)])
+    inputs = ["a/x", first if first.startswith("..") else "b/x/", "x"]
+    gpulsh.deduplicate_files(inputs, "out", backend="reference", keep=keep)
+    evidence = pq.read_table("out/duplicates.parquet").to_pylist()
+    assert {row["duplicate_of_file"] for row in evidence} == {f"{first.rstrip('/')}/part.jsonl"}
 
 
 @pytest.mark.parametrize("options", [{}, {"keep": "longest"}, {"resolve": "components"}])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -37,18 +36,25 @@ def key_column(keep: object) -> str | None:
 def source_ranks(keep: str, inputs: Sequence[str]) -> dict[str, int] | None:
     """For `source:A,B,...` the place of each INPUT: those listed as listed, then the others; None for other policies.
 
-    An INPUT is listed as it was given or by its last name. ParameterError where a name means none of them, or several.
+    An INPUT is listed as it was given or by an end of its path. ParameterError where a name means none of them, or
+    several.
     """
     if not keep.startswith(SOURCE):
         return None
     ranks: dict[str, int] = {}
     for name in keep.removeprefix(SOURCE).split(","):
-        meant = [given for given in inputs if name in (given, os.path.basename(given.rstrip("/")))]
+        meant = _meant(name, inputs)
         if len(meant) != 1 or meant[0] in ranks:
-            what = "one that was listed before" if len(meant) == 1 else f"{len(meant)} INPUTs"
+            what = "one that was listed before" if len(meant) == 1 else f"{len(meant) or 'none'} of the INPUTs"
             raise ParameterError(f"keep is {keep!r} and {name!r} means {what}; the INPUTs are: {', '.join(inputs)}")
         ranks[meant[0]] = len(ranks)
     return {given: ranks.get(given, len(ranks)) for given in inputs}
+
+
+def _meant(name: str, inputs: Sequence[str]) -> list[str]:
+    wanted = name.rstrip("/") or name
+    ends = [given for given in inputs if f"/{given.rstrip('/')}".endswith(f"/{wanted}")]
+    return [given for given in ends if given.rstrip("/") == wanted] or ends
 
 
 class Order(NamedTuple):
