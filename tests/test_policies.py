@@ -60,7 +60,10 @@ def test_source_order(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("keep", "told"),
-    [("source:z", "'z' means none of the INPUTs"), ("source:a.jsonl,a.jsonl", "'a.jsonl' means one that was listed before")],
+    [
+        ("source:z", "'z' means none of the INPUTs"),
+        ("source:a.jsonl,a.jsonl", "'a.jsonl' means one that was listed before"),
+    ],
 )
 def test_a_source_that_is_no_input(tmp_path: Path, keep: str, told: str) -> None:
     with pytest.raises(ParameterError, match=told):
