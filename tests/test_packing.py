@@ -198,7 +198,8 @@ def test_what_is_asked_for(texts: list[str], tmp_path: Path) -> None:
         ("zstd:", "of zstd, levels are 1 to 19"),
         ("zstd:20", "of zstd, levels are 1 to 19"),
         ("zstd:-1", "of zstd, levels are 1 to 19"),
-        ("snappy:1", "of snappy, it has no levels"),
+        ("snappy:1", "of snappy, there are no levels"),
+        ("lz4:2", "of lz4, levels are 1, 3 to 12"),
         (9, "give one of none"),
     ],
 )
@@ -206,6 +207,29 @@ def test_what_is_no_compression(given: Any, told: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("some")
     with pytest.raises(ParameterError, match=told):
         gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", compression=given)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "compression", "taken"),
+    [
+        ("a.jsonl", "zstd:3", False),
+        ("a.txt", "none", False),
+        ("a.jsonl.gz", "zstd:3", False),
+        ("a.jsonl.gz", "gzip", False),  # as it is, at the level that it has
+        ("a.jsonl.gz", "gzip:3", True),
+    ],
+)
+def test_a_compression_that_no_input_can_have(name: str, compression: str, taken: bool, tmp_path: Path) -> None:
+    line = b'{"text": "some words"}\n'
+    (tmp_path / name).write_bytes(gzip.compress(line) if name.endswith("gz") else line)
+    pq.write_table(pa.table({"text": ["other words"]}), tmp_path / "test.parquet")  # is only read
+    asked: dict[str, Any] = {"compression": compression, "backend": "reference", "protect": tmp_path / "test.parquet"}
+    if taken:
+        gpulsh.deduplicate_files(tmp_path / name, tmp_path / "out", **asked)
+        return
+    with pytest.raises(ParameterError, match=f"'{compression}' and no input can be written so"):
+        gpulsh.deduplicate_files(tmp_path / name, tmp_path / "out", **asked)
     assert not (tmp_path / "out").exists()
 
 

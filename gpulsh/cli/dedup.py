@@ -96,7 +96,8 @@ from gpulsh.cli.terminal import conclude, tell
 @click.option(
     "--compression",
     metavar="CODEC[:LEVEL]",
-    help="Of kept rows: none, snappy, lz4, gzip, brotli or zstd, as zstd:9; packed as well as INPUT where not given.",
+    help="Of Parquet none, snappy, lz4, gzip, brotli or zstd, as zstd:9; of JSON lines a level of their own. Not given:"
+    " packed as well as INPUT.",
 )
 @click.option(
     "--on-error",

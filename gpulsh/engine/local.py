@@ -30,7 +30,7 @@ from gpulsh.engine.work_folder import WORK
 from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
 from gpulsh.io.fixity import Fixity
 from gpulsh.io.format import Columns, File
-from gpulsh.io.inputs import as_lines, find_files, natural_id
+from gpulsh.io.inputs import as_lines, find_files, natural_id, refuse_packing
 from gpulsh.io.packing import Packing
 from gpulsh.io.readers import Reader
 from gpulsh.io.streams import Streams
@@ -188,6 +188,8 @@ def deduplicate_files(
     files = as_lines(find_files(given, guarded, streams), lines)
     if on_error == "skip":
         files = [replace(file, intact_only=True) for file in files]
+    if packing is not None:
+        refuse_packing([file for file in files if file.source not in guarded], packing)
     refuse_overlap(given_output, [*guarded, *given], files)
     earlier = None
     if index is not None:

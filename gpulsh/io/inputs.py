@@ -16,6 +16,7 @@ from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.format import File, Format
 from gpulsh.io.ipc import Ipc
 from gpulsh.io.jsonl import JsonLines
+from gpulsh.io.packing import Packing
 from gpulsh.io.parquet import Parquet
 from gpulsh.io.places import above_all, climbs, in_folder, origin, own_folders, refuse_outside, told_apart
 from gpulsh.io.plain import PlainText
@@ -68,6 +69,18 @@ def as_lines(files: Sequence[File], lines: bool) -> list[File]:
     if not any(isinstance(format_of(file), PlainText) for file in files):
         raise ParameterError("lines is given, and there is no text file (.txt) among the inputs; leave it out")
     return [replace(file, lines=True) for file in files]
+
+
+def refuse_packing(files: Sequence[File], packing: Packing) -> None:
+    """ParameterError where none of the files can be written so: it would change nothing."""
+    for kind in map(format_of, files):
+        of_own = isinstance(kind, JsonLines) and kind.codec == packing.codec and packing.level is not None
+        if of_own or isinstance(kind, Parquet):
+            return
+    raise ParameterError(
+        f"compression is {packing.told()!r} and no input can be written so: Parquet files can with any codec, .gz and"
+        " .zst files of JSON lines at a level of their own one; leave it out"
+    )
 
 
 def natural_id(files: Sequence[File]) -> str | None:

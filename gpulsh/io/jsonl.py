@@ -198,11 +198,16 @@ class JsonLines:
         if row != len(keep):
             raise wrong_length(file)
 
+    @property
+    def codec(self) -> str | None:
+        """Of the compression; None where there is none."""
+        return CODECS[self._compression] if self._compression else None
+
     def _level(self, file: File, packing: Packing | None) -> int | None:
         """Of the compression; None: its usual one."""
-        if not self._compression:
+        codec = self.codec
+        if codec is None:
             return None
-        codec = CODECS[self._compression]
         if packing is not None and packing.codec == codec and packing.level is not None:
             return packing.level
         with reading(file), file.open() as source:

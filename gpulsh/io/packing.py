@@ -52,13 +52,19 @@ class Packing:
         if not colon:
             return cls(codec)
         if not (level.isascii() and level.isdigit() and int(level) in levels):
-            allowed = f"levels are {levels[0]} to {levels[-1]}" if levels else "it has no levels"
-            raise ParameterError(f"compression is {given!r}; of {codec}, {allowed}")
+            raise ParameterError(f"compression is {given!r}; of {codec}, {_allowed(levels)}")
         return cls(codec, int(level))
 
     def told(self) -> str:
         """As `parse` takes it."""
         return self.codec if self.level is None else f"{self.codec}:{self.level}"
+
+
+def _allowed(levels: tuple[int, ...]) -> str:
+    if not levels:
+        return "there are no levels; leave it out"
+    first = "1, 3" if 2 not in levels else "1"
+    return f"levels are {first} to {levels[-1]}"
 
 
 class Sample(NamedTuple):
