@@ -17,6 +17,7 @@ import pytest
 
 from gpulsh.arrays import TextBatch
 from gpulsh.errors import InputTypeError
+from gpulsh.io import arrow
 from gpulsh.io.normalize import normalized
 from gpulsh.io.texts import open_texts
 
@@ -90,6 +91,36 @@ def test_many_chosen_texts_are_taken_by_arrow(kind: str, narrow: int, monkeypatc
         batch = chosen.take(np.array(places))
         assert documents(batch) == [WANTED[place] for place in places]
         assert batch.offset.dtype == np.int64 and len(batch.values) >= batch.offset[-1]
+
+
+VIEWS = {
+    "string_view": lambda: pa.array(TEXTS, pa.string_view()),
+    "binary_view": lambda: pa.array([*RAW[:-1], b"\xff\xfe no UTF-8 at all"], pa.binary_view()),
+    "slice": lambda: pa.array(["before" * 9, *TEXTS, "after"], pa.string_view())[1:-1],
+    "chunks": lambda: pa.chunked_array([TEXTS[:2], [], TEXTS[2:]], pa.string_view()),
+    "polars": lambda: pl.Series(TEXTS),
+}
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+@pytest.mark.parametrize("has_kernels", [True, False])
+def test_many_views_are_put_end_to_end_by_arrow(kind: str, has_kernels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = open_texts(VIEWS[kind]())
+    wanted = WANTED if kind != "binary_view" else [*WANTED[:-1], b"\xff\xfe no UTF-8 at all"]
+    monkeypatch.setattr("gpulsh.io.take.PAYS", 0)
+    joined: list[int] = []
+    pieces = arrow._ViewRows.pieces
+    monkeypatch.setattr(arrow._ViewRows, "pieces", lambda self, rows: joined.append(len(rows)) or pieces(self, rows))
+    if not has_kernels:  # as pyarrow before it could cast views
+        monkeypatch.setattr(arrow, "end_to_end", lambda *_: None)
+    for max_bytes in (1, 30, 1 << 20):
+        found = [document for batch in texts.batches(max_bytes) for document in documents(batch)]
+        assert found == wanted
+    chosen = texts.choose(np.arange(len(TEXTS)))
+    for places in ([8, 0, 3, 3, 2, 1], [0, 3, 5, 7, 8], [2], []):
+        assert documents(chosen.take(np.array(places, np.int64))) == [wanted[place] for place in places]
+    assert texts.nulls() == 2
+    assert bool(joined) != has_kernels or kind == "chunks"
 
 
 def test_others_run_while_many_chosen_texts_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.io.buffers import null_mask, numbers
 from gpulsh.io.rows import Bytes, Rows, cuts, gathered, joined, piece_rows
-from gpulsh.io.take import take_pays, taken
+from gpulsh.io.take import end_to_end, take_pays, taken
 
 Mask = NDArray[np.bool_]
 
@@ -142,13 +142,22 @@ class _ViewRows(_GatheredRows):
     def __init__(self, array: Any) -> None:
         buffers = array.buffers()
         views = np.frombuffer(buffers[1] or b"", np.int32).reshape(-1, 4)[array.offset : array.offset + len(array)]
+        self._null = null_mask(array)
+        if self._null is not None:
+            views = np.where(self._null[:, None], np.int32(0), views)  # views of nothing
         self._views = np.ascontiguousarray(views)
         self._inline = self._views.view(np.uint8).reshape(-1).data
-        self._data = [memoryview(buffer or b"").cast("B") for buffer in buffers[2:]]
-        self._null = null_mask(array)
+        self._buffers = buffers[2:]
+        self._data = [memoryview(buffer or b"").cast("B") for buffer in self._buffers]
         self._lengths = self._views[:, 0].astype(np.int64)
-        if self._null is not None:
-            self._lengths[self._null] = 0
+
+    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
+        for start, stop in cuts(np.concatenate(([0], np.cumsum(self._lengths))), max_bytes):
+            yield self.gather(np.arange(start, stop))
+
+    def gather(self, rows: NDArray[np.int64]) -> TextBatch:
+        batch = end_to_end(self._views[rows], self._buffers) if take_pays(len(rows)) else None
+        return super().gather(rows) if batch is None else batch
 
     def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
         lengths = self._lengths[rows].tolist()

@@ -6,12 +6,14 @@ to load it takes as long as to join some hundred thousand texts: who asks for fe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.arrays import TextBatch
 from gpulsh.io.buffers import to_arrow
 
 PAYS = 1 << 18  # texts that were asked for, from which on the kernels are loaded
@@ -39,3 +41,18 @@ def taken(array: Any, rows: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
     values = np.frombuffer(content or b"", np.uint8)[:size]
     values.flags.writeable = False  # as of any other batch: every one looks alike to a compiler of array types
     return values
+
+
+def end_to_end(views: NDArray[np.int32], buffers: Sequence[Any]) -> TextBatch | None:
+    """The texts of views [m, 4], as Arrow lays them out, into data buffers; None where pyarrow has no such kernel."""
+    import pyarrow as pa
+
+    try:
+        given = [None, pa.py_buffer(np.ascontiguousarray(views)), *buffers]
+        found = pa.Array.from_buffers(pa.binary_view(), len(views), given).cast(pa.large_binary())
+    except (pa.ArrowNotImplementedError, ValueError):  # of releases that know views, but little of them
+        return None
+    _, offsets, content = found.buffers()
+    values, offset = np.frombuffer(content or b"", np.uint8), np.frombuffer(offsets, np.int64)[: len(views) + 1]
+    values.flags.writeable = False  # as of any other batch
+    return TextBatch(values, offset)
