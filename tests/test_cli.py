@@ -180,6 +180,38 @@ def test_where_nothing_is_finished_an_interrupt_leaves_nothing(corpus: Path, num
     assert os.listdir() == ["a.parquet"]
 
 
+WHILE_IT_BEGINS = """
+import sys
+class Pressed:
+    def find_spec(self, name, *_):
+        if name == "click":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Pressed())
+from gpulsh.cli import main
+"""
+WHILE_IT_ENDS = """
+import os, signal, sys, threading, time
+from gpulsh.cli import commands, main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def pressed(*_, **__):
+    threading.Thread(target=again).start()
+    raise KeyboardInterrupt
+def again():
+    while threading.main_thread().is_alive():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(9)
+commands.group.main = pressed
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(("code", "status"), [(WHILE_IT_BEGINS, 130), (WHILE_IT_ENDS, -signal.SIGINT)])
+def test_an_interrupt_of_python_itself_is_no_traceback(code: str, status: int) -> None:
+    ran = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environment())
+    assert (ran.returncode, ran.stderr) == (status, "gpulsh: interrupted\n")
+
+
 def test_a_hangup_that_nohup_ignores(corpus: Path) -> None:
     assert interrupted(signal.SIGHUP, "partitioned.sign.sign", ignored=True) == (77, [])
 

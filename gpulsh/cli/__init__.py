@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from gpulsh.cli.commands import group, main
+import sys
+
+try:
+    from gpulsh.cli.commands import group, main
+except KeyboardInterrupt:  # before there is a command that could tell
+    sys.stderr.write("gpulsh: interrupted\n")
+    sys.exit(130)
 
 __all__ = ["group", "main"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Any
 
@@ -80,6 +82,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
+        if arguments is None:  # Python's own end is left, which another Ctrl-C cuts short and has nothing to say of
+            with suppress(ValueError):  # in a thread that may set no handlers
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
         return _told("interrupted", INTERRUPTED, verbose)
     except BrokenPipeError:
         # Whoever read our output has gone, as `gpulsh ... | head` does; Python would complain once more when it ends.
