@@ -589,6 +589,8 @@ def test_inputs_must_be_paths(tmp_path: Path) -> None:
         run([], tmp_path / "out")
     with pytest.raises(InputError, match=r"inputs\[0\] is of type int"):
         run([3], tmp_path / "out")
+    with pytest.raises(InputError, match="an INPUT is empty; give a file, folder"):
+        run(["", tmp_path], tmp_path / "out")
     with pytest.raises(InputError, match="inputs is None; give a path"):
         run(None, tmp_path / "out")
 
@@ -605,6 +607,8 @@ KEEPS = "give first, longest, source:INPUT,INPUT... or the name of a column"
         ({"text_column": 3}, "text_column is 3; give the name of a column"),
         ({"id_column": 3}, "id_column is 3; give the name of a column"),
         ({"output": None}, "output is None; give the path of a folder"),
+        ({"output": ""}, "output is empty; give the path of a folder"),
+        ({"index": ""}, "index is empty; give the path of a folder"),
         ({"output": b"out"}, "output is of type bytes; give the path of a folder"),
         ({"output": 3}, "output is of type int; give the path of a folder"),
     ],

@@ -160,7 +160,7 @@ def deduplicate_files(
     """
     began, clock, compiled = datetime.now(UTC), time.perf_counter(), COMPILING.seconds()
     given, guarded = _paths(inputs), _paths(protect) if protect else []
-    if not _is_path(output):
+    if not _is_path(output) or output == "":
         raise ParameterError(f"output is {_shown(output)}; give the path of a folder")
     given_output = os.fspath(output)
     out = Path(given_output)
@@ -178,7 +178,7 @@ def deduplicate_files(
     asked |= {"bands": bands, "rows": rows, "seed": seed}
     if index is None:
         plan = make_plan(**{k: v for k, v in asked.items() if v is not None}, verify=verify, resolve=resolve)
-    elif not _is_path(index):
+    elif not _is_path(index) or index == "":
         raise ParameterError(f"index is {_shown(index)}; give the path of a folder")
     else:
         others = {"protect": guarded, "within": within, "across": across}
@@ -306,7 +306,9 @@ def _check_name(name: str, value: object) -> None:
 
 
 def _shown(value: object) -> str:
-    return "None" if value is None else f"of type {type(value).__name__}"
+    if value is None:
+        return "None"
+    return "empty" if value == "" else f"of type {type(value).__name__}"
 
 
 def _written(work: Path) -> list[str]:

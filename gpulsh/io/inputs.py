@@ -103,6 +103,8 @@ def find_files(inputs: Sequence[str], protected: Sequence[str] = (), streams: St
     described: list[File] = []
     computed: list[File] = []
     for given in (*protected, *inputs):
+        if not given:  # of a variable of the shell that is not set
+            raise InputError("an INPUT is empty; give a file, folder, glob or URL")
         if streams is not None and is_stream(given):
             found = [streams.take(given, tuple(FORMATS))]
         else:
