@@ -50,6 +50,7 @@ def operations(ops: Backend, text: TextBatch, shingling: Shingling, family: Coef
     yield from (ops.shingle_part(text, shingling, part, 3) for part in range(3))
     yield ops.text_signatures(text, shingling, family)
     yield ops.text_frequencies(text, shingling, np.full(64, 250, np.uint8))
+    yield from (ops.text_prefixes(text, shingling, np.arange(64, dtype=np.uint8), rare, 0.6) for rare in (0, 20))
     yield ops.sign(text, shingling, family, SHAPE, KEYS)
 
 
@@ -153,6 +154,7 @@ def test_a_giant_of_single_letters_is_signed_beside_little(unit: Any) -> None:
         lambda: ONE.shingle_part(few, shingling, 0, 2),
         lambda: ONE.text_signatures(few, shingling, FAMILY),
         lambda: ONE.text_frequencies(few, shingling, np.zeros(1 << 16, np.uint8)),
+        lambda: ONE.text_prefixes(few, shingling, np.zeros(1 << 16, np.uint8), 0, 0.8),
         lambda: ONE.exact_hashes(few, shingling, KEYS),
     ):
         assert peak_beside(work) < BESIDE

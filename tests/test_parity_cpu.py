@@ -167,6 +167,9 @@ def test_sign(batch: TextBatch, shingling: Shingling, columns: int, threads: int
     same(CpuBackend(threads).text_signatures(batch, shingling, family), signatures)
     counts = REFERENCE.text_frequencies(batch, shingling, np.full(64, 250, np.uint8))
     same(CpuBackend(threads).text_frequencies(batch, shingling, np.full(64, 250, np.uint8)), counts)
+    for rare in (0, 252):
+        wanted = REFERENCE.text_prefixes(batch, shingling, counts, rare, 0.7, KEYS)
+        same(CpuBackend(threads).text_prefixes(batch, shingling, counts, rare, 0.7, KEYS), wanted)
 
 
 @pytest.fixture

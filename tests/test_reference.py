@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from itertools import combinations, pairwise
 
@@ -175,6 +176,15 @@ def test_sign_is_its_parts(texts: list[str], shingling: Shingling) -> None:
     np.testing.assert_array_equal(
         REFERENCE.text_frequencies(batch, shingling, counts), REFERENCE.frequencies(fingerprints, counts)
     )
+    sets = rows_of(REFERENCE.shingle_sets(batch, shingling))
+    for rare, share in ((0, 0.8), (0, 0.0), (4, 0.8), (256, 0.8)):
+        found, sizes = REFERENCE.text_prefixes(batch, shingling, counts, rare, share)
+        assert sizes.tolist() == list(map(len, sets))
+        for row, prefix in zip(sets, rows_of(found), strict=True):
+            order = sorted((value >> 61, value) for value in row)
+            few = sum(count < rare for count, _ in order)
+            first = order[: max(few, len(row) - math.ceil(share * len(row)) + 1)]
+            assert prefix == sorted(value for count, value in first if count > 1)
 
 
 @given(small, st.sampled_from([16, 32]), st.data())

@@ -54,6 +54,7 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     found["frequencies"] = counts = backend.frequencies(unique, backend.asarray(np.zeros(SLOTS, np.uint8)))
     none = backend.asarray(np.zeros(SLOTS, np.uint8))  # another: an operation may write where it counts from
     found["text_frequencies"] = backend.text_frequencies(text, shingling, none)
+    found["text_prefixes"] = backend.text_prefixes(text, shingling, counts, 2, 0.8, KEYS)
     found["prefixes"] = backend.prefixes(unique, counts, backend.asarray((sizes + 1) // 2))
     return found
 

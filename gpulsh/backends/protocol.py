@@ -228,6 +228,22 @@ class Backend(Protocol):
         """`frequencies(shingle(text, shingling), counts)` in one pass; of fingerprints under `keys`, if given."""
         ...
 
+    def text_prefixes(
+        self,
+        text: TextBatch,
+        shingling: Shingling,
+        counts: Array,
+        rare: int,
+        share: float,
+        keys: EvidenceKeys | None = None,
+    ) -> tuple[Fingerprints, Array]:
+        """`prefixes` of `shingle_sets(text, shingling, keys)`, and int64 [n] how many fingerprints each set has.
+
+        Of a set of s the min(s, s - ceil(share * s) + 1) first, in float64, of which one is in each set that has at
+        least share * s in common with it. Where more are counted less than `rare`, all of these. Sets are not held.
+        """
+        ...
+
     def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
         """`minhash(shingle(text, shingling), coefficients)` in one pass, fingerprints never held as a whole."""
         ...

@@ -157,6 +157,16 @@ def test_sign_is_its_parts(cuda: CudaBackend, rows: list[bytes], unit: Unit, siz
     np.testing.assert_array_equal(signatures, REFERENCE.minhash(REFERENCE.shingle(text, shingling), family))
     counts = cuda.asnumpy(cuda.text_frequencies(given, shingling, cuda.asarray(np.zeros(16, np.uint8))))
     np.testing.assert_array_equal(counts, REFERENCE.text_frequencies(text, shingling, np.zeros(16, np.uint8)))
+    table = np.arange(16, dtype=np.uint8)
+    for rare in (0, 7):
+        prefixes, sizes = cuda.text_prefixes(given, shingling, cuda.asarray(table), rare, 0.7, KEYS)
+        wanted_prefixes, wanted_sizes = REFERENCE.text_prefixes(text, shingling, table, rare, 0.7, KEYS)
+        for found_array, wanted_array in (
+            (prefixes.values, wanted_prefixes.values),
+            (prefixes.offset, wanted_prefixes.offset),
+            (sizes, wanted_sizes),
+        ):
+            np.testing.assert_array_equal(cuda.asnumpy(found_array), wanted_array)
     wanted = REFERENCE.sign(text, shingling, family, shape, KEYS)
     found = cuda.sign(given, shingling, family, shape, KEYS)
     for name in ("digests", "exact", "shingles"):

@@ -93,6 +93,7 @@ def of_text(bench: Bench, found: Found) -> list[Measured]:
             "shingle_part": lambda text: ops.shingle_part(text, SHINGLING, 1, 4),
             "text_signatures": lambda text: ops.text_signatures(text, SHINGLING, hashing),
             "text_frequencies": lambda text: ops.text_frequencies(text, SHINGLING, counts),
+            "text_prefixes": lambda text: ops.text_prefixes(text, SHINGLING, counts, 2, 0.8),
         }
         shingles = len(ops.shingle(texts[0], SHINGLING).values)
         for name, do in work.items():

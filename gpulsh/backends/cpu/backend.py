@@ -8,12 +8,13 @@ from functools import partial
 from threading import Lock
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, on_host
 from gpulsh.backends.cpu.band_digests import band_digests
 from gpulsh.backends.cpu.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cpu.candidates import candidates
-from gpulsh.backends.cpu.chunks import Threads
+from gpulsh.backends.cpu.chunks import Threads, joined
 from gpulsh.backends.cpu.collisions import collisions
 from gpulsh.backends.cpu.components import components
 from gpulsh.backends.cpu.gather import gather
@@ -21,12 +22,13 @@ from gpulsh.backends.cpu.giants import giant_pieces, is_giant, text_chunks
 from gpulsh.backends.cpu.intersect import intersect
 from gpulsh.backends.cpu.minhash import minhash
 from gpulsh.backends.cpu.parts import shingle_part
-from gpulsh.backends.cpu.prefixes import frequencies, prefixes
+from gpulsh.backends.cpu.prefixes import frequencies, prefix_rows, prefixes
 from gpulsh.backends.cpu.room import Room
-from gpulsh.backends.cpu.shingle import CHUNK_BYTES, exact_hashes, shingle, shingle_rows, shingle_sets
+from gpulsh.backends.cpu.shingle import CHUNK_BYTES, exact_hashes, set_rows, shingle, shingle_rows, shingle_sets
 from gpulsh.backends.cpu.sign import sign_rows
 from gpulsh.backends.cpu.unique import unique
 from gpulsh.backends.in_order import in_order
+from gpulsh.backends.prefix_lengths import prefix_lengths
 from gpulsh.backends.processors import processors
 from gpulsh.backends.protocol import Backend, Item, Result, Sizes
 from gpulsh.params import BandShape, Shingling
@@ -133,6 +135,30 @@ class CpuBackend:
 
         self.threads.map(work, text_chunks(text.offset, CHUNK_BYTES))
         return counts
+
+    def text_prefixes(
+        self,
+        text: TextBatch,
+        shingling: Shingling,
+        counts: Array,
+        rare: int,
+        share: float,
+        keys: EvidenceKeys | None = None,
+    ) -> tuple[Fingerprints, Array]:
+        sizes = np.empty(len(text), np.int64)
+        room = Room(self._memory >> SETS) if len(text) > 1 else Room()
+
+        def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+            # While its sets are in the cache; only their prefixes outlive a chunk.
+            values, ends = set_rows(text, start, stop, shingling, room, keys)
+            offset = np.concatenate([[0], ends])
+            sizes[start:stop] = np.diff(offset)
+            chosen, ends = prefix_rows(values, offset, counts, prefix_lengths(sizes[start:stop], share), rare)
+            room.take(len(chosen) - len(values))
+            return chosen, ends
+
+        chunks = text_chunks(text.offset, CHUNK_BYTES)
+        return joined(chunks, self.threads.map(work, chunks), self.threads), sizes
 
     def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
         signatures = np.empty((len(text), len(coefficients.multiplier)), np.uint32)

@@ -23,9 +23,10 @@ def _count(values, shift, counts):
 
 
 @kernel
-def _prefix_rows(values, offset, shift, counts, lengths, out, ends):
+def _prefix_rows(values, offset, shift, counts, lengths, all_below, out, ends):
     """Chosen by a count of counts: all below one frequency, and of that one the smallest that still fit.
 
+    Those counted less than `all_below` fit in any case.
     What all documents have in common is counted 255 times: only the rest is looked at, unless that is too little.
     """
     tally = np.empty(256, np.int64)
@@ -47,7 +48,10 @@ def _prefix_rows(values, offset, shift, counts, lengths, out, ends):
             rares += frequency[i] < 255
         for k in range(rares):
             tally[frequency[rare[k]]] += 1
-        left, last = lengths[row], 0
+        fewest = 0
+        for below in range(all_below):
+            fewest += tally[below]
+        left, last = max(lengths[row], fewest), 0
         while last < 255 and tally[last] <= left:
             left -= tally[last]
             last += 1
@@ -79,16 +83,28 @@ def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8]) -> NDArra
     return counts
 
 
+def prefix_rows(
+    values: NDArray[np.uint64],
+    offset: NDArray[np.int64],
+    counts: NDArray[np.uint8],
+    lengths: NDArray[np.int64],
+    all_below: int = 0,
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """(values, end positions [n]) of the prefixes of the rows `offset` [n + 1] of `values`."""
+    most = int(lengths.sum()) if all_below == 0 else int(offset[-1] - offset[0])
+    out = np.empty(most + 1, np.uint64)  # one more is written, and not counted
+    ends = np.empty(len(offset) - 1, np.int64)
+    _prefix_rows(values, offset, _shift(counts), counts, lengths, all_below, out, ends)
+    return out[: ends[-1] if len(ends) else 0].copy(), ends
+
+
 def prefixes(
     fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64], threads: Threads
 ) -> Fingerprints:
     values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
 
     def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        out = np.empty(int(lengths[start:stop].sum()) + 1, np.uint64)  # one more is written, and not counted
-        ends = np.empty(stop - start, np.int64)
-        _prefix_rows(values, offset[start : stop + 1], _shift(counts), counts, lengths[start:stop], out, ends)
-        return out[: ends[-1]].copy(), ends
+        return prefix_rows(values, offset[start : stop + 1], counts, lengths[start:stop])
 
     chunks = by_weight(offset, CHUNK_SHINGLES)
     return joined(chunks, threads.map(work, chunks), threads)

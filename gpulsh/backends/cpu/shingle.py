@@ -95,14 +95,21 @@ def shingle_sets(
     chunks = text_chunks(text.offset, CHUNK_BYTES)
 
     def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        if is_giant(text, start, stop):
-            return one_row(giant_set(text, start, shingling, room, keys))
-        values, ends, _ = shingle_rows(text, start, stop, shingling, keys)
-        found, ends = unique_rows(values, np.concatenate([[0], ends]))
-        room.take(len(found))
-        return found, ends
+        return set_rows(text, start, stop, shingling, room, keys)
 
     return joined(chunks, threads.map(work, chunks), threads)
+
+
+def set_rows(
+    text: TextBatch, start: int, stop: int, shingling: Shingling, room: Room, keys: EvidenceKeys | None
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Documents [start, stop), or one giant: the fingerprints of each, ascending, each once; end positions."""
+    if is_giant(text, start, stop):
+        return one_row(giant_set(text, start, shingling, room, keys))
+    values, ends, _ = shingle_rows(text, start, stop, shingling, keys)
+    found, ends = unique_rows(values, np.concatenate([[0], ends]))
+    room.take(len(found))
+    return found, ends
 
 
 def one_row(values: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

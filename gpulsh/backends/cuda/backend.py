@@ -35,6 +35,7 @@ from gpulsh.backends.cuda.unique import unique
 from gpulsh.backends.cuda.uploads import CoefficientsOnDevice
 from gpulsh.backends.cuda.waiting import wait
 from gpulsh.backends.in_order import in_order
+from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.errors import BackendError
 from gpulsh.params import BandShape, Shingling
@@ -189,6 +190,19 @@ class CudaBackend:
         self, text: TextBatch, shingling: Shingling, counts: Array, keys: EvidenceKeys | None = None
     ) -> Array:
         return self.frequencies(self._shingles(text, shingling, keys), counts)
+
+    @_on_device
+    def text_prefixes(
+        self,
+        text: TextBatch,
+        shingling: Shingling,
+        counts: Array,
+        rare: int,
+        share: float,
+        keys: EvidenceKeys | None = None,
+    ) -> tuple[Fingerprints, Array]:
+        sets = self.shingle_sets(text, shingling, keys)
+        return self.prefixes(sets, counts, lengths_with_rare(sets, counts, rare, share)), np.diff(sets.offset)
 
     @_on_device
     def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:

@@ -19,7 +19,7 @@ from gpulsh.backends.reference.gather import gather
 from gpulsh.backends.reference.intersect import intersect
 from gpulsh.backends.reference.minhash import minhash
 from gpulsh.backends.reference.parts import shingle_part
-from gpulsh.backends.reference.prefixes import frequencies, prefixes
+from gpulsh.backends.reference.prefixes import frequencies, prefixes, rare_or_first
 from gpulsh.backends.reference.shingle import exact_hashes, shingle
 from gpulsh.backends.reference.unique import unique
 from gpulsh.params import BandShape, Shingling
@@ -71,6 +71,18 @@ class ReferenceBackend:
         self, text: TextBatch, shingling: Shingling, counts: Array, keys: EvidenceKeys | None = None
     ) -> Array:
         return frequencies(shingle(text, shingling, keys), counts)
+
+    def text_prefixes(
+        self,
+        text: TextBatch,
+        shingling: Shingling,
+        counts: Array,
+        rare: int,
+        share: float,
+        keys: EvidenceKeys | None = None,
+    ) -> tuple[Fingerprints, Array]:
+        sets = self.shingle_sets(text, shingling, keys)
+        return prefixes(sets, counts, rare_or_first(sets, counts, rare, share)), np.diff(sets.offset)
 
     def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
         return minhash(shingle(text, shingling), coefficients)

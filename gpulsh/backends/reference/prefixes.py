@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +25,15 @@ def prefixes(fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDA
         ordered = sorted((int(counts[_slot(value, len(counts))]), value) for value in row.tolist())
         chosen.append(np.array(sorted(value for count, value in ordered[:length] if count > 1), np.uint64))
     return from_rows(chosen)
+
+
+def rare_or_first(fingerprints: Fingerprints, counts: NDArray[np.uint8], rare: int, share: float) -> NDArray[np.int64]:
+    """The `lengths` of `text_prefixes`."""
+    lengths = []
+    for row in rows_of(fingerprints):
+        rares = sum(int(counts[_slot(value, len(counts))]) < rare for value in row.tolist())
+        lengths.append(max(rares, min(len(row), len(row) - math.ceil(len(row) * share) + 1)))
+    return np.array(lengths, np.int64)
 
 
 def _slot(value: int, slots: int) -> int:

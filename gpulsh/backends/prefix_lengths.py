@@ -1,0 +1,22 @@
+"""How much of a set `text_prefixes` takes, for arrays of NumPy or CuPy; the reference has a way of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpulsh.arrays import Array, Fingerprints
+
+
+def prefix_lengths(sizes: Array, share: float) -> Array:
+    """int64 [n]: of sets of `sizes` [n], size - ceil(share * size) + 1, and no more than there are."""
+    return np.minimum(sizes, sizes - np.ceil(sizes * share).astype(np.int64) + 1)
+
+
+def lengths_with_rare(sets: Fingerprints, counts: Array, rare: int, share: float) -> Array:
+    """int64 [n]: the same, or how many of a set are counted less than `rare`, where these are more."""
+    bits, start = len(counts).bit_length() - 1, sets.offset[:1]
+    values = sets.values[int(start[0]) : int(sets.offset[-1])]
+    slots = (values >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros_like(values, np.int64)
+    before = np.zeros(len(values) + 1, np.int64, like=values)
+    before[1:] = np.cumsum(counts[slots] < rare)
+    return np.maximum(prefix_lengths(np.diff(sets.offset), share), np.diff(before[sets.offset - start]))
