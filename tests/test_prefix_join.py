@@ -19,9 +19,10 @@ from gpulsh.dedup.plan import Plan
 from gpulsh.dedup.shingled import ShingledTexts
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.texts import open_texts
-from gpulsh.lsh import prefix_join
+from gpulsh.lsh import crowd_prefixes, prefix_join
 from gpulsh.lsh.collisions import Collisions, Crowd
 from gpulsh.lsh.comparison import exact
+from gpulsh.lsh.crowd_prefixes import CrowdPrefixes
 from gpulsh.lsh.prefix_join import Edges, PrefixJoin
 from tests.test_shared_sentences import pages
 from tests.traced import at_most
@@ -30,11 +31,20 @@ NONE = np.empty(0, np.int64)
 OWN = [f"own{number}" for number in range(50_000)]
 
 
+def readable_of(texts: list[str], ops: Backend, threshold: float = 0.8) -> ShingledTexts:
+    ids = np.arange(len(texts))
+    plan = Plan.chosen(threshold=threshold, verify="exact", resolve="kept")
+    return ShingledTexts(open_texts(pa.array(texts), ops).choose(ids), ids, plan, None, ops)
+
+
+def prefixes_of(texts: list[str], ops: Backend, is_exact: bool) -> CrowdPrefixes:
+    readable = readable_of(texts, ops)
+    return CrowdPrefixes(np.arange(len(texts)), readable, readable.sizes(), 0.8, ops, exact=is_exact)
+
+
 def join_of(texts: list[str], ops: Backend, threshold: float = 0.8) -> PrefixJoin:
     """All documents in one large bucket."""
-    ids = np.arange(len(texts))
-    chosen = open_texts(pa.array(texts), ops).choose(ids)
-    readable = ShingledTexts(chosen, ids, Plan.chosen(threshold=threshold, verify="exact", resolve="kept"), None, ops)
+    ids, readable = np.arange(len(texts)), readable_of(texts, ops, threshold)
     crowd = Crowd(ids, np.zeros_like(ids), np.zeros_like(ids))
     met = Collisions.of(np.empty((0, 2), np.int64), crowd, 1)
     return PrefixJoin(ids, met, readable, readable.sizes(), exact, threshold, ops, exact=True)
@@ -152,39 +162,51 @@ def test_the_way_to_the_pairs_is_no_matter(monkeypatch: pytest.MonkeyPatch, text
     wanted = all_pairs(texts, 0.8)
     for ops in CpuBackend(2, memory=1 << 18), CpuBackend(1), ReferenceBackend():
         assert joined(join_of(texts, ops), len(texts)) == wanted
-    monkeypatch.setattr(prefix_join, "SAMPLE_BYTES", 1000)
-    assert joined(join_of(texts, CpuBackend(1)), len(texts)) == wanted
+    monkeypatch.setattr(crowd_prefixes, "SAMPLE_BYTES", 1000)
+    for ops in CpuBackend(2), ReferenceBackend():
+        assert joined(join_of(texts, ops), len(texts)) == wanted
 
 
-def test_a_table_is_as_large_as_its_shingles_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not as the text is long; one that a sample made too small is made anew."""
-    tables: list[int] = []
-    counted = CpuBackend.text_frequencies
+@pytest.mark.parametrize("is_exact", [True, False])
+@pytest.mark.parametrize("texts", [template(60), pages(80, 6)], ids=["own", "pages"])
+def test_prefixes_are_the_same_held_or_made_again(texts: list[str], is_exact: bool) -> None:
+    """What the budget does not hold is counted all the same; of a document, or of several in any order."""
+    ops, scarce = CpuBackend(2), CpuBackend(1, memory=1 << 18)
+    held, again = (prefixes_of(texts, one, is_exact) for one in (ops, scarce))
+    assert len(held.of(np.arange(len(texts))).shingles) > len(texts)
+    for places in (np.arange(len(texts)), np.array([7]), np.array([150, 3, 40]) % len(texts)):
+        one, other = held.of(places), again.of(places)
+        assert np.array_equal(one.shingles, other.shingles) and np.array_equal(one.documents, other.documents)
+    assert np.array_equal(held.sizes, again.sizes)
 
-    def seen(ops: CpuBackend, text: TextBatch, shingling: Any, counts: Any, keys: Any = None) -> Any:
-        tables.append(len(counts).bit_length() - 1)
-        return counted(ops, text, shingling, counts, keys)
+
+def test_of_own_content_no_prefix_is_left() -> None:
+    """Pages of one frame lead to nobody, whatever part of them a sample knows."""
+    source = Random(3)
+    frame = " ".join(f"frame{number}" for number in range(100))
+    texts = [f"{frame} {' '.join(f'own{source.random()}' for _ in range(30))}" for _ in range(2000)]
+    for size in (1, 1 << 30):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(crowd_prefixes, "SAMPLE_BYTES", size)
+            assert len(prefixes_of(texts, CpuBackend(2), True).of(np.arange(len(texts))).shingles) < len(texts) // 4
+
+
+def test_what_is_common_is_counted_in_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One document of thirty-two, unless that is little text; all where no exact measure follows."""
+    counted: list[int] = []
+    frequencies = CpuBackend.text_frequencies
+
+    def seen(ops: CpuBackend, text: TextBatch, *given: Any) -> Any:
+        counted.append(len(text))
+        return frequencies(ops, text, *given)
 
     monkeypatch.setattr(CpuBackend, "text_frequencies", seen)
-    monkeypatch.setattr(prefix_join, "LEAST_TABLE", 8)
-    source = Random(1)
-    words = [" ".join(source.choices(OWN, k=100)) for _ in range(2000)]
-    texts = {
-        "alike": [f"{words[0]} {number}" for number in range(2000)],
-        "unlike": words,
-        "alike where the sample is": [words[0 if number % 20 == 0 else number] for number in range(2000)],
-    }
-    made = {}
-    for name, own in texts.items():
-        size = sum(map(len, own))
-        monkeypatch.setattr(prefix_join, "SAMPLE_BYTES", -(-size // 20))  # every twentieth
-        tables.clear()
-        join_of(own, CpuBackend(1))._frequencies()
-        made[name] = list(dict.fromkeys(tables[1:]))
-    most = int(np.ceil(np.log2(size / 3)))
-    assert made["alike"] == [14]
-    assert made["unlike"] == [most]
-    assert made["alike where the sample is"] == [13, most]
+    texts = near_copies(640)
+    for size, is_exact, wanted in ((1, True, 20), (1 << 30, True, 640), (1, False, 640)):
+        monkeypatch.setattr(crowd_prefixes, "SAMPLE_BYTES", size)
+        counted.clear()
+        prefixes_of(texts, CpuBackend(1), is_exact)
+        assert sum(counted) == wanted
 
 
 def test_prefixes_of_shingles_that_all_have_in_common() -> None:

@@ -64,7 +64,7 @@ def test_the_decision_is_the_naive_one(
 ) -> None:
     if bounds:
         set_bounds(monkeypatch, *bounds)
-        monkeypatch.setattr(prefix_join, "MATCHES_OF_A_PAIR", 1 << 30)
+        monkeypatch.setattr(CrowdBitmaps, "cost", lambda *given: -(1 << 40))  # they are always asked
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
     asked: list[int] = []
     near = CrowdBitmaps.near

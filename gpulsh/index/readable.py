@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, TextBatch
 from gpulsh.backends.parts import in_fitting_parts, part_range
+from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.rows import gathered
@@ -51,6 +52,12 @@ class HeldDocuments:
     def frequencies(self, places: NDArray[np.int64], counts: Array) -> Array:
         """`counts` plus those of the fingerprints of the documents at `places`."""
         return self._ops.frequencies(self.fingerprints(places), counts)
+
+    def prefixes(self, places: NDArray[np.int64], counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
+        """The prefixes of the documents at `places`, and how many fingerprints each has."""
+        sets = self.fingerprints(places)
+        lengths = lengths_with_rare(sets, counts, rare, share)
+        return self._ops.prefixes(sets, counts, lengths), np.diff(sets.offset)
 
 
 def of_both(places: NDArray[np.int64], base: int, held: Read, sets: Fingerprints) -> Fingerprints:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial, reduce
 from threading import Lock
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from gpulsh.lsh.bounds import bounds_allow, words_for
 from gpulsh.lsh.collisions import first_of_runs
 from gpulsh.lsh.similarity import estimates
 from gpulsh.permutations import Coefficients
+
+Result = TypeVar("Result")
 
 REREAD = 1.5  # times the texts would be shingled, over all tiles, before a pass to make bitmaps pays
 SAMPLE = 512  # pairs tried before that pass
@@ -48,6 +50,10 @@ class Readable(Protocol):
 
     def frequencies(self, places: NDArray[np.int64], counts: Array) -> Array:
         """`counts` plus those of the fingerprints of the documents at `places`, as the backend's `frequencies`."""
+        ...
+
+    def prefixes(self, places: NDArray[np.int64], counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
+        """The prefixes of the documents at `places` and how many fingerprints each has, as `text_prefixes` has it."""
         ...
 
 
@@ -259,6 +265,32 @@ def runs_within(ends: NDArray[np.int64], most: int, longest: int | None = None) 
         stop = min(stop, start + longest) if longest else stop
         yield start, stop
         start = stop
+
+
+def in_runs(
+    places: NDArray[np.int64], text_sizes: NDArray[np.int64], most: int, read: Callable[[NDArray[np.int64]], Result]
+) -> Iterator[tuple[NDArray[np.int64], Result]]:
+    """(some of `places`, `read` of them), in order, each of at most `most` bytes of text; halves of what does not fit.
+
+    DeviceMemoryError where a document alone does not.
+    """
+    for first, last in runs_within(np.cumsum(text_sizes[places]), most):
+        yield from _in_halves(places[first:last], read)
+
+
+def _in_halves(
+    places: NDArray[np.int64], read: Callable[[NDArray[np.int64]], Result]
+) -> Iterator[tuple[NDArray[np.int64], Result]]:
+    try:
+        found = read(places)
+    except DeviceMemoryError:
+        if len(places) == 1:
+            raise
+    else:
+        yield places, found
+        return
+    for half in np.array_split(places, 2):
+        yield from _in_halves(half, read)
 
 
 def _groups(pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], ops: Backend) -> list[NDArray[np.int64]]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints
+from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
 from gpulsh.lsh.bounds import PAIRS_AT_ONCE, bounds_allow, words_for
-from gpulsh.lsh.comparison import Readable, row_sizes, runs_within
+from gpulsh.lsh.comparison import Readable, in_runs, row_sizes
 
 TEXT_AT_ONCE = 16 << 20  # bytes
 
@@ -24,45 +24,35 @@ class CrowdBitmaps:
         self._bitmaps: Array | None = None  # uint64 [c, words]
         self._sizes: Array | None = None  # int64 [c]
 
-    def cost(self, known: NDArray[np.int64], sizes: NDArray[np.int64], block: slice) -> int:
-        """Fingerprints, of the `sizes` [c] of all, that are still to be read for bitmaps of `known` and of a block."""
-        return int(sizes[self._missing(known)].sum()) + int(sizes[block][~self._made[block]].sum())
+    def cost(self, known: NDArray[np.int64], asking: NDArray[np.int64], sizes: NDArray[np.int64]) -> int:
+        """Fingerprints, of the `sizes` [c] of all, that are still to be read for bitmaps of these documents."""
+        return int(sizes[self._missing(known, asking)].sum())
 
-    def near(
-        self, known: NDArray[np.int64], asking: NDArray[np.int64], block: slice, fingerprints: Fingerprints
-    ) -> Iterator[NDArray[np.int64]]:
-        """Pairs (known, asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time.
-
-        Those that ask are of a block, with its `fingerprints`, and those known of it or earlier.
-        """
-        self._make(known, block, fingerprints)
+    def near(self, known: NDArray[np.int64], asking: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        """Pairs (known, asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time."""
+        self._make(self._missing(known, asking))
         at_once = max(1, PAIRS_AT_ONCE // len(asking))
         for start in range(0, len(known), at_once):
             pairs = product(known[start : start + at_once], asking)
             yield pairs[bounds_allow(pairs, self._bitmaps, self._sizes, self._threshold, self._ops)]
 
-    def _missing(self, known: NDArray[np.int64]) -> NDArray[np.int64]:
-        return known[~self._made[known]]
+    def _missing(self, *documents: NDArray[np.int64]) -> NDArray[np.int64]:
+        wanted = np.zeros(len(self._made), bool)
+        for places in documents:
+            wanted[places] = True
+        return np.flatnonzero(wanted & ~self._made)
 
-    def _make(self, known: NDArray[np.int64], block: slice, fingerprints: Fingerprints) -> None:
-        if self._bitmaps is None:
-            documents = len(self._made)
-            words = words_for(row_sizes(fingerprints, self._ops), documents, self._threshold)
-            self._bitmaps = self._ops.asarray(np.zeros((documents, words), np.uint64))
-            self._sizes = self._ops.asarray(np.zeros(documents, np.int64))
-        if not self._made[block].all():
-            self._take(block, fingerprints)
-        missing = self._missing(known)
-        for start, stop in runs_within(np.cumsum(self._text_sizes[missing]), TEXT_AT_ONCE):
-            places = missing[start:stop]
-            self._take(places, self._texts.fingerprints(places))
-
-    def _take(self, places: slice | NDArray[np.int64], fingerprints: Fingerprints) -> None:
-        assert self._bitmaps is not None and self._sizes is not None
-        rows = places if isinstance(places, slice) else self._ops.asarray(places)
-        self._bitmaps[rows] = self._ops.bitmaps(fingerprints, self._bitmaps.shape[1])
-        self._sizes[rows] = np.diff(fingerprints.offset)
-        self._made[places] = True
+    def _make(self, missing: NDArray[np.int64]) -> None:
+        for places, fingerprints in in_runs(missing, self._text_sizes, TEXT_AT_ONCE, self._texts.fingerprints):
+            if self._bitmaps is None or self._sizes is None:
+                documents = len(self._made)
+                words = words_for(row_sizes(fingerprints, self._ops), documents, self._threshold)
+                self._bitmaps = self._ops.asarray(np.zeros((documents, words), np.uint64))
+                self._sizes = self._ops.asarray(np.zeros(documents, np.int64))
+            rows = self._ops.asarray(places)
+            self._bitmaps[rows] = self._ops.bitmaps(fingerprints, self._bitmaps.shape[1])
+            self._sizes[rows] = np.diff(fingerprints.offset)
+            self._made[places] = True
 
 
 def product(known: NDArray[np.int64], asking: NDArray[np.int64]) -> NDArray[np.int64]:

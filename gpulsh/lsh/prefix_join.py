@@ -10,14 +10,14 @@ Pages put together from the same sentences meet nearly all others over their pre
 match more often than there are pairs, all pairs are asked for and bitmaps rule out most of them (`lsh.bounds`).
 
 A few kept documents that rule out nearly all others need neither prefixes nor frequencies: near-copies of one page are
-compared with it and nothing else is made of them.
+compared with it and nothing else is made of them. Else the prefixes of all are made first (`lsh.crowd_prefixes`), and
+of the texts only those are read again whose prefixes meet.
 
 What is held follows the budget that the backend tells (`Sizes.whole`): where the measure is exact, an entry of the
-index is a document and 32 bits of a shingle, for a wrong match is a pair that the measure rules out, and the table of
-counts is as large as the distinct shingles of a sample ask for.
+index is a document and 32 bits of a shingle, for a wrong match is a pair that the measure rules out.
 
 Where no exact measure follows (`verify="signature"` or `"none"`), the pairs that pass the filter are the compared ones:
-they share a prefix shingle by the frequencies that `PrefixJoin` counts over all documents of large buckets.
+they share a prefix shingle by the frequencies that `CrowdPrefixes` counts over all documents of large buckets.
 """
 
 from __future__ import annotations
@@ -28,23 +28,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints
+from gpulsh.arrays import Fingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import DeviceMemoryError
-from gpulsh.lsh.collisions import Collisions, distinct, first_of_runs, packed, unpacked, within_runs
-from gpulsh.lsh.comparison import Measure, Readable, row_sizes, runs_within, sizes_allow
+from gpulsh.lsh.collisions import Collisions, distinct, packed, unpacked, within_runs
+from gpulsh.lsh.comparison import (
+    Measure,
+    Readable,
+    compare,
+    renumbered,
+    row_sizes,
+    runs_within,
+    sizes_allow,
+    unmeasured,
+)
 from gpulsh.lsh.crowd_bitmaps import CrowdBitmaps, product
-from gpulsh.text.shingling import concatenated
+from gpulsh.lsh.crowd_prefixes import CrowdPrefixes, Entries
 
 FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends on these bounds
 FEW_KEPT = 8  # kept documents that a block is compared with before anything else
 LARGEST_JOIN = 1 << 22  # (shingle, pair) rows looked at together
 LARGEST_MERGE = 1 << 20  # entries of an index, at least
-MATCHES_OF_A_PAIR = 16  # that cost as much as to compare the fingerprints of a pair
-LEAST_TABLE, LARGEST_TABLE = 16, 26  # bits: 64 MB of counts
 BLOCK_BYTES = 16 << 20  # text of a block
-SAMPLE_BYTES = 2 << 20  # text, by whose shingles a table of counts is measured
-SLOTS_OF_A_SHINGLE = 4  # of the distinct ones: what shares a slot is looked at, as if it met somebody
 
 
 @dataclass(frozen=True)
@@ -101,19 +106,17 @@ class PrefixJoin:
         self._collisions = collisions
         self._texts, self._text_sizes, self._ends = texts, text_sizes, np.cumsum(text_sizes)
         self._measure, self._threshold, self._ops, self._exact = measure, threshold, ops, exact
-        self._sizes = np.zeros(len(crowd), np.int64)  # unique shingles, known once a document's block was read
+        self._sizes = np.zeros(len(crowd), np.int64)  # unique shingles, of those read
         self._bitmaps = CrowdBitmaps(texts, text_sizes, threshold, ops)
+        self._prefixes: CrowdPrefixes | None = None
         self._kept = _PrefixIndex()
-        self._entries: _Entries | None = None  # of the block in hand; None: no prefixes were made of it
-        self._counts: Array | None = None
+        self._entries: Entries | None = None  # of the block in hand; None: no prefixes were made of it
         self._known = np.empty(0, np.int64)  # kept
-        self._unindexed = np.empty(0, np.int64)  # those of them that are not in the index
         whole = ops.sizes().whole
-        self._block_bytes, self._largest_join, self._largest_table = BLOCK_BYTES, LARGEST_JOIN, LARGEST_TABLE
+        self._block_bytes, self._largest_join = BLOCK_BYTES, LARGEST_JOIN
         if whole is not None:
             self._block_bytes = min(BLOCK_BYTES, max(whole >> 2, 1))
             self._largest_join = min(LARGEST_JOIN, max(whole >> 5, 1))
-            self._largest_table = min(LARGEST_TABLE, max(whole.bit_length() - 1, LEAST_TABLE))
 
     def blocks(self) -> Iterator[Block]:
         """All documents in order, in blocks that grow while they have little in common."""
@@ -122,14 +125,11 @@ class PrefixJoin:
             _, stop = next(runs_within(self._ends[start:] - self._before(start), self._block_bytes, size))
             stop += start
             try:
-                fingerprints = self._texts.fingerprints(np.arange(start, stop))
+                block = self._by_few(start, stop) or self._by_prefixes(start, stop)
             except DeviceMemoryError:
                 if stop - start == 1:
                     raise
-                size = (stop - start) // 2
-                continue
-            self._sizes[start:stop] = row_sizes(fingerprints, self._ops)
-            block = self._by_few(start, stop, fingerprints) or self._by_prefixes(start, stop, fingerprints)
+                block = None
             if block is None:
                 size = (stop - start) // 2
                 continue
@@ -141,15 +141,13 @@ class PrefixJoin:
         """Documents of the block marked in `kept` [stop - start] stay, and later ones are compared with them."""
         stay = block.start + np.flatnonzero(kept)
         self._known = np.concatenate([self._known, stay])
-        if self._entries is None:
-            self._unindexed = np.concatenate([self._unindexed, stay])
-        else:
+        if self._entries is not None:
             self._kept.add(self._entries.where(kept[self._entries.documents - block.start]))
 
     def _before(self, start: int) -> int:
         return int(self._ends[start - 1]) if start else 0
 
-    def _by_few(self, start: int, stop: int, fingerprints: Fingerprints) -> Block | None:
+    def _by_few(self, start: int, stop: int) -> Block | None:
         """The block compared with all kept documents, and with those of its own that these leave, where both are few.
 
         Near-copies of one page need no prefixes then.
@@ -158,123 +156,74 @@ class PrefixJoin:
         if not self._exact or len(self._known) > FEW_KEPT:
             return None
         here = np.arange(start, stop)
-        with_kept = self._verified(self._allowed(product(self._known, here)), start, fingerprints)
+        read = np.concatenate([self._known, here])
+        try:
+            fingerprints = self._texts.fingerprints(read)
+        except DeviceMemoryError:
+            if stop - start > 1:
+                raise
+            return None  # all kept documents and one more are too much
+        self._sizes[read] = row_sizes(fingerprints, self._ops)
+        with_kept = self._measured(product(self._known, here), read, fingerprints)
         rest = np.setdiff1d(here, with_kept.later)
         if len(rest) > FEW_KEPT and len(here) > FIRST_BLOCK:
             return None
         inner = product(rest, here)
-        inner = self._allowed(inner[inner[:, 0] < inner[:, 1]])
-        return Block(start, stop, with_kept, self._verified(inner, start, fingerprints))
+        return Block(start, stop, with_kept, self._measured(inner[inner[:, 0] < inner[:, 1]], read, fingerprints))
 
-    def _by_prefixes(self, start: int, stop: int, fingerprints: Fingerprints) -> Block | None:
+    def _by_prefixes(self, start: int, stop: int) -> Block | None:
         """The block joined by its prefixes; None where its documents ask for too much to be looked at together."""
-        self._index_kept()
-        self._entries = queries = self._entries_of(fingerprints, np.arange(start, stop))
-        outer = self._pairs(self._kept, queries, start, fingerprints)
+        self._prefixes = self._prefixes or self._read(start)
+        here = np.arange(start, stop)
+        self._entries = queries = self._prefixes.of(here).sorted()
+        outer = self._pairs(self._kept, queries, here)
         if outer is None:
             return None
-        with_kept = self._verified(outer, start, fingerprints)
+        with_kept = self._verified(outer)
         # A document that a kept one rules out is not kept: only the rest can rule out others of the block.
         ruled_out = np.zeros(stop - start, bool)
         ruled_out[with_kept.later - start] = True
         still_open = _PrefixIndex()
         still_open.add(queries.where(~ruled_out[queries.documents - start]))
-        inner = self._pairs(still_open, queries, start, fingerprints)
+        inner = self._pairs(still_open, queries, here)
         if inner is None:
             return None
-        inner = inner[inner[:, 0] < inner[:, 1]]
-        return Block(start, stop, with_kept, self._verified(inner, start, fingerprints))
+        return Block(start, stop, with_kept, self._verified(inner[inner[:, 0] < inner[:, 1]]))
 
-    def _index_kept(self) -> None:
-        """The prefixes of kept documents, few, that none were made of when they were decided."""
-        for first, last in runs_within(np.cumsum(self._text_sizes[self._unindexed]), self._block_bytes):
-            self._index(self._unindexed[first:last])
-        self._unindexed = self._unindexed[:0]
+    def _read(self, start: int) -> CrowdPrefixes:
+        """The prefixes of all documents from `start` on, and of the kept ones before, which enter the index."""
+        read = np.concatenate([self._known, np.arange(start, len(self._rows))])
+        parts = read, self._texts, self._text_sizes, self._threshold, self._ops
+        prefixes = CrowdPrefixes(*parts, exact=self._exact)
+        self._sizes[read] = prefixes.sizes[read]
+        if len(self._known):
+            self._kept.add(prefixes.of(self._known).sorted())
+        return prefixes
 
-    def _index(self, places: NDArray[np.int64]) -> None:
-        try:
-            entries = self._entries_of(self._texts.fingerprints(places), places)
-        except DeviceMemoryError:
-            if len(places) == 1:
-                raise
-            for half in np.array_split(places, 2):
-                self._index(half)
-        else:
-            self._kept.add(entries)
-
-    def _entries_of(self, fingerprints: Fingerprints, places: NDArray[np.int64]) -> _Entries:
-        """The prefixes of documents, ascending, sorted."""
-        if self._counts is None:
-            self._counts = self._frequencies()
-        sizes = self._sizes[places]
-        # The product is taken a little low: a prefix one too long loses nothing, one too short would.
-        needed = np.ceil(sizes * (self._threshold * (1 - 1e-12))).astype(np.int64)
-        lengths = np.minimum(sizes, sizes - needed + 1)
-        prefixes = self._ops.prefixes(fingerprints, self._counts, self._ops.asarray(lengths))
-        values, offset = self._ops.asnumpy(prefixes.values), self._ops.asnumpy(prefixes.offset)
-        return _Entries.of(values, offset, places, cut=self._exact).sorted()
-
-    def _frequencies(self) -> Array:
-        """How often each slot of shingles occurs in the crowd; any counts give an exact join, good ones a fast one.
-
-        Without an exact measure they say what is compared, and the table depends on nothing but the texts.
-        """
-        everything = int(self._ends[-1])
-        most = _bits(everything / 3, LARGEST_TABLE)
-        if not self._exact:
-            counts, _ = self._counted(np.arange(len(self._ends)), most)
-            return counts
-        most = min(most, self._largest_table)
-        if everything > 8 * SAMPLE_BYTES:
-            sample = np.arange(0, len(self._ends), -(-everything // SAMPLE_BYTES))
-            _, distinct_shingles = self._counted(sample, _bits(SAMPLE_BYTES / 3, most))
-            wanted = distinct_shingles * everything / max(int(self._text_sizes[sample].sum()), 1)
-            bits = min(most, _bits(SLOTS_OF_A_SHINGLE * wanted, most))
-            counts, used = self._counted(np.arange(len(self._ends)), bits)
-            if bits == most or used * 2 <= 1 << bits:
-                return counts
-        counts, _ = self._counted(np.arange(len(self._ends)), most)
-        return counts
-
-    def _counted(self, places: NDArray[np.int64], bits: int) -> tuple[Array, int]:
-        """A table of 2^bits counts of the shingles of documents, and how many slots are used."""
-        counts = self._ops.asarray(np.zeros(1 << bits, np.uint8))
-        for start, stop in runs_within(np.cumsum(self._text_sizes[places]), self._block_bytes):
-            counts = self._texts.frequencies(places[start:stop], counts)
-        return counts, int(np.count_nonzero(counts))
-
-    def _pairs(
-        self, index: _PrefixIndex, queries: _Entries, start: int, block: Fingerprints
-    ) -> NDArray[np.int64] | None:
+    def _pairs(self, index: _PrefixIndex, queries: Entries, here: NDArray[np.int64]) -> NDArray[np.int64] | None:
         """Pairs (indexed, asking) [m, 2], lexicographic, that share a prefix shingle and pass the filters.
 
         Those that share none may be among them, if the exact measure then rules them out. None where the documents of
-        the block at `start`, more than one, ask for too much to be looked at together.
+        a block `here`, more than one, ask for too much to be looked at together.
         """
         known, asking = index.documents(), _distinct_of(queries.documents)
-        here, every = slice(start, start + len(block)), len(known) * len(asking)
-        bitmaps = self._bitmaps.cost(known, self._sizes, here) if self._exact and every else 0
-        # A few indexed documents are compared with all that ask, if the exact measure then rules out who shares none.
-        if self._exact and every <= len(queries.documents):
-            few = bitmaps >= MATCHES_OF_A_PAIR * every
-            return self._allowed(product(known, asking)) if few else self._near(known, asking, here, block)
-        most = self._largest_join if len(block) > 1 else None
-        matches = _Matches(index, queries, every + bitmaps if self._exact else None, most)
+        every = len(known) * len(asking)
+        enough = every + self._bitmaps.cost(known, asking, self._sizes) if self._exact else None
+        most = self._largest_join if len(here) > 1 else None
+        matches = _Matches(index, queries, enough, most)
         if matches.enough:
-            return self._near(known, asking, here, block)
+            return self._near(known, asking, most)
         if matches.too_many:
             return None
         return self._allowed(unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.packed_pairs()]))))
 
-    def _near(
-        self, known: NDArray[np.int64], asking: NDArray[np.int64], here: slice, block: Fingerprints
-    ) -> NDArray[np.int64] | None:
-        """As `_pairs`, of all pairs those whose bitmaps allow the threshold."""
+    def _near(self, known: NDArray[np.int64], asking: NDArray[np.int64], most: int | None) -> NDArray[np.int64] | None:
+        """As `_pairs`, of all pairs those whose bitmaps allow the threshold; None where they are more than `most`."""
         found, count = [], 0
-        for pairs in self._bitmaps.near(known, asking, here, block):
+        for pairs in self._bitmaps.near(known, asking):
             found.append(self._allowed(pairs))
             count += len(found[-1])
-            if len(block) > 1 and count > self._largest_join:
+            if most is not None and count > most:
                 return None
         return np.concatenate(found)
 
@@ -286,62 +235,24 @@ class PrefixJoin:
         rows = self._rows[pairs]
         return pairs[self._collisions.share_large_bucket(rows[:, 0], rows[:, 1])]
 
-    def _verified(self, pairs: NDArray[np.int64], start: int, block: Fingerprints) -> Edges:
-        """Of lexicographic `pairs` [m, 2] those at or above the threshold; later ones lie in the block at `start`."""
-        outside = pairs[pairs[:, 0] < start, 0]
-        outside = outside[first_of_runs(outside)]
-        if len(outside) == 0:
-            return self._similar(pairs, self._measure(pairs - start, [block], self._ops))
-        runs = runs_within(np.cumsum(self._text_sizes[outside]), self._block_bytes)
-        parts = [self._measured(pairs, outside[first:last], start, block) for first, last in runs]
-        return self._similar(pairs, np.concatenate(parts))
+    def _measured(self, pairs: NDArray[np.int64], read: NDArray[np.int64], fingerprints: Fingerprints) -> Edges:
+        """Of `pairs` [m, 2] of documents whose fingerprints were read those that count and are similar enough."""
+        pairs = self._allowed(pairs)
+        return self._similar(pairs, self._measure(np.searchsorted(read, pairs), [fingerprints], self._ops))
 
-    def _measured(
-        self, pairs: NDArray[np.int64], fetched: NDArray[np.int64], start: int, block: Fingerprints
-    ) -> NDArray[np.float64]:
-        """The similarity of those of `pairs` whose earlier document is among `fetched`, in as many parts as fit."""
-        chosen = pairs[slice(*np.searchsorted(pairs[:, 0], [fetched[0], fetched[-1] + 1]))]
-        rows = np.stack([np.searchsorted(fetched, chosen[:, 0]), chosen[:, 1] - start + len(fetched)], axis=1)
-        try:
-            return self._measure(rows, [concatenated([self._texts.fingerprints(fetched), block])], self._ops)
-        except DeviceMemoryError:
-            if len(fetched) == 1:
-                raise
-        half = len(fetched) // 2
-        return np.concatenate([self._measured(pairs, part, start, block) for part in (fetched[:half], fetched[half:])])
+    def _verified(self, pairs: NDArray[np.int64]) -> Edges:
+        """Of lexicographic `pairs` [m, 2] those at or above the threshold, their documents read again."""
+        if self._measure is unmeasured:
+            return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
+        places, rows = renumbered(pairs, len(self._rows))
+        threshold = self._threshold if self._exact else 0.0  # sizes bound the Jaccard, not its estimate
+        texts, sizes = self._texts.renumbered(places), self._text_sizes[places]
+        similarity = compare(rows, sizes, texts, self._measure, threshold, self._ops, lambda done: None)
+        return self._similar(pairs, similarity)
 
     def _similar(self, pairs: NDArray[np.int64], similarity: NDArray[np.float64]) -> Edges:
         edges = Edges(pairs[:, 0], pairs[:, 1], similarity)
         return edges.where(~(similarity < self._threshold))  # NaN, not measured, counts as similar
-
-
-@dataclass(frozen=True)
-class _Entries:
-    """Prefix shingles and whose they are: uint64 or, cut to their upper halves, uint32 [e], and uint32 [e]."""
-
-    shingles: NDArray[np.unsignedinteger]
-    documents: NDArray[np.uint32]
-
-    @classmethod
-    def of(
-        cls, values: NDArray[np.uint64], offset: NDArray[np.int64], places: NDArray[np.int64], *, cut: bool
-    ) -> _Entries:
-        """The prefixes of the documents at `places`, row after row."""
-        documents = np.repeat(places.astype(np.uint32), np.diff(offset))
-        return cls((values >> np.uint64(32)).astype(np.uint32) if cut else values, documents)
-
-    def sorted(self) -> _Entries:
-        """By shingle: sorted queries walk an index in its own order."""
-        if self.shingles.dtype == np.uint32:  # both fit into a word, which a vector sort orders in a tenth of the time
-            both = packed(self.shingles, self.documents)
-            both.sort()
-            return _Entries((both >> np.uint64(32)).astype(np.uint32), both.astype(np.uint32))
-        order = np.argsort(self.shingles, kind="stable")
-        return _Entries(self.shingles[order], self.documents[order])
-
-    def where(self, chosen: NDArray[np.bool_]) -> _Entries:
-        """The entries that `chosen` [e] marks."""
-        return _Entries(self.shingles[chosen], self.documents[chosen])
 
 
 class _PrefixIndex:
@@ -351,11 +262,11 @@ class _PrefixIndex:
     """
 
     def __init__(self) -> None:
-        self._runs: list[_Entries] = []
+        self._runs: list[Entries] = []
         self._count = 0
         self._documents: list[NDArray[np.int64]] = []
 
-    def add(self, entries: _Entries) -> None:
+    def add(self, entries: Entries) -> None:
         if len(entries.shingles) == 0:
             return
         self._documents.append(_distinct_of(entries.documents))
@@ -369,13 +280,13 @@ class _PrefixIndex:
         merged.reverse()
         shingles, documents = ([getattr(run, name) for run in merged] for name in ("shingles", "documents"))
         del entries, merged
-        self._runs.append(_Entries(np.concatenate(shingles), np.concatenate(documents)).sorted())
+        self._runs.append(Entries(np.concatenate(shingles), np.concatenate(documents)).sorted())
 
     def documents(self) -> NDArray[np.int64]:
         """int64: the documents with a shingle in the index, ascending."""
         return np.concatenate([np.empty(0, np.int64), *self._documents])
 
-    def runs(self) -> list[_Entries]:
+    def runs(self) -> list[Entries]:
         """The sorted runs."""
         return self._runs
 
@@ -387,7 +298,7 @@ class _Matches:
     none is held.
     """
 
-    def __init__(self, index: _PrefixIndex, queries: _Entries, enough: int | None, most: int | None) -> None:
+    def __init__(self, index: _PrefixIndex, queries: Entries, enough: int | None, most: int | None) -> None:
         self.queries, self.count = queries, 0
         self.enough = self.too_many = False
         self._places: list[tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
@@ -419,8 +330,3 @@ class _Matches:
 def _distinct_of(documents: NDArray[np.uint32]) -> NDArray[np.int64]:
     first = int(documents.min()) if len(documents) else 0
     return np.flatnonzero(np.bincount(documents - np.uint32(first))) + first
-
-
-def _bits(slots: float, most: int) -> int:
-    """Of a table of at least so many slots, unless they are more than it may have."""
-    return int(np.clip(np.ceil(np.log2(max(slots, 1))), LEAST_TABLE, most))
