@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets
 from gpulsh.backends.cpu.chunks import Threads, by_weight
-from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.kernel import kernel, subroutine
 
 CHUNK_NEIGHBOURS = 1 << 18
 SHORT = 24  # neighbours sorted by insertion
@@ -16,15 +15,15 @@ DENSE = 16  # neighbours among so many documents each are looked for rather than
 
 
 @kernel
-def _positions(ids, offset, row_offset, positions, ends, neighbours):
+def _positions(ids, offset, row_offset, filled, positions, ends, neighbours):
     """For each document where it stands in `ids`, the end of the bucket there, and how many neighbours follow it."""
     for bucket in range(offset.size - 1):
         for p in range(offset[bucket], offset[bucket + 1]):
             ends[p] = offset[bucket + 1]
             row_offset[ids[p] + 1] += 1
     for document in range(row_offset.size - 1):
+        filled[document] = row_offset[document]
         row_offset[document + 1] += row_offset[document]
-    filled = row_offset[:-1].copy()
     for p in range(offset[0], offset[offset.size - 1]):
         document = ids[p]
         positions[filled[document]] = p
@@ -34,7 +33,7 @@ def _positions(ids, offset, row_offset, positions, ends, neighbours):
         neighbours[document + 1] += neighbours[document]
 
 
-@njit
+@subroutine
 def _sort(values):
     """In place, by Shell's method: np.sort would take longer to compile than all the rest here."""
     gap = 1
@@ -102,7 +101,7 @@ def candidates(buckets: Buckets, first: tuple[int, int] | None, threads: Threads
         return np.empty((0, 2), np.int64)
     row_offset, neighbours = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     positions, ends = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
-    _positions(ids, offset, row_offset, positions, ends, neighbours)
+    _positions(ids, offset, row_offset, np.empty(count, np.int64), positions, ends, neighbours)
 
     def work(start: int, stop: int) -> NDArray[np.int64]:
         found = np.empty(int(neighbours[stop] - neighbours[start]), np.int64)

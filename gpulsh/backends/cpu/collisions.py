@@ -7,7 +7,6 @@ So the time a digest takes does not grow with their number.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets
@@ -42,49 +41,41 @@ def _scattered(digests, ids, shift, places, to_digests, to_ids):
             places[partition] += 1
 
 
-@njit
-def _met(digests, ids, skip):
-    """Those that are not alone in one of four cells a digest: most documents share no digest, and need no order."""
-    bits = 1
-    while (1 << bits) < 4 * digests.size:
-        bits += 1
-    shift = _U(64 - bits)
-    cells = np.zeros(1 << bits, np.uint8)
-    for digest in digests:
-        cell = (digest << skip) >> shift
-        cells[cell] = min(cells[cell] + 1, 2)
-    met_digests, met_ids = np.empty(digests.size, np.uint64), np.empty(digests.size, np.int64)
-    met = 0
-    for i in range(digests.size):
-        met_digests[met], met_ids[met] = digests[i], ids[i]
-        met += cells[(digests[i] << skip) >> shift] == 2
-    return met_digests[:met], met_ids[:met]
-
-
 @kernel
-def _collisions(digests, ids, skip, members, sizes):
+def _collisions(digests, ids, skip, seen, cells, ordered, members, sizes):
     """Fill `members` [n] and `sizes` [n // 2] from digests with ascending ids; (members, buckets) used.
 
-    All digests agree in their upper `skip` bits.
+    All digests agree in their upper `skip` bits. They and the ids are written over; `seen` uint8 [2^b] is zero, of four
+    cells a digest, `cells` int64 [2^b + 1] has one a digest, and `ordered` [n] is room. It is given, because memory
+    that a kernel takes makes it longer to compile.
     """
-    met, met_ids = _met(digests, ids, skip)
-    count = met.size
+    bits = 0
+    while (1 << bits) < seen.size:
+        bits += 1
+    shift = _U(64 - bits)
+    for digest in digests:
+        cell = (digest << skip) >> shift
+        seen[cell] = min(seen[cell] + 1, 2)
+    # Those that are not alone in their cell go to the front: most documents share no digest, and need no order.
+    count = 0
+    for i in range(digests.size):
+        digest = digests[i]
+        digests[count], ids[count] = digest, ids[i]
+        count += seen[(digest << skip) >> shift] == 2
     bits = 1
     while (1 << bits) < count:
         bits += 1
     shift = _U(64 - bits)
-    cells = np.empty((1 << bits) + 1, np.int64)
-    cells[:] = 0  # np.zeros takes longer to compile
-    for digest in met:
-        cells[np.int64((digest << skip) >> shift) + 1] += 1
+    for cell in range((1 << bits) + 1):
+        cells[cell] = 0
+    for i in range(count):
+        cells[np.int64((digests[i] << skip) >> shift) + 1] += 1
     for cell in range(1 << bits):
         cells[cell + 1] += cells[cell]
-    sorted_digests = np.empty(count, np.uint64)
-    sorted_ids = np.empty(count, np.int64)
     for i in range(count):  # stable, so ids ascend among equal digests
-        cell = np.int64((met[i] << skip) >> shift)
-        sorted_digests[cells[cell]] = met[i]
-        sorted_ids[cells[cell]] = met_ids[i]
+        cell = np.int64((digests[i] << skip) >> shift)
+        ordered[cells[cell]] = digests[i]
+        members[cells[cell]] = ids[i]
         cells[cell] += 1
     used, buckets, begin = 0, 0, 0
     for cell in range(1 << bits):
@@ -96,23 +87,22 @@ def _collisions(digests, ids, skip, members, sizes):
             gap = 3 * gap + 1
         while gap > 0:
             for i in range(begin + gap, end):
-                digest, document, j = sorted_digests[i], sorted_ids[i], i
+                digest, document, j = ordered[i], members[i], i
                 while j - gap >= begin and (
-                    sorted_digests[j - gap] > digest
-                    or (sorted_digests[j - gap] == digest and sorted_ids[j - gap] > document)
+                    ordered[j - gap] > digest or (ordered[j - gap] == digest and members[j - gap] > document)
                 ):
-                    sorted_digests[j], sorted_ids[j] = sorted_digests[j - gap], sorted_ids[j - gap]
+                    ordered[j], members[j] = ordered[j - gap], members[j - gap]
                     j -= gap
-                sorted_digests[j], sorted_ids[j] = digest, document
+                ordered[j], members[j] = digest, document
             gap //= 3
         first = begin
         while first < end:
             last = first + 1
-            while last < end and sorted_digests[last] == sorted_digests[first]:
+            while last < end and ordered[last] == ordered[first]:
                 last += 1
             if last - first > 1:
-                for i in range(last - first):  # a slice would have Numba compile how it tells of lengths that differ
-                    members[used + i] = sorted_ids[first + i]
+                for i in range(last - first):  # never to behind where they stand
+                    members[used + i] = members[first + i]
                 sizes[buckets] = last - first
                 used += last - first
                 buckets += 1
@@ -135,7 +125,10 @@ def collisions(digests: NDArray[np.uint64], ids: NDArray[np.int64], threads: Thr
     def work(partition: int, _: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         begin, end = (int(ends[partition - 1]) if partition else 0), int(ends[partition])
         part = slice(begin, end)
-        used, buckets = _collisions(digests[part], ids[part], skip, members[part], sizes[part])
+        digits = max(1, (end - begin - 1).bit_length())
+        seen, cells = np.zeros(4 << digits, np.uint8), np.empty((1 << digits) + 1, np.int64)
+        ordered = np.empty(end - begin, np.uint64)
+        used, buckets = _collisions(digests[part], ids[part], skip, seen, cells, ordered, members[part], sizes[part])
         return members[begin : begin + used], sizes[begin : begin + buckets]
 
     parts = threads.map(work, by_count(partitions, 1))

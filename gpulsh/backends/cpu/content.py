@@ -29,71 +29,61 @@ _i32, _i64 = ir.IntType(32), ir.IntType(64)
 _halves, _words = ir.VectorType(_i32, 16), ir.VectorType(_i64, 8)
 
 
-def _loaded(builder: Any, address: Any, step: int) -> Any:
-    place = builder.add(address, ir.Constant(_i64, _STEP * step))
-    value = builder.load(builder.inttoptr(place, _halves.as_pointer()))
-    value.align = 1
-    return value
+@intrinsic
+def _summed(typing_context: Any, address: Any, steps: Any, keys: Any) -> Any:
+    """Both sums over `steps` times 64 bytes, at any addresses."""
 
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        address, steps, keys = arguments
+        low, half = ir.Constant(_words, [0xFFFFFFFF] * 8), ir.Constant(_words, [32] * 8)
+        totals = [cgutils.alloca_once_value(builder, ir.Constant(_words, [0] * 8)) for _ in range(2)]
 
-def _sum_of(steps: int) -> Any:
-    """A sum over so many steps of 64 bytes, at any addresses."""
+        def loaded(place: Any, skip: Any) -> Any:
+            value = builder.load(builder.inttoptr(builder.add(place, skip), _halves.as_pointer()))
+            value.align = 1
+            return value
 
-    @intrinsic
-    def summed(typing_context: Any, address: Any, keys: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            low, half = ir.Constant(_words, [0xFFFFFFFF] * 8), ir.Constant(_words, [32] * 8)
-            total = ir.Constant(_words, [0] * 8)
-            for step in range(steps):
-                both = builder.add(*(_loaded(builder, place, step) for place in arguments))
-                words = builder.bitcast(both, _words)
-                total = builder.add(total, builder.mul(builder.and_(words, low), builder.lshr(words, half)))
-            add = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(_i64, [_words]), "llvm.vector.reduce.add.v8i64"
-            )
-            return builder.call(add, [total])
+        with cgutils.for_range(builder, steps) as step:
+            skip = builder.mul(step.index, ir.Constant(_i64, _STEP))
+            content = loaded(address, skip)
+            for number, total in enumerate(totals):
+                key = loaded(keys, builder.add(skip, ir.Constant(_i64, SHIFT * number)))
+                both = builder.bitcast(builder.add(content, key), _words)
+                product = builder.mul(builder.and_(both, low), builder.lshr(both, half))
+                builder.store(builder.add(builder.load(total), product), total)
+        add = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(_i64, [_words]), "llvm.vector.reduce.add.v8i64"
+        )
+        sums = [builder.call(add, [builder.load(total)]) for total in totals]
+        return context.make_tuple(builder, signature.return_type, sums)
 
-        return types.uint64(types.int64, types.int64), generate
-
-    return summed
-
-
-_step_sum, _block_sum = _sum_of(1), _sum_of(BLOCK // _STEP)
+    return types.UniTuple(types.uint64, 2)(types.int64, types.int64, types.int64), generate
 
 
 @kernel
-def _sums(values, offset, keys, out):
-    data, first = values.ctypes.data, keys.ctypes.data
-    second = first + SHIFT
-    last = np.empty(_STEP, np.uint8)
-    filled = last.ctypes.data
+def _sums(values, data, offset, keys, last, filled, out):
+    """`data`, `keys` and `filled` are where `values`, the keys and `last` uint8 [_STEP] lie."""
     block = 0
     for row in range(offset.size - 1):
         start, stop = offset[row], offset[row + 1]
         while True:
             size = min(stop - start, BLOCK)
-            place = data + start
-            if size == BLOCK:
-                one, two = _block_sum(place, first), _block_sum(place, second)
-            else:
-                one, two, at = _U(0), _U(0), 0
-                while size - at >= _STEP:
-                    one += _step_sum(place + at, first + at)
-                    two += _step_sum(place + at, second + at)
-                    at += _STEP
-                if at < size:
-                    last[:] = 0
-                    for i in range(size - at):  # a slice would have Numba compile how it tells of lengths that differ
-                        last[i] = values[start + at + i]
-                    one += _step_sum(filled, first + at)
-                    two += _step_sum(filled, second + at)
+            steps = size // _STEP
+            one, two = _summed(data + start, steps, keys)
+            at = steps * _STEP
+            if at < size:
+                for i in range(_STEP):
+                    last[i] = 0
+                for i in range(size - at):  # a slice would have Numba compile how it tells of lengths that differ
+                    last[i] = values[start + at + i]
+                more, other = _summed(filled, 1, keys + at)
+                one, two = one + more, two + other
             # What is left of the row tells zeros at its end from nothing, and where rows begin.
             out[block, 0], out[block, 1] = one + _U(stop - start), two
             block += 1
             start += size
             if start >= stop:
                 break
-    return last[0]  # which must not be freed before
 
 
 def content_sums(values: NDArray[np.uint8], offset: NDArray[np.int64], keys: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -103,7 +93,8 @@ def content_sums(values: NDArray[np.uint8], offset: NDArray[np.int64], keys: NDA
     """
     blocks = int(np.maximum(-(-np.diff(offset) // BLOCK), 1).sum())
     out = np.empty((blocks, 2), np.uint64)
-    _sums(_alike(values), _alike(offset), keys, out)
+    values, last = _alike(values), np.empty(_STEP, np.uint8)
+    _sums(values, values.ctypes.data, _alike(offset), keys.ctypes.data, last, last.ctypes.data, out)
     return out.reshape(-1).view(np.uint8)
 
 

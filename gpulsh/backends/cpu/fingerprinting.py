@@ -4,26 +4,30 @@ Public hashes and evidence differ in the keys alone, which every kernel is given
 
 A word pass looks at 64 bytes at a time: two vector comparisons give a bit mask of ASCII word characters, token bounds
 are its edges. The first 8 bytes of each word are kept, which are its packed token where it is no longer; a run of them
-is summed by a vector loop with a word in each lane, and what goes on is added to those few, so that no branch depends
-on the length of a word. Only a block with a non-ASCII character that belongs to a token is read code point by code
+is summed with a word in each lane of a vector, and what goes on is added to those few, so that no branch depends on the
+length of a word. Only a block with a non-ASCII character that belongs to a token is read code point by code
 point. Loops take whole vectors, for which arrays have room behind their last word. Everything a cached kernel calls
 stands in this file, because Numba's cache does not see changes elsewhere.
+
+A first run waits until all this is compiled, for each statement about as long. So vectors are written as such, which
+spares the compiler its search for them, and most arrays are given as their address, which is one number where an array
+is seven.
 """
 
 from __future__ import annotations
 
 from functools import cache, lru_cache, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from gpulsh.backends import protocol
-from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.kernel import inlined, kernel, subroutine
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
 from gpulsh.secret import (
     DIGITS,
@@ -42,7 +46,6 @@ from gpulsh.secret import (
 KEYS = PLACES  # token places whose keys lie in a table; longer tokens compute theirs. As many as a block has bytes
 BITS = DIGITS.bit_length() - 1  # of a digit of a far place
 DIGIT = DIGITS - 1
-PUBLIC = TOKEN_FAR  # public keys are as many: places farther on compute theirs
 BLOCK = 64  # bytes a mask
 WIDE = 32  # bytes of a longer word that are summed at once
 ROOM = BLOCK + WIDE  # bytes that may be read from a block's start on
@@ -51,20 +54,22 @@ _U = np.uint64
 _MIX_1, _MIX_2 = _U(protocol.MIX_1), _U(protocol.MIX_2)
 _GOLDEN, _LENGTH = _U(protocol.GOLDEN), _U(protocol.LENGTH)
 _STREAM_TOKEN = _U(protocol.STREAM_TOKEN)
-_ZERO, _ONE, _S27, _S33, _S63 = _U(0), _U(1), _U(27), _U(33), _U(63)
-_SPACE, _BYTE = _U(0x20), _U(0xFF)
+_ZERO, _ONE, _S27, _S33 = _U(0), _U(1), _U(27), _U(33)
+_SPACE, _ASCII = _U(0x20), _U(0x80)
 
-VECTORS = 32  # words of the vectors that a loop takes at once; so many may be written or read behind the last
+LANES = 8  # of a vector of 64-bit words; so many may be written or read behind the last
 RUN = 512  # words that are summed together
-STEP = 4  # words that are looked for without a look at whether there are as many
+STEP = 2  # words that are looked for without a look at whether there are as many
 AHEAD = 1024  # bytes that are asked for before they are read: other work between blocks misleads the processor
-ROW = RUN + BLOCK + VECTORS
+ROW = RUN + BLOCK + LANES
+RUN_WORDS = 2 * ROW  # of memory for a run
 _START, _PLACE = _U(16), _U(0xFFFF)  # a word that goes on: where it starts above where it is in the run
-TILE = 512  # shingles of one document that are made together
-_INVALID = 0x110000  # stands for a byte that is in no well-formed sequence
+# A literal has a type of its own, for which whatever it is given to is compiled once more.
+_TOKEN_FAR, _EXACT_FAR, _OTHER_EXACT_FAR = map(np.int64, (TOKEN_FAR, EXACT_FAR, EXACT_FAR + LEVELS * DIGITS))
+_INVALID = 0xFFFD  # stands for a byte that is in no well-formed sequence, and separates as it does
 
-_i1, _i8, _i32, _i64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
-_bytes64 = ir.VectorType(_i8, 64)
+_i1, _i8, _i16, _i32, _i64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
+_bytes64, _words8 = ir.VectorType(_i8, 64), ir.VectorType(_i64, LANES)
 
 
 def _load(builder: Any, address: Any, kind: ir.Type) -> Any:
@@ -131,17 +136,29 @@ def _put(typing_context: Any, address: Any, value: Any) -> Any:
 
 
 @intrinsic
-def _pointer(typing_context: Any, address: Any) -> Any:
+def _get(typing_context: Any, address: Any) -> Any:
+    """The word at an address."""
+
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], _i64.as_pointer())
+        return _load(builder, arguments[0], _i64)
 
-    return types.CPointer(types.uint64)(types.int64), generate
+    return types.uint64(types.int64), generate
 
 
-@njit(inline="always")
-def _borrowed(words):
-    """The same array without a count of its users, which each slice would raise and lower atomically."""
-    return carray(_pointer(words.ctypes.data), words.size)
+@intrinsic
+def _entry(typing_context: Any, point: Any, stage1: Any, stage2: Any) -> Any:
+    """What the Unicode table holds of a code point."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def number(bits: int) -> Any:
+            return ir.Constant(_i64, bits)
+
+        point, stage1, stage2 = arguments
+        block = _load(builder, builder.add(stage1, builder.shl(builder.lshr(point, number(7)), number(1))), _i16)
+        place = builder.or_(builder.shl(builder.zext(block, _i64), number(7)), builder.and_(point, number(127)))
+        return builder.sext(_load(builder, builder.add(stage2, builder.shl(place, number(2))), _i32), _i64)
+
+    return types.int64(types.int64, types.int64, types.int64), generate
 
 
 @intrinsic
@@ -250,23 +267,12 @@ def _computed_terms(typing_context: Any, address: Any, length: Any, place: Any) 
     """The same of 64 under the public keys of the places from `place` on, which are computed."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.VectorType(_i64, 8)
-
-        def all_of(number: int) -> Any:
-            return ir.Constant(kind, [number] * 8)
-
-        def moved(x: Any, bits: int) -> Any:
-            return builder.xor(x, builder.lshr(x, all_of(bits)))
-
-        one = builder.insert_element(ir.Constant(kind, ir.Undefined), arguments[2], ir.Constant(_i32, 0))
-        first = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_i32, 8), [0] * 8))
+        first = _everywhere(builder, arguments[2])
         products = []
         for number, places in enumerate(_folded_vector(builder, arguments[0], arguments[1], BLOCK)):
-            x = builder.add(first, ir.Constant(kind, [8 * number + lane + 1 for lane in range(8)]))
-            x = builder.add(builder.mul(x, all_of(protocol.GOLDEN)), all_of(protocol.STREAM_TOKEN))
-            x = moved(builder.mul(moved(x, 27), all_of(protocol.MIX_1)), 33)
-            x = moved(builder.mul(x, all_of(protocol.MIX_2)), 27)
-            products.append(builder.mul(places, builder.or_(x, all_of(1))))
+            x = builder.add(first, ir.Constant(_words8, [8 * number + lane + 1 for lane in range(8)]))
+            x = builder.add(builder.mul(x, _all_of(protocol.GOLDEN)), _all_of(protocol.STREAM_TOKEN))
+            products.append(builder.mul(places, builder.or_(_mixed_vector(builder, x), _all_of(1))))
         return _summed(builder, products)
 
     return types.uint64(types.int64, types.int64, types.int64), generate
@@ -282,135 +288,196 @@ def _packed_ascii(typing_context: Any, address: Any, length: Any) -> Any:
     return types.uint64(types.int64, types.int64), generate
 
 
+def _all_of(number: int) -> Any:
+    return ir.Constant(_words8, [number] * LANES)
+
+
+def _everywhere(builder: Any, word: Any) -> Any:
+    one = builder.insert_element(ir.Constant(_words8, ir.Undefined), word, ir.Constant(_i32, 0))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_i32, LANES), [0] * LANES))
+
+
+def _store(builder: Any, vector: Any, address: Any) -> None:
+    builder.store(vector, builder.inttoptr(address, _words8.as_pointer())).align = 1
+
+
+def _mixed_vector(builder: Any, x: Any) -> Any:
+    for shift, factor in ((27, protocol.MIX_1), (33, protocol.MIX_2)):
+        x = builder.mul(builder.xor(x, builder.lshr(x, _all_of(shift))), _all_of(factor))
+    return builder.xor(x, builder.lshr(x, _all_of(27)))
+
+
 @intrinsic
-def _reversed_bytes(typing_context: Any, x: Any) -> Any:
+def _mix_vector(typing_context: Any, address: Any) -> Any:
+    """Mix 8 words where they lie."""
+
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bswap(arguments[0])
+        _store(builder, _mixed_vector(builder, _load(builder, arguments[0], _words8)), arguments[0])
+        return context.get_dummy_value()
 
-    return types.uint64(types.uint64), generate
-
-
-@njit(inline="always")
-def _mix64(x):
-    x ^= x >> _S27
-    x *= _MIX_1
-    x ^= x >> _S33
-    x *= _MIX_2
-    return x ^ (x >> _S27)
+    return types.void(types.int64), generate
 
 
-@njit(inline="always")
+@intrinsic
+def _sum_heads(typing_context: Any, heads: Any, lengths: Any, keys: Any, sums: Any) -> Any:
+    """Of 8 words, one in each lane: the sum of keys[i] * byte i of the first 8 bytes, and what the length adds."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        heads, lengths, keys, sums = arguments
+        head = _load(builder, heads, _words8)
+        totals = [builder.mul(_load(builder, lengths, _words8), _all_of(protocol.LENGTH)), _all_of(0)]
+        for place in range(8):
+            byte = builder.and_(builder.lshr(head, _all_of(8 * place)), _all_of(0xFF))
+            key = _load(builder, builder.add(keys, ir.Constant(_i64, 8 * place)), _i64)
+            totals[place % 2] = builder.add(totals[place % 2], builder.mul(byte, _everywhere(builder, key)))
+        _store(builder, builder.add(*totals), sums)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def _exact_terms(typing_context: Any, packed: Any, count: Any, keys: Any, spread: Any) -> Any:
+    """Sum of keys[i] * the bytes, reversed, of spread * packed[i], for `count` packed tokens."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        packed, count, keys, spread = arguments
+        total = cgutils.alloca_once_value(builder, _all_of(0))
+        spreads = _everywhere(builder, spread)
+        swap = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_words8, [_words8]), "llvm.bswap.v8i64")
+        lanes = ir.Constant(_words8, list(range(LANES)))
+        with cgutils.for_range_slice(builder, ir.Constant(_i64, 0), count, ir.Constant(_i64, LANES)) as (i, _):
+            skip = builder.shl(i, ir.Constant(_i64, 3))
+            spreaded = builder.mul(_load(builder, builder.add(packed, skip), _words8), spreads)
+            term = builder.mul(builder.call(swap, [spreaded]), _load(builder, builder.add(keys, skip), _words8))
+            used = builder.icmp_signed("<", lanes, _everywhere(builder, builder.sub(count, i)))
+            builder.store(builder.add(builder.load(total), builder.select(used, term, _all_of(0))), total)
+        return _summed(builder, [builder.load(total)])
+
+    return types.uint64(types.int64, types.int64, types.int64, types.uint64), generate
+
+
+@intrinsic
+def _shingle_vector(typing_context: Any, tokens: Any, size: Any, keys: Any, out: Any) -> Any:
+    """8 shingles of `size` tokens, the first of them at `tokens`, the second a token farther on."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        tokens, size, keys, out = arguments
+        length = builder.mul(size, ir.Constant(_i64, protocol.LENGTH))
+        total = cgutils.alloca_once_value(builder, _everywhere(builder, length))
+        with cgutils.for_range(builder, size) as places:
+            skip = builder.shl(places.index, ir.Constant(_i64, 3))
+            key = _everywhere(builder, _load(builder, builder.add(keys, skip), _i64))
+            term = builder.mul(key, _load(builder, builder.add(tokens, skip), _words8))
+            builder.store(builder.add(builder.load(total), term), total)
+        _store(builder, _mixed_vector(builder, builder.load(total)), out)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64, types.int64), generate
+
+
+@inlined
+def _packing(value):
+    """Where, before a place's key, lies what a folded code point is multiplied by in its packed token."""
+    return 8 * KEYS * np.int64(value >= _ASCII) - 16 * KEYS
+
+
+@subroutine
 def _far(number, keys, far):
     """What the near secret keys are multiplied by, of the tables at `far`; 1 for the number 0."""
     low, middle, high = number & DIGIT, number >> BITS & DIGIT, number >> 2 * BITS
-    return keys[far + low] * keys[far + DIGITS + middle] * keys[far + 2 * DIGITS + high]
+    tables = keys + 8 * far
+    return _get(tables + 8 * low) * _get(tables + 8 * (DIGITS + middle)) * _get(tables + 8 * (2 * DIGITS + high))
 
 
-@njit(inline="always")
-def _key(place, keys):
-    if place < KEYS:
-        return keys[place]
-    if keys.size == PUBLIC:
-        return _mix64(_STREAM_TOKEN + _U(place + 1) * _GOLDEN) | _ONE
-    return keys[place % KEYS] * _far(place // KEYS, keys, TOKEN_FAR)
+@subroutine
+def _far_key(place, keys, secret):
+    """The key of a place for which none lies in the table."""
+    if secret:
+        return _get(keys + 8 * (place % KEYS)) * _far(place // KEYS, keys, _TOKEN_FAR)
+    x = _STREAM_TOKEN + _U(place + 1) * _GOLDEN
+    x = (x ^ x >> _S27) * _MIX_1
+    x = (x ^ x >> _S33) * _MIX_2
+    return (x ^ x >> _S27) | _ONE
 
 
-@njit(inline="always")
-def _packed(place, value, keys):
-    """The share of a folded code point in its packed token."""
-    if place < 8 and value < 0x80:
-        return _U(value) << _U(8 * place)
-    return _key(place, keys) * _U(value)
-
-
-@njit
+@subroutine
 def _decode(text, at, stop):
     """(code point, bytes) of the well-formed sequence at `at`, or (_INVALID, 1)."""
     lead = _byte(text + at)
     if lead < 0x80:
         return lead, 1
+    # Of a byte that goes on with a character, as flipped here, six bits are left.
     if lead < 0xE0:
         if lead >= 0xC2 and at + 1 < stop:
-            second = _byte(text + at + 1)
-            if second & 0xC0 == 0x80:
-                return (lead & 0x1F) << 6 | second & 0x3F, 2
-        return _INVALID, 1
-    if lead < 0xF0:
+            second = _byte(text + at + 1) ^ 0x80
+            if second < 0x40:
+                return (lead & 0x1F) << 6 | second, 2
+    elif lead < 0xF0:
         if at + 2 < stop:
-            second, third = _byte(text + at + 1), _byte(text + at + 2)
-            point = (lead & 0x0F) << 12 | (second & 0x3F) << 6 | third & 0x3F
-            if second & 0xC0 == 0x80 and third & 0xC0 == 0x80 and point >= 0x800 and point >> 11 != 0x1B:
+            second, third = _byte(text + at + 1) ^ 0x80, _byte(text + at + 2) ^ 0x80
+            point = (lead & 0x0F) << 12 | second << 6 | third
+            if second | third < 0x40 and point >= 0x800 and point >> 11 != 0x1B:
                 return point, 3
-        return _INVALID, 1
-    if lead < 0xF5 and at + 3 < stop:
-        second, third, fourth = _byte(text + at + 1), _byte(text + at + 2), _byte(text + at + 3)
-        point = (lead & 0x07) << 18 | (second & 0x3F) << 12 | (third & 0x3F) << 6 | fourth & 0x3F
-        valid = second & 0xC0 == 0x80 and third & 0xC0 == 0x80 and fourth & 0xC0 == 0x80
-        if valid and 0x10000 <= point <= 0x10FFFF:
+    elif lead < 0xF5 and at + 3 < stop:
+        second, third = _byte(text + at + 1) ^ 0x80, _byte(text + at + 2) ^ 0x80
+        fourth = _byte(text + at + 3) ^ 0x80
+        point = (lead & 0x07) << 18 | second << 12 | third << 6 | fourth
+        if second | third | fourth < 0x40 and 0x10000 <= point <= 0x10FFFF:
             return point, 4
     return _INVALID, 1
 
 
-@njit(inline="always")
-def _entry(point, stage1, stage2):
-    if point == _INVALID:
-        return np.int64(SEPARATOR)
-    return np.int64(stage2[np.int64(stage1[point >> 7]) << 7 | point & 127])
-
-
-@njit
-def _ascii_sum(text, start, end, keys, address):
+@subroutine
+def _ascii_sum(text, start, end, keys, secret):
     """The sum of one token of ASCII letters and digits, without its length; whole blocks may be read."""
-    total = _block_terms(text + start, min(end - start, BLOCK), address)
+    total = _block_terms(text + start, min(end - start, BLOCK), keys)
     for place in range(BLOCK, end - start, BLOCK):
         at, size = text + start + place, min(end - start - place, BLOCK)
-        if keys.size == PUBLIC:
-            total += _computed_terms(at, size, place)
+        if secret:
+            total += _block_terms(at, size, keys) * _far(place // KEYS, keys, _TOKEN_FAR)
         else:
-            total += _block_terms(at, size, address) * _far(place // KEYS, keys, TOKEN_FAR)
+            total += _computed_terms(at, size, place)
     return total
 
 
-@njit
-def _words_by_code_point(text, at, stop, until, stage1, stage2, keys, proof, sums, packed, count):
+@subroutine
+def _words_by_code_point(text, at, stop, until, stage1, stage2, keys, secret, proof, proves, sums, packed, count):
     """Tokens from a token boundary on, up to the first separator at or behind `until`."""
-    total, pack, place = _ZERO, _ZERO, 0
-    proves = packed.size > 0
-    while at < stop:
-        point, size = _decode(text, at, stop)
-        entry = _entry(point, stage1, stage2)
-        klass = entry & 3
-        if klass == 1:
-            value = point + (entry >> 2)
-            total += _key(place, keys) * _U(value)
-            if proves:
-                pack += _packed(place, value, proof)
+    total, pack, place = _ZERO, _ZERO, np.int64(0)
+    while True:
+        point, size, entry = 0, 0, SEPARATOR
+        if at < stop:
+            point, size = _byte(text + at), 1
+            if point >= 0x80:
+                point, size = _decode(text, at, stop)
+            entry = _entry(point, stage1, stage2)
+        klass, value = entry & 3, _U(point + (entry >> 2))
+        if klass == WORD:
+            if place < KEYS:
+                total += _get(keys + 8 * place) * value
+                pack += _get(proof + 8 * place + _packing(value)) * value
+            else:
+                total += _far_key(place, keys, secret) * value
+                pack += _far_key(place, proof, proves) * value
             place += 1
-        else:
-            if place > 0:
-                sums[count] = total + _U(place) * _LENGTH
-                if proves:
-                    packed[count] = pack
-                count += 1
-                total, pack, place = _ZERO, _ZERO, 0
-            if klass == SINGLE:
-                value = point + (entry >> 2)
-                sums[count] = keys[0] * _U(value) + _LENGTH
-                if proves:
-                    packed[count] = _packed(0, value, proof)
-                count += 1
-            elif at >= until:
-                return at, count
+            at += size
+            continue
+        if place > 0:
+            _put(sums + 8 * count, total + _U(place) * _LENGTH)
+            _put(packed + 8 * count, pack)
+            count += 1
+            total, pack, place = _ZERO, _ZERO, np.int64(0)
+        if klass == SINGLE:
+            _put(sums + 8 * count, _get(keys) * value + _LENGTH)
+            _put(packed + 8 * count, _get(proof) * value)
+            count += 1
+        elif at >= until or at >= stop:
+            return at, count
         at += size
-    if place > 0:
-        sums[count] = total + _U(place) * _LENGTH
-        if proves:
-            packed[count] = pack
-        count += 1
-    return at, count
 
 
-@njit
+@subroutine
 def _belongs_to_token(text, at, high, stop, stage1, stage2):
     """Whether one of the non-ASCII characters that `high` marks in the block at `at` is part of a token."""
     while high != _ZERO:
@@ -422,13 +489,7 @@ def _belongs_to_token(text, at, high, stop, stage1, stage2):
     return False
 
 
-@njit(inline="always")
-def _whole(count):
-    """A count of words in whole vectors, for what a loop does one by one is many times as slow."""
-    return (count + (VECTORS - 1)) & -VECTORS
-
-
-@njit
+@subroutine
 def _long_end(text, at, stop, room):
     """Where a token of ASCII letters and digits that goes on at `at` ends; -1 where other characters may go on."""
     while at + ROOM <= room and at < stop:
@@ -442,53 +503,38 @@ def _long_end(text, at, stop, room):
     return at if at == stop else -1
 
 
-@njit
-def _finish(text, keys, keys_address, proof, proof_address, sums, packed, count, found, heads, lengths, longer, long):
-    """Add the sums of the words of `heads` [found] to the `count` before; `longer` [long] are those that go on.
-
-    A vector loop with a word in each lane: the sum of keys[i] * byte i.
-    """
-    key_0, key_1, key_2, key_3 = keys[0], keys[1], keys[2], keys[3]
-    key_4, key_5, key_6, key_7 = keys[4], keys[5], keys[6], keys[7]
-    here = sums[count : count + _whole(found)]
-    for i in range(here.size):
-        head = heads[i]
-        even = key_0 * (head & _BYTE) + key_2 * (head >> _U(16) & _BYTE)
-        odd = key_1 * (head >> _U(8) & _BYTE) + key_3 * (head >> _U(24) & _BYTE)
-        even += key_4 * (head >> _U(32) & _BYTE) + key_6 * (head >> _U(48) & _BYTE)
-        odd += key_5 * (head >> _U(40) & _BYTE) + key_7 * (head >> _U(56))
-        here[i] = even + odd + lengths[i] * _LENGTH
-    proves = packed.size > 0
-    if proves:
-        there = packed[count : count + _whole(found)]
-        for i in range(there.size):
-            there[i] = heads[i]
+@subroutine
+def _finish(text, keys, proof, proves, sums, packed, found, lengths, longer, long):
+    """Sums of the words [found] whose first 8 bytes are in `packed`; `longer` [long] are those that go on."""
+    for i in range(0, found, LANES):
+        _sum_heads(packed + 8 * i, lengths + 8 * i, keys, sums + 8 * i)
     for i in range(long):
-        place, start = np.int64(longer[i] & _PLACE), np.int64(longer[i] >> _START)
-        length = np.int64(lengths[place])
-        rest, size = text + start + 8, length - 8
+        word = _get(longer + 8 * i)
+        place, start = 8 * np.int64(word & _PLACE), np.int64(word >> _START)
+        rest, size = text + start + 8, np.int64(_get(lengths + place)) - 8
+        total, pack = _get(sums + place), _get(packed + place)
         if size <= 8:
-            sums[count + place] += _ascii_terms(rest, size, keys_address + 64)
+            total += _ascii_terms(rest, size, keys + 64)
             if proves:
-                packed[count + place] += _ascii_terms(rest, size, proof_address + 64)
-            continue
-        for at in range(0, size, WIDE):
-            sums[count + place] += _wide_terms(rest + at, size - at, keys_address + 64 + 8 * at)
-            if proves:
-                packed[count + place] += _wide_terms(rest + at, size - at, proof_address + 64 + 8 * at)
-    return count + found
+                pack += _ascii_terms(rest, size, proof + 64)
+        else:
+            for at in range(0, size, WIDE):
+                total += _wide_terms(rest + at, size - at, keys + 64 + 8 * at)
+                if proves:
+                    pack += _wide_terms(rest + at, size - at, proof + 64 + 8 * at)
+        _put(sums + place, total)
+        _put(packed + place, pack)
 
 
-@njit
-def _words(text, stop, room, stage1, stage2, keys, keys_address, proof, proof_address, sums, packed, run):
+@subroutine
+def _words(text, stop, room, stage1, stage2, keys, secret, proof, proves, sums, packed, run):
     """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read.
 
     The first 8 bytes of each word are kept, and its length, until there is a run of them.
     """
-    heads, lengths, longer = run[:ROW], run[ROW : 2 * ROW], run[2 * ROW :]
-    heads_address, lengths_address, longer_address = heads.ctypes.data, lengths.ctypes.data, longer.ctypes.data
-    at, count = np.int64(0), np.int64(0)  # a literal has a type of its own, for which all below is compiled once more
-    found, long = 0, 0
+    lengths, longer = run, run + 8 * ROW
+    at, count = np.int64(0), np.int64(0)
+    found, long = np.int64(0), np.int64(0)
     while at < stop:  # no token is open at `at`
         by_code_point, until, end = at + ROOM > room, stop, -1
         word = _ZERO
@@ -506,21 +552,19 @@ def _words(text, stop, room, stage1, stage2, keys, keys_address, proof, proof_ad
             elif high != _ZERO:
                 by_code_point = _belongs_to_token(text, at, high, stop, stage1, stage2)
         if by_code_point or end >= 0 or found > RUN:
-            count = _finish(
-                *(text, keys, keys_address, proof, proof_address, sums, packed),
-                *(count, found, heads, lengths, longer, long),
-            )
-            found, long = 0, 0
+            _finish(text, keys, proof, proves, sums + 8 * count, packed + 8 * count, found, lengths, longer, long)
+            count += found
+            found, long = np.int64(0), np.int64(0)
             if by_code_point:
                 at, count = _words_by_code_point(
-                    text, at, stop, until, stage1, stage2, keys, proof, sums, packed, count
+                    text, at, stop, until, stage1, stage2, keys, secret, proof, proves, sums, packed, count
                 )
                 continue
             if end >= 0:
-                sums[count] = _ascii_sum(text, at, end, keys, keys_address) + _U(end - at) * _LENGTH
-                if packed.size > 0:
-                    head = _packed_ascii(text + at, 8) - _ascii_terms(text + at, 8, proof_address)
-                    packed[count] = _ascii_sum(text, at, end, proof, proof_address) + head
+                _put(sums + 8 * count, _ascii_sum(text, at, end, keys, secret) + _U(end - at) * _LENGTH)
+                if proves:
+                    head = _packed_ascii(text + at, 8) - _ascii_terms(text + at, 8, proof)
+                    _put(packed + 8 * count, _ascii_sum(text, at, end, proof, proves) + head)
                 count += 1
                 at = end
                 continue
@@ -532,26 +576,23 @@ def _words(text, stop, room, stage1, stage2, keys, keys_address, proof, proof_ad
             for _ in range(STEP):
                 start = _lowest_bit(starts)
                 length = _lowest_bit(ends) - start
-                _put(heads_address + 8 * (found + done), _packed_ascii(text + at + start, min(length, 8)))
-                _put(lengths_address + 8 * (found + done), _U(length))
-                _put(longer_address + 8 * long, _U(at + start) << _START | _U(found + done))
+                _put(packed + 8 * (count + found + done), _packed_ascii(text + at + start, min(length, 8)))
+                _put(lengths + 8 * (found + done), _U(length))
+                _put(longer + 8 * long, _U(at + start) << _START | _U(found + done))
                 long += np.int64((length > 8) & (ends != _ZERO))
                 starts &= starts - _ONE
                 ends &= ends - _ONE
                 done += 1
         found += ended
         at += BLOCK - _ones_above(word)
-    return _finish(
-        *(text, keys, keys_address, proof, proof_address, sums, packed),
-        *(count, found, heads, lengths, longer, long),
-    )
+    _finish(text, keys, proof, proves, sums + 8 * count, packed + 8 * count, found, lengths, longer, long)
+    return count + found
 
 
-@njit
+@subroutine
 def _characters(text, stop, stage1, stage2, keys, proof, sums, packed, begun, gap):
     """Sums of char tokens, and whether separators stand behind the last; `begun` and `gap`: tokens and those before."""
-    at, count = np.int64(0), 0
-    proves = packed.size > 0
+    at, count = np.int64(0), np.int64(0)
     while at < stop:
         point, size = _decode(text, at, stop)
         at += size
@@ -560,110 +601,107 @@ def _characters(text, stop, stage1, stage2, keys, proof, sums, packed, begun, ga
             gap = True
             continue
         if gap and begun:
-            sums[count] = keys[0] * _SPACE + _LENGTH
-            if proves:
-                packed[count] = _SPACE
+            _put(sums + 8 * count, _get(keys) * _SPACE + _LENGTH)
+            _put(packed + 8 * count, _SPACE)
             count += 1
-        value = point + (entry >> 2)
-        sums[count] = keys[0] * _U(value) + _LENGTH
-        if proves:
-            packed[count] = _packed(0, value, proof)
+        value = _U(point + (entry >> 2))
+        _put(sums + 8 * count, _get(keys) * value + _LENGTH)
+        _put(packed + 8 * count, _get(proof + _packing(value)) * value)
         count += 1
         begun, gap = True, False
     return count, gap
 
 
-@njit
+@subroutine
 def _exact_sums(packed, count, before, proof):
     """The two halves of an exact hash over `count` tokens that `before` others precede."""
     one, two = _ZERO, _ZERO
-    spread, other_spread = proof[EXACT_SPREAD], proof[EXACT_SPREAD + 1]
-    packed[count : count + VECTORS] = _ZERO  # which add nothing
+    spread, other_spread = _get(proof + 8 * EXACT_SPREAD), _get(proof + 8 * (EXACT_SPREAD + 1))
     done = 0
     while done < count:  # once, but for long documents
         number, begin = (before + done) // EXACT_PLACES, (before + done) % EXACT_PLACES
-        here = packed[done : min(done + EXACT_PLACES - begin, done + _whole(count - done))]
-        keys = proof[EXACT + begin : EXACT + begin + here.size]
-        other_keys = proof[EXACT + EXACT_PLACES + begin : EXACT + EXACT_PLACES + begin + here.size]
-        total, other = _ZERO, _ZERO
-        for i in range(here.size):
-            total += keys[i] * _reversed_bytes(here[i] * spread)
-            other += other_keys[i] * _reversed_bytes(here[i] * other_spread)
-        one += total * _far(number, proof, EXACT_FAR)
-        two += other * _far(number, proof, EXACT_FAR + LEVELS * DIGITS)
-        done += here.size
+        here, size = packed + 8 * done, min(EXACT_PLACES - begin, count - done)
+        keys = proof + 8 * (EXACT + begin)
+        one += _exact_terms(here, size, keys, spread) * _far(number, proof, _EXACT_FAR)
+        other_keys = keys + 8 * EXACT_PLACES
+        two += _exact_terms(here, size, other_keys, other_spread) * _far(number, proof, _OTHER_EXACT_FAR)
+        done += size
     return one, two
 
 
-@njit
+@subroutine
+def _mix_tokens(sums, count):
+    """Make token hashes of sums, where they lie."""
+    for i in range(0, count, LANES):
+        _mix_vector(sums + 8 * i)
+
+
+@subroutine
 def _shingles(tokens, count, size, keys, out):
-    """Fingerprints of a document of one token or more; place after place, so that each loop is a vector loop."""
+    """Fingerprints of a document of one token or more."""
     used = min(size, count)
     shingles = count - used + 1
-    length = _U(used) * _LENGTH
-    for begin in range(0, shingles, TILE):  # a tile stays in the first-level cache over all places
-        # Slices, because Numba guards an index that it cannot see to be positive, and then builds no vector loop.
-        tile = out[begin : begin + min(TILE, _whole(shingles - begin))]
-        tile[:] = length
-        for place in range(used):
-            key = keys[place]
-            here = tokens[begin + place : begin + place + tile.size]
-            for i in range(tile.size):
-                tile[i] += key * here[i]
-        for i in range(tile.size):
-            tile[i] = _mix64(tile[i])
+    for i in range(0, shingles, LANES):
+        _shingle_vector(tokens + 8 * i, used, keys + 8 * SHINGLE, out + 8 * i)
     return shingles
 
 
+@subroutine
+def _fingerprints(document, count, size, keys, proof, proves, tokens, packed, out, exact):
+    """Fingerprints of a document whose `count` tokens are summed and packed, and its exact hash; how many they are."""
+    _mix_tokens(tokens, count)
+    if proves:
+        exact[document, 0], exact[document, 1] = _exact_sums(packed, count, np.int64(0), proof)
+    return _shingles(tokens, count, size, keys, out) if count > 0 else 0
+
+
 @kernel
-def fingerprint_documents(
+def fingerprint_words(
     address,
     room,
     offset,
-    words,
     size,
     stage1,
     stage2,
     keys,
-    keys_address,
+    secret,
     proof,
-    proof_address,
+    proves,
     tokens,
     packed,
     values,
+    run,
     ends,
     exact,
 ):
     """All documents of a chunk: fingerprints under `keys` end to end, their end positions, exact hashes under `proof`.
 
-    No exact hash where `exact` and `packed` have no room.
+    No exact hash unless it `proves`. All but `offset`, `ends` and `exact` are numbers, or addresses of arrays.
     """
-    held = np.empty(3 * ROW, np.uint64)
-    run, tokens, packed, values = _borrowed(held), _borrowed(tokens), _borrowed(packed), _borrowed(values)
-    keys, proof = _borrowed(keys), _borrowed(proof)
     written = 0
     for document in range(offset.size - 1):
         begin, end = offset[document], offset[document + 1]
-        text, stop = address + begin, end - begin
-        if words:
-            count = _words(
-                *(text, stop, room - begin, stage1, stage2, keys, keys_address),
-                *(proof, proof_address, tokens, packed, run),
-            )
-        else:
-            count, _ = _characters(text, stop, stage1, stage2, keys, proof, tokens, packed, False, False)
-        here = tokens[: _whole(count)]
-        for i in range(here.size):
-            here[i] = _mix64(here[i])
-        if exact.size > 0:
-            exact[document, 0], exact[document, 1] = _exact_sums(packed, count, 0, proof)
-        if count > 0:
-            written += _shingles(tokens, count, size, keys[SHINGLE:], values[written:])
+        text, stop, out = address + begin, end - begin, values + 8 * written
+        count = _words(text, stop, room - begin, stage1, stage2, keys, secret, proof, proves, tokens, packed, run)
+        written += _fingerprints(document, count, size, keys, proof, proves, tokens, packed, out, exact)
         ends[document] = written
-    return held[0]  # which must not be freed before
 
 
-@njit
+@kernel
+def fingerprint_characters(
+    address, offset, size, stage1, stage2, keys, secret, proof, proves, tokens, packed, values, ends, exact
+):
+    """The same with characters for tokens."""
+    written = 0
+    for document in range(offset.size - 1):
+        begin, end = offset[document], offset[document + 1]
+        text, stop, out = address + begin, end - begin, values + 8 * written
+        count, _ = _characters(text, stop, stage1, stage2, keys, proof, tokens, packed, False, False)
+        written += _fingerprints(document, count, size, keys, proof, proves, tokens, packed, out, exact)
+        ends[document] = written
+
+
+@subroutine
 def _cut(text, start, size, stop, words, stage1, stage2):
     """The end of a piece of `size` bytes: between characters, and between tokens where these are words.
 
@@ -686,33 +724,33 @@ def _cut(text, start, size, stop, words, stage1, stage2):
     return start
 
 
-@njit
-def _long_token(text, at, stop, stage1, stage2, keys, proof, sums, packed):
+@subroutine
+def _long_token(text, at, stop, stage1, stage2, keys, secret, proof, proves, sums, packed):
     """(end, tokens) of a word from which `_cut` found no way out, and of a single that may stand before it."""
-    total, pack, place, count = _ZERO, _ZERO, 0, 0
-    proves = packed.size > 0
+    total, pack, place, count = _ZERO, _ZERO, np.int64(0), np.int64(0)
     while at < stop:
         point, size = _decode(text, at, stop)
         entry = _entry(point, stage1, stage2)
         klass = entry & 3
-        value = point + (entry >> 2)
+        value = _U(point + (entry >> 2))
         if klass == WORD:
-            total += _key(place, keys) * _U(value)
-            if proves:
-                pack += _packed(place, value, proof)
+            if place < KEYS:
+                total += _get(keys + 8 * place) * value
+                pack += _get(proof + 8 * place + _packing(value)) * value
+            else:
+                total += _far_key(place, keys, secret) * value
+                pack += _far_key(place, proof, proves) * value
             place += 1
         elif place > 0:
             break
         elif klass == SINGLE:
-            sums[count] = keys[0] * _U(value) + _LENGTH
-            if proves:
-                packed[count] = _packed(0, value, proof)
-            count += 1
+            _put(sums, _get(keys) * value + _LENGTH)
+            _put(packed, _get(proof) * value)
+            count = 1
         at += size
     if place > 0:
-        sums[count] = total + _U(place) * _LENGTH
-        if proves:
-            packed[count] = pack
+        _put(sums + 8 * count, total + _U(place) * _LENGTH)
+        _put(packed + 8 * count, pack)
         count += 1
     return at, count
 
@@ -728,51 +766,46 @@ def fingerprint_piece(
     stage1,
     stage2,
     keys,
-    keys_address,
+    secret,
     proof,
-    proof_address,
+    proves,
     state,
     sums,
     carried,
     tokens,
     packed,
     values,
+    run,
 ):
     """The shingles that end in the next piece of one document of `stop` bytes, into `values`; how many they are.
 
     Between pieces are kept: `state` int64 [4], the place in the text, the tokens before it, whether separators stand
-    there and how many tokens are carried; `sums` uint64 [2], or [0], which are the exact hash in the end; `carried`
-    uint64 [size], the last size - 1 tokens.
+    there and how many tokens are carried; `sums` uint64 [2], which are the exact hash in the end where it `proves`;
+    `carried` uint64 [size], the last size - 1 tokens.
     """
     at, before, gap, held = state[0], state[1], state[2] != 0, state[3]
-    for i in range(held):  # a slice would have Numba compile how it tells of lengths that differ
-        tokens[i] = carried[i]
-    fresh = tokens[held:]
+    for i in range(held):
+        _put(tokens + 8 * i, carried[i])
+    fresh = tokens + 8 * held
     end = _cut(text, at, piece, stop, words, stage1, stage2)
     if not words:
         count, gap = _characters(text + at, end - at, stage1, stage2, keys, proof, fresh, packed, before > 0, gap)
     elif end > at:
-        run = np.empty(3 * ROW, np.uint64)
-        count = _words(
-            *(text + at, end - at, room - at, stage1, stage2, keys, keys_address),
-            *(proof, proof_address, fresh, packed, run),
-        )
+        count = _words(text + at, end - at, room - at, stage1, stage2, keys, secret, proof, proves, fresh, packed, run)
     else:
-        end, count = _long_token(text, at, stop, stage1, stage2, keys, proof, fresh, packed)
-    here = fresh[: _whole(count)]
-    for i in range(here.size):
-        here[i] = _mix64(here[i])
-    if sums.size > 0:
+        end, count = _long_token(text, at, stop, stage1, stage2, keys, secret, proof, proves, fresh, packed)
+    _mix_tokens(fresh, count)
+    if proves:
         one, two = _exact_sums(packed, count, before, proof)
         sums[0], sums[1] = sums[0] + one, sums[1] + two
     before += count
     count += held
     held = min(count, size - 1)
     for i in range(held):
-        carried[i] = tokens[count - held + i]
+        carried[i] = _get(tokens + 8 * (count - held + i))
     state[0], state[1], state[2], state[3] = end, before, gap, held
     if count >= size or (end == stop and 0 < before < size):
-        return _shingles(tokens, count, size, keys[SHINGLE:], values)
+        return _shingles(tokens, count, size, keys, values)
     return 0
 
 
@@ -789,12 +822,27 @@ def place_keys(stream: int, count: int) -> NDArray[np.uint64]:
     return _mixed(places * _GOLDEN + np.full(count, stream, np.uint64)) | _ONE
 
 
+class KernelKeys(NamedTuple):
+    """Keys as kernels take them; whoever calls one holds `words`.
+
+    Before `address` lie 2 * KEYS of what a folded code point is multiplied by in its packed token, by its place: those
+    of ASCII, then those of the others.
+    """
+
+    words: NDArray[np.uint64]
+    address: int
+    secret: bool
+
+
 @lru_cache(maxsize=8)
-def kernel_keys(keys: EvidenceKeys | None) -> tuple[NDArray[np.uint64], int]:
-    """The keys of evidence, or the public ones, of which there are fewer; and where they lie."""
+def kernel_keys(keys: EvidenceKeys | None) -> KernelKeys:
+    """The keys of evidence, or the public ones, of which there are fewer."""
     if keys is None:
         near, shingle = place_keys(protocol.STREAM_TOKEN, KEYS), place_keys(protocol.STREAM_SHINGLE, LONGEST_SHINGLE)
         words = np.concatenate([near, shingle])
     else:
         words = keys.words
-    return words, words.ctypes.data
+    packing = np.concatenate([words[:KEYS], words[:KEYS]])
+    packing[:8] = _ONE << np.arange(0, 64, 8, dtype=np.uint64)  # the first 8 bytes of a word lie side by side
+    words = np.concatenate([packing, words])
+    return KernelKeys(words, words.ctypes.data + packing.nbytes, keys is not None)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu.chunks import by_weight
-from gpulsh.backends.cpu.fingerprinting import TILE, VECTORS, fingerprint_piece, kernel_keys
+from gpulsh.backends.cpu.fingerprinting import LANES, RUN_WORDS, fingerprint_piece, kernel_keys
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.room import Room, Scratch, own_pages
 from gpulsh.backends.cpu.unique import unique_rows
@@ -24,8 +24,6 @@ from gpulsh.secret import EvidenceKeys
 
 GIANT_BYTES = 1 << 20  # documents beyond are giants
 PIECE_BYTES = 1 << 18  # text, tokens and fingerprints of a piece stay in the second-level cache
-
-_NONE = np.empty(0, np.uint64)
 
 _scratch = Scratch()
 
@@ -66,10 +64,12 @@ def giant_pieces(
     state, carried = np.zeros(4, np.int64), np.empty(size, np.uint64)
     sums = np.empty(0, np.uint64) if exact is None else exact
     sums[:] = 0
-    # A token a byte, a space before the first, and those carried; the fingerprints take their place, a tile behind, so
-    # that none is written over unread.
-    values = _scratch.take("piece", TILE + PIECE_BYTES + 1 + size - 1 + VECTORS)
-    packed = _scratch.take("packed", PIECE_BYTES + 1 + VECTORS) if proof else _NONE
+    # A token a byte, a space before the first, and those carried; the fingerprints take their place, a vector behind,
+    # so that none is written over unread.
+    values = _scratch.take("piece", LANES + PIECE_BYTES + 1 + size - 1 + LANES)
+    packed = _scratch.take("packed", PIECE_BYTES + 1 + LANES)
+    run = _scratch.take("run", RUN_WORDS)
+    hashing, proving = kernel_keys(keys), kernel_keys(proof)
     while state[0] < end - begin:
         made = fingerprint_piece(
             text.values.ctypes.data + begin,
@@ -78,16 +78,13 @@ def giant_pieces(
             PIECE_BYTES,
             shingling.unit == "word",
             size,
-            table.stage1,
-            table.stage2,
-            *kernel_keys(keys),
-            *kernel_keys(proof),
+            table.stage1.ctypes.data,
+            table.stage2.ctypes.data,
+            *(hashing.address, hashing.secret, proving.address, proving.secret),
             state,
             sums,
             carried,
-            values[TILE:],
-            packed,
-            values,
+            *(values[LANES:].ctypes.data, packed.ctypes.data, values.ctypes.data, run.ctypes.data),
         )
         yield values[:made]
 

@@ -18,13 +18,18 @@ _log = logging.getLogger("gpulsh")
 _kernels: set[int] = set()  # by identity; they live as long as the process
 _told: set[str] = set()
 
+# What only kernels call: without the wrappers for Python and C, which would take as long to compile. `inlined` is put
+# in each place where it is called before types are looked for, and compiled anew in each.
+subroutine = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
+inlined = njit(inline="always")
+
 
 def kernel(function: Callable[..., Any]) -> Any:
     """The function, compiled for the types that it is called with.
 
     What it calls stands in the same file, because Numba's cache does not see changes elsewhere.
     """
-    dispatcher = njit(nogil=True, error_model="numpy")(function)
+    dispatcher = njit(nogil=True, no_cfunc_wrapper=True, error_model="numpy")(function)
     if kernel_cache().folder is not None:
         try:
             dispatcher._cache = _Cache(function)

@@ -80,13 +80,13 @@ _fold_many, _fold_one = _fold(VECTORS), _fold(1)
 
 
 @kernel
-def _minhash(values, offset, multiplier, addend, signatures):
-    tile = np.empty(TILE, np.uint32)
-    minima = np.empty(multiplier.size, np.uint32)
-    vectors = multiplier.size // LANES
+def _minhash(values, offset, tile, minima, tile_at, multiplier_at, addend_at, minima_at, signatures):
+    """`tile` [TILE] and `minima`, as long as the multipliers, are room; what ends in `_at` is where an array lies."""
+    vectors = minima.size // LANES
     for document in range(offset.size - 1):
         begin, end = offset[document], offset[document + 1]
-        minima[:] = _NO_VALUE
+        for i in range(minima.size):
+            minima[i] = _NO_VALUE
         for first in range(begin, end, TILE):
             source = values[first : min(first + TILE, end)]
             for i in range(source.size):
@@ -94,12 +94,11 @@ def _minhash(values, offset, multiplier, addend, signatures):
             v = 0
             while v < vectors:
                 skip = 4 * LANES * v
-                at = (multiplier.ctypes.data + skip, addend.ctypes.data + skip, minima.ctypes.data + skip)
                 if v + VECTORS <= vectors:
-                    _fold_many(tile.ctypes.data, source.size, at[0], at[1], at[2])
+                    _fold_many(tile_at, source.size, multiplier_at + skip, addend_at + skip, minima_at + skip)
                     v += VECTORS
                 else:
-                    _fold_one(tile.ctypes.data, source.size, at[0], at[1], at[2])
+                    _fold_one(tile_at, source.size, multiplier_at + skip, addend_at + skip, minima_at + skip)
                     v += 1
         for i in range(signatures.shape[1]):  # a slice would have Numba compile how it tells of lengths that differ
             signatures[document, i] = minima[i]
@@ -113,7 +112,9 @@ def minhash_rows(
     if len(multiplier) % LANES:
         spare = -len(multiplier) % LANES
         multiplier, addend = np.pad(multiplier, (0, spare), constant_values=1), np.pad(addend, (0, spare))
-    _minhash(values, offset, multiplier, addend, out)
+    tile, minima = np.empty(TILE, np.uint32), np.empty(len(multiplier), np.uint32)
+    places = [array.ctypes.data for array in (tile, multiplier, addend, minima)]
+    _minhash(values, offset, tile, minima, *places, out)
 
 
 def minhash(fingerprints: Fingerprints, coefficients: Coefficients, threads: Threads) -> NDArray[np.uint32]:

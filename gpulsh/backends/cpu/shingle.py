@@ -7,7 +7,13 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.cpu.chunks import Threads, joined
-from gpulsh.backends.cpu.fingerprinting import VECTORS, fingerprint_documents, kernel_keys
+from gpulsh.backends.cpu.fingerprinting import (
+    LANES,
+    RUN_WORDS,
+    fingerprint_characters,
+    fingerprint_words,
+    kernel_keys,
+)
 from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.room import Room, Scratch
 from gpulsh.backends.cpu.unique import unique_rows
@@ -16,8 +22,6 @@ from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
 
 CHUNK_BYTES = 1 << 18  # text, tokens and fingerprints of a chunk stay in the second-level cache
-
-_NONE = np.empty(0, np.uint64)
 
 _scratch = Scratch()
 
@@ -40,29 +44,21 @@ def shingle_rows(
     words = shingling.unit == "word"
     # A word or a single needs two bytes with what separates it (singles have three), a character one.
     lengths = np.diff(offset) // 2 + 1 if words else np.diff(offset)
-    table = unicode_table()
-    longest = int(lengths.max(initial=0)) + VECTORS
-    tokens = _scratch.take("tokens", longest)
-    packed = _scratch.take("packed", longest) if proof else _NONE
-    values = _scratch.take("values", int(lengths.sum()) + VECTORS)
+    longest = int(lengths.max(initial=0)) + LANES
+    tokens, packed = _scratch.take("tokens", longest), _scratch.take("packed", longest)
+    values, run = _scratch.take("values", int(lengths.sum()) + LANES), _scratch.take("run", RUN_WORDS)
     ends = np.empty(stop - start, np.int64)
     exact = np.empty((stop - start if proof else 0, 2), np.uint64)
-    fingerprint_documents(
-        text.values.ctypes.data,
-        len(text.values),
-        offset,
-        words,
-        shingling.size,
-        table.stage1,
-        table.stage2,
-        *kernel_keys(keys),
-        *kernel_keys(proof),
-        tokens,
-        packed,
-        values,
-        ends,
-        exact,
-    )
+    # Addresses: whatever lies there is held here.
+    table, hashing, proving = unicode_table(), kernel_keys(keys), kernel_keys(proof)
+    where, room, size = text.values.ctypes.data, len(text.values), shingling.size
+    stages = (table.stage1.ctypes.data, table.stage2.ctypes.data)
+    held = (tokens.ctypes.data, packed.ctypes.data, values.ctypes.data)
+    given = (hashing.address, hashing.secret, proving.address, proving.secret)
+    if words:
+        fingerprint_words(where, room, offset, size, *stages, *given, *held, run.ctypes.data, ends, exact)
+    else:
+        fingerprint_characters(where, offset, size, *stages, *given, *held, ends, exact)
     return values[: ends[-1] if len(ends) else 0], ends, exact
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.chunks import Threads, by_weight, joined
-from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.kernel import kernel, subroutine
 
 CHUNK_SHINGLES = 1 << 16
 CELL = 24  # a longer cell is sorted by comparison: repeats of few shingles, or values that are no hashes
@@ -16,7 +15,7 @@ CELL = 24  # a longer cell is sorted by comparison: repeats of few shingles, or 
 _U = np.uint64
 
 
-@njit
+@subroutine
 def _sort(values):
     """In place, by Shell's method: np.sort would take longer to compile than all the rest here."""
     gap = 1
@@ -33,12 +32,8 @@ def _sort(values):
 
 
 @kernel
-def _unique_rows(values, offset, out, ends):
-    longest = 0
-    for row in range(offset.size - 1):
-        longest = max(longest, offset[row + 1] - offset[row])
-    cells = np.empty(2 * longest + 2, np.int64)
-    room = np.empty(longest + 1, np.uint64)
+def _unique_rows(values, offset, cells, room, out, ends):
+    """Of the longest row of n values, `cells` int64 has room for 2n + 2 and `room` uint64 for n + 1."""
     room[0] = _U(0)  # no value is less: nothing moves on over it
     placed = room[1:]
     written = 0
@@ -52,7 +47,8 @@ def _unique_rows(values, offset, out, ends):
         while (1 << bits) < count:
             bits += 1
         shift = _U(64 - bits)
-        cells[: 1 << bits] = 0
+        for cell in range(1 << bits):
+            cells[cell] = 0
         for value in source:
             cells[value >> shift] += 1
         begin, longest_cell = 0, 0
@@ -101,7 +97,8 @@ def unique_rows(values: NDArray[np.uint64], offset: NDArray[np.int64]) -> tuple[
     """(values, end positions [n]) of the rows `offset` [n + 1] of `values`, sorted and without repeats."""
     out = np.empty(offset[-1] - offset[0], np.uint64)
     ends = np.empty(len(offset) - 1, np.int64)
-    _unique_rows(values, offset, out, ends)
+    longest = int(np.diff(offset).max(initial=0))
+    _unique_rows(values, offset, np.empty(2 * longest + 2, np.int64), np.empty(longest + 1, np.uint64), out, ends)
     return out[: ends[-1] if len(ends) else 0], ends
 
 
