@@ -1,8 +1,10 @@
 """Whether a change made gpulsh slower: this tree beside another, round by round, by processor time.
 
-    python -m benchmarks.paired OTHER_TREE CORPUS.parquet FOLDER [--rounds 7] [--cases sign,arrow,...] [--record NAME]
+    python -m benchmarks.paired OTHER_TREE CORPUS.parquet FOLDER [--scripts FILE.parquet] [--rounds 7]
+        [--cases sign,arrow,...] [--record NAME]
 
 OTHER_TREE is a checkout of the commit to compare with. CORPUS has a column `text`; the files made of it lie in FOLDER.
+FILE has columns `lang` and `text`: what the cases sign-fr, sign-ru and sign-zh are made of, which are left out without.
 Each round runs each case once in either tree, in turn first, each time in a fresh interpreter that does the work once
 before the clock starts and then a few times, of which the least counts: what others do on the machine only adds. The
 clock is the processor time of all threads, in the system too. The ratio is the median over the rounds of this tree's
@@ -16,13 +18,15 @@ from __future__ import annotations
 import argparse
 import gzip
 import inspect
+import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -31,16 +35,21 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 TURNS = 3  # of the work in one interpreter, whose least counts
 ALLOWED = 1.03
 FORMATS = ("parquet", "arrow", "jsonl", "jsonl.gz")
 BUCKETS = 40_000  # pages of one template
-CASES = ("signature", "sign", "deduplicate", "licences", "template", "index", *FORMATS)
+LANGUAGES = ("fr", "ru", "zh")
+SIGNED_BYTES = 6 << 20  # of the texts that are like one another in a way
+SHORT, LONG = 30, 40  # characters of a document, letters of a token
+KINDS = ("sign-short", "sign-long", *(f"sign-{language}" for language in LANGUAGES))
+CASES = ("signature", "sign", *KINDS, "deduplicate", "licences", "template", "index", *FORMATS)
 
 
-def make(folder: Path, corpus: Path) -> dict[str, Path]:
+def make(folder: Path, corpus: Path, scripts: Path | None) -> dict[str, Path]:
     """The file of each case."""
     from benchmarks.corpora import licences, templates
 
@@ -68,7 +77,32 @@ def make(folder: Path, corpus: Path) -> dict[str, Path]:
             licences.make(files["licences"])
     except PackageNotFoundError:
         del files["licences"]
+    for kind, texts in kinds(table["text"].to_pylist(), scripts):
+        files[kind] = folder / f"{kind}.parquet"
+        pq.write_table(pa.table({"text": pa.array(texts, pa.large_string())}), files[kind])
     return files
+
+
+def kinds(pages: list[str], scripts: Path | None) -> Iterator[tuple[str, list[str]]]:
+    """Texts that are unlike a page in English: documents of a few words, tokens of many letters, other scripts."""
+    some = _filled(pages)
+    yield "sign-short", [part for text in some for part in re.findall(f".{{{SHORT}}}", text)]
+    yield "sign-long", [" ".join(re.findall(f"[a-z]{{{LONG}}}", re.sub("[^a-z]", "", text.lower()))) for text in some]
+    if scripts:
+        table = pq.read_table(scripts, columns=["lang", "text"])
+        for language in LANGUAGES:
+            yield f"sign-{language}", _filled(table.filter(pc.equal(table["lang"], language))["text"].to_pylist())
+
+
+def _filled(texts: list[str]) -> list[str]:
+    """The first of them, or all again and again, up to SIGNED_BYTES."""
+    taken, size = [], 0
+    for text in itertools.cycle(texts):
+        if size >= SIGNED_BYTES:
+            break
+        taken.append(text)
+        size += len(text.encode())
+    return taken
 
 
 def work(case: str, path: str) -> Callable[[], Any]:
@@ -88,7 +122,7 @@ def work(case: str, path: str) -> Callable[[], Any]:
     texts = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
     if case == "signature":
         return lambda: gpulsh.MinHash(num_perm=128, seed=1).from_texts(texts, backend="cpu", threads=1)
-    if case == "sign":
+    if case == "sign" or case in KINDS:
         return _sign(texts)
     if case == "index":
 
@@ -164,6 +198,7 @@ def main() -> None:
     parser.add_argument("other", type=Path)
     parser.add_argument("corpus", type=Path)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--scripts", type=Path)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--record", metavar="NAME", help="write a record of that name")
@@ -174,7 +209,7 @@ def main() -> None:
     commit = subprocess.run(
         ["git", "-C", given.other, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     ).stdout.strip()
-    files = make(given.folder, given.corpus)
+    files = make(given.folder, given.corpus, given.scripts)
     cases = [case for case in given.cases.split(",") if case in files]
     found: dict[str, list[dict[str, dict[str, float]]]] = {case: [] for case in cases}
     for turn in range(given.rounds):
