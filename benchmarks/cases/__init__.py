@@ -5,6 +5,7 @@ CASES = (
     "candidates",
     "endtoend",
     "datatrove",
+    "files_to_files",
     "quality",
     "licences",
     "roofline",
