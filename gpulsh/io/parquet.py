@@ -40,6 +40,7 @@ from gpulsh.io.parquet_footer import check_footer
 from gpulsh.io.parquet_packing import writer_options
 from gpulsh.io.parquet_pages import Pages, largest_pages, largest_value
 from gpulsh.io.parquet_pages import reader as page_reader
+from gpulsh.io.recent import Recent
 from gpulsh.io.rows import piece_rows
 from gpulsh.io.selection import chosen, kept
 from gpulsh.io.soundness import check_batch, check_values
@@ -61,6 +62,7 @@ PAGE_COPIES = 6  # of a page, with the values that are decoded of it, that are h
 MOST_DECODED = 64  # times the largest document that the rows of a row group may take, which wait in a file
 MANY_GROUPS = 64  # of a file whose footer is kept
 MOST_FOOTERS = 8
+MOST_LARGEST = 1024
 READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
 
 
@@ -218,20 +220,26 @@ def _opened(file: File, dictionaries: Sequence[str] = (), metadata: Any = None) 
 
 
 # Footers of local files of many row groups: reading one anew for each group would take as long as the square of them.
-_footers: dict[tuple[object, ...], Any] = {}
+_footers: Recent[Any] = Recent(MOST_FOOTERS)
+# Bytes of the largest value in the dictionaries of a row group, by column: to know them two pages are decoded, and each
+# reading of the row group asks.
+_largest: Recent[dict[str, int]] = Recent(MOST_LARGEST)
 
 
 @contextmanager
 def _opened_again(file: File) -> Iterator[Any]:
     """As `_opened`, of a file of which one part after another is read."""
-    key = (file.path, *file.stamp()) if file.filesystem is None else None
+    key = _identity(file)
     footer = _footers.get(key) if key is not None else None
     with _opened(file, metadata=footer) as source:
         if key is not None and footer is None and source.num_row_groups >= MANY_GROUPS:
-            for other in list(_footers)[: max(len(_footers) - MOST_FOOTERS + 1, 0)]:
-                _footers.pop(other, None)
-            _footers[key] = source.metadata
+            _footers.put(key, source.metadata)
         yield source
+
+
+def _identity(file: File) -> tuple[object, ...] | None:
+    """What a local file is now; None of others, which it takes long to ask."""
+    return (file.path, *file.stamp()) if file.filesystem is None else None
 
 
 def _parts(source: Any, column: str) -> Iterator[Part]:
@@ -502,13 +510,20 @@ def _fitting_rows(file: File, source: Any, number: int, names: Sequence[str] | N
 
 def _largest_values(file: File, source: Any, number: int, names: Sequence[str]) -> dict[str, int]:
     """Bytes of the largest value in the dictionary of each of these columns, of those that can be read so."""
-    names = [name for name in names if name in source.schema_arrow.names]
-    with _opened(file, names, source.metadata) as decoded:
-        for batch in decoded.iter_batches(1, row_groups=[number], columns=names):
-            found = {name: batch.column(name) for name in names}
-            return {
-                name: int(arrow_rows(column.dictionary).lengths().max(initial=0))
-                for name, column in found.items()
-                if pa.types.is_dictionary(column.type) and is_text(column.dictionary.type)
-            }
-    return {}
+    identity = _identity(file)
+    known = _largest.get((identity, number)) or {} if identity else {}
+    asked = [name for name in names if name in source.schema_arrow.names and name not in known]
+    found: dict[str, int] = {}
+    if asked:
+        with _opened(file, asked, source.metadata) as decoded:
+            for batch in decoded.iter_batches(1, row_groups=[number], columns=asked):
+                columns = {name: batch.column(name) for name in asked}
+                found = {
+                    name: int(arrow_rows(column.dictionary).lengths().max(initial=0))
+                    for name, column in columns.items()
+                    if pa.types.is_dictionary(column.type) and is_text(column.dictionary.type)
+                }
+                break
+        if identity:
+            _largest.put((identity, number), known | found)
+    return {name: size for name, size in (known | found).items() if name in names}
