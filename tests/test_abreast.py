@@ -6,9 +6,11 @@ import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,6 +20,8 @@ from gpulsh.engine.abreast import Abreast
 from gpulsh.engine.in_process import InProcess
 from gpulsh.engine.local import deduplicate_files
 from gpulsh.errors import InputError, LargeDocumentError
+from gpulsh.io.arrow import arrow_rows
+from gpulsh.io.held_texts import HeldTexts
 
 
 class Heard:
@@ -83,6 +87,29 @@ def test_a_document_too_large_for_all_memory_is_an_error(most: int) -> None:
 
     with pytest.raises(InputError, match="for one of 1"):
         Abreast(workplace(Heard()), most).do(work)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_large_document_has_the_memory_of_what_was_held(workers: int) -> None:
+    held = HeldTexts(1000)
+    held.add("piece", 0, arrow_rows(pa.array(["text"])))
+    held.complete("piece")
+    begun: list[tuple[int, bool]] = []
+
+    def work(place: Workplace, number: int) -> Made:
+        begun.append((place.abreast, place.held is not None))
+        if number == 1 and place.abreast > 1:
+            raise LargeDocumentError("too large beside others")
+        return Made()
+
+    runner = InProcess(replace(workplace(Heard()), held=held), cast(Any, Recorded()), workers)
+    tasks = [Task(f"step {number}", work, (number,)) for number in range(2)]
+    runner.run(Stage("stage", tasks, None, "things", abreast=False))
+    assert begun == [(1, False)] * 2  # whoever works with all threads has all memory, and nothing is held for him
+    begun.clear()
+    runner.run(Stage("stage", tasks, None, "things", abreast=True))
+    assert sorted(begun) == sorted([(workers + 1, True), (workers + 1, True), (1, False)])
+    assert held.take("piece") is None
 
 
 def test_what_is_stopped_ends_at_its_next_word() -> None:

@@ -19,6 +19,7 @@ ABREAST_BYTES = 16 << 20  # the same, at least
 PARTITION_BATCHES = 16  # at least so many batches of a device, for each step waits for its last one
 DIGEST_COST = 24  # bytes that a digest costs while its range is looked at
 TASK_MEMORY = 512 << 20  # of the budget, for each task that runs beside others
+HELD_SHARE, LEAST_HOLDING = 16, 1 << 30  # of the budget; of less, none is for what only saves time
 EXACT_COST = 4  # digests that an exact hash costs as much as
 MOST_DIGESTS, MOST_GROUP = 1 << 24, 256 << 20  # more at once takes longer: fresh pages, and less of it in the caches
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -51,6 +52,11 @@ def cut(memory: int, sizes: Sizes) -> Cut:
         group=min(free // 4, MOST_GROUP),
         abreast=ABREAST_BYTES if sizes.readers == 1 else None,  # a device is fed by all threads together
     )
+
+
+def held_bytes(memory: int) -> int:
+    """Bytes of a budget of `memory` in which texts may wait to be asked for again."""
+    return memory // HELD_SHARE if memory >= LEAST_HOLDING else 0
 
 
 def _machine() -> int:

@@ -13,6 +13,7 @@ from gpulsh.dedup.policy import Policy
 from gpulsh.io.file_texts import FileTexts
 from gpulsh.io.fixity import Fixity
 from gpulsh.io.format import Columns, File, Limit
+from gpulsh.io.held_texts import HeldTexts
 from gpulsh.io.packing import Packing
 from gpulsh.io.readers import Reader, open_files
 from gpulsh.params import SCHEME
@@ -56,11 +57,10 @@ class Job:
     earlier: Earlier | None = None
     packing: Packing | None = None  # of what is written; None: as the inputs
 
-    def texts(self, ops: Backend, abreast: int = 1) -> FileTexts:
+    def texts(self, ops: Backend, abreast: int = 1, held: HeldTexts | None = None) -> FileTexts:
         """The documents of the files, for one of `abreast` who read at the same time."""
-        return open_files(
-            self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(abreast), self.fixity
-        )
+        given = self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(abreast), self.fixity
+        return open_files(*given, held)
 
     def limit(self, abreast: int = 1) -> Limit:
         """What one of `abreast` who read or write at the same time may hold."""

@@ -16,6 +16,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.dedup.job import Job, step_file
 from gpulsh.dedup.progress import Progress
 from gpulsh.io.file_texts import FileTexts
+from gpulsh.io.held_texts import HeldTexts
 from gpulsh.secret import EvidenceKeys
 from gpulsh.store.columns import write_columns
 from gpulsh.store.durable import FileFact
@@ -30,11 +31,12 @@ class Workplace:
     ops: Backend
     progress: Progress
     keys: EvidenceKeys
-    abreast: int = 1  # so many tasks share the memory
+    abreast: int = 1  # so many share the memory: tasks, and what is held
+    held: HeldTexts | None = None  # of what tasks before it read
 
     def texts(self) -> FileTexts:
         """The documents of the job's files."""
-        return self.job.texts(self.ops, self.abreast)
+        return self.job.texts(self.ops, self.abreast, self.held)
 
     def kept(self, files: Iterable[int]) -> AbstractContextManager[None]:
         """ChangedInputError where one of the files of these numbers is changed by the time the context is left."""

@@ -20,10 +20,11 @@ def most_abreast(threads: int, memory: int) -> int:
 
 
 class Abreast:
-    """At one workplace at most `most` threads, each with a task."""
+    """At one workplace at most `most` threads, each with a task. What is held there shares the memory as one more."""
 
     def __init__(self, place: Workplace, most: int) -> None:
-        self._place, self._most = place, most
+        self._place = place
+        self._sharing = most + (place.held is not None)
         self._changed, self._telling = Condition(), Lock()
         self._running = 0  # tasks
         self._secluded = 0  # those that wait to be alone, or are
@@ -37,13 +38,15 @@ class Abreast:
         attempt = _Attempt(self._place.progress, self._telling, lambda: self._stopped)
         try:
             with self._running_now(alone=False):
-                return work(replace(self._place, progress=attempt, abreast=self._most), *arguments)
+                return work(replace(self._place, progress=attempt, abreast=self._sharing), *arguments)
         except LargeDocumentError:
-            if self._most == 1:
+            if self._sharing == 1:
                 raise
             attempt.take_back()
         with self._running_now(alone=True):
-            return work(replace(self._place, progress=attempt), *arguments)
+            if self._place.held is not None:
+                self._place.held.close()
+            return work(replace(self._place, progress=attempt, held=None), *arguments)
 
     def stop(self) -> None:
         """Nothing more begins, and what runs ends when it next tells of its progress."""

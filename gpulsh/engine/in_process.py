@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from gpulsh.backends.protocol import Backend
+from gpulsh.dedup.budget import held_bytes
 from gpulsh.dedup.job import Job
 from gpulsh.dedup.progress import Progress
 from gpulsh.dedup.task import Made, Runner, Stage, Task, Workplace
 from gpulsh.engine.abreast import Abreast, most_abreast
 from gpulsh.engine.steps import Steps, tell
+from gpulsh.io.held_texts import HeldTexts
 from gpulsh.secret import evidence_keys
 from gpulsh.store.allocators import give_back
 
@@ -29,7 +32,8 @@ class ThisProcess:
     def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> Iterator[Runner]:
         """This process."""
         abreast = most_abreast(self._threads, self.memory)
-        place = Workplace(job, folder, self.ops, progress, evidence_keys(steps.secret))
+        held = HeldTexts(size) if (size := held_bytes(self.memory)) else None
+        place = Workplace(job, folder, self.ops, progress, evidence_keys(steps.secret), held=held)
         yield InProcess(place, steps, abreast)
 
     def to_json(self) -> dict[str, Any]:
@@ -52,21 +56,22 @@ class InProcess:
                 tell(facts, stage.unit, self._place.progress, before=True)
                 self.resumed.add(stage.name)
         missing = [number for number, facts in enumerate(found) if facts is None]
-        abreast = stage.abreast and self._workers > 1 and len(missing) > 1
-        work = self._abreast if abreast else self._in_turn
         tasks = [stage.tasks[number] for number in missing]
-        for place, made in work(tasks):
+        workers = min(self._workers, len(tasks)) if stage.abreast else 0
+        for place, made in self._abreast(tasks, workers) if workers > 1 else self._in_turn(tasks, stage.abreast):
             self._steps.finish(tasks[place].step, made)
             found[missing[place]] = made.facts
         give_back()
         return [facts for facts in found if facts is not None]
 
-    def _in_turn(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Made]]:
-        return ((place, task.work(self._place, *task.arguments)) for place, task in enumerate(tasks))
+    def _in_turn(self, tasks: Sequence[Task], abreast: bool) -> Iterator[tuple[int, Made]]:
+        """One after another; those that would run `abreast` share the memory with what is held."""
+        doing, whole = Abreast(self._place, 1), replace(self._place, held=None)
+        for place, task in enumerate(tasks):
+            yield place, doing.do(task.work, *task.arguments) if abreast else task.work(whole, *task.arguments)
 
-    def _abreast(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Made]]:
+    def _abreast(self, tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Made]]:
         """Whatever is done; where tasks fail, the error of the first of them, as if they were done in turn."""
-        workers = min(self._workers, len(tasks))
         doing = Abreast(self._place, workers)
         with ThreadPoolExecutor(workers) as pool:
             begun = {pool.submit(doing.do, task.work, *task.arguments): place for place, task in enumerate(tasks)}

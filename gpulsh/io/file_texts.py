@@ -29,6 +29,7 @@ from gpulsh.io.format import (
     too_costly,
     wrong_length,
 )
+from gpulsh.io.held_texts import HeldTexts
 from gpulsh.io.inputs import format_of
 from gpulsh.io.read_ahead import read_ahead
 from gpulsh.io.rejected import Rejected, rejections
@@ -95,7 +96,8 @@ class FileTexts:
 
     With more than one of `readers`, so many threads decode the parts of files that have parts, a few blocks ahead.
     With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is a LargeDocumentError. With
-    `fixity`, what is read again is compared with what was read first, a piece by its digest.
+    `fixity`, what is read again is compared with what was read first, a piece by its digest. Parts of files are held in
+    `held`, while there is room, and then not read again for `chosen`.
     """
 
     streams: object = None  # that files are copies of, which last as long as it
@@ -108,8 +110,10 @@ class FileTexts:
         skip: bool = False,
         limit: Limit | None = None,
         fixity: Fixity | None = None,
+        held: HeldTexts | None = None,
     ) -> None:
         self.fixity = fixity
+        self._held = held
         self.files = [replace(file, intact_only=True) for file in files] if skip else files
         self.columns = columns
         self.rejected = Rejected()
@@ -200,8 +204,10 @@ class FileTexts:
         for piece, block in self._blocks(pieces, max_bytes, facts):
             number = piece.file
             if piece != last:
-                _note(last, digest, facts)
+                self._end(last, digest, facts)
                 last, digest = piece, self._digest(piece)
+            if self._held is not None and piece.part is not None:
+                self._held.add(piece, block.start, block.texts)
             facts.sizes.append(_narrow(block.texts.lengths()))
             facts.nulls += block.texts.nulls() - sum(rejection.rows for rejection in block.rejected)
             if block.rejected:
@@ -217,7 +223,16 @@ class FileTexts:
                 yield texts
                 del texts
             del block
-        _note(last, digest, facts)
+        self._end(last, digest, facts)
+
+    def _end(self, piece: Piece | None, digest: Digest | None, facts: PartitionFacts) -> None:
+        """All of the piece was read."""
+        if piece is None:
+            return
+        if digest is not None:
+            facts.read.setdefault(piece.file, {})[piece.start] = digest.value()
+        if self._held is not None:
+            self._held.complete(piece)
 
     def _digest(self, piece: Piece) -> Digest | None:
         """For the texts of a piece, where its bytes are not what is compared."""
@@ -296,8 +311,15 @@ class FileTexts:
     ) -> Iterator[list[Bytes]]:
         """The texts at ascending `rows` of a file that has `count`, all of them in `piece`, block by block.
 
-        ChangedInputError, when all were handed out, where the digest of the piece is not `read`.
+        They are those that were held, which are let go of; otherwise they are read, and it is a ChangedInputError, when
+        all were handed out, where the digest of the piece is not `read`.
         """
+        if self._held is not None and (held := self._held.take(piece)) is not None:
+            for start, found in held:
+                first, last = np.searchsorted(rows, [start, start + len(found)])
+                if first < last:
+                    yield found.pieces(rows[first:last] - start)
+            return
         file = self.files[piece.file]
         kind: Any = format_of(file)
         with ExitStack() as closing:
@@ -326,8 +348,8 @@ class FileTexts:
             if done != len(rows):
                 raise wrong_length(file)
             if self.fixity is not None and read is not None:
-                found = [digest.value()] if digest is not None else watched.digests() if watched else []
-                self.fixity.compare(piece.file, read, found)
+                digests = [digest.value()] if digest is not None else watched.digests() if watched else []
+                self.fixity.compare(piece.file, read, digests)
 
     def _blocks_of(
         self, file: File, piece: Piece, rows: NDArray[np.int64], count: int, whole: bool
@@ -372,11 +394,6 @@ class FileTexts:
 def _narrow(lengths: NDArray[np.int64]) -> NDArray[Any]:
     """The same in as few bytes as they take; of a file that cannot be read apart, millions may be held."""
     return lengths.astype(np.min_scalar_type(lengths.max(initial=0)))
-
-
-def _note(piece: Piece | None, digest: Digest | None, facts: PartitionFacts) -> None:
-    if piece is not None and digest is not None:
-        facts.read.setdefault(piece.file, {})[piece.start] = digest.value()
 
 
 def values_of(

@@ -13,6 +13,7 @@ from gpulsh.io.device import DeviceTexts
 from gpulsh.io.file_texts import FileTexts, Partition, PartitionFacts, Piece
 from gpulsh.io.fixity import Fixity
 from gpulsh.io.format import Columns, File, Limit, check_sizes, wrong_length
+from gpulsh.io.held_texts import HeldTexts
 from gpulsh.io.inputs import format_of
 from gpulsh.io.parquet import Parquet
 
@@ -29,6 +30,7 @@ def open_files(
     skip: bool = False,
     limit: Limit | None = None,
     fixity: Fixity | None = None,
+    held: HeldTexts | None = None,
 ) -> FileTexts:
     """The documents of `files` as `reader` reads them, bad records passed over with `skip`, none beyond `limit`.
 
@@ -36,7 +38,7 @@ def open_files(
     where cuDF is to pass over bad records.
     """
     if reader == "arrow":
-        return FileTexts(files, columns, ops.sizes().readers, skip, limit, fixity)
+        return FileTexts(files, columns, ops.sizes().readers, skip, limit, fixity, held)
     if skip:
         raise ParameterError("on_error is 'skip', which the reader 'cudf' cannot; give reader='arrow'")
     from gpulsh.io.cudf import why_no_reader
