@@ -25,6 +25,7 @@ from gpulsh.dedup.budget import (
     PARTITION_BYTES,
     PROGRAM,
     TASK_MEMORY,
+    held_bytes,
 )
 from gpulsh.dedup.stage_table import OF_FILES
 from gpulsh.errors import ParameterError
@@ -44,6 +45,7 @@ INDEX_ROW_BYTES = 32 + 24 + 12 / 8 + INDEX_KEY_BYTES + 24
 DECISION_BYTES = 29  # of a document that met others: document, witness, similarity, cluster
 UNRELATED = (0.0, 0.001, 0.01, 0.05, 0.1)  # similarities of unrelated documents that are looked at
 EVERY_PAIR_BITS = 64  # of a band digest
+WAITING = ("sign", "copies", "collide", "connect", "route", "gather")  # stages in which texts may wait in memory
 MOST_WORKERS = 10**9
 # Positions of documents have 63 bits; what is beyond these is a slip of the hand, and no float or column has room.
 MOST = {"documents": 1e18, "bytes": 1e24, "bytes_per_shingle": 1e24}
@@ -235,7 +237,7 @@ def estimate(
                 disk_written=written,
                 network=network,
                 memory_each=max(
-                    min(memory, PROGRAM + held_at_once(name, corpus, bands, nodes, abreast)),
+                    min(memory, PROGRAM + held_at_once(name, corpus, bands, nodes, abreast, memory)),
                     CONNECT_BYTES * corpus.met * corpus.documents if name == "connect" else 0,
                 ),
             )
@@ -252,16 +254,18 @@ def estimate(
     )
 
 
-def held_at_once(name: str, corpus: Corpus, bands: int, nodes: int, abreast: int) -> float:
+def held_at_once(name: str, corpus: Corpus, bands: int, nodes: int, abreast: int, memory: int) -> float:
     """Bytes that a machine holds at once in a stage, beside the program, as `dedup.budget` cuts it; `abreast` tasks run
-    side by side where each is of one part of the text.
+    side by side where each is of one part of the text. On one machine, texts that were signed wait to be gathered.
     """
     documents, size = corpus.documents / nodes, corpus.bytes / nodes
+    waits = held_bytes(memory) if nodes == 1 and name in WAITING else 0
     if name in ("copies", "collide"):
-        return min(documents * (EXACT_COST if name == "copies" else bands), MOST_DIGESTS) * DIGEST_COST
+        digests = min(documents * (EXACT_COST if name == "copies" else bands), MOST_DIGESTS)
+        return digests * DIGEST_COST + min(size, waits)
     if name == "verify":
         return min(corpus.met * size, MOST_GROUP)
-    return min(size, abreast * PARTITION_BYTES)
+    return min(size, abreast * PARTITION_BYTES + waits)
 
 
 def workers_needed(seconds: float, estimated: Callable[[int], Estimate]) -> int | None:
