@@ -22,7 +22,6 @@ from gpulsh.dedup.plan import Resolve, Verify, make_plan
 from gpulsh.dedup.policy import Policy
 from gpulsh.dedup.task import Workplace
 from gpulsh.engine.engines import EngineName, check_engine, open_engine
-from gpulsh.engine.incremental import EarlierRuns, refuse_with_index
 from gpulsh.engine.output import PAGE, REPORT, OutputFolder, finished, read_report, refuse_overlap
 from gpulsh.engine.progress import Show, open_progress
 from gpulsh.engine.steps import Steps
@@ -181,6 +180,9 @@ def deduplicate_files(
     elif not _is_path(index) or index == "":
         raise ParameterError(f"index is {_shown(index)}; give the path of a folder")
     else:
+        # With all of the index, which other runs need not load.
+        from gpulsh.engine.incremental import EarlierRuns, refuse_with_index
+
         others = {"protect": guarded, "within": within, "across": across}
         refuse_with_index(keep, verify, resolve, engine, on_error, id_column, others)
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
