@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.dedup.job import step_file
@@ -147,8 +147,12 @@ class GroupTexts:
         np.cumsum(size, out=offset[1:])
         data = np.empty(int(offset[-1]), np.uint8)
         file, begin = self._files[places], self._offsets[places]
-        for first, last in _runs(size, begin, file):
-            self._open.read(int(file[first]), data[offset[first] : offset[last]], int(begin[first]))
+        runs = np.array(_runs(size, begin, file), np.int64).reshape(-1, 2)
+        runs = runs[np.argsort(file[runs[:, 0]], kind="stable")]
+        first, low, high = runs[:, 0], offset[runs[:, 0]], offset[runs[:, 1]]
+        wanted = zip(file[first].tolist(), begin[first].tolist(), low.tolist(), high.tolist(), strict=True)
+        for number, pieces in groupby(wanted, itemgetter(0)):
+            self._open.read(number, data.data, pieces)
         return TextBatch(data, offset)
 
 
@@ -189,16 +193,19 @@ class _OpenFiles:
         self._handles: OrderedDict[int, int] = OrderedDict()
         self._lock = Lock()
 
-    def read(self, number: int, target: NDArray[np.uint8], offset: int) -> None:
-        """Fill `target` from a place in the file of partition `number`."""
-        view = target.data
-        with self._lock:  # a handle must not be closed while it is read from
-            handle = self._handle(number)
-            while view:
-                count = os.preadv(handle, [view], offset)
-                if not count:
-                    raise EOFError(f"{_texts(self._folder, number)}: ends early")
-                view, offset = view[count:], offset + count
+    def read(self, number: int, target: memoryview, pieces: Iterable[tuple[int, int, int, int]]) -> None:
+        """Fill `target` from the file of partition `number`: of each piece (_, place, low, high) [low, high)."""
+        with self._lock:
+            handle = os.dup(self._handle(number))  # which nobody closes while it is read from
+        try:
+            for _, place, low, high in pieces:
+                while low < high:
+                    count = os.preadv(handle, [target[low:high]], place)
+                    if not count:
+                        raise EOFError(f"{_texts(self._folder, number)}: ends early")
+                    place, low = place + count, low + count
+        finally:
+            os.close(handle)
 
     def _handle(self, number: int) -> int:
         if number in self._handles:
