@@ -28,7 +28,7 @@ from gpulsh.lsh.comparison import TEXT_OF_A_SHINGLE, Readable, in_runs, runs_wit
 
 SAMPLED = 32  # of so many documents one is counted
 SAMPLE_BYTES = 2 << 20  # text of a sample, at least
-SLOTS_OF_A_SHINGLE = 8  # of a prefix: what shares a slot is looked at, as if it met somebody
+SLOTS_OF_A_SHINGLE = 6  # of a prefix: what shares a slot is looked at, as if it met somebody
 LEAST_TABLE, LARGEST_TABLE = 16, 27  # bits: 128 MB of counts
 LARGEST_OF_ALL = 26  # bits, of a table that says what is compared
 AT_ONCE = 16 << 20  # bytes of text

@@ -52,7 +52,7 @@ def _prefix_rows(values, offset, shift, counts, lengths, all_below, out, ends):
         for below in range(all_below):
             fewest += tally[below]
         left, last = max(lengths[row], fewest), 0
-        while last < 255 and tally[last] <= left:
+        while last < 255 and 0 < left >= tally[last]:
             left -= tally[last]
             last += 1
         if last < 255:
