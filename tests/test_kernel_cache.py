@@ -194,7 +194,7 @@ def test_kernels_that_cannot_be_kept(tmp_path: Path) -> None:
 
 
 def test_a_run_that_keeps_no_kernels_does_not_say_that_it_does() -> None:
-    parameters = {"threshold": 0.8, "verify": "exact", "index": None}
+    parameters = {"threshold": 0.8, "verify": "exact", "index": None, "within": False, "across": False}
     report = {
         "funnel": {**dict.fromkeys(COUNTS, 0), "bytes": 0, "shingles": 0, "seconds": {"sign": 1.0}},
         "parameters": parameters,

@@ -13,6 +13,7 @@ import pytest
 
 import gpulsh
 from gpulsh.errors import ParameterError
+from gpulsh.report.funnel import funnel_table
 
 WORDS = [f"word{i}" for i in range(300)]
 
@@ -117,6 +118,8 @@ def test_within_sources(tmp_path: Path) -> None:
     found, evidence = run(tmp_path, [a, b], within=True)
     assert found == {"a.jsonl": [page(1), page(2)], "b.jsonl": [page(1), page(2)]}
     assert all(row["file"] == row["duplicate_of_file"] for row in evidence)
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    assert "order as a document before them, of the same INPUT\n" in funnel_table(report)
 
 
 @pytest.mark.parametrize("protected", [0, 40])

@@ -47,7 +47,7 @@ COUNTS = _table(
     CountRow(
         "exact_copies",
         "exact copies",
-        "same words in the same order as a document before them; with --within or --across, by INPUT",
+        "same words in the same order as a document before them",
         ("copies_of_kept", "copies_of_dropped", "copies_left"),
         of="documents",
     ),

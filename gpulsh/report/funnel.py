@@ -22,7 +22,10 @@ def funnel_table(report: Mapping[str, Any]) -> str:
     verify = report["parameters"]["verify"]
     judged = {"exact": "exact Jaccard", "signature": "estimated Jaccard", "none": "not verified"}[verify]
     bound = "taken as they met" if verify == "none" else f"{judged} {threshold:g} or more"
+    apart = report["parameters"]["within"] or report["parameters"]["across"]
+    copies = COUNTS["exact_copies"].meaning + (", of the same INPUT" if apart else "")
     notes = {
+        "exact_copies": copies,
         "documents": f"{size(funnel['bytes'])}, {funnel['shingles']:,} shingles",
         "candidates": bound,
         "dropped": share(funnel["dropped"], asked),
