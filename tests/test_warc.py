@@ -450,3 +450,12 @@ def test_a_page_whose_content_is_broken(tmp_path: Path, bad: bytes) -> None:
     assert (result.funnel["documents"], result.funnel["rejected"]) == (3, 1)
     assert [(row["row"], row["id"]) for row in evidence(result.output)] == [(2, "<b>")]
     assert (tmp_path / "out/data/a.warc").read_bytes() == records[0] + records[3]
+
+
+def test_headers_are_read_alike_whether_or_not_lines_go_on() -> None:
+    source = random.Random(3)
+    lines = ["A: 1", "b:c", "B : d", " goes on", "\ton", "no colon", ":x", "c:", "", "x:\u00a0y", "n\nm: 1", "k\r: v"]
+    for _ in range(2000):
+        chosen = [source.choice(lines) for _ in range(source.randrange(7))]
+        head = "\r\n".join(["WARC/1.0", *chosen, "", ""])
+        assert framing._headers(head.encode()) == framing._joined(head.split("\r\n")[1:])

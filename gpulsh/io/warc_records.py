@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -328,7 +328,8 @@ def _records(content: _Content, stretch: _Stretch, wanted: Wanted) -> Iterator[R
 def _pass_line_ends(content: _Content) -> None:
     while content.fill(1):
         other = NO_LINE_END.search(content.held)
-        content.take(len(content.held) if other is None else other.start())
+        if before := len(content.held) if other is None else other.start():
+            content.take(before)
         if other is not None:
             return
 
@@ -453,10 +454,22 @@ def _check_end(found: int, size: int, behind: bytes) -> None:
 
 
 def _headers(head: bytes) -> dict[str, tuple[str, ...]]:
-    """Values by name in lower case; each is joined once, however many lines it goes on for."""
+    """Values by name in lower case."""
+    text = head.decode("utf-8", "replace")
+    lines = text.split("\r\n")[1:]
+    if "\n " not in text and "\n\t" not in text:  # each line is a header, as nearly always
+        pairs = [line.split(":", 1) for line in lines if ":" in line]
+        single: dict[str, tuple[str, ...]] = {name.strip().lower(): (value.strip(),) for name, value in pairs}
+        if len(single) == len(pairs):
+            return single
+    return _joined(lines)
+
+
+def _joined(lines: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The same where lines go on or names stand several times; each value is joined once, however long it is."""
     found: dict[str, list[list[str]]] = {}
     last: list[str] = []
-    for line in head.decode("utf-8", "replace").split("\r\n")[1:]:
+    for line in lines:
         if line[:1] in (" ", "\t") and last:  # goes on with the line above
             last.append(line.strip())
         elif ":" in line:
