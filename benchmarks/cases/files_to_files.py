@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.bench import Bench, Outcome, environment, line, ratio
@@ -99,9 +100,9 @@ def _command(bench: Bench, job: Job) -> list[str]:
         ]
     keep = np.ones(pq.read_metadata(path).num_rows, bool)
     keep[pq.read_table(_folder(bench, path) / "duplicates.parquet", columns=["row"])["row"].to_numpy()] = False
-    np.save(bench.work / "keep.npy", keep)
+    pq.write_table(pa.table({"keep": keep}), bench.work / "keep.parquet")
     output = _output(bench, path, job.engine)
-    return [sys.executable, str(BARE), str(path), str(bench.work / "keep.npy"), str(output), packing]
+    return [sys.executable, str(BARE), str(path), str(bench.work / "keep.parquet"), str(output), packing]
 
 
 def _outcome(bench: Bench, job: Job) -> Outcome:
