@@ -407,23 +407,24 @@ def _decode(text, at, stop):
     lead = _byte(text + at)
     if lead < 0x80:
         return lead, 1
-    # Of a byte that goes on with a character, as flipped here, six bits are left.
     if lead < 0xE0:
         if lead >= 0xC2 and at + 1 < stop:
-            second = _byte(text + at + 1) ^ 0x80
-            if second < 0x40:
-                return (lead & 0x1F) << 6 | second, 2
-    elif lead < 0xF0:
+            second = _byte(text + at + 1)
+            if second & 0xC0 == 0x80:
+                return (lead & 0x1F) << 6 | second & 0x3F, 2
+        return _INVALID, 1
+    if lead < 0xF0:
         if at + 2 < stop:
-            second, third = _byte(text + at + 1) ^ 0x80, _byte(text + at + 2) ^ 0x80
-            point = (lead & 0x0F) << 12 | second << 6 | third
-            if second | third < 0x40 and point >= 0x800 and point >> 11 != 0x1B:
+            second, third = _byte(text + at + 1), _byte(text + at + 2)
+            point = (lead & 0x0F) << 12 | (second & 0x3F) << 6 | third & 0x3F
+            if second & 0xC0 == 0x80 and third & 0xC0 == 0x80 and point >= 0x800 and point >> 11 != 0x1B:
                 return point, 3
-    elif lead < 0xF5 and at + 3 < stop:
-        second, third = _byte(text + at + 1) ^ 0x80, _byte(text + at + 2) ^ 0x80
-        fourth = _byte(text + at + 3) ^ 0x80
-        point = (lead & 0x07) << 18 | second << 12 | third << 6 | fourth
-        if second | third | fourth < 0x40 and 0x10000 <= point <= 0x10FFFF:
+        return _INVALID, 1
+    if lead < 0xF5 and at + 3 < stop:
+        second, third, fourth = _byte(text + at + 1), _byte(text + at + 2), _byte(text + at + 3)
+        point = (lead & 0x07) << 18 | (second & 0x3F) << 12 | (third & 0x3F) << 6 | fourth & 0x3F
+        valid = second & 0xC0 == 0x80 and third & 0xC0 == 0x80 and fourth & 0xC0 == 0x80
+        if valid and 0x10000 <= point <= 0x10FFFF:
             return point, 4
     return _INVALID, 1
 
