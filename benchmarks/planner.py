@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from benchmarks import machine
 from benchmarks.corpora import groups, job_ads
 from benchmarks.record import FOLDER, table
-from gpulsh.dedup.stage_table import FORETOLD
+from gpulsh.account.stages import FORETOLD
 from gpulsh.report.estimate import Corpus, Rates, estimate, false_candidates
 
 STARTED = 1_000  # documents that take hardly more than the start

@@ -18,7 +18,7 @@ from pathlib import Path
 
 RUN = """
 import contextlib, json, sys, time
-from gpulsh.dedup.funnel import Funnel
+from gpulsh.account.funnel import Funnel
 inside, stage = [], Funnel.stage
 
 @contextlib.contextmanager

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from gpulsh.arrays import Fingerprints as Fingerprints
     from gpulsh.arrays import Signatures as Signatures
     from gpulsh.arrays import TextBatch as TextBatch
-    from gpulsh.dedup.decision import Decision as Decision
-    from gpulsh.engine.local import deduplicate_files as deduplicate_files
-    from gpulsh.engine.memory import deduplicate as deduplicate
+    from gpulsh.decide.decision import Decision as Decision
     from gpulsh.errors import BackendError as BackendError
     from gpulsh.errors import ChangedInputError as ChangedInputError
     from gpulsh.errors import DamagedInputError as DamagedInputError
@@ -33,6 +31,8 @@ if TYPE_CHECKING:
     from gpulsh.lsh.similarity import jaccard as jaccard
     from gpulsh.params import Folding as Folding
     from gpulsh.params import Shingling as Shingling
+    from gpulsh.run.files import deduplicate_files as deduplicate_files
+    from gpulsh.run.memory import deduplicate as deduplicate
     from gpulsh.sketch.minhash import MinHash as MinHash
     from gpulsh.text.shingling import shingle as shingle
     from gpulsh.theory import SCurve as SCurve
@@ -46,7 +46,7 @@ _HOMES = {
     "Banding": "lsh.banding",
     "ChangedInputError": "errors",
     "DamagedInputError": "errors",
-    "Decision": "dedup.decision",
+    "Decision": "decide.decision",
     "DeviceMemoryError": "errors",
     "Fingerprints": "arrays",
     "Folding": "params",
@@ -65,8 +65,8 @@ _HOMES = {
     "candidate_pairs": "lsh.collisions",
     "choose_banding": "theory",
     "containment": "lsh.similarity",
-    "deduplicate": "engine.memory",
-    "deduplicate_files": "engine.local",
+    "deduplicate": "run.memory",
+    "deduplicate_files": "run.files",
     "jaccard": "lsh.similarity",
     "shingle": "text.shingling",
 }

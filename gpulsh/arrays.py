@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsh.errors import ParameterError
 
+Numbers = NDArray[np.int64]  # of documents, rows, buckets
 Array = Any  # numpy.ndarray or cupy.ndarray; cupy is not importable everywhere, so it has no static type here
 
 HOST_MEMORY = (1, 3)  # DLPack's device types of a host's memory, the second pinned

@@ -26,7 +26,7 @@ from gpulsh import (
 )
 from gpulsh.backends.select import backend_status
 from gpulsh.params import BandShape, Family
-from tests.texts import licences
+from tests.support.texts import licences
 
 TEXTS = ["one two three four five six", "ONE two, three four five six!", "something else", None, ""]
 BACKENDS = ["reference", "cpu", "auto"]

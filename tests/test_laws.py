@@ -17,9 +17,9 @@ from gpulsh import Decision, Fingerprints, Shingling
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.params import Family
 from gpulsh.permutations import coefficients
-from tests import naive
-from tests.bounds import set_bounds
-from tests.texts import batch_of, batches, licences, shinglings
+from tests.support import naive
+from tests.support.bounds import set_bounds
+from tests.support.texts import batch_of, batches, licences, shinglings
 
 CHARACTERS = Shingling(unit="char", size=2)
 

@@ -14,13 +14,14 @@ import pytest
 
 import gpulsh
 from gpulsh import errors
+from gpulsh.account import stages as stage_table
+from gpulsh.account.stages import FORETOLD, OF_FILES, OF_FILES_WITH_INDEX, OF_INDEX, OF_MEMORY, REPORTED
+from gpulsh.budget import Cut
 from gpulsh.cli import group, main
-from gpulsh.dedup import stage_table, stages
-from gpulsh.dedup.job import Cut
-from gpulsh.dedup.stage_table import FORETOLD, OF_FILES, OF_FILES_WITH_INDEX, OF_INDEX, OF_MEMORY, REPORTED
-from gpulsh.engine.local import deduplicate_files
 from gpulsh.report.estimate import Corpus, Rates, stage_works
 from gpulsh.report.page import missing
+from gpulsh.run import stages
+from gpulsh.run.files import deduplicate_files
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 PAGES = [" ".join(f"w{page}x{place}" for place in range(40)) for page in range(6)]
@@ -59,7 +60,7 @@ def test_every_stage_of_a_run_is_in_the_table_and_every_row_is_of_a_run(
     assert list(result.funnel.seconds) == list(OF_MEMORY)
     with monkeypatch.context() as patch:  # so that one component is larger than a task
         patch.setattr(
-            "gpulsh.engine.local.cut", lambda memory, sizes: Cut(memory=memory, partition=999, digests=40, group=1500)
+            "gpulsh.run.files.cut", lambda memory, sizes: Cut(memory=memory, partition=999, digests=40, group=1500)
         )
         report = deduplicate_files(corpus, tmp_path / "out", backend="reference").report
     assert list(report["funnel"]["seconds"]) == list(OF_FILES)
@@ -100,7 +101,7 @@ def test_planner_help_and_documents_have_the_stages_of_the_table() -> None:
     for name in FORETOLD:
         assert re.search(rf"{OF_FILES[name].cost} for [\w, ]*\b{name}\b", option.help), name
     modules = re.findall(r"^(\w+) {2,}", stages.__doc__ or "", flags=re.MULTILINE)
-    from gpulsh.dedup import partitioned
+    from gpulsh.run import partitioned
 
     assert modules == re.findall(r"^(\w+) {2,}", partitioned.__doc__ or "", flags=re.MULTILINE) == list(OF_FILES)
     told = {"B": "bytes of text"}

@@ -41,9 +41,9 @@ from benchmarks.record import table
 from gpulsh.arrays import Signed
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Sizes
-from gpulsh.cluster.copies import first_copies
-from gpulsh.dedup.stages import sign
-from gpulsh.io.texts import open_texts
+from gpulsh.decide.copies import first_copies
+from gpulsh.io.memory.texts import open_texts
+from gpulsh.run.stages import sign
 from gpulsh.store.columns import MappedColumns
 
 KINDS = {"pages": 2700, "tweets": 100}  # bytes a document

@@ -54,7 +54,7 @@ separator (it would decode to U+FFFD). Classes and folding come from `unicode_ta
   points of the same document on both sides.
 - Shingles are `size` consecutive tokens; a document with fewer has one of all its tokens; with none, none.
 
-Test vectors (`tests/test_bits.py` holds more)::
+Test vectors (`tests/backends/test_bits.py` holds more)::
 
     mix64(1)                                  0x3c02aa47758292bd
     token "a"                                 0x2ea5afa350576653

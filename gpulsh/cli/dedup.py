@@ -149,7 +149,7 @@ def dedup(inputs: tuple[str, ...], output: str, shingle: str | None, as_json: bo
     shingling = None if shingle is None else Shingling.parse(shingle)
     # Ray prints which of its processes ended, and standard output is for the result.
     with _ended_cleanly(), redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout):
-        from gpulsh.engine.local import deduplicate_files
+        from gpulsh.run.files import deduplicate_files
 
         result = deduplicate_files(
             list(inputs), output, shingling=shingling, progress="json" if as_json else True, **options

@@ -70,7 +70,7 @@ def _parameters(says: str) -> Callable[[Command], Command]:
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
     """Make an index in the new folder PATH of the documents of INPUT, near-duplicates dropped."""
-    from gpulsh.engine.indexing import build_index
+    from gpulsh.run.indexing import build_index
 
     _told(build_index(path, inputs, output=output, progress=True, **_prepared(output, options)), as_json)
 
@@ -81,7 +81,7 @@ def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool,
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
     """Add the documents of INPUT that duplicate none of the index at PATH or of INPUT, and know the others."""
-    from gpulsh.engine.indexing import add_to_index
+    from gpulsh.run.indexing import add_to_index
 
     _told(add_to_index(path, inputs, output=output, progress=True, **_prepared(output, options)), as_json)
 
@@ -91,7 +91,7 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
 @click.option("--every", is_flag=True, help="All documents of the index that are similar enough, not the most similar.")
 def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any) -> None:
     """Print, for each document of INPUT that duplicates one of the index at PATH, which: a JSON line each."""
-    from gpulsh.engine.indexing import query_index
+    from gpulsh.run.indexing import query_index
 
     found = query_index(path, inputs, progress=True, **_prepared(output, options))
     if output is not None:
@@ -115,8 +115,8 @@ def compact(path: str) -> None:
 
 def _prepared(output: str | None, options: dict[str, Any]) -> dict[str, Any]:
     """Options as Python takes them; a parameter that was not given is left to its default."""
-    from gpulsh.engine.indexing import check_output
     from gpulsh.params import Shingling
+    from gpulsh.run.indexing import check_output
 
     if output is not None:
         check_output(Path(output))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpulsh.account.stages import FORETOLD, OF_FILES
 from gpulsh.cli.terminal import say
-from gpulsh.dedup.stage_table import FORETOLD, OF_FILES
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.report.estimate import Estimate, Rates
@@ -91,7 +91,7 @@ def plan(
     if gpus is not None and threads is not None:
         raise click.UsageError("give --gpus or --threads, not both")
     from gpulsh.backends.processors import processors
-    from gpulsh.dedup.budget import MOST_CHOSEN, parse_memory
+    from gpulsh.budget import MOST_CHOSEN, parse_memory
     from gpulsh.errors import ParameterError
     from gpulsh.params import check_integer
     from gpulsh.report.estimate import Corpus, Rates, estimate, recorded, workers_needed

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Signed, TextBatch
 from gpulsh.backends.protocol import Backend
-from gpulsh.cluster.copies import first_copies
-from gpulsh.cluster.resolve import resolve_kept, witnesses
+from gpulsh.decide.copies import first_copies
+from gpulsh.decide.resolve import resolve_kept, witnesses
 from gpulsh.index.comparing import compared
 from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.meetings import meet
 from gpulsh.index.parameters import IndexParameters
 from gpulsh.index.readable import fingerprint_sets
+from gpulsh.index.segments.fingerprint_blocks import chosen_rows
+from gpulsh.index.segments.segment import Documents, Numbers, Segment, make_segment
 from gpulsh.secret import EvidenceKeys
-from gpulsh.store.fingerprint_blocks import chosen_rows
-from gpulsh.store.segments import Documents, Numbers, Segment, make_segment
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Arrivals:
 
 @dataclass
 class Tally:
-    """What became of documents that were admitted, in the words of `dedup.count_table`."""
+    """What became of documents that were admitted, in the words of `account.counts`."""
 
     documents: int = 0
     empty: int = 0  # without a token

@@ -8,12 +8,12 @@ import numpy as np
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.protocol import Backend
+from gpulsh.decide.compare.comparison import compare, exact
+from gpulsh.decide.compare.prefix_join import Edges, PrefixJoin
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.meetings import Meetings
 from gpulsh.index.readable import TEXT_BYTES, HeldDocuments, of_both
-from gpulsh.lsh.comparison import compare, exact
-from gpulsh.lsh.prefix_join import Edges, PrefixJoin
-from gpulsh.store.segments import Numbers
+from gpulsh.index.segments.segment import Numbers
 
 
 @dataclass(frozen=True)

@@ -32,16 +32,16 @@ from gpulsh.index.keys import (
 )
 from gpulsh.index.parameters import IndexParameters
 from gpulsh.index.query import similar
+from gpulsh.index.segments.merging import in_memory
+from gpulsh.index.segments.segment import KEY_TYPES, Documents, Keys, Numbers
 from gpulsh.index.storage import Contents, Folder, Shelved, compacted, discard, keyed, settled, spill_bytes
 from gpulsh.io.format import LEAST_MEMORY
+from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.source import TextSource
-from gpulsh.io.texts import open_texts
 from gpulsh.params import Folding, Shingling, check_integer
 from gpulsh.permutations import coefficients
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.store.allocators import give_back
-from gpulsh.store.merging import in_memory
-from gpulsh.store.segments import KEY_TYPES, Documents, Keys, Numbers
 from gpulsh.text.shingling import folded_batches
 
 

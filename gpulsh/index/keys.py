@@ -12,8 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.errors import ParameterError
-from gpulsh.io.soundness import check_given
-from gpulsh.store.segments import KEY_TYPES, Keys
+from gpulsh.index.segments.segment import KEY_TYPES, Keys
+from gpulsh.io.arrow.soundness import check_given
 
 HASHED_AT_ONCE = 1 << 16  # as Python strings
 

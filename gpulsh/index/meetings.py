@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Buckets
 from gpulsh.backends.protocol import Backend
 from gpulsh.index.holdings import Holdings
+from gpulsh.index.segments.segment import Numbers
 from gpulsh.lsh.collisions import Collisions, distinct, packed, unpacked, within_runs
-from gpulsh.store.segments import Numbers
 
 CROWDED = 64  # documents of a bucket from which on it is joined, not compared in all pairs; no decision depends on it
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, Self
 
 from gpulsh.errors import ParameterError
-from gpulsh.lsh.matching import Matching
+from gpulsh.method import Matching
 from gpulsh.params import BandShape, Family, Folding, Shingling
 
 

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.backends.protocol import Backend
+from gpulsh.decide.compare.prefix_join import Edges
 from gpulsh.index.admission import Arrivals
 from gpulsh.index.comparing import Compared, compared
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.meetings import meet
 from gpulsh.index.parameters import IndexParameters
 from gpulsh.index.readable import fingerprint_sets
+from gpulsh.index.segments.segment import Numbers
 from gpulsh.lsh.collisions import first_of_runs, packed
-from gpulsh.lsh.prefix_join import Edges
-from gpulsh.store.segments import Numbers
 
 
 def similar(

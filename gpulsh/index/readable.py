@@ -11,19 +11,19 @@ from gpulsh.arrays import Array, Fingerprints, TextBatch
 from gpulsh.backends.parts import in_fitting_parts, part_range
 from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import Backend
+from gpulsh.decide.compare.comparison import MOST_PARTS
 from gpulsh.errors import DeviceMemoryError
+from gpulsh.index.segments.fingerprint_blocks import chosen_rows, end_to_end, in_places
 from gpulsh.io.rows import gathered
-from gpulsh.lsh.comparison import MOST_PARTS
 from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
-from gpulsh.store.fingerprint_blocks import chosen_rows, end_to_end, in_places
 
 Read = Callable[[NDArray[np.int64]], Fingerprints]
 TEXT_BYTES = 6  # about the text of one fingerprint: what the comparing stages measure their work by
 
 
 class HeldDocuments:
-    """`lsh.comparison.Readable` over `read`, which gives the unique fingerprints of numbered documents on the host."""
+    """`decide.compare.comparison.Readable` over `read`, which gives unique fingerprints of documents, on the host."""
 
     def __init__(self, read: Read, places: NDArray[np.int64], ops: Backend) -> None:
         self._read, self._places, self._ops = read, places, ops

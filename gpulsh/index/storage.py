@@ -16,10 +16,8 @@ import pyarrow as pa
 from gpulsh import __version__
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index.parameters import IndexParameters, as_told
-from gpulsh.store.columns import MappedColumns, write_columns
-from gpulsh.store.mapping import damaged_file
-from gpulsh.store.merging import in_memory, merged
-from gpulsh.store.segments import (
+from gpulsh.index.segments.merging import in_memory, merged
+from gpulsh.index.segments.segment import (
     KEY_TYPES,
     KINDS,
     Keys,
@@ -31,7 +29,7 @@ from gpulsh.store.segments import (
     write_keys,
     write_segment,
 )
-from gpulsh.store.snapshots import (
+from gpulsh.index.segments.snapshots import (
     KNOWN_FILES,
     LOCK,
     Snapshot,
@@ -44,6 +42,8 @@ from gpulsh.store.snapshots import (
     read_snapshot,
     sweep,
 )
+from gpulsh.store.columns import MappedColumns, write_columns
+from gpulsh.store.mapping import damaged_file
 
 SPILL_BYTES = 128 << 20  # of segments in memory, from which on one is written to the index's folder, at most
 NOTHING = np.empty(0, np.int64)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.errors import ChangedInputError, DamagedInputError, GpulshError, InputError, LargeDocumentError
-from gpulsh.io.packing import Packing
+from gpulsh.io.compression.packing import Packing
 from gpulsh.io.rows import Rows
 
 Mask = NDArray[np.bool_]

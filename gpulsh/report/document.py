@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from gpulsh.account.counts import definitions
 from gpulsh.backends.processors import processors
-from gpulsh.dedup.count_table import definitions
 from gpulsh.params import SCHEME, Parameters
 from gpulsh.report.versions import versions
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from gpulsh.dedup.budget import (
+from gpulsh.account.stages import OF_FILES
+from gpulsh.budget import (
     DIGEST_COST,
     EXACT_COST,
     MOST_CHOSEN,
@@ -27,7 +28,6 @@ from gpulsh.dedup.budget import (
     TASK_MEMORY,
     held_bytes,
 )
-from gpulsh.dedup.stage_table import OF_FILES
 from gpulsh.errors import ParameterError
 from gpulsh.theory import SCurve
 
@@ -255,7 +255,7 @@ def estimate(
 
 
 def held_at_once(name: str, corpus: Corpus, bands: int, nodes: int, abreast: int, memory: int) -> float:
-    """Bytes that a machine holds at once in a stage, beside the program, as `dedup.budget` cuts it; `abreast` tasks run
+    """Bytes that a machine holds at once in a stage, beside the program, as `budget` cuts it; `abreast` tasks run
     side by side where each is of one part of the text. On one machine, texts that were signed wait to be gathered.
     """
     documents, size = corpus.documents / nodes, corpus.bytes / nodes

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gpulsh.io.buffers import null_mask, numbers, strings
+from gpulsh.io.arrow.buffers import null_mask, numbers, strings
+from gpulsh.io.arrow.ids import python_value
 from gpulsh.io.format import Columns, File
-from gpulsh.io.ids import python_value
 from gpulsh.report.excerpts import AtHand, Place, beside, head, read_texts
 from gpulsh.report.picture import BINS
 

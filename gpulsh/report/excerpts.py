@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.io.files.inputs import format_of
 from gpulsh.io.format import Columns, File
-from gpulsh.io.inputs import format_of
 
 Place = tuple[int, int]  # number of the file, row in it
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from gpulsh.dedup.count_table import COUNTS, CountRow
+from gpulsh.account.counts import COUNTS, CountRow
 from gpulsh.report.foreign import printable
 
 ALWAYS = ("documents", "empty", "exact_copies", "candidates", "verified", "kept", "dropped")

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpulsh.dedup.count_table import COUNTS
-from gpulsh.dedup.stage_table import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
+from gpulsh.account.counts import COUNTS
+from gpulsh.account.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
 from gpulsh.report.differences import differences
 from gpulsh.report.foreign import printable
 from gpulsh.report.funnel import duration, share, size, sum_told

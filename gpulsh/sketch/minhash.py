@@ -8,7 +8,7 @@ import numpy as np
 
 from gpulsh.arrays import Fingerprints, Signatures
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.io.texts import open_texts
+from gpulsh.io.memory.texts import open_texts
 from gpulsh.params import Family, FamilyName, Folding, Shingling, check_type, checked_text_parameters
 from gpulsh.permutations import Coefficients, coefficients
 from gpulsh.text.shingling import folded_batches

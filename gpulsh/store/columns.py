@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.io.buffers import booleans, numbers, to_arrow
+from gpulsh.io.arrow.buffers import booleans, numbers, to_arrow
 from gpulsh.store.durable import ChecksummedFile, FileFact, durable_file
 from gpulsh.store.mapping import MappedBatches, damaged_file
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.soundness import check_array
+from gpulsh.io.arrow.soundness import check_array
 
 
 class Mapped(Protocol):

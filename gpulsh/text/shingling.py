@@ -8,9 +8,9 @@ import numpy as np
 
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.normalize import normalized
 from gpulsh.io.source import TextSource
-from gpulsh.io.texts import open_texts
 from gpulsh.params import Folding, Shingling, checked_text_parameters
 
 BATCH_BYTES = 32 << 20

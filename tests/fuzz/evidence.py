@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests import naive
 from tests.fuzz.reader import READERS, Broken, Rows, Unknown, read
+from tests.support import naive
 
 Fault = tuple[str, str]
 Place = tuple[str, int]  # file and row

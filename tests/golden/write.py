@@ -14,7 +14,7 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.tokens import tokens
 from gpulsh.params import SCHEME, BandShape, Family, Folding, Shingling
 from gpulsh.permutations import coefficients
-from tests.texts import KEYS, NOT_UTF8, SEPARATORS, WORDS, batch_of
+from tests.support.texts import KEYS, NOT_UTF8, SEPARATORS, WORDS, batch_of
 
 FILE = Path(__file__).with_name("bits.json")
 

@@ -13,9 +13,9 @@ import pytest
 
 import gpulsh
 from gpulsh.backends.cuda import CudaBackend
-from gpulsh.engine import engines
 from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
-from gpulsh.io import readers
+from gpulsh.io.files import readers
+from gpulsh.run.engines import engines
 from tests.kernels.conftest import WHERE
 from tests.kernels.test_device_texts import column
 from tests.kernels.test_pipeline import selected, texts
@@ -130,7 +130,7 @@ def test_what_it_cannot_read(
         return readers_read(*given[:2], given[2][:1], *given[3:])
 
     monkeypatch.setitem(sys.modules, "pylibcudf", pylibcudf([]))
-    from gpulsh.io import cudf
+    from gpulsh.io.memory import cudf
 
     readers_read = cudf.read_row_groups
     monkeypatch.setattr(cudf, "read_row_groups", short)

@@ -20,8 +20,8 @@ import gpulsh
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import BackendError, InputTypeError
-from gpulsh.io.arrow_device import device_column
-from gpulsh.io.texts import MemoryTexts, open_texts
+from gpulsh.io.memory.arrow_device import device_column
+from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from tests.kernels.conftest import WHERE
 from tests.kernels.device_arrays import DeviceArray, DeviceModule
 from tests.kernels.test_pipeline import selected, texts

@@ -27,7 +27,7 @@ from tests.kernels.device_arrays import DeviceArray, DeviceModule, _Event, _Stre
 from tests.kernels.host import HostLauncher
 from tests.kernels.host_cupy import HostCupy
 from tests.kernels.test_pipeline import texts
-from tests.texts import SECRETS
+from tests.support.texts import SECRETS
 
 pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built")]
 SHINGLING = Shingling(size=2)

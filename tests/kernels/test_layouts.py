@@ -220,7 +220,7 @@ def test_texts_of_another_device(
 ) -> None:
     documents = texts(25)
     wanted = gpulsh.deduplicate([text or "" for text in documents], backend="reference")
-    monkeypatch.setattr("gpulsh.engine.memory.select_backend", lambda *_, **__: second)
+    monkeypatch.setattr("gpulsh.run.memory.select_backend", lambda *_, **__: second)
     batch = laid_batch(lambda array: on_first(library, column_of_a_table(array)), documents)
     found = gpulsh.deduplicate(batch, backend="cuda", devices=[1])
     for name in DECISIONS:
@@ -230,7 +230,7 @@ def test_texts_of_another_device(
 def test_an_arrow_column_of_another_device(
     cuda: CudaBackend, second: CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from gpulsh.io.texts import open_texts
+    from gpulsh.io.memory.texts import open_texts
     from tests.kernels.test_device_texts import documents
 
     whole = pa.array([None, "before" * 100, *(text for text in texts(40)), "after"], pa.string())

@@ -22,7 +22,7 @@ from gpulsh.params import BandShape, Family, Shingling, Unit
 from gpulsh.permutations import coefficients
 from tests.kernels.device_arrays import DeviceModule
 from tests.kernels.test_text import PIECES, batch, documents, sizes, units
-from tests.texts import KEYS
+from tests.support.texts import KEYS
 
 pytestmark = pytest.mark.kernels
 REFERENCE = ReferenceBackend()

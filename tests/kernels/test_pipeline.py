@@ -17,9 +17,9 @@ from gpulsh.index import index
 from gpulsh.lsh import banding, collisions, similarity
 from gpulsh.sketch import minhash
 from gpulsh.text import shingling
+from tests.decide.test_shared_sentences import pages
 from tests.kernels.conftest import WHERE
-from tests.test_shared_sentences import pages
-from tests.texts import SECRETS
+from tests.support.texts import SECRETS
 
 DEFAULT_CUT = [where for where in WHERE if where.endswith("-default")]
 pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", DEFAULT_CUT, indirect=True)]
@@ -29,7 +29,8 @@ pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", DEFAULT_CUT, 
 def selected(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
     """`backend="cuda"` takes the backend under test; other names what they always take."""
     from gpulsh.backends.select import select_backend
-    from gpulsh.engine import engines, memory
+    from gpulsh.run import memory
+    from gpulsh.run.engines import engines
 
     def select(name: Any = "auto", **options: Any) -> Any:
         return cuda if name == "cuda" else select_backend(name, **options)
@@ -112,7 +113,7 @@ def test_large_buckets(selected: CudaBackend) -> None:
 def test_pages_of_shared_sentences(selected: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     """Buckets of any size, whose pairs bitmaps rule out."""
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 20)
-    monkeypatch.setattr("gpulsh.lsh.crowd_bitmaps.CrowdBitmaps.cost", lambda *given: -(1 << 40))
+    monkeypatch.setattr("gpulsh.decide.compare.crowd_bitmaps.CrowdBitmaps.cost", lambda *given: -(1 << 40))
     options: dict[str, Any] = {"shingling": gpulsh.Shingling(size=2), "num_perm": 6, "bands": 6, "rows": 1}
     for threshold in (0.5, 0.8):
         wanted = gpulsh.deduplicate(pages(60, 4), backend="reference", threshold=threshold, **options)

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpulsh.account.progress import Silent
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.launcher import Geometry
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.dedup.in_memory import decide, sign
-from gpulsh.dedup.plan import make_plan
-from gpulsh.dedup.progress import Silent
 from gpulsh.errors import BackendError
-from gpulsh.io.device import DeviceTexts
-from gpulsh.io.texts import open_texts
+from gpulsh.io.memory.device import DeviceTexts
+from gpulsh.io.memory.texts import open_texts
+from gpulsh.method import make_plan
+from gpulsh.run.in_memory import decide, sign
 from tests.kernels.device_arrays import DeviceArray, DeviceModule, current_device
 from tests.kernels.host import HostLauncher
 from tests.kernels.test_pipeline import texts
-from tests.texts import KEYS
+from tests.support.texts import KEYS
 
 pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built")]
 

@@ -23,7 +23,7 @@ from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.permutations import Coefficients, coefficients
 from tests.kernels.device_arrays import DeviceArray
 from tests.kernels.host import HostLauncher
-from tests.texts import KEYS
+from tests.support.texts import KEYS
 
 pytestmark = pytest.mark.kernels
 REFERENCE = ReferenceBackend()

@@ -13,7 +13,7 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import BandShape, Family, Shingling, Unit
 from gpulsh.permutations import coefficients
 from tests.kernels.conftest import far_array
-from tests.texts import KEYS
+from tests.support.texts import KEYS
 
 pytestmark = pytest.mark.kernels
 REFERENCE = ReferenceBackend()

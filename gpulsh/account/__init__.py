@@ -1,0 +1,1 @@
+"""How a run accounts for itself: its stages, its counts, its progress."""

@@ -1,0 +1,49 @@
+"""What the stages tell of their progress; `run.display.progress` shows it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """A listener. Stages follow one another and are never nested."""
+
+    def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
+        """A stage begins (and ends with the context); `total` in `unit` ("B", "documents", "pairs") where known."""
+        ...
+
+    def advance(self, amount: int) -> None:
+        """`amount` more units of the current stage are done."""
+        ...
+
+    def count(self, *, documents: int = 0, size: int = 0, dropped: int = 0) -> None:
+        """So many more documents, bytes of text and dropped documents passed the current stage.
+
+        What the unit of the stage says already is not told again.
+        """
+        ...
+
+    def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
+        """Of what was told, so much was done by a run that this one goes on with: no rate is of it."""
+        ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
+        """Nothing begins to be shown."""
+        return nullcontext()
+
+    def advance(self, amount: int) -> None:
+        """Nothing is counted."""
+        return None
+
+    def count(self, *, documents: int = 0, size: int = 0, dropped: int = 0) -> None:
+        """Nothing is counted."""
+        return None
+
+    def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
+        """Nothing is counted."""
+        return None

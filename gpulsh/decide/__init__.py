@@ -1,0 +1,1 @@
+"""Who stays: copies folded, documents that met compared, duplicates resolved."""

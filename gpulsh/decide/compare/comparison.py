@@ -1,0 +1,338 @@
+"""Comparing documents again from their texts: what `verify` names, over as few documents as possible at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial, reduce
+from threading import Lock
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array, Fingerprints
+from gpulsh.backends.parts import in_fitting_parts
+from gpulsh.backends.protocol import Backend, Sizes
+from gpulsh.decide.compare.bounds import bounds_allow, words_for
+from gpulsh.errors import DeviceMemoryError
+from gpulsh.lsh.collisions import first_of_runs
+from gpulsh.lsh.similarity import estimates
+from gpulsh.permutations import Coefficients
+
+Result = TypeVar("Result")
+
+REREAD = 1.5  # times the texts would be shingled, over all tiles, before a pass to make bitmaps pays
+SAMPLE = 512  # pairs tried before that pass
+BITMAPS_PAY = 4  # pairs a document of those in hand from which bitmaps of all of them pay
+PAIRS_AT_ONCE = 1 << 18  # compared before it is told how many are done
+TEXT_OF_A_SHINGLE = 7  # bytes; only the width of bitmaps depends on it
+MOST_PARTS = 1 << 16  # ranges of fingerprints that two documents are cut into at most
+
+
+class Readable(Protocol):
+    """Documents that can be shingled again, by place."""
+
+    def fingerprints(self, places: NDArray[np.int64]) -> Fingerprints:
+        """The unique fingerprints of the documents at `places` [m], in that order, on the backend's device."""
+        ...
+
+    def fingerprints_by_range(self, places: NDArray[np.int64], parts: int) -> Iterator[Fingerprints]:
+        """The same in `parts` equal ranges of values, one after another, for documents larger than the device."""
+        ...
+
+    def on(self, ops: Backend) -> Readable:
+        """The same documents, shingled by another backend."""
+        ...
+
+    def renumbered(self, places: NDArray[np.int64]) -> Readable:
+        """The same documents by other numbers: new place i is place `places[i]` here."""
+        ...
+
+    def frequencies(self, places: NDArray[np.int64], counts: Array) -> Array:
+        """`counts` plus those of the fingerprints of the documents at `places`, as the backend's `frequencies`."""
+        ...
+
+    def prefixes(self, places: NDArray[np.int64], counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
+        """The prefixes of the documents at `places` and how many fingerprints each has, as `text_prefixes` has it."""
+        ...
+
+
+class Measure(Protocol):
+    """How similar pairs of rows are: float64 [m], NaN where it is not known."""
+
+    def __call__(self, rows: NDArray[np.int64], parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
+        """`rows` int64 [m, 2] are rows of the fingerprints, which come whole or in ranges of values."""
+        ...
+
+
+def exact(rows: NDArray[np.int64], parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
+    """Exact Jaccard."""
+    both, either = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    pairs = ops.asarray(rows)
+    for part in parts:
+        shared, together = ops.intersect(pairs, part)
+        both, either = both + ops.asnumpy(shared), either + ops.asnumpy(together)
+    share: NDArray[np.float64] = both.astype(np.float64) / np.maximum(either, 1).astype(np.float64)
+    return share
+
+
+def estimated(coefficients: Coefficients) -> Measure:
+    """The share of equal signature values."""
+
+    def measure(rows: NDArray[np.int64], parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
+        signatures = reduce(np.minimum, (ops.minhash(part, coefficients) for part in parts))
+        return ops.asnumpy(estimates(signatures, ops.asarray(rows)))  # type: ignore[no-any-return]
+
+    return measure
+
+
+def unmeasured(rows: NDArray[np.int64], parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
+    """NaN: every compared pair counts, none is measured."""
+    return np.full(len(rows), np.nan)
+
+
+def row_sizes(fingerprints: Fingerprints, ops: Backend) -> NDArray[np.int64]:
+    """int64 [n]: how many fingerprints each row has."""
+    sizes: NDArray[np.int64] = np.diff(ops.asnumpy(fingerprints.offset))
+    return sizes
+
+
+def sizes_allow(left: NDArray[np.int64], right: NDArray[np.int64], threshold: float) -> NDArray[np.bool_]:
+    """bool [m]: whether sets of these sizes can reach `threshold`, since J <= smaller / larger, rounding included."""
+    smaller, larger = np.minimum(left, right), np.maximum(left, right)
+    most: NDArray[np.float64] = smaller.astype(np.float64) / np.maximum(larger, 1).astype(np.float64)
+    return most >= threshold
+
+
+def compare(
+    pairs: NDArray[np.int64],
+    text_sizes: NDArray[np.int64],
+    texts: Readable,
+    measure: Measure,
+    threshold: float,
+    ops: Backend,
+    advance: Callable[[int], None],
+) -> NDArray[np.float64]:
+    """Similarity float64 [m] of `pairs` [m, 2] of places; -1 where a bound rules out `threshold`.
+
+    Places are brought together by connected component, so that each is shingled once unless its component is larger
+    than a tile. Where that would mean to shingle texts many times, one pass over them first makes a bitmap of each, and
+    only the pairs whose bitmaps allow the threshold are compared. `text_sizes` [n] are the bytes of all places.
+    """
+    similarity = np.full(len(pairs), -1.0)
+    groups = _groups(pairs, text_sizes, ops)
+    if _bytes_read(pairs, groups, text_sizes) > REREAD * int(text_sizes.sum()) and _bitmaps_pay(
+        pairs, text_sizes, texts, threshold, ops
+    ):
+        left = np.flatnonzero(_bitmaps_allow(pairs, text_sizes, texts, threshold, ops))
+        advance(len(pairs) - len(left))
+        groups = [left[group] for group in _groups(pairs[left], text_sizes, ops)]
+    telling = Lock()
+
+    def tell(done: int) -> None:
+        with telling:
+            advance(done)
+
+    def measured(lane: Backend, group: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+        return list(_measured(group, pairs[group], text_sizes, texts.on(lane), measure, threshold, lane, tell))
+
+    for parts in ops.each(groups, measured):
+        for part, values in parts:
+            similarity[part] = values
+    return similarity
+
+
+def _measured(
+    numbers: NDArray[np.int64],
+    pairs: NDArray[np.int64],
+    text_sizes: NDArray[np.int64],
+    texts: Readable,
+    measure: Measure,
+    threshold: float,
+    ops: Backend,
+    tell: Callable[[int], None],
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
+    """The similarity of `pairs`, which go by `numbers`, in as many parts as memory asks for; tells of what is done."""
+    measured = _measured_whole(pairs, text_sizes, texts, measure, threshold, ops, tell)
+    if measured is None and len(pairs) == 1:
+        measured = _measured_by_range(pairs, text_sizes, texts, measure, ops)
+        tell(1)
+    if measured is not None:
+        yield numbers, measured
+        return
+    half = len(pairs) // 2
+    for part in (slice(0, half), slice(half, None)):
+        yield from _measured(numbers[part], pairs[part], text_sizes, texts, measure, threshold, ops, tell)
+
+
+def _measured_whole(
+    pairs: NDArray[np.int64],
+    text_sizes: NDArray[np.int64],
+    texts: Readable,
+    measure: Measure,
+    threshold: float,
+    ops: Backend,
+    tell: Callable[[int], None],
+) -> NDArray[np.float64] | None:
+    """None where memory does not hold all the fingerprints; then it holds none any more."""
+    places, rows = renumbered(pairs, len(text_sizes))
+    if _ranges(int(text_sizes[places].sum()), ops.sizes().whole) > 1:
+        return None
+    similarity, told = np.full(len(pairs), -1.0), 0
+    try:
+        fingerprints = texts.fingerprints(places)
+        sizes = row_sizes(fingerprints, ops)
+        bitmaps = None
+        if threshold > 0 and len(pairs) > BITMAPS_PAY * len(places):
+            bitmaps = ops.bitmaps(fingerprints, words_for(sizes, len(sizes), threshold))
+        at_once = PAIRS_AT_ONCE if threshold > 0 else max(len(pairs), 1)  # a signature is made for each call
+        for start in range(0, len(pairs), at_once):
+            some = slice(start, min(start + at_once, len(pairs)))
+            if bitmaps is None:
+                possible = sizes_allow(sizes[rows[some, 0]], sizes[rows[some, 1]], threshold)
+            else:
+                possible = bounds_allow(rows[some], bitmaps, np.diff(fingerprints.offset), threshold, ops)
+            chosen = start + np.flatnonzero(possible)
+            similarity[chosen] = measure(rows[chosen], [fingerprints], ops)
+            tell(some.stop - start)
+            told = some.stop
+    except DeviceMemoryError:
+        tell(-told)
+        return None
+    return similarity
+
+
+def _measured_by_range(
+    pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], texts: Readable, measure: Measure, ops: Backend
+) -> NDArray[np.float64]:
+    places, rows = renumbered(pairs, len(text_sizes))
+    fewest = max(2, _ranges(int(text_sizes[places].sum()), ops.sizes().whole))
+    found, _ = in_fitting_parts(
+        lambda parts: measure(rows, texts.fingerprints_by_range(places, parts), ops), fewest, MOST_PARTS
+    )
+    return found
+
+
+def _ranges(size: int, whole: int | None) -> int:
+    """In how many ranges of fingerprints texts of `size` bytes are taken, those of `whole` being taken in one."""
+    return max(1, -(-size // whole)) if whole is not None else 1
+
+
+def _bitmaps_pay(
+    pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], texts: Readable, threshold: float, ops: Backend
+) -> bool:
+    """Whether bitmaps rule out most of a few pairs taken at equal steps."""
+    few = pairs[:: -(-len(pairs) // SAMPLE)]
+    places, rows = renumbered(few, len(text_sizes))
+    return bool(_bitmaps_allow(rows, text_sizes[places], texts.renumbered(places), threshold, ops).mean() < 0.5)
+
+
+def _bitmaps_allow(
+    pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], texts: Readable, threshold: float, ops: Backend
+) -> NDArray[np.bool_]:
+    """bool [m]: whether the bitmaps of each pair allow its similarity to reach `threshold`; one pass over the texts."""
+    bitmaps, sizes = [], []
+    limits = ops.sizes()
+    words = words_for(text_sizes // TEXT_OF_A_SHINGLE, len(text_sizes), threshold)
+    for start, stop in runs_within(np.cumsum(text_sizes), limits.tile):
+        # A document beyond a tile may come in ranges of values, and is shingled again for each of them.
+        parts = _ranges(int(text_sizes[start:stop].sum()), limits.whole or limits.tile)
+        read = partial(_bitmaps_of, np.arange(start, stop), texts, words, ops)
+        (bits, counts), _ = in_fitting_parts(read, parts, MOST_PARTS)
+        bitmaps.append(bits)
+        sizes.append(counts)
+    return bounds_allow(pairs, np.concatenate(bitmaps), np.concatenate(sizes), threshold, ops)
+
+
+def _bitmaps_of(
+    places: NDArray[np.int64], texts: Readable, words: int, ops: Backend, parts: int
+) -> tuple[Array, Array]:
+    """The bitmaps of documents and how many fingerprints each has, read in ranges of values."""
+    found = [texts.fingerprints(places)] if parts <= 1 else texts.fingerprints_by_range(places, parts)
+    bits, counts = zip(*((ops.bitmaps(part, words), np.diff(part.offset)) for part in found), strict=True)
+    return reduce(np.bitwise_xor, bits), sum(counts)
+
+
+def runs_within(ends: NDArray[np.int64], most: int, longest: int | None = None) -> Iterator[tuple[int, int]]:
+    """[start, stop) ranges that cover all of `ends` (running totals), each of at most `most` and `longest` items.
+
+    One item alone may be larger than `most`.
+    """
+    start = 0
+    while start < len(ends):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(int(np.searchsorted(ends, before + most, side="right")), start + 1)
+        stop = min(stop, start + longest) if longest else stop
+        yield start, stop
+        start = stop
+
+
+def in_runs(
+    places: NDArray[np.int64], text_sizes: NDArray[np.int64], most: int, read: Callable[[NDArray[np.int64]], Result]
+) -> Iterator[tuple[NDArray[np.int64], Result]]:
+    """(some of `places`, `read` of them), in order, each of at most `most` bytes of text; halves of what does not fit.
+
+    DeviceMemoryError where a document alone does not.
+    """
+    for first, last in runs_within(np.cumsum(text_sizes[places]), most):
+        yield from _in_halves(places[first:last], read)
+
+
+def _in_halves(
+    places: NDArray[np.int64], read: Callable[[NDArray[np.int64]], Result]
+) -> Iterator[tuple[NDArray[np.int64], Result]]:
+    try:
+        found = read(places)
+    except DeviceMemoryError:
+        if len(places) == 1:
+            raise
+    else:
+        yield places, found
+        return
+    for half in np.array_split(places, 2):
+        yield from _in_halves(half, read)
+
+
+def _groups(pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], ops: Backend) -> list[NDArray[np.int64]]:
+    """Pair numbers grouped by the tiles of their places."""
+    if len(pairs) == 0:
+        return []
+    component = ops.asnumpy(ops.components(len(text_sizes), ops.asarray(pairs)))
+    tiles = _tiles(component, text_sizes, ops.sizes())[pairs]
+    both = np.minimum(*tiles.T) << 32 | np.maximum(*tiles.T)
+    if (both == both[0]).all():
+        return [np.arange(len(both))]
+    order = np.argsort(both, kind="stable")
+    return np.split(order, np.flatnonzero(both[order][1:] != both[order][:-1]) + 1)
+
+
+def _bytes_read(pairs: NDArray[np.int64], groups: list[NDArray[np.int64]], text_sizes: NDArray[np.int64]) -> int:
+    if len(groups) < 2:
+        return 0
+    return sum(int(text_sizes[renumbered(pairs[group], len(text_sizes))[0]].sum()) for group in groups)
+
+
+def _tiles(component: NDArray[np.int64], text_sizes: NDArray[np.int64], sizes: Sizes) -> NDArray[np.int64]:
+    """int64 [n]: a tile for each place, components whole where they fit, and in the order of their first place."""
+    order = np.argsort(component, kind="stable")
+    ends = np.cumsum(text_sizes[order])
+    first = np.concatenate([[True], component[order][1:] != component[order][:-1]])
+    starts = np.where(first, ends - text_sizes[order], 0)
+    component_start = np.maximum.accumulate(starts)
+    # A component's documents follow the tile it begins in, and go on into further ones when it is larger than a tile.
+    inside = (ends - text_sizes[order] - component_start) // sizes.largest_tile
+    tile = component_start // sizes.tile + inside
+    tile_of = np.empty(len(order), np.int64)
+    tile_of[order] = np.maximum.accumulate(tile)
+    return tile_of
+
+
+def renumbered(pairs: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The places below `count` that occur in pairs [m, 2], ascending, and the pairs as numbers among them."""
+    if pairs.size < count // 8:  # a tile of many: nothing is done for all places
+        every = np.sort(pairs, axis=None)
+        places = every[first_of_runs(every)]
+        return places, np.searchsorted(places, pairs)
+    occurs = np.zeros(count, bool)
+    occurs[pairs] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[pairs]

@@ -1,0 +1,186 @@
+"""Prefixes of the documents of large buckets: made once for all, and of them only what several documents have.
+
+A table of exact counts would cost a pass over all texts. Where an exact measure follows, one document of thirty-two
+tells what is common instead, and one pass takes of each document all that is rare by that, or its prefix where that is
+more. Only what was taken is counted: then the prefix is the rarest of it. One order of all shingles comes of both,
+which is all that the filter asks for, and a shingle that one document alone has taken leads to nobody. Of a page of a
+common template, whose prefix is its own content, nothing is left.
+
+What was taken is a tenth to a half of the texts. It is held where the budget allows that; else only its counts are, and
+a document is read again when its prefix is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array, Fingerprints
+from gpulsh.backends.prefix_lengths import prefix_lengths
+from gpulsh.backends.protocol import Backend
+from gpulsh.decide.compare.comparison import TEXT_OF_A_SHINGLE, Readable, in_runs, runs_within
+from gpulsh.lsh.collisions import packed, within_runs
+
+SAMPLED = 32  # of so many documents one is counted
+SAMPLE_BYTES = 2 << 20  # text of a sample, at least
+SLOTS_OF_A_SHINGLE = 6  # of a prefix: what shares a slot is looked at, as if it met somebody
+LEAST_TABLE, LARGEST_TABLE = 16, 27  # bits: 128 MB of counts
+LARGEST_OF_ALL = 26  # bits, of a table that says what is compared
+AT_ONCE = 16 << 20  # bytes of text
+MET = 2  # where counts of a sample begin, so that `Backend.prefixes` leaves nothing out
+RARE = MET + 2  # counted less: at most once in a sample
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Prefix shingles and whose they are: uint64 or, cut to their upper halves, uint32 [e], and uint32 [e]."""
+
+    shingles: NDArray[np.unsignedinteger]
+    documents: NDArray[np.uint32]
+
+    def sorted(self) -> Entries:
+        """By shingle: sorted queries walk an index in its own order."""
+        if self.shingles.dtype == np.uint32:  # both fit into a word, which a vector sort orders in a tenth of the time
+            both = packed(self.shingles, self.documents)
+            both.sort()
+            return Entries((both >> np.uint64(32)).astype(np.uint32), both.astype(np.uint32))
+        order = np.argsort(self.shingles, kind="stable")
+        return Entries(self.shingles[order], self.documents[order])
+
+    def where(self, chosen: NDArray[np.bool_]) -> Entries:
+        """The entries that `chosen` [e] marks."""
+        return Entries(self.shingles[chosen], self.documents[chosen])
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Prefix shingles of documents [n], row after row, as those of `Entries`; int64 [n] how many of each."""
+
+    shingles: NDArray[np.unsignedinteger]
+    lengths: NDArray[np.int64]
+
+    @classmethod
+    def joined(cls, parts: list[_Rows]) -> _Rows:
+        """Several, end to end."""
+        return cls(np.concatenate([rows.shingles for rows in parts]), np.concatenate([rows.lengths for rows in parts]))
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """int64 [n]: where each row ends."""
+        return np.cumsum(self.lengths)
+
+    def at(self, rows: NDArray[np.int64]) -> _Rows:
+        """The rows [m], in that order."""
+        lengths = self.lengths[rows]
+        starts = self.ends[rows] - lengths
+        return _Rows(self.shingles[np.repeat(starts, lengths) + within_runs(lengths)], lengths)
+
+
+class CrowdPrefixes:
+    """Documents go by their place in the crowd, `text_sizes` [c] are their bytes."""
+
+    def __init__(
+        self,
+        places: NDArray[np.int64],
+        texts: Readable,
+        text_sizes: NDArray[np.int64],
+        threshold: float,
+        ops: Backend,
+        *,
+        exact: bool,
+    ) -> None:
+        """Reads the documents at `places` [p], which ascend: no others are asked for.
+
+        `exact` says that the Jaccard follows. Then any counts serve, and shingles may be taken for others.
+        """
+        self._places, self._texts, self._text_sizes = places, texts, text_sizes
+        self._ops, self._exact = ops, exact
+        # The product is taken a little low: a prefix one too long loses nothing, one too short would.
+        self._share = threshold * (1 - 1e-12)
+        self._at_once, self._most_held, self._largest_table = AT_ONCE, math.inf, LARGEST_TABLE
+        whole = ops.sizes().whole
+        if whole is not None:
+            self._at_once, self._most_held = min(AT_ONCE, max(whole >> 2, 1)), whole >> 2
+            self._largest_table = min(LARGEST_TABLE, max(whole.bit_length() - 1, LEAST_TABLE))
+        self.sizes = np.zeros(len(text_sizes), np.int64)  # fingerprints of the documents read
+        self._counts = self._frequencies()
+        self._several, held = self._read()
+        self._held = None if held is None else self._prefixes(self._places, held)
+
+    def of(self, places: NDArray[np.int64]) -> Entries:
+        """The entries of documents [m], row after row, less those that no other document has."""
+        if self._held is None:
+            rows = self._prefixes(places, [self._rows(taken) for taken in self._taken(places)])
+        else:
+            rows = self._held.at(np.searchsorted(self._places, places))
+        return Entries(rows.shingles, np.repeat(places.astype(np.uint32), rows.lengths))
+
+    def _frequencies(self) -> Array:
+        """How often each slot of shingles occurs; any counts give an exact join, good ones a fast one.
+
+        Without an exact measure they say what is compared, and depend on nothing but the texts.
+        """
+        everything, documents = int(self._text_sizes.sum()), len(self._text_sizes)
+        if not self._exact:
+            return self._counted(np.arange(documents), 0, _bits(everything / 3, LARGEST_OF_ALL))
+        step = int(np.clip(everything // SAMPLE_BYTES, 1, SAMPLED))
+        bits = _bits(everything / step / TEXT_OF_A_SHINGLE, self._largest_table)
+        return self._counted(np.arange(0, documents, step), MET, bits)
+
+    def _counted(self, places: NDArray[np.int64], first: int, bits: int) -> Array:
+        """A table of 2^bits counts, from `first` on, of the shingles of documents."""
+        counts = self._ops.asarray(np.full(1 << bits, first, np.uint8))
+        for start, stop in runs_within(np.cumsum(self._text_sizes[places]), self._at_once):
+            counts = self._texts.frequencies(places[start:stop], counts)
+        return counts
+
+    def _read(self) -> tuple[Array, list[_Rows] | None]:
+        """How many documents each slot of shingles was taken of, and what was taken, if it is not too much."""
+        entries = (1 - self._share) * float(self._text_sizes.sum()) / TEXT_OF_A_SHINGLE + len(self._places)
+        slots = 1 << _bits(SLOTS_OF_A_SHINGLE * entries, self._largest_table)
+        several, held, size = self._ops.asarray(np.zeros(slots, np.uint8)), [], 0
+        for taken in self._taken(self._places):
+            several = self._ops.frequencies(taken, several)
+            if size <= self._most_held:
+                held.append(self._rows(taken))
+                size += held[-1].shingles.nbytes
+            else:
+                held.clear()
+        return several, held if size <= self._most_held else None
+
+    def _taken(self, places: NDArray[np.int64]) -> Iterator[Fingerprints]:
+        """What is rare in documents, or first, some at a time, in order."""
+        rare = RARE if self._exact else 0
+        read = partial(self._texts.prefixes, counts=self._counts, rare=rare, share=self._share)
+        for some, (taken, sizes) in in_runs(places, self._text_sizes, self._at_once, read):
+            self.sizes[some] = self._ops.asnumpy(sizes)
+            yield taken
+
+    def _rows(self, taken: Fingerprints) -> _Rows:
+        """As it is held: an entry is 32 bits where these are enough."""
+        values, lengths = self._ops.asnumpy(taken.values), np.diff(self._ops.asnumpy(taken.offset))
+        return _Rows((values >> np.uint64(32)).astype(np.uint32) if self._exact else values, lengths)
+
+    def _prefixes(self, places: NDArray[np.int64], taken: list[_Rows]) -> _Rows:
+        """Of what was taken of documents the prefixes, less what no other took."""
+        lengths = prefix_lengths(self.sizes[places], self._share)
+        found, done = [], 0
+        for rows in taken:
+            end = done + len(rows.lengths)
+            values = rows.shingles.astype(np.uint64) << np.uint64(32) if self._exact else rows.shingles
+            offset = np.concatenate([np.zeros(1, np.int64), rows.ends])
+            fingerprints = Fingerprints(values, offset).moved(self._ops.asarray)
+            chosen = self._ops.prefixes(fingerprints, self._several, self._ops.asarray(lengths[done:end]))
+            found.append(self._rows(chosen))
+            done = end
+        return _Rows.joined(found)
+
+
+def _bits(slots: float, most: int) -> int:
+    """Of a table of at least so many slots, unless they are more than it may have."""
+    return int(np.clip(np.ceil(np.log2(max(slots, 1))), LEAST_TABLE, most))

@@ -1,0 +1,45 @@
+"""Candidate pairs measured as a plan names it: which of them are at or above the threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from gpulsh.arrays import Numbers
+from gpulsh.backends.protocol import Backend
+from gpulsh.decide.compare.comparison import Measure, compare, estimated, exact, unmeasured
+from gpulsh.decide.compare.prefix_join import Edges
+from gpulsh.decide.compare.shingled_texts import ShingledTexts
+from gpulsh.decide.relation import Relation
+from gpulsh.method import Plan
+from gpulsh.permutations import coefficients
+
+
+def measure_of(plan: Plan) -> Measure:
+    """What `verify` names."""
+    if plan.verify == "exact":
+        return exact
+    return estimated(coefficients(plan.family)) if plan.verify == "signature" else unmeasured
+
+
+def similar_pairs(
+    pairs: Numbers,
+    involved: Numbers,
+    relation: Relation,
+    texts: ShingledTexts,
+    plan: Plan,
+    ops: Backend,
+    advance: Callable[[int], None],
+) -> Edges:
+    """Of `pairs` [m, 2] those that count and are at or above the threshold; where nothing is measured, all that count.
+
+    Pairs go by places in decision order, the earlier first; `involved` are the positions there, by which `relation`
+    goes, `texts` those of the places.
+    """
+    pairs = pairs[relation.allows(involved[pairs[:, 0]], involved[pairs[:, 1]])]
+    if plan.verify == "none":
+        return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
+    threshold = plan.threshold if plan.verify == "exact" else 0.0  # sizes bound the Jaccard, not its estimate
+    similarity = compare(pairs, texts.sizes(), texts, measure_of(plan), threshold, ops, advance)
+    return Edges(pairs[:, 0], pairs[:, 1], similarity).where(~(similarity < plan.threshold))

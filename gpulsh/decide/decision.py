@@ -1,0 +1,95 @@
+"""What was decided about every document, with the evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpulsh.account.funnel import Funnel
+from gpulsh.arrays import Array
+from gpulsh.errors import ParameterError
+
+COLUMNS = ("keep", "duplicate_of", "similarity", "cluster")  # of a row a document
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The outcome of `deduplicate` for n documents, by position: NumPy arrays, on CUDA CuPy's.
+
+    A document is dropped only where a kept document is at least `threshold` similar to it; `duplicate_of` names that
+    document and `similarity` says how similar (`resolve="kept"`, `verify="exact"`).
+    """
+
+    keep: Array  # bool [n]
+    duplicate_of: Array  # int64 [n] position of the kept document it duplicates; its own where kept
+    similarity: Array  # float32 [n] Jaccard with duplicate_of; 1.0 where kept
+    cluster: Array  # int64 [n] smallest position of its connected component of verified pairs
+    pairs: Array  # int64 [m, 2] verified pairs, i < j, lexicographic
+    pair_similarity: Array  # float32 [m]
+    funnel: Funnel
+
+    def __len__(self) -> int:
+        return len(self.keep)
+
+    def to_numpy(self) -> Decision:
+        """The same with NumPy arrays; itself where they are."""
+        if isinstance(self.keep, np.ndarray):
+            return self
+        names = (*COLUMNS, "pairs", "pair_similarity")
+        return replace(self, **{name: getattr(self, name).get() for name in names})
+
+    def to_arrow(self) -> Any:
+        """A pyarrow.Table of n rows: keep, duplicate_of, similarity, cluster."""
+        import pyarrow as pa
+
+        here = self.to_numpy()
+        return pa.table({name: getattr(here, name) for name in COLUMNS})
+
+    def to_cudf(self) -> Any:
+        """A cudf.DataFrame of n rows: keep, duplicate_of, similarity, cluster; device arrays are used where they lie.
+
+        Raises BackendError where cuDF does not work.
+        """
+        from gpulsh.io.memory.cudf import data_frame
+
+        return data_frame({name: getattr(self, name) for name in COLUMNS})
+
+    def filter(self, table: Any) -> Any:
+        """The kept rows of a pyarrow, pandas, polars or cuDF object, a list, a NumPy or CuPy array, of n rows.
+
+        Raises ParameterError where the length differs or the object has no rows to choose.
+        """
+        home = type(table).__module__.partition(".")[0]
+        if not hasattr(table, "__len__"):
+            what = "collect it first" if hasattr(table, "collect") else "give the rows that were decided"
+            raise ParameterError(f"table is a {type(table).__name__}, which has no rows to choose from; {what}")
+        if len(table) != len(self):
+            raise ParameterError(
+                f"table has {len(table)} rows and the decision {len(self)}; give the rows that were decided"
+            )
+        if home in ("cudf", "cupy"):
+            from gpulsh.io.memory.cudf import kept_rows
+
+            return kept_rows(table, self.keep)
+        keep = self.to_numpy().keep
+        if home == "pyarrow":
+            import pyarrow as pa
+
+            from gpulsh.io.arrow.soundness import check_given
+
+            check_given(table, "table")
+            return table.filter(pa.array(keep))
+        if home == "pandas":
+            return table[keep]
+        if home == "polars":
+            return table.filter(keep)
+        if isinstance(table, np.ndarray):
+            return table[keep]
+        if isinstance(table, (list, tuple)):
+            return [row for row, stays in zip(table, keep.tolist(), strict=True) if stays]
+        raise ParameterError(
+            f"table is of type {type(table).__name__}; give a pyarrow, pandas, polars or cuDF object,"
+            " an array or a list"
+        )

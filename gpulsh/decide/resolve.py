@@ -1,0 +1,69 @@
+"""`resolve="kept"` and `resolve="components"`: from pairs in decision order to decisions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.decide.compare.prefix_join import Edges, PrefixJoin
+from gpulsh.decide.greedy import DROPPED, KEPT, settle
+from gpulsh.lsh.collisions import first_of_runs, packed
+
+
+def resolve_kept(
+    count: int, small: Edges, join: PrefixJoin | None, crowd: NDArray[np.int64]
+) -> tuple[NDArray[np.bool_], Edges]:
+    """(kept bool [count], all verified pairs): the greedy over small buckets and, block by block, over large ones.
+
+    Places are in decision order; `small` holds the verified pairs of small buckets, `crowd` [c] ascending the places of
+    the documents in large ones, by which `join` goes.
+    """
+    status = np.zeros(count, np.int8)
+    if join is None:
+        settle(status, 0, count, small.earlier, small.later)
+        return status != DROPPED, small
+    small = small.where(np.argsort(small.later, kind="stable"))
+    found, done = [small], 0
+    for block in join.blocks():
+        end = int(crowd[block.stop - 1]) + 1
+        near = _later_in(small, done, end)
+        with_kept, within = _moved(block.with_kept, crowd), _moved(block.within, crowd)
+        earlier = np.concatenate([near.earlier, with_kept.earlier, within.earlier])
+        later = np.concatenate([near.later, with_kept.later, within.later])
+        settle(status, done, end, earlier, later)
+        join.keep(block, status[crowd[block.start : block.stop]] == KEPT)
+        found += [with_kept, within.where(status[within.earlier] == KEPT)]
+        done = end
+    rest = _later_in(small, done, count)
+    settle(status, done, count, rest.earlier, rest.later)
+    return status != DROPPED, distinct_edges(found)
+
+
+def witnesses(kept: NDArray[np.bool_], edges: Edges) -> Edges:
+    """For each dropped place its most similar earlier kept one, ties to the earlier; `later` ascends."""
+    speaking = edges.where(kept[edges.earlier] & ~kept[edges.later])
+    ordered = speaking.where(np.lexsort((speaking.earlier, -speaking.similarity, speaking.later)))
+    return ordered.where(first_of_runs(ordered.later))
+
+
+def heads(component: NDArray[np.int64]) -> NDArray[np.int64]:
+    """int64 [count]: the first place of each place's component, itself where it is that."""
+    _, first, which = np.unique(component, return_index=True, return_inverse=True)
+    return first[which]
+
+
+def _later_in(edges: Edges, start: int, stop: int) -> Edges:
+    low, high = np.searchsorted(edges.later, [start, stop])
+    return Edges(edges.earlier[low:high], edges.later[low:high], edges.similarity[low:high])
+
+
+def _moved(edges: Edges, places: NDArray[np.int64]) -> Edges:
+    return Edges(places[edges.earlier], places[edges.later], edges.similarity)
+
+
+def distinct_edges(parts: list[Edges]) -> Edges:
+    """The edges of several, each once, lexicographic."""
+    earlier, later = np.concatenate([e.earlier for e in parts]), np.concatenate([e.later for e in parts])
+    order = np.lexsort((later, earlier))
+    edges = Edges(earlier, later, np.concatenate([e.similarity for e in parts])).where(order)
+    return edges.where(first_of_runs(packed(edges.earlier, edges.later)))

@@ -1,1 +1,0 @@
-"""The main job as pure functions: a plan, its stages, and the decision they lead to."""

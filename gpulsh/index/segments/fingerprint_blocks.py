@@ -1,0 +1,217 @@
+"""The sorted fingerprints of documents in blocks: delta-coded, one byte place after another, compressed by Zstandard.
+
+Sorted hashes are nearly random, so that log2 of their mean distance is about all that is to be stored: the upper bytes
+of the distances are mostly zero and lie together, the lower ones do not compress and need not.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints
+from gpulsh.io.arrow.buffers import numbers
+from gpulsh.store.columns import columns_file
+from gpulsh.store.durable import FileFact
+from gpulsh.store.mapping import MappedBatches, damaged_file
+
+BLOCK_VALUES = 1 << 15  # a block is read as a whole
+BLOCKS_HELD = 64  # decoded, of all files together
+SCHEMA = pa.schema([("first_row", pa.int64()), ("values", pa.int64()), ("coded", pa.large_binary())])
+
+
+class FingerprintRows(Protocol):
+    """Rows of unique fingerprints, each ascending."""
+
+    def __len__(self) -> int: ...
+
+    def read(self, rows: NDArray[np.int64]) -> Fingerprints:
+        """The rows `rows` [m], in that order, in host memory."""
+        ...
+
+
+class HeldRows:
+    """Rows in memory."""
+
+    def __init__(self, fingerprints: Fingerprints) -> None:
+        self._fingerprints = fingerprints
+
+    def __len__(self) -> int:
+        return len(self._fingerprints)
+
+    def read(self, rows: NDArray[np.int64]) -> Fingerprints:
+        """The rows `rows` [m], in that order."""
+        return chosen_rows(self._fingerprints, rows)
+
+
+class DecodedBlocks:
+    """The blocks that were used last, of all files together, so that an index of many files holds no more of them."""
+
+    def __init__(self) -> None:
+        self._blocks: OrderedDict[tuple[int, int], tuple[Any, Fingerprints]] = OrderedDict()
+        self._lock = Lock()  # several streams of a backend may read at once
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def get(self, owner: object, number: int) -> Fingerprints | None:
+        """A block of `owner`; None where it is not held."""
+        with self._lock:
+            key = id(owner), number
+            held = self._blocks.get(key)
+            if held is None or held[0]() is not owner:  # another had its id
+                return None
+            self._blocks.move_to_end(key)
+            return held[1]
+
+    def put(self, owner: object, number: int, block: Fingerprints) -> None:
+        """Hold it, and let go what was not used for longest."""
+        with self._lock:
+            self._blocks[id(owner), number] = weakref.ref(owner), block
+            while len(self._blocks) > BLOCKS_HELD:
+                self._blocks.popitem(last=False)
+
+
+DECODED = DecodedBlocks()
+
+
+class BlockRows:
+    """Rows of a file of blocks, mapped; `sizes` int64 [n] says how many fingerprints each row has."""
+
+    def __init__(self, path: Path, sizes: NDArray[np.int64]) -> None:
+        self.mapped = MappedBatches(path)
+        self._batches = self.mapped.batches
+        if any(batch.schema != SCHEMA for batch in self._batches):
+            raise damaged_file(path, f"its columns are not {', '.join(SCHEMA.names)}")
+        self._first = np.concatenate([np.empty(0, np.int64), *(numbers(batch.column(0)) for batch in self._batches)])
+        self._starts = np.cumsum([0, *(batch.num_rows for batch in self._batches)])
+        self._sizes = sizes
+        first = self._first
+        if first[:1].tolist() != [0][: len(sizes)] or (np.diff(first) <= 0).any() or first[-1:].sum() > len(sizes):
+            raise damaged_file(path, "its blocks are not of ascending rows")
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def read(self, rows: NDArray[np.int64]) -> Fingerprints:
+        """The rows `rows` [m], in that order; each block that is touched is decoded once."""
+        owner = np.searchsorted(self._first, rows, side="right") - 1
+        parts, places = [], []
+        for number in np.unique(owner).tolist():
+            here = np.flatnonzero(owner == number)
+            parts.append(chosen_rows(self._block(number), rows[here] - self._first[number]))
+            places.append(here)
+        return in_places(parts, places)
+
+    def _block(self, number: int) -> Fingerprints:
+        held = DECODED.get(self, number)
+        if held is None:
+            held = self._decode(number)
+            DECODED.put(self, number, held)
+        return held
+
+    def _decode(self, number: int) -> Fingerprints:
+        batch = int(np.searchsorted(self._starts, number, side="right")) - 1
+        row = number - int(self._starts[batch])
+        first = int(self._first[number])
+        last = int(self._first[number + 1]) if number + 1 < len(self._first) else len(self._sizes)
+        columns = self._batches[batch]
+        coded, count = columns.column(2)[row].as_buffer(), columns.column(1)[row].as_py()
+        sizes = self._sizes[first:last]
+        try:
+            if coded is None or count is None:
+                raise ValueError(f"block {number} is null")
+            if bool((sizes < 0).any()) or int(sizes.sum()) != count:
+                raise ValueError(f"block {number} has {count} fingerprints, not as many as its documents")
+            return decode(coded, count, sizes)
+        except (ValueError, OSError, OverflowError, MemoryError) as error:  # of a codec too, which believes the count
+            raise damaged_file(self.mapped.path, str(error)) from error
+
+
+def write_blocks(path: Path, rows: Iterable[Fingerprints]) -> FileFact:
+    """The rows of `rows`, one after another, in blocks; one of `rows` is held at a time."""
+    with columns_file(path, SCHEMA) as file:
+        done = 0
+        for part in rows:
+            blocks = [part.slice(start, stop) for start, stop in _cuts(part.offset)]
+            first = np.cumsum([done, *map(len, blocks)])
+            counts = np.array([int(block.offset[-1] - block.offset[0]) for block in blocks], np.int64)
+            file.append([first[:-1], counts, pa.array([encode(block) for block in blocks], pa.large_binary())])
+            done = int(first[-1])
+        return file.finish()
+
+
+def encode(rows: Fingerprints) -> bytes:
+    """Rows of ascending fingerprints as bytes: differences within a row, transposed by byte place, compressed."""
+    first, last = int(rows.offset[0]), int(rows.offset[-1])
+    if first == last:
+        return b""
+    values = rows.values[first:last]
+    deltas = values.astype("<u8")
+    deltas[1:] -= values[:-1]
+    starts = rows.offset[:-1][np.diff(rows.offset) > 0] - first
+    deltas[starts] = values[starts]
+    planes = np.ascontiguousarray(deltas.view(np.uint8).reshape(len(deltas), 8).T)
+    coded: bytes = pa.Codec("zstd").compress(planes.tobytes(), asbytes=True)
+    return coded
+
+
+def decode(coded: Any, count: int, sizes: NDArray[np.int64]) -> Fingerprints:
+    """The rows, of `sizes` [n], that `encode` made bytes of; `count` is the sum of `sizes`."""
+    raw = pa.Codec("zstd").decompress(coded, decompressed_size=count * 8) if count else b""
+    planes = np.frombuffer(raw, np.uint8).reshape(8, count)
+    deltas = np.ascontiguousarray(planes.T).view("<u8").reshape(count).astype(np.uint64, copy=False)
+    offset = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offset[1:])
+    total = np.zeros(count + 1, np.uint64)
+    np.cumsum(deltas, out=total[1:])  # modulo 2^64, as the differences from a row's start are
+    return Fingerprints(total[1:] - np.repeat(total[offset[:-1]], sizes), offset)
+
+
+def chosen_rows(rows: Fingerprints, which: NDArray[np.int64]) -> Fingerprints:
+    """The rows `which` [m] of `rows`, in that order; a view where they follow one another."""
+    if len(which) and bool((which[1:] == which[:-1] + 1).all()):
+        part = rows.slice(int(which[0]), int(which[-1]) + 1)
+        first = part.offset[0]
+        return Fingerprints(part.values[first : part.offset[-1]], part.offset - first)
+    begin, sizes = rows.offset[which], rows.offset[which + 1] - rows.offset[which]
+    offset = np.zeros(len(which) + 1, np.int64)
+    np.cumsum(sizes, out=offset[1:])
+    places = np.arange(int(offset[-1])) + np.repeat(begin - offset[:-1], sizes)
+    return Fingerprints(rows.values[places], offset)
+
+
+def end_to_end(parts: list[Fingerprints]) -> Fingerprints:
+    """Rows of several one after another, each with offsets from 0."""
+    if len(parts) == 1:
+        return parts[0]
+    sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(part.offset) for part in parts)])
+    offset = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offset[1:])
+    return Fingerprints(np.concatenate([np.empty(0, np.uint64), *(part.values for part in parts)]), offset)
+
+
+def in_places(parts: list[Fingerprints], places: list[NDArray[np.int64]]) -> Fingerprints:
+    """Rows gathered in parts, in the order of their `places`, which together are 0 to n - 1."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
+    return chosen_rows(end_to_end(parts), np.argsort(np.concatenate(places)))
+
+
+def _cuts(offset: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    start, count = 0, len(offset) - 1
+    while start < count:
+        stop = int(np.searchsorted(offset, offset[start] + BLOCK_VALUES, side="right")) - 1
+        stop = min(max(stop, start + 1), count)
+        yield start, stop
+        start = stop

@@ -1,0 +1,234 @@
+"""Segments merged into one, a range of hashes at a time, so that memory does not grow with them.
+
+What is merged lies in memory, or in files without a name (`scratch`) until it is written as a segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints
+from gpulsh.index.segments.fingerprint_blocks import FingerprintRows, HeldRows, in_places
+from gpulsh.index.segments.segment import ALL, Band, Documents, Hashes, Keys, Numbers, Segment, among, within
+from gpulsh.io.arrow.buffers import numbers, to_arrow
+from gpulsh.store.mapping import Mapped
+from gpulsh.store.scratch import Column
+
+ROWS_AT_ONCE = 1 << 18  # merged at once
+SAMPLED = 1 << 12  # rows of a part that one sample of its hashes stands for
+
+
+def merged(parts: Sequence[Segment], removed: Numbers, folder: Path | None = None) -> Segment:
+    """The live documents of several segments, which ascend by number; digests and fingerprints are read when used.
+
+    With a `folder`, columns lie in files there.
+    """
+    live: list[_LiveRows] = []
+    for part in parts:
+        live.append(_LiveRows(part, removed, live[-1].stop if live else 0))
+    scratch = _Scratch(parts, folder)
+    documents = [scratch.column(column.dtype) for column in parts[0].documents]
+    for part, rows in zip(parts, live, strict=True):
+        for first in range(0, len(part), ROWS_AT_ONCE):
+            last = min(first + ROWS_AT_ONCE, len(part))
+            for column, values in zip(documents, part.documents.slice(first, last), strict=True):
+                column.append(values[rows.chosen(first, last)])
+        part.let_go()
+
+    def hashes(number: int, rows: slice) -> tuple[NDArray[Any], ...]:
+        own = parts[number].hashes
+        chosen, row = live[number].moved(own.row[rows])
+        return own.first[rows][chosen], own.second[rows][chosen], row
+
+    hash_columns = [scratch.column(np.uint64), scratch.column(np.uint64), scratch.column(np.int64)]
+    scratch.merge([part.hashes.first for part in parts], hashes, hash_columns, by=3)
+    found = [part.keys for part in parts if part.keys is not None]
+    keys = _merged_keys(found, live, scratch) if len(found) == len(parts) else None
+    return Segment(
+        Documents(*(column.whole() for column in documents)),
+        Hashes(*(column.whole() for column in hash_columns)),
+        _MergedBands(parts, removed, folder),
+        _ChainedRows([part.fingerprints for part in parts], live),
+        keys,
+        mapped=scratch.mapped(),
+    )
+
+
+def in_memory(segment: Segment) -> Segment:
+    """The same with all that is read when used held in memory."""
+    rows = segment.fingerprints.read(np.arange(len(segment)))
+    return replace(segment, bands=list(segment.bands), fingerprints=HeldRows(rows), filters=None, mapped=())
+
+
+class _LiveRows:
+    """The live rows of a segment; in what is merged they are rows from `start` to `stop`."""
+
+    def __init__(self, part: Segment, removed: Numbers, start: int) -> None:
+        self._start, self._count = start, len(part)
+        self._alive: NDArray[np.bool_] | None = None
+        self.stop = start + len(part)
+        if len(removed):
+            steps = range(0, len(part), ROWS_AT_ONCE)
+            alive = [part.live(removed, slice(first, first + ROWS_AT_ONCE)) for first in steps]
+            self._alive = np.concatenate([np.empty(0, np.bool_), *alive])
+            self._rank = np.cumsum(self._alive) - 1
+            self._rows = np.flatnonzero(self._alive)
+            self.stop = start + len(self._rows)
+
+    def chosen(self, first: int, last: int) -> Any:
+        """The live ones of rows `first` to `last`, as an index of these."""
+        return ALL if self._alive is None else self._alive[first:last]
+
+    def moved(self, rows: Numbers) -> tuple[Any, Numbers]:
+        """The live ones of `rows`, as an index of these, and what they become."""
+        rows = within(rows, self._count)
+        if self._alive is None:
+            return ALL, rows + self._start
+        alive = self._alive[rows]
+        return alive, self._rank[rows[alive]] + self._start
+
+    def before(self, rows: Numbers) -> Numbers:
+        """What rows became `rows`."""
+        return rows - self._start if self._alive is None else self._rows[rows - self._start]
+
+
+class _Scratch:
+    """Columns of what is being merged out of `parts`."""
+
+    def __init__(self, parts: Sequence[Segment], folder: Path | None) -> None:
+        self._parts, self._folder = parts, folder
+        self._columns: list[Column] = []
+
+    def column(self, dtype: Any) -> Column:
+        column = Column(dtype, self._folder)
+        self._columns.append(column)
+        return column
+
+    def mapped(self) -> tuple[Mapped, ...]:
+        """All that may be let go."""
+        return (*(file for part in self._parts for file in part.mapped), *self._columns)
+
+    def merge(
+        self,
+        hashes: Sequence[NDArray[np.uint64]],
+        read: Callable[[int, slice], tuple[NDArray[Any], ...]],
+        columns: Sequence[Column],
+        *,
+        by: int = 1,
+    ) -> None:
+        """Append to `columns`, in the order of the first `by` of them, what `read` gives of each part and some rows.
+
+        Each of `hashes` ascends, as does what is read by them; where they are equal, earlier parts come first.
+        """
+        for rows in _ranges(hashes):
+            read_rows = [read(number, chosen) for number, chosen in enumerate(rows)]
+            found = [np.concatenate(values) for values in zip(*read_rows, strict=True)]
+            order = np.lexsort(found[by - 1 :: -1]) if by > 1 else np.argsort(found[0], kind="stable")
+            for column, values in zip(columns, found, strict=True):
+                column.append(values[order])
+            for part in self._parts:
+                part.let_go()
+
+
+def _ranges(hashes: Sequence[NDArray[np.uint64]]) -> Iterator[list[slice]]:
+    """Rows of each part that have the same range of hashes, which ascend; about ROWS_AT_ONCE of all parts together."""
+    samples = np.sort(np.concatenate([part[::SAMPLED] for part in hashes]))
+    bounds = np.unique(samples[:: max(ROWS_AT_ONCE // SAMPLED, len(hashes))])[1:]
+    starts = [0] * len(hashes)
+    for bound in [*bounds, None]:
+        stops = [len(part) if bound is None else int(np.searchsorted(part, bound)) for part in hashes]
+        yield [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
+        starts = stops
+
+
+def _merged_keys(parts: Sequence[Keys], live: Sequence[_LiveRows], scratch: _Scratch) -> Keys:
+    def read(number: int, rows: slice) -> tuple[NDArray[Any], ...]:
+        chosen, row = live[number].moved(parts[number].row[rows])
+        return parts[number].hash[rows][chosen], row
+
+    columns = [scratch.column(np.uint64), scratch.column(np.int64)]
+    scratch.merge([part.hash for part in parts], read, columns)
+    hash, row = (column.whole() for column in columns)
+    return Keys(_chained_keys(parts, live, scratch), hash, row)
+
+
+def _chained_keys(parts: Sequence[Keys], live: Sequence[_LiveRows], scratch: _Scratch) -> Any:
+    """The live keys of all parts, one after another, as a pyarrow.Array."""
+    kind = parts[0].key.type
+    whole = pa.types.is_integer(kind)
+    content, ends = scratch.column(np.int64 if whole else np.uint8), scratch.column(np.int64)
+    size = 0
+    ends.append(np.zeros(1, np.int64))
+    for keys, rows in zip(parts, live, strict=True):
+        for first in range(0, len(keys.key), ROWS_AT_ONCE):
+            stretch = keys.key.slice(first, ROWS_AT_ONCE)
+            chosen = rows.chosen(first, first + len(stretch))
+            if chosen is not ALL:
+                stretch = stretch.filter(to_arrow(chosen))
+            if whole:
+                content.append(numbers(stretch))
+                continue
+            _, offset, data = stretch.buffers()
+            offsets = np.frombuffer(offset, np.int64, len(stretch) + 1, 8 * stretch.offset)
+            content.append(np.frombuffer(data or b"", np.uint8)[offsets[0] : offsets[-1]])
+            ends.append(offsets[1:] - offsets[0] + size)
+            size += int(offsets[-1] - offsets[0])
+    if whole:
+        return to_arrow(content.whole())
+    buffers = [None, pa.py_buffer(ends.whole()), pa.py_buffer(content.whole())]
+    return pa.Array.from_buffers(kind, len(buffers[1]) // 8 - 1, buffers)
+
+
+class _MergedBands(Sequence[Band]):
+    """The digests of several segments less those of removed documents, merged a band at a time when asked for."""
+
+    def __init__(self, parts: Sequence[Segment], removed: Numbers, folder: Path | None) -> None:
+        self._parts, self._removed, self._folder = parts, removed, folder
+
+    def __len__(self) -> int:
+        return len(self._parts[0].bands)
+
+    def __getitem__(self, band: Any) -> Any:
+        if not 0 <= band < len(self):
+            raise IndexError(band)
+        bands = [part.bands[band] for part in self._parts]
+
+        def read(number: int, rows: slice) -> tuple[NDArray[Any], ...]:
+            digest, document = bands[number].digest[rows], bands[number].document[rows]
+            if len(self._removed) == 0:
+                return digest, document
+            alive = ~among(document, self._removed)
+            return digest[alive], document[alive]
+
+        scratch = _Scratch(self._parts, self._folder)
+        columns = [scratch.column(np.uint64), scratch.column(np.int64)]
+        scratch.merge([found.digest for found in bands], read, columns)  # parts ascend by number, so do equal digests
+        return Band(*(column.whole() for column in columns))
+
+
+class _ChainedRows:
+    """The live rows of several, one after another."""
+
+    def __init__(self, parts: Sequence[FingerprintRows], live: Sequence[_LiveRows]) -> None:
+        self._parts, self._live = parts, live
+        self._stops = np.array([rows.stop for rows in live], np.int64)
+
+    def __len__(self) -> int:
+        return int(self._stops[-1])
+
+    def read(self, rows: Numbers) -> Fingerprints:
+        """The rows `rows` [m], in that order."""
+        owner = np.searchsorted(self._stops, rows, side="right")
+        parts, places = [], []
+        for number in np.unique(owner).tolist():
+            here = np.flatnonzero(owner == number)
+            parts.append(self._parts[number].read(self._live[number].before(rows[here])))
+            places.append(here)
+        return in_places(parts, places)

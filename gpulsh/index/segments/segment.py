@@ -1,0 +1,246 @@
+"""A segment of an index: the documents of some commits, sorted for every way in which they are looked up.
+
+Six Arrow IPC files a segment, never changed once written:
+
+- `documents`: number, witness, similarity, size; a row a document, ascending by number. A document is held where it is
+  its own witness; else it was dropped, and its witness is the number of the document that speaks for it. `size` is how
+  many fingerprints are held of it.
+- `digests`: band, digest, document (its number); sorted so. A record batch a band, of held documents only.
+- `hashes`: hash_0, hash_1, row; the 128-bit hash of every document with a token, sorted so.
+- `fingerprints`: the unique fingerprints of each row of `documents`, in blocks (`fingerprint_blocks`).
+- `filters`: word; a record batch a band, a Bloom filter (`filters`) of its digests, and one more, of hash_0.
+- `keys`: key, a row a document; key_hash and key_row, the keys' hashes sorted and whose they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints
+from gpulsh.errors import DamagedInputError
+from gpulsh.index.segments.filters import Words, make_filter
+from gpulsh.index.segments.fingerprint_blocks import (
+    BlockRows,
+    FingerprintRows,
+    HeldRows,
+    write_blocks,
+)
+from gpulsh.io.arrow.buffers import numbers
+from gpulsh.store.columns import columns_file, write_columns
+from gpulsh.store.durable import FileFact
+from gpulsh.store.mapping import Mapped, MappedBatches, damaged_file
+
+DOCUMENTS = pa.schema(
+    [("number", pa.int64()), ("witness", pa.int64()), ("similarity", pa.float64()), ("size", pa.int64())]
+)
+HASHES = pa.schema([("hash_0", pa.uint64()), ("hash_1", pa.uint64()), ("row", pa.int64())])
+KEY_TYPES = {"string": pa.large_string(), "integer": pa.int64()}
+KEYS = [pa.schema([("key", kind), ("key_hash", pa.uint64()), ("key_row", pa.int64())]) for kind in KEY_TYPES.values()]
+DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
+FILTERS = pa.schema([("word", pa.uint64())])
+KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys")
+ALL = slice(None)
+AGAIN = "restore it from a copy, or build it again"
+ROWS_AT_ONCE = 1 << 13  # whose fingerprints are held while they are written
+Numbers = NDArray[np.int64]
+
+
+class Documents(NamedTuple):
+    """Facts of n documents, ascending by number."""
+
+    number: Numbers
+    witness: Numbers
+    similarity: NDArray[np.float64]
+    size: Numbers
+
+    def slice(self, start: int, stop: int) -> Documents:
+        """Rows `start` to `stop`."""
+        rows = slice(start, stop)
+        return Documents(self.number[rows], self.witness[rows], self.similarity[rows], self.size[rows])
+
+
+class Hashes(NamedTuple):
+    """Exact hashes [h], ascending, and the rows they belong to; rows ascend where hashes are equal."""
+
+    first: NDArray[np.uint64]
+    second: NDArray[np.uint64]
+    row: Numbers
+
+
+class Keys(NamedTuple):
+    """`key`: a pyarrow.Array of n; their hashes, ascending, and the rows they belong to."""
+
+    key: Any
+    hash: NDArray[np.uint64]
+    row: Numbers
+
+
+class Band(NamedTuple):
+    """Digests of one band, ascending, and the numbers of the documents that have them, ascending where equal."""
+
+    digest: NDArray[np.uint64]
+    document: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """Documents as they are looked up, in memory or mapped from files. `keys` come last and are None before.
+
+    `filters` are of each band and of the hashes, None in memory.
+    """
+
+    documents: Documents
+    hashes: Hashes
+    bands: Sequence[Band]
+    fingerprints: FingerprintRows
+    keys: Keys | None = None
+    filters: Sequence[Words] | None = None
+    mapped: tuple[Mapped, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.documents.number)
+
+    def let_go(self) -> None:
+        """What was read of its files need not stay in memory."""
+        for file in self.mapped:
+            file.let_go()
+
+    def filter(self, number: int) -> Words | None:
+        """Of the digests of band `number`, or with -1 of the first halves of the hashes."""
+        return self.filters[number] if self.filters else None
+
+    def rows_of(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
+        """Which of `numbers` [m] are here, as places in it, and their rows."""
+        own = self.documents.number
+        rows = np.searchsorted(own, numbers)
+        here = np.flatnonzero(rows < len(own))
+        here = here[own[rows[here]] == numbers[here]]
+        return here, rows[here]
+
+    def live(self, removed: Numbers, rows: Numbers | slice = ALL) -> NDArray[np.bool_]:
+        """bool [m]: whether each of `rows` is neither removed nor spoken for by one that is; `removed` ascends."""
+        return ~(among(self.documents.number[rows], removed) | among(self.documents.witness[rows], removed))
+
+
+def make_segment(
+    documents: Documents, exact: NDArray[np.uint64], digests: NDArray[np.uint64], fingerprints: Fingerprints
+) -> Segment:
+    """Documents of a batch: exact hashes [n, 2], (0, 0) where it has no token; digests [n, bands].
+
+    `fingerprints` [n] are empty, and digests not looked at, where a document is not held or has no token.
+    """
+    with_token = np.flatnonzero(exact.any(axis=1))
+    order = np.lexsort((exact[with_token, 1], exact[with_token, 0]))
+    row = with_token[order]
+    held = np.flatnonzero(documents.size > 0)
+    bands = []
+    for column in digests[held].T:
+        by_digest = np.argsort(column, kind="stable")
+        bands.append(Band(column[by_digest], documents.number[held[by_digest]]))
+    hashes = Hashes(np.ascontiguousarray(exact[row, 0]), np.ascontiguousarray(exact[row, 1]), row)
+    return Segment(documents, hashes, bands, HeldRows(fingerprints))
+
+
+def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, FileFact]:
+    """Write all but the keys to the files that `name` names by kind; one band is in memory at a time."""
+    facts = {"documents": write_columns(name("documents"), segment.documents._asdict())}
+    segment.let_go()
+    with columns_file(name("digests"), DIGESTS) as file, columns_file(name("filters"), FILTERS) as filters:
+        for number in range(len(segment.bands)):
+            band = segment.bands[number]
+            file.append([np.full(len(band.digest), number, np.uint16), band.digest, band.document])
+            filters.append([make_filter(band.digest)])
+        filters.append([make_filter(segment.hashes.first)])
+        facts["digests"], facts["filters"] = file.finish(), filters.finish()
+    segment.let_go()
+    hashes = {"hash_0": segment.hashes.first, "hash_1": segment.hashes.second, "row": segment.hashes.row}
+    facts["hashes"] = write_columns(name("hashes"), hashes)
+    steps = range(0, len(segment), ROWS_AT_ONCE)
+    parts = (segment.fingerprints.read(np.arange(at, min(at + ROWS_AT_ONCE, len(segment)))) for at in steps)
+    facts["fingerprints"] = write_blocks(name("fingerprints"), _let_go_after_each(parts, segment))
+    segment.let_go()
+    return facts
+
+
+def _let_go_after_each(parts: Iterable[Fingerprints], segment: Segment) -> Iterator[Fingerprints]:
+    for part in parts:
+        yield part
+        segment.let_go()
+
+
+def write_keys(path: Path, keys: Keys) -> FileFact:
+    """Write the keys of a segment."""
+    return write_columns(path, {"key": keys.key, "key_hash": keys.hash, "key_row": keys.row})
+
+
+def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
+    """The segment in the files that `name` names by kind, mapped; without its keys where `keys` is False."""
+    schemas = {"documents": DOCUMENTS, "digests": DIGESTS, "hashes": HASHES, "filters": FILTERS}
+    files = {kind: _mapped(name(kind), schema, one=kind in ("documents", "hashes")) for kind, schema in schemas.items()}
+    if len(files["filters"].batches) != len(files["digests"].batches) + 1:
+        raise damaged_file(name("filters"), "it has not a filter for each band and one for the hashes")
+    documents = Documents(*_columns(files["documents"]))
+    bands = [Band(numbers(batch.column(1)), numbers(batch.column(2))) for batch in files["digests"].batches]
+    fingerprints = BlockRows(name("fingerprints"), documents.size)
+    filters = [numbers(batch.column(0)) for batch in files["filters"].batches]
+    mapped = (*files.values(), fingerprints.mapped)
+    segment = Segment(documents, Hashes(*_columns(files["hashes"])), bands, fingerprints, None, filters, mapped)
+    return with_mapped_keys(segment, name("keys")) if keys else segment
+
+
+def with_mapped_keys(segment: Segment, path: Path) -> Segment:
+    """The segment with its keys, in a file of `write_keys`."""
+    file = _mapped(path, *KEYS, one=True)
+    batch = file.batches[0]
+    if len(batch) != len(segment) or batch.column(0).null_count:
+        raise damaged_file(path, f"it has not one key for each of {len(segment)} documents")
+    keys = Keys(batch.column(0), numbers(batch.column(1)), numbers(batch.column(2)))
+    return replace(segment, keys=keys, mapped=(*segment.mapped, file))
+
+
+def with_keys(segment: Segment, keys: Keys) -> Segment:
+    """The segment with its keys."""
+    return replace(segment, keys=keys)
+
+
+def among(values: Numbers, sorted_values: Numbers) -> NDArray[np.bool_]:
+    """bool [n]: whether each of `values` is one of `sorted_values`."""
+    if len(sorted_values) == 0:
+        return np.zeros(len(values), np.bool_)
+    places = np.minimum(np.searchsorted(sorted_values, values), len(sorted_values) - 1)
+    found: NDArray[np.bool_] = sorted_values[places] == values
+    return found
+
+
+def within(rows: Numbers, count: int) -> Numbers:
+    """`rows`, found in a file, of something that has `count`; a DamagedInputError where one is beyond."""
+    if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < count):
+        raise DamagedInputError(f"the index is damaged: it names row {int(rows.max())} of {count}; {AGAIN}")
+    return rows
+
+
+def all_found(found: int, sought: int) -> None:
+    """DamagedInputError where documents that an index names are not in it."""
+    if found != sought:
+        raise DamagedInputError(f"the index is damaged: of {sought} documents that it names it has {found}; {AGAIN}")
+
+
+def _mapped(path: Path, *schemas: Any, one: bool) -> MappedBatches:
+    """A file of an index, of one of the schemas, and with `one` in one record batch."""
+    file = MappedBatches(path)
+    if one and len(file.batches) != 1:
+        raise damaged_file(path, f"it holds {len(file.batches)} record batches, not one")
+    if any(batch.schema not in schemas for batch in file.batches):
+        raise damaged_file(path, f"its columns are not {', '.join(schemas[0].names)}")
+    return file
+
+
+def _columns(file: MappedBatches) -> list[NDArray[Any]]:
+    return list(map(numbers, file.batches[0].columns))

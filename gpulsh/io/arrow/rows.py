@@ -1,0 +1,195 @@
+"""Arrow arrays of text as rows: the data buffer is used where it lies, offsets become 64-bit a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.arrays import TextBatch
+from gpulsh.io.arrow.buffers import null_mask, numbers
+from gpulsh.io.arrow.take import end_to_end, take_pays, taken
+from gpulsh.io.rows import Bytes, Rows, cuts, gathered, joined, piece_rows
+
+Mask = NDArray[np.bool_]
+
+
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type can be read as text: strings, binary (taken as UTF-8), dictionaries of these, all null."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return is_text(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return bool(pa.types.is_null(kind) or _has_offsets(kind) or _has_views(kind))
+
+
+def arrow_rows(array: Any) -> Rows:
+    """The rows of a `pyarrow.Array` whose type `is_text`."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return arrow_rows(array.storage)
+    if pa.types.is_null(kind):
+        return piece_rows([None] * len(array))
+    if pa.types.is_dictionary(kind):
+        return _DictionaryRows(array)
+    return _OffsetRows(array) if _has_offsets(kind) else _ViewRows(array)
+
+
+def bytes_of(array: Any) -> int:
+    """Bytes of a `pyarrow.Array`, each row of a dictionary of text for itself."""
+    if pa.types.is_dictionary(array.type) and is_text(array.type):
+        return int(arrow_rows(array).lengths().sum())
+    return int(array.nbytes)
+
+
+def _has_offsets(kind: Any) -> bool:
+    types = pa.types
+    return bool(
+        types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
+    )
+
+
+def _has_views(kind: Any) -> bool:
+    # Older releases of pyarrow have the types without the questions.
+    return str(kind) in ("string_view", "binary_view")
+
+
+class _OffsetRows:
+    """string, large_string, binary, large_binary."""
+
+    def __init__(self, array: Any) -> None:
+        wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+        _, offsets, data = array.buffers()
+        self._array = array
+        self._null = null_mask(array)
+        if len(array) == 0 or offsets is None:
+            self._offset: NDArray[np.signedinteger] = np.zeros(len(array) + 1, np.int64)
+        else:
+            rows = slice(array.offset, array.offset + len(array) + 1)
+            self._offset = np.frombuffer(offsets, np.int64)[rows] if wide else np.frombuffer(offsets, np.int32)[rows]
+        self._values = np.frombuffer(data or b"", np.uint8)
+
+    def __len__(self) -> int:
+        return len(self._offset) - 1
+
+    def nulls(self) -> int:
+        return 0 if self._null is None else int(np.count_nonzero(self._null))
+
+    def lengths(self) -> NDArray[np.int64]:
+        lengths = np.diff(self._offset).astype(np.int64, copy=False)
+        if self._null is not None:
+            lengths[self._null] = 0
+        return lengths
+
+    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
+        for start, stop in cuts(self._offset, max_bytes):
+            if self._null is None:
+                yield TextBatch(self._values, self._offset[start : stop + 1].astype(np.int64, copy=False))
+            else:
+                yield self.gather(np.arange(start, stop))
+
+    def gather(self, rows: NDArray[np.int64]) -> TextBatch:
+        begin, end = self._bounds(rows)
+        if not (begin[1:] != end[:-1]).any() or not take_pays(len(rows)):
+            return gathered(self._values, begin, end)
+        offset = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(end - begin, out=offset[1:])
+        return TextBatch(taken(self._array, rows, int(offset[-1])), offset)
+
+    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+        data = self._values.data
+        begin, end = self._bounds(rows)
+        return [data[start:stop] for start, stop in zip(begin.tolist(), end.tolist(), strict=True)]
+
+    def _bounds(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        begin, end = self._offset[rows].astype(np.int64), self._offset[rows + 1].astype(np.int64)
+        # Arrow lets a null row cover bytes, which are no text.
+        return begin, end if self._null is None else np.where(self._null[rows], begin, end)
+
+
+class _GatheredRows:
+    """Rows that do not lie end to end: their batches are copies."""
+
+    _lengths: NDArray[np.int64]
+    _null: Mask | None
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def nulls(self) -> int:
+        return 0 if self._null is None else int(np.count_nonzero(self._null))
+
+    def lengths(self) -> NDArray[np.int64]:
+        return self._lengths
+
+    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
+        for start, stop in cuts(np.concatenate(([0], np.cumsum(self._lengths))), max_bytes):
+            yield joined(self.pieces(np.arange(start, stop)))
+
+    def gather(self, rows: NDArray[np.int64]) -> TextBatch:
+        return joined(self.pieces(rows))
+
+    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+        raise NotImplementedError
+
+
+class _ViewRows(_GatheredRows):
+    """string_view, binary_view: 16 bytes a row, texts of up to 12 bytes inside them, longer ones in data buffers."""
+
+    def __init__(self, array: Any) -> None:
+        buffers = array.buffers()
+        views = np.frombuffer(buffers[1] or b"", np.int32).reshape(-1, 4)[array.offset : array.offset + len(array)]
+        self._null = null_mask(array)
+        if self._null is not None:
+            views = np.where(self._null[:, None], np.int32(0), views)  # views of nothing
+        self._views = np.ascontiguousarray(views)
+        self._inline = self._views.view(np.uint8).reshape(-1).data
+        self._buffers = buffers[2:]
+        self._data = [memoryview(buffer or b"").cast("B") for buffer in self._buffers]
+        self._lengths = self._views[:, 0].astype(np.int64)
+
+    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
+        for start, stop in cuts(np.concatenate(([0], np.cumsum(self._lengths))), max_bytes):
+            yield self.gather(np.arange(start, stop))
+
+    def gather(self, rows: NDArray[np.int64]) -> TextBatch:
+        batch = end_to_end(self._views[rows], self._buffers) if take_pays(len(rows)) else None
+        return super().gather(rows) if batch is None else batch
+
+    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+        lengths = self._lengths[rows].tolist()
+        buffers, starts = self._views[rows, 2].tolist(), self._views[rows, 3].tolist()
+        inline, data = self._inline, self._data
+        return [
+            inline[16 * row + 4 : 16 * row + 4 + length] if length <= 12 else data[buffer][start : start + length]
+            for row, length, buffer, start in zip(rows.tolist(), lengths, buffers, starts, strict=True)
+        ]
+
+
+class _DictionaryRows(_GatheredRows):
+    """A dictionary of any of the others, decoded a batch at a time."""
+
+    def __init__(self, array: Any) -> None:
+        self._words = arrow_rows(array.dictionary)
+        word_null = null_mask(array.dictionary)
+        null = null_mask(array.indices)
+        codes = numbers(array.indices).astype(np.int64, copy=False)
+        self._codes = codes if null is None else np.where(null, 0, codes)
+        if len(self._words) == 0:  # then every row is null
+            self._words, self._codes = piece_rows([None]), np.zeros(len(array), np.int64)
+        if word_null is not None and len(word_null):
+            null = word_null[self._codes] if null is None else null | word_null[self._codes]
+        self._null = null
+        self._lengths = self._words.lengths()[self._codes]
+        if null is not None:
+            self._lengths[null] = 0
+
+    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+        pieces = self._words.pieces(self._codes[rows])
+        if self._null is not None:
+            for place in np.flatnonzero(self._null[rows]).tolist():
+                pieces[place] = b""
+        return pieces

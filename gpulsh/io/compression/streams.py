@@ -1,0 +1,140 @@
+"""Compressed byte streams, read so that a file cut short is an error and never a shorter file."""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Literal
+
+from gpulsh.backends.processors import processors
+from gpulsh.io.compression.members import (
+    GZIP,
+    PLAIN_STEP,
+    DamagedMember,
+    Pieces,
+    gzip_begin,
+    gzip_pieces,
+    next_member,
+    whole_members,
+)
+from gpulsh.io.compression.zstd import MAGIC as ZSTD
+from gpulsh.io.compression.zstd import Window, zstd_pieces
+from gpulsh.io.rows import Bytes
+
+Compression = Literal["", "gz", "zst"]
+
+USUAL_GZIP, USUAL_ZSTD = 6, 3  # levels
+MEMBER_BYTES = 4 << 20  # of content in each gzip member written
+
+
+def blocks(source: BinaryIO, compression: Compression, window: Window | None = None) -> Iterator[bytes]:
+    """The content in blocks of at most PLAIN_STEP. A broken or truncated stream is a DamagedMember, a ValueError, where
+    that shows: what was given of the member before may be wrong.
+    """
+    if compression == "":
+        while block := source.read(PLAIN_STEP):
+            yield block
+    else:
+        for piece in _pieces_of(compression, window)(source, 0):
+            if piece.content:
+                yield piece.content
+
+
+class IntactBlocks:
+    """The content of the members from byte `start` on up to the first that is damaged, nothing of which is given.
+
+    With it, `damaged` says what is wrong, and `next` where reading can go on, None where no member is found any more.
+    """
+
+    def __init__(self, source: BinaryIO, compression: Compression, start: int, window: Window | None = None) -> None:
+        self._source, self._start, self._compression = source, start, compression
+        self._pieces = _pieces_of(compression, window)
+        self.damaged: DamagedMember | None = None
+        self.next: int | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        try:
+            for piece in whole_members(self._pieces, self._source, self._start):
+                if piece.content:
+                    yield piece.content
+        except DamagedMember as error:
+            self.damaged = error
+            magic, begins = (GZIP, _is_gzip) if self._compression == "gz" else (ZSTD, _is_zstd)
+            self.next = next_member(self._source, error.offset + 1, magic, begins)
+
+
+def _pieces_of(compression: Compression, window: Window | None) -> Pieces:
+    return gzip_pieces if compression == "gz" else lambda source, start: zstd_pieces(source, start, window)
+
+
+def _is_gzip(packed: bytes) -> bool:
+    return gzip_begin(packed) is not None
+
+
+def _is_zstd(packed: bytes) -> bool:
+    return len(packed) > len(ZSTD)
+
+
+@contextmanager
+def packed_writer(target: str, compression: Compression, level: int | None = None) -> Iterator[Any]:
+    """A file for writing; the same content gives the same bytes (no time, no name in the header) at the same level."""
+    with open(target, "wb") as raw:
+        if compression == "":
+            yield raw
+        elif compression == "gz":
+            with ThreadPoolExecutor(processors()) as pool:
+                members = _GzipMembers(raw, pool, USUAL_GZIP if level is None else level)
+                yield members
+                members.finish()
+        else:
+            import zstandard
+
+            packer = zstandard.ZstdCompressor(level=USUAL_ZSTD if level is None else level)
+            with packer.stream_writer(raw, closefd=False) as out:
+                yield out
+
+
+class _GzipMembers:
+    """Gzip as members of fixed content one after another, compressed side by side: zlib is slow and frees the lock.
+
+    Where a member ends follows from the content alone, so the bytes do not depend on the number of threads.
+    """
+
+    def __init__(self, out: BinaryIO, pool: ThreadPoolExecutor, level: int) -> None:
+        self._out = out
+        self._level = level
+        self._pool = pool
+        self._held = bytearray()
+        self._waiting: deque[Future[bytes]] = deque()
+
+    def write(self, content: bytes) -> None:
+        self._held += content
+        while len(self._held) >= MEMBER_BYTES:
+            self._submit(bytes(self._held[:MEMBER_BYTES]))
+            del self._held[:MEMBER_BYTES]
+
+    def finish(self) -> None:
+        self._submit(bytes(self._held))  # of an empty file too: no bytes at all would be no gzip file
+        while self._waiting:
+            self._out.write(self._waiting.popleft().result())
+
+    def _submit(self, content: bytes) -> None:
+        self._waiting.append(self._pool.submit(gzip_member, content, self._level))
+        if len(self._waiting) > 2 * processors():
+            self._out.write(self._waiting.popleft().result())
+
+
+def gzip_member(content: Bytes, level: int = USUAL_GZIP) -> bytes:
+    """A gzip member of this content, with no time and no name in its header."""
+    return b"".join(packed_member([content], level))
+
+
+def packed_member(pieces: Iterable[Bytes], level: int = USUAL_GZIP) -> Iterator[bytes]:
+    """The same of content in pieces; where it is cut makes no difference."""
+    packer = zlib.compressobj(level, zlib.DEFLATED, 31)
+    for piece in pieces:
+        yield packer.compress(piece)
+    yield packer.flush()

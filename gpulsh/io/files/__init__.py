@@ -1,0 +1,1 @@
+"""Files of texts: found, checked against change, read ahead, and given a place in the output."""

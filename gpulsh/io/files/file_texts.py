@@ -1,0 +1,416 @@
+"""The documents of many files as one source: a pass in order, then a chosen few again."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import TextBatch
+from gpulsh.errors import DamagedInputError
+from gpulsh.io.files.fixity import Digest, Fixity, Reading
+from gpulsh.io.files.held_texts import HeldTexts
+from gpulsh.io.files.inputs import format_of
+from gpulsh.io.files.read_ahead import read_ahead
+from gpulsh.io.files.rejected import Rejected, rejections
+from gpulsh.io.format import (
+    BLOCK_BYTES,
+    Block,
+    Columns,
+    Divisible,
+    File,
+    Limit,
+    Mask,
+    Part,
+    Rejection,
+    Rules,
+    reason,
+    too_costly,
+    wrong_length,
+)
+from gpulsh.io.rows import ROW_COST, Bytes, packed, piece_rows
+
+FACT_COST = 16  # bytes of what is known of a document while its partition is signed
+LEAST_FACTS = 1 << 20  # bytes of that which are always allowed
+AHEAD_BLOCKS = 2  # that wait for each thread that reads
+
+
+class Piece(NamedTuple):
+    """A file by its number, or a part of it."""
+
+    file: int
+    part: Part | None
+
+    @property
+    def start(self) -> int:
+        """Its first row in the file."""
+        return self.part.start if self.part else 0
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Documents that are signed together."""
+
+    number: int
+    pieces: tuple[Piece, ...]
+
+
+class Batches(Protocol):
+    """Takes each pyarrow.RecordBatch when it is there."""
+
+    def append(self, batch: Any, /) -> None:
+        """One more."""
+        ...
+
+
+@dataclass
+class PartitionFacts:
+    """What is known of the documents of a partition once they were read."""
+
+    sizes: list[NDArray[Any]] = field(default_factory=list)  # bytes of text, end to end, in integers of any type
+    keys: list[Any] = field(default_factory=list)  # blocks of the key column
+    rows: dict[int, int] = field(default_factory=dict)  # by the number of the file
+    nulls: int = 0
+    read: dict[int, dict[int, str]] = field(default_factory=dict)  # by file and first row of a piece: what was read
+    rejected: Batches = field(default_factory=list)  # of `gpulsh.io.files.rejected.rejections`
+    unbounded: bool = False  # whether it is no partition but all that there is, of any number of rows
+
+    def place(self, partition: Partition, row: int) -> tuple[int, int]:
+        """The number of the file, and the row in it, of a row of the partition."""
+        first = partition.pieces[0]
+        before = first.start
+        for number, rows in self.rows.items():
+            if row < rows:
+                return number, before + row
+            row, before = row - rows, 0
+        raise IndexError(row)
+
+
+class FileTexts:
+    """Documents of `files`, one after another. It knows how many each file has once they were read.
+
+    With more than one of `readers`, so many threads decode the parts of files that have parts, a few blocks ahead.
+    With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is a LargeDocumentError. With
+    `fixity`, what is read again is compared with what was read first, a piece by its digest. Parts of files are held in
+    `held`, while there is room, and then not read again for `chosen`.
+    """
+
+    streams: object = None  # that files are copies of, which last as long as it
+
+    def __init__(
+        self,
+        files: Sequence[File],
+        columns: Columns,
+        readers: int = 1,
+        skip: bool = False,
+        limit: Limit | None = None,
+        fixity: Fixity | None = None,
+        held: HeldTexts | None = None,
+    ) -> None:
+        self.fixity = fixity
+        self._held = held
+        self.files = [replace(file, intact_only=True) for file in files] if skip else files
+        self.columns = columns
+        self.rejected = Rejected()
+        self._readers, self._rules = readers, Rules(skip, limit)
+        self._rows = np.zeros(len(files), np.int64)
+        self._read: dict[int, dict[int, str]] = {}
+        self._nulls = 0
+
+    def __len__(self) -> int:
+        return int(self._rows.sum())
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """int64 [files + 1]: position of each file's first row, and how many documents there are."""
+        return np.concatenate([[0], np.cumsum(self._rows)])
+
+    def kept(self) -> AbstractContextManager[None]:
+        """ChangedInputError where a file is changed by the time the context is left."""
+        return self.fixity.kept(range(len(self.files))) if self.fixity else nullcontext()
+
+    def check(self) -> int | None:
+        """About how many bytes of text to expect; InputError where the head of a file shows that it cannot be used."""
+        sizes = [self._check(file) for file in self.files]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if len(known) == len(sizes) else None
+
+    def _check(self, file: File) -> int | None:
+        try:
+            return format_of(file).check(file, self.columns)
+        except DamagedInputError:
+            if not self._rules.skip:
+                raise
+            return None  # the pass in order meets it again
+
+    def partitions(self, target_bytes: int) -> list[Partition]:
+        """All documents, in order, in runs of about `target_bytes` of text that can be read by themselves."""
+        found: list[Partition] = []
+        pieces: list[Piece] = []
+        size = 0
+        for piece, added in self._pieces():
+            if pieces and size + added > target_bytes:
+                found.append(Partition(len(found), tuple(pieces)))
+                pieces, size = [], 0
+            pieces.append(piece)
+            size += added
+        return [*found, Partition(len(found), tuple(pieces))]
+
+    def _pieces(self) -> Iterator[tuple[Piece, int]]:
+        for number, file in enumerate(self.files):
+            kind = format_of(file)
+            try:
+                parts = kind.parts(file, self.columns) if isinstance(kind, Divisible) else None
+            except DamagedInputError:
+                if not self._rules.skip:
+                    raise
+                parts = None  # reading it as a whole says what is wrong
+            if parts is None:
+                yield Piece(number, None), file.size() or 0
+            for part in parts or ():
+                yield Piece(number, part), max(part.size, ROW_COST * part.rows // 4)
+
+    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
+        """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
+        self._nulls, self.rejected = 0, Rejected()
+        self._rows[:] = 0
+        rejected: list[Any] = []
+        everything = PartitionFacts(rejected=rejected, unbounded=True)
+        yield from self.read([piece for piece, _ in self._pieces()], max_bytes, everything)
+        self.add(everything)
+        self.rejected.add(rejected)
+
+    def read(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
+        """The documents of `pieces`, as `batches` gives them; what `add` asks for goes into `facts`."""
+        return packed(self._slices(pieces, max_bytes, facts), max_bytes)
+
+    def add(self, facts: PartitionFacts) -> None:
+        """Know of the documents of the next partition, too; what of it was rejected lies where `facts` left it."""
+        self._nulls += facts.nulls
+        for number, rows in facts.rows.items():
+            self._rows[number] += rows
+        for number, read in facts.read.items():
+            self._read.setdefault(number, {}).update(read)
+
+    def _slices(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
+        # Here and below a block is let go before the next one is read: each may be a document as large as allowed.
+        last: Piece | None = None
+        digest: Digest | None = None
+        for piece, block in self._blocks(pieces, max_bytes, facts):
+            number = piece.file
+            if piece != last:
+                self._end(last, digest, facts)
+                last, digest = piece, self._digest(piece)
+            if self._held is not None and piece.part is not None:
+                self._held.add(piece, block.start, block.texts)
+            facts.sizes.append(_narrow(block.texts.lengths()))
+            facts.nulls += block.texts.nulls() - sum(rejection.rows for rejection in block.rejected)
+            if block.rejected:
+                facts.rejected.append(rejections(number, block.rejected))
+            if block.key is not None:
+                facts.keys.append(block.key)
+            facts.rows[number] = facts.rows.get(number, 0) + len(block.texts)
+            if not facts.unbounded:
+                self._check_rows(number, facts)
+            for texts in block.texts.slices(max_bytes):
+                if digest is not None:
+                    digest.add_texts(texts)
+                yield texts
+                del texts
+            del block
+        self._end(last, digest, facts)
+
+    def _end(self, piece: Piece | None, digest: Digest | None, facts: PartitionFacts) -> None:
+        """All of the piece was read."""
+        if piece is None:
+            return
+        if digest is not None:
+            facts.read.setdefault(piece.file, {})[piece.start] = digest.value()
+        if self._held is not None:
+            self._held.complete(piece)
+
+    def _digest(self, piece: Piece) -> Digest | None:
+        """For the texts of a piece, where its bytes are not what is compared."""
+        in_order = format_of(self.files[piece.file]).in_order
+        return None if in_order or self.fixity is None else Digest(self.fixity.key)
+
+    def _check_rows(self, number: int, facts: PartitionFacts) -> None:
+        """A LargeDocumentError where a partition has more rows than what is known of each leaves room for."""
+        limit, rows = self._rules.limit, sum(facts.rows.values())
+        if limit is not None and FACT_COST * rows > max(2 * limit.document, LEAST_FACTS):
+            place = f"{rows} documents that cannot be read apart"
+            raise too_costly(self.files[number], place, FACT_COST * rows, 2 * limit.document, limit)
+
+    def _blocks(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[tuple[Piece, Block]]:
+        """All blocks in order, each with its piece."""
+        # A block of half a batch is a batch of its own, which nobody has to copy.
+        block_bytes = max(BLOCK_BYTES, max_bytes // 2)
+
+        def read(piece: Piece) -> Iterator[tuple[Piece, Block]]:
+            file = self.files[piece.file]
+            kind: Any = format_of(file)
+            if piece.part is not None:
+                blocks = kind.read_part(file, self.columns, piece.part, block_bytes, self._rules)
+            elif kind.in_order and self.fixity is not None:
+                blocks = self._watched(piece, facts)
+            else:
+                blocks = self._whole(file)
+            for block in blocks:
+                yield piece, block
+                del block
+
+        def size(of: tuple[Piece, Block]) -> int:
+            return int(of[1].texts.lengths().sum())
+
+        for divided, run in groupby(pieces, lambda piece: piece.part is not None):
+            if divided and self._readers > 1:
+                yield from read_ahead(run, read, size, self._readers, AHEAD_BLOCKS * self._readers * block_bytes)
+            else:
+                for piece in run:
+                    yield from read(piece)
+
+    def _watched(self, piece: Piece, facts: PartitionFacts) -> Iterator[Block]:
+        assert self.fixity is not None
+        with Reading(self.files[piece.file], self.fixity.key) as reading:
+            yield from self._whole(reading.file)
+            facts.read[piece.file] = {0: reading.digests()[0]}
+
+    def _whole(self, file: File) -> Iterator[Block]:
+        rows = 0
+        try:
+            for block in format_of(file).read(file, self.columns, rules=self._rules):
+                rows = block.start + len(block.texts)
+                yield block
+                del block
+        except DamagedInputError as error:
+            if not self._rules.skip:
+                raise
+            yield Block(rows, piece_rows([]), rejected=(Rejection(rows, 0, "row", rows, reason(file, error)),))
+
+    def is_lost(self, number: int) -> bool:
+        """Whether the file is so damaged that no row of it is known."""
+        return not self._rows[number] and self.rejected.touches(number)
+
+    def nulls(self) -> int:
+        """How many documents were null; complete after `batches` is exhausted."""
+        return self._nulls
+
+    def locate(self, positions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The number of the file and the row in it, int64 [m] each, of the documents at `positions`."""
+        starts = self.starts
+        files = np.searchsorted(starts, positions, side="right") - 1
+        return files, positions - starts[files]
+
+    def chosen(
+        self, piece: Piece, rows: NDArray[np.int64], count: int, read: str | None = None
+    ) -> Iterator[list[Bytes]]:
+        """The texts at ascending `rows` of a file that has `count`, all of them in `piece`, block by block.
+
+        They are those that were held, which are let go of; otherwise they are read, and it is a ChangedInputError, when
+        all were handed out, where the digest of the piece is not `read`.
+        """
+        if self._held is not None and (held := self._held.take(piece)) is not None:
+            for start, found in held:
+                first, last = np.searchsorted(rows, [start, start + len(found)])
+                if first < last:
+                    yield found.pieces(rows[first:last] - start)
+            return
+        file = self.files[piece.file]
+        kind: Any = format_of(file)
+        with ExitStack() as closing:
+            if self.fixity is None:
+                read = None
+            watched = closing.enter_context(Reading(file, self.fixity.key)) if self.fixity and kind.in_order else None
+            done = 0
+            digest = self._digest(piece) if read is not None else None
+            blocks = self._blocks_of(watched.file if watched else file, piece, rows, count, whole=digest is not None)
+            closing.callback(blocks.close)
+            try:
+                for block in blocks:
+                    if digest is not None:
+                        for texts in block.texts.slices(BLOCK_BYTES):
+                            digest.add_texts(texts)
+                    first, last = np.searchsorted(rows, [block.start, block.start + len(block.texts)])
+                    if first < last:
+                        yield block.texts.pieces(rows[first:last] - block.start)
+                        done = int(last)
+                    if done == len(rows) and digest is None:
+                        break
+                    del block
+            except DamagedInputError:
+                if done != len(rows):  # otherwise behind the last row that is wanted, where the first pass met it, too
+                    raise
+            if done != len(rows):
+                raise wrong_length(file)
+            if self.fixity is not None and read is not None:
+                digests = [digest.value()] if digest is not None else watched.digests() if watched else []
+                self.fixity.compare(piece.file, read, digests)
+
+    def _blocks_of(
+        self, file: File, piece: Piece, rows: NDArray[np.int64], count: int, whole: bool
+    ) -> Generator[Block, None, None]:
+        """Blocks of a piece, all, or at least those with one of `rows`."""
+        kind: Any = format_of(file)
+        columns = Columns(self.columns.text)
+        if piece.part is not None:
+            yield from kind.read_part(file, columns, piece.part, BLOCK_BYTES, self._rules)
+            return
+        wanted = None
+        if not whole:
+            wanted = np.zeros(count, np.bool_)
+            wanted[rows] = True
+        yield from kind.read(file, columns, wanted, Rules(limit=self._rules.limit))
+
+    def values(self, column: str, positions: NDArray[np.int64]) -> list[Any]:
+        """The column at `positions`, ascending: one pyarrow.Array a file, in its own type."""
+        return [
+            values_of(
+                self.files, number, column, np.flatnonzero(wanted), self.fixity, self._read.get(number, {}).get(0)
+            )
+            for number, wanted in self._by_file(positions)
+        ]
+
+    def kinds(self, column: str) -> list[Any]:
+        """The column's pyarrow.DataType in each file that declares one."""
+        known = (file for number, file in enumerate(self.files) if not self.is_lost(number))
+        kinds = (format_of(file).kind(file, column) for file in known)
+        return [kind for kind in kinds if kind is not None]
+
+    def _by_file(self, positions: NDArray[np.int64]) -> Iterator[tuple[int, Mask]]:
+        starts = self.starts
+        for number in np.unique(self.locate(positions)[0]).tolist():
+            start, stop = int(starts[number]), int(starts[number + 1])
+            first, last = np.searchsorted(positions, [start, stop])
+            wanted = np.zeros(stop - start, np.bool_)
+            wanted[positions[first:last] - start] = True
+            yield number, wanted
+
+
+def _narrow(lengths: NDArray[np.int64]) -> NDArray[Any]:
+    """The same in as few bytes as they take; of a file that cannot be read apart, millions may be held."""
+    return lengths.astype(np.min_scalar_type(lengths.max(initial=0)))
+
+
+def values_of(
+    files: Sequence[File],
+    number: int,
+    column: str,
+    rows: NDArray[np.int64],
+    fixity: Fixity | None,
+    read: str | None,
+    limit: Limit | None = None,
+) -> Any:
+    """`Format.values` of the file of that number; `read` is the digest of what was read of it at first."""
+    file = files[number]
+    kind = format_of(file)
+    if fixity is None or not kind.in_order:
+        return kind.values(file, column, rows, limit)
+    with Reading(file, fixity.key) as reading:
+        values = kind.values(reading.file, column, rows, limit)
+        fixity.compare(number, read, reading.digests())
+    return values

@@ -1,0 +1,128 @@
+"""What can be read only once, standard input and named pipes, is copied to a file first, for a run reads its inputs
+several times. What is neither that nor a regular file is refused: a device may have no end, and a socket no beginning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import weakref
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from gpulsh.errors import InputError, OutputError
+from gpulsh.io.compression.zstd import MAGIC as ZSTD
+from gpulsh.io.format import File, reading
+
+STANDARD_INPUT = "-"
+STEP = 1 << 20
+GZIP = b"\x1f\x8b"
+KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def is_stream(given: str) -> bool:
+    """Whether INPUT is standard input or a named pipe."""
+    if given == STANDARD_INPUT:
+        return True
+    try:
+        return "://" not in given and stat.S_ISFIFO(os.stat(given).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def refuse_irregular(file: File) -> None:
+    """InputError where a file of this machine is a pipe, a socket or a device."""
+    if file.filesystem is not None and not getattr(file.filesystem, "local_file", False):
+        return
+    with reading(file):
+        mode = os.stat(file.path).st_mode
+    for is_kind, kind in KINDS:
+        if is_kind(mode):
+            how = ", or give it as an INPUT of its own, which is read once" if stat.S_ISFIFO(mode) else ""
+            raise InputError(f"{file.name}: is {kind} and no regular file; leave it out{how}")
+
+
+class Streams:
+    """Copies of streams in a temporary folder (in TMPDIR), which goes when this object does."""
+
+    def __init__(self) -> None:
+        self._folder: str | None = None
+        self._taken: dict[str, str] = {}
+
+    def take(self, given: str, endings: Sequence[str]) -> File:
+        """All of the stream as a file; its format is that of its name where one of `endings` is, or what it begins
+        with shows; JSON lines have no sign.
+        """
+        name = "stdin" if given == STANDARD_INPUT else os.path.basename(given)
+        of = given if given == STANDARD_INPUT else os.path.realpath(given)
+        if of in self._taken:
+            raise InputError(f"{given}: can be read only once, and is given as {self._taken[of]} too; give it once")
+        self._taken[of] = given
+        stream = File(given, name, given)
+        with reading(stream):
+            source: BinaryIO = open(0 if given == STANDARD_INPUT else given, "rb", closefd=given != STANDARD_INPUT)  # noqa: SIM115
+        with source:
+            with reading(stream):
+                head = source.read(STEP)
+            if not name.lower().endswith(tuple(endings)):
+                name += _ending(head)
+            path = Path(self._made(), f"{len(self._taken)}-{name}")
+            self._copy(stream, head, source, path)
+        return File(given, name, str(path))
+
+    def _made(self) -> str:
+        if self._folder is None:
+            try:
+                self._folder = tempfile.mkdtemp(prefix="gpulsh-")
+            except OSError as error:
+                raise OutputError(f"{tempfile.gettempdir()}: cannot be written: {error.strerror}") from error
+            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        return self._folder
+
+    def _copy(self, stream: File, head: bytes, source: BinaryIO, path: Path) -> None:
+        # The time that the copy says it was changed at follows from its content, so that a run that goes on knows it.
+        digest = hashlib.sha256()
+        try:
+            with open(path, "wb") as out:
+                step = head
+                while step:
+                    out.write(step)
+                    digest.update(step)
+                    with reading(stream):
+                        step = source.read(STEP)
+            time = int.from_bytes(digest.digest()[:8], "little") >> 4
+            os.utime(path, ns=(time, time))
+        except OSError as error:
+            if isinstance(error, OutputError):
+                raise
+            raise OutputError(
+                f"{path.parent}: cannot be written: {error.strerror}; {stream.name} is copied there, set TMPDIR to a"
+                " folder with room for it"
+            ) from error
+
+
+def _ending(head: bytes) -> str:
+    """What the name of a file with this beginning would end with."""
+    if head.startswith(b"PAR1"):
+        return ".parquet"
+    if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return ".arrow"
+    if head.startswith(ZSTD):
+        return ".jsonl.zst"
+    packed = head.startswith(GZIP)
+    if packed:
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head, 16)
+        except zlib.error:
+            head = b""
+    return (".warc" if head.startswith(b"WARC/") else ".jsonl") + (".gz" if packed else "")

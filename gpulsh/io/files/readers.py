@@ -1,0 +1,126 @@
+"""Who decodes the text of files: Arrow on the host, or cuDF on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.protocol import Backend
+from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
+from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts, Piece
+from gpulsh.io.files.fixity import Fixity
+from gpulsh.io.files.held_texts import HeldTexts
+from gpulsh.io.files.inputs import format_of
+from gpulsh.io.format import Columns, File, Limit, check_sizes, wrong_length
+from gpulsh.io.formats.parquet.format import Parquet
+from gpulsh.io.memory.device import DeviceTexts
+
+Reader = Literal["arrow", "cudf"]
+
+GROUP_BYTES = 256 << 20  # of text that is decoded at once: row groups are joined up to it, and never cut
+
+
+def open_files(
+    reader: Reader,
+    files: Sequence[File],
+    columns: Columns,
+    ops: Backend,
+    skip: bool = False,
+    limit: Limit | None = None,
+    fixity: Fixity | None = None,
+    held: HeldTexts | None = None,
+) -> FileTexts:
+    """The documents of `files` as `reader` reads them, bad records passed over with `skip`, none beyond `limit`.
+
+    Raises BackendError where cuDF or CUDA is missing, InputError where a file is not local Parquet, ParameterError
+    where cuDF is to pass over bad records.
+    """
+    if reader == "arrow":
+        return FileTexts(files, columns, ops.sizes().readers, skip, limit, fixity, held)
+    if skip:
+        raise ParameterError("on_error is 'skip', which the reader 'cudf' cannot; give reader='arrow'")
+    from gpulsh.io.memory.cudf import why_no_reader
+
+    if ops.name != "cuda":
+        raise BackendError(
+            f"reader 'cudf' works on the backend 'cuda', and this one is {ops.name!r}; give reader='arrow'"
+        )
+    reason = why_no_reader()
+    if reason is not None:
+        raise BackendError(f"reader 'cudf' was asked for and cuDF cannot be imported ({reason}); install gpulsh[cudf]")
+    for file in files:
+        if not isinstance(format_of(file), Parquet) or file.filesystem is not None:
+            what = "no Parquet file" if file.filesystem is None else "not on this machine"
+            raise InputError(f"{file.name}: is {what}, and the reader is 'cudf'; give local Parquet files or 'arrow'")
+    return _DeviceFileTexts(files, columns, ops, limit)
+
+
+class _DeviceFileTexts(FileTexts):
+    """Parquet files whose texts are decoded on the device for the pass in order; Arrow reads chosen ones again.
+
+    Of what the device reads there is no digest: a file that changes shows by its size and its time of change.
+    """
+
+    def __init__(self, files: Sequence[File], columns: Columns, ops: Backend, limit: Limit | None) -> None:
+        super().__init__(files, columns, limit=limit)
+        self._ops = ops
+
+    def partitions(self, target_bytes: int) -> list[Partition]:
+        """One for each file: cuDF decodes as many row groups together as the device holds."""
+        return [Partition(number, (Piece(number, None),)) for number in range(len(self.files))]
+
+    def read(self, pieces: Sequence[Piece], max_bytes: int, facts: PartitionFacts) -> Iterator[TextBatch]:
+        """Batches on the device."""
+        for number in dict.fromkeys(piece.file for piece in pieces):
+            file = self.files[number]
+            facts.rows[number] = 0
+            if self.columns.key is not None:
+                facts.keys += Parquet().column(file, self.columns.key)
+            for groups, rows in _runs(Parquet().groups(file, self.columns)):
+                texts = _decoded(file, self.columns.text, groups, rows, self._ops)
+                facts.sizes.append(self._ops.asnumpy(texts.lengths()))
+                check_sizes(file, facts.rows[number], facts.sizes[-1], self._rules.limit)
+                facts.nulls += texts.nulls()
+                facts.rows[number] += rows
+                yield from texts.batches(max_bytes)
+
+
+def _runs(groups: Sequence[tuple[int, int]]) -> Iterator[tuple[list[int], int]]:
+    """Runs of row groups, given as (rows, bytes of text), with their rows: numbers of what is decoded at once."""
+    run: list[int] = []
+    rows = size = 0
+    for number, (count, added) in enumerate(groups):
+        if run and size + added > GROUP_BYTES:
+            yield run, rows
+            run, rows, size = [], 0, 0
+        run.append(number)
+        rows, size = rows + count, size + added
+    if run:
+        yield run, rows
+
+
+def _decoded(file: File, column: str, groups: list[int], rows: int, ops: Backend) -> DeviceTexts:
+    from gpulsh.io.memory.cudf import read_row_groups
+
+    with _decoding(file):
+        texts = read_row_groups(file.path, column, groups, ops)
+    if len(texts) != rows:
+        raise wrong_length(file)
+    return texts
+
+
+@contextmanager
+def _decoding(file: File) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError as error:
+        raise BackendError(
+            f"{file.name}: a row group does not fit into the device's memory; give reader='arrow'"
+        ) from error
+    except GpulshError as error:
+        raise InputError(f"{file.name}: {error}") from error
+    except Exception as error:  # libcudf's own types
+        told = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InputError(f"{file.name}: cannot be read by cuDF: {told}; try reader='arrow'") from error

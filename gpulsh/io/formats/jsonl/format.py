@@ -1,0 +1,510 @@
+"""JSON lines: split here, not by a parser, so that messages name lines and kept lines are copied byte for byte."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.errors import DamagedInputError, InputError, InputTypeError
+from gpulsh.io.compression.members import PLAIN_STEP
+from gpulsh.io.compression.packing import Packing, level_of_stream
+from gpulsh.io.compression.streams import Compression, IntactBlocks, blocks, packed_writer
+from gpulsh.io.compression.zstd import Window, WindowError
+from gpulsh.io.format import (
+    STRICT,
+    Block,
+    Columns,
+    File,
+    Limit,
+    Mask,
+    Rejection,
+    Rules,
+    Seen,
+    check_values_fit,
+    missing_column,
+    reading,
+    reason,
+    too_costly,
+    too_large,
+    unseen,
+    wrong_length,
+)
+from gpulsh.io.formats.jsonl.blank_lines import BlankLines
+from gpulsh.io.formats.jsonl.large_object import CostError, LargeObject, Line, LongString
+from gpulsh.io.rows import Bytes, piece_rows
+
+LARGE_LINE = 1 << 20  # bytes of a line from which on it is parsed in little memory
+CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is looked at before the work begins
+PARSE_COPIES = 2  # of the largest document that a line and what is made of it may take
+PARSED_BYTES = 8 << 20  # that a line's other fields may take beside the largest text
+
+Group = tuple[Iterator[tuple[int, Line]], bytes]
+Lost = Callable[[str], None]
+
+CODECS = {"gz": "gzip", "zst": "zstd"}
+MOST_REJECTED = 1 << 14  # lines of a block
+BLANK = re.compile(rb"\s*+\Z")
+BOM = b"\xef\xbb\xbf"
+JSON_NAMES = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    LongString: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+}
+
+
+class JsonLines:
+    """A `gpulsh.io.format.Format`. A row is a line that is not blank."""
+
+    in_order = True
+
+    def __init__(self, compression: Compression) -> None:
+        self._compression = compression
+
+    def check(self, file: File, columns: Columns) -> int | None:
+        """That it opens and its first line is a record."""
+        # A longer line, and damage where files are read as far as they are intact, are met by the pass in order.
+        with reading(file), file.open() as source, contextlib.suppress(_LongLineError):
+            filled, number = BlankLines(blocks(source, self._compression)), 1
+            for lines, _ in split_lines(filled, CHECKED_LINE):
+                count = len(lines)
+                first = next(_rows(lines, number + filled.left_out), None)
+                if first is not None:
+                    _parsed(file, *first)
+                    break
+                number += count
+        with reading(file):
+            return None if self._compression else file.size()
+
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
+        """A block of the stream at a time. The file lacks a column that no line has."""
+        missing = set() if wanted is not None else set(columns.names())
+        first: list[str] = []
+        row = records = 0
+        window = Window() if rules.limit is None else Window(rules.limit.document)
+        damage: list[Rejection] = []
+
+        def lost(told: str) -> None:
+            damage.append(Rejection(row, 0, "row", row, told))
+
+        with reading(file):
+            for lines, _ in self._groups(file, rules.limit, window, lost):
+                start = row
+                texts: list[Bytes | None] = []
+                keys: list[int | float | None] = []
+                rejected, damage = damage, []
+                for number, line in lines:
+                    text = key = sorted_by = None
+                    if wanted is None or (row < len(wanted) and wanted[row]):
+                        try:
+                            record = _parsed(file, number, line, rules.limit, window.size)
+                            if missing:
+                                missing.difference_update(record)
+                                first = first or list(record)
+                            records += 1
+                            text = _text(file, number, columns.text, record.get(columns.text), rules.limit)
+                            if wanted is None and columns.id is not None:
+                                _id(file, record, columns.id, number, line)
+                            if wanted is None and columns.key is not None:
+                                sorted_by = _exact(file, record, columns.key, number, line)
+                        except (DamagedInputError, InputTypeError) as error:
+                            if not rules.skip:
+                                raise
+                            text = None
+                            rejected.append(Rejection(row, 1, "line", number, reason(file, error)))
+                        else:
+                            if columns.key is not None and wanted is None:
+                                key = _key(file, number, columns.key, sorted_by)
+                        if text is not None and rules.limit is not None and len(text) > rules.limit.document:
+                            raise too_large(file, f"line {number}", len(text), rules.limit)
+                    texts.append(text)
+                    keys.append(key)
+                    row += 1
+                    record = {}
+                    del line, text  # each may be as large as a document may be
+                    if len(rejected) == MOST_REJECTED:
+                        yield _block(start, texts, keys, columns, rejected)
+                        start, texts, keys, rejected = row, [], [], []
+                yield _block(start, texts, keys, columns, rejected)
+                del texts, keys, rejected
+        if records and missing:
+            raise missing_column(file, next(name for name in columns.names() if name in missing), columns, first)
+
+    def kind(self, file: File, column: str) -> Any:
+        """None: each line may be of another type."""
+        return None
+
+    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> Any:
+        """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
+        found: list[Any] = []
+        held = 0
+        wanted = iter(rows.tolist())
+        sought = next(wanted, None)
+        with reading(file):
+            for row, (number, line) in enumerate(self._records(file)):
+                if sought is None:
+                    break
+                if row == sought:
+                    found.append(_id(file, _parsed(file, number, line), column, number, line))
+                    held += len(found[-1]) if isinstance(found[-1], (str, dict, list)) else 8
+                    check_values_fit(file, column, held, len(found), len(rows), limit)
+                    sought = next(wanted, None)
+        if len(found) != len(rows):
+            raise wrong_length(file)
+        # One Arrow type for several objects would give each the fields of all.
+        if not any(isinstance(value, (dict, list)) for value in found):
+            try:
+                return pa.array(found)
+            except (pa.ArrowException, OverflowError, UnicodeError):
+                pass
+        return pa.array([_json_text(value) for value in found], pa.string())
+
+    def write_kept(
+        self,
+        file: File,
+        keep: Mask,
+        target: str,
+        seen: Seen = unseen,
+        limit: Limit | None = None,
+        packing: Packing | None = None,
+    ) -> None:
+        """Kept lines as they are, in the same compression."""
+        row = 0
+        with packed_writer(target, self._compression, self._level(file, packing)) as out:
+            try:
+                for lines, end in self._groups(file):
+                    kept: list[Line] = []
+                    for _, line in lines:
+                        if row < len(keep) and keep[row]:
+                            kept.append(line)
+                        row += 1
+                    if kept:
+                        _write_lines(out, kept, end)
+                    kept.clear()
+            except DamagedInputError:
+                if row != len(keep):  # otherwise behind the last row that is known
+                    raise
+        if row != len(keep):
+            raise wrong_length(file)
+
+    @property
+    def codec(self) -> str | None:
+        """Of the compression; None where there is none."""
+        return CODECS[self._compression] if self._compression else None
+
+    def _level(self, file: File, packing: Packing | None) -> int | None:
+        """Of the compression; None: its usual one."""
+        codec = self.codec
+        if codec is None:
+            return None
+        if packing is not None and packing.codec == codec and packing.level is not None:
+            return packing.level
+        with reading(file), file.open() as source:
+            return level_of_stream(codec, source, file.size())
+
+    def _groups(
+        self, file: File, limit: Limit | None = None, window: Window | None = None, lost: Lost = lambda told: None
+    ) -> Iterator[Group]:
+        """The rows with their lines' numbers, as they stand in the file, and the end of the group's last line.
+
+        Of a file that is `intact_only`, `lost` is told of each stretch that is passed over, and so much of the lines at
+        its ends: what is left of a line is never a JSON object, and an object there is a whole line.
+        """
+        most = None if limit is None else limit.document
+        number, start = 1, 0
+        with reading(file), file.open() as source:
+            while True:
+                intact = None
+                if file.intact_only and self._compression:
+                    intact = IntactBlocks(source, self._compression, start, window)
+                filled = BlankLines(intact or blocks(source, self._compression, window))
+                cut = start > 0
+                try:
+                    for lines, end in split_lines(filled, most):
+                        count = len(lines)
+                        if cut:
+                            lines[0], cut = _unless_cut(file, number + filled.left_out, lines[0]), False
+                        if not end and intact and intact.damaged:
+                            lines[-1], end = _unless_cut(file, number + filled.left_out, lines[-1]), b"\n"
+                        yield _rows(lines, number + filled.left_out), end
+                        number += count
+                        del lines
+                except _LongLineError as error:
+                    assert limit is not None
+                    place = f"line {number + filled.left_out + error.line}"
+                    raise too_large(file, place, error.size(), limit) from None
+                except WindowError as error:
+                    assert limit is not None
+                    raise too_large(file, "the window of its compression", error.size, limit) from None
+                number += filled.left_out
+                if intact is None or intact.damaged is None:
+                    return
+                lost(f"{intact.damaged}; nothing up to {'the end' if intact.next is None else intact.next} is read")
+                yield iter(()), b""
+                if intact.next is None:
+                    return
+                start = intact.next
+
+    def _records(self, file: File) -> Iterator[tuple[int, Line]]:
+        for lines, _ in self._groups(file):
+            yield from lines
+
+
+def _block(
+    start: int,
+    texts: list[Bytes | None],
+    keys: list[int | float | None],
+    columns: Columns,
+    rejected: list[Rejection],
+) -> Block:
+    return Block(start, piece_rows(texts), _typed(keys) if columns.key is not None else None, tuple(rejected))
+
+
+def _unless_cut(file: File, number: int, line: Line) -> Line:
+    """The line, or nothing where it is not whole."""
+    try:
+        if not _blank(number, line):
+            _parsed(file, number, line)
+    except DamagedInputError:
+        return b""
+    return line
+
+
+def _rows(lines: list[Line], number: int) -> Iterator[tuple[int, Line]]:
+    """The lines that are not blank, numbered from `number`. They are let go one by one: `lines` is empty behind."""
+    lines.reverse()
+    while lines:
+        if lines[-1] and not _blank(number, lines[-1]):
+            yield number, lines.pop()
+        else:
+            lines.pop()
+        number += 1
+
+
+class _LongLineError(Exception):
+    """A line that is longer than allowed: which one of its group, from 0; its bytes, `held` and what `rest` has."""
+
+    def __init__(self, line: int, held: int, rest: Iterable[bytes] = ()) -> None:
+        super().__init__(line)
+        self.line, self._held, self._rest = line, held, rest
+
+    def size(self) -> int:
+        """Its bytes, of which those not held are only counted."""
+        return self._held + _line_bytes(self._rest)
+
+
+def split_lines(source: Iterable[bytes], most: int | None = None) -> Iterator[tuple[list[Line], bytes]]:
+    """Groups of lines without their ends, and the end of a group's last line: a newline, or nothing at the file's end.
+
+    A line of more than `most` bytes is a _LongLineError, and is never held.
+
+    >>> list(split_lines([b"a\\nb", b"c\\n", b"d"]))
+    [([b'a'], b'\\n'), ([b'bc'], b'\\n'), ([b'd'], b'')]
+    """
+    tail: Line = b""
+    source = iter(source)
+    for block in source:
+        first = block.find(b"\n")
+        if most is not None and len(tail) + (len(block) if first < 0 else first) > most:
+            raise _LongLineError(0, len(tail), itertools.chain([block], source))
+        if first < 0:
+            # A line longer than a block grows in one place, so that it costs its length once.
+            if tail and isinstance(tail, bytes):
+                tail = bytearray(tail)
+            tail = _with_tail(tail, block) if tail else block
+            continue
+        lines = list[Line](block.split(b"\n"))
+        tail, lines[0] = lines.pop(), _with_tail(tail, block[:first])
+        if most is not None:
+            sizes = list(map(len, lines))
+            if max(sizes) > most:
+                place = next(place for place, size in enumerate(sizes) if size > most)
+                raise _LongLineError(place, sizes[place])
+        del block
+        yield lines, b"\n"
+        lines = []
+    if tail:
+        lines, tail = [tail], b""
+        yield lines, b""
+
+
+def _with_tail(tail: Line, rest: bytes) -> Line:
+    if isinstance(tail, bytearray):
+        tail += rest
+        return tail
+    return tail + rest
+
+
+def _line_bytes(source: Iterable[bytes]) -> int:
+    """Bytes up to the first end of a line."""
+    size = 0
+    for block in source:
+        end = block.find(b"\n")
+        if end >= 0:
+            return size + end
+        size += len(block)
+    return size
+
+
+def _write_lines(out: Any, lines: list[Line], end: bytes) -> None:
+    """Lines with their ends, together; a long one in pieces, for a copy of it would be as large."""
+    if all(isinstance(line, bytes) for line in lines):
+        out.write(b"\n".join(lines) + end)
+        return
+    for place, line in enumerate(lines):
+        for start in range(0, len(line), PLAIN_STEP):
+            out.write(bytes(memoryview(line)[start : start + PLAIN_STEP]))
+        out.write(b"\n" if place < len(lines) - 1 else end)
+
+
+def _begin(number: int, line: Line) -> int:
+    return len(BOM) if number == 1 and line.startswith(BOM) else 0
+
+
+def _content(number: int, line: Line) -> Line:
+    begin = _begin(number, line)
+    return line[begin:] if begin else line
+
+
+def _blank(number: int, line: Line) -> bool:
+    begin = _begin(number, line)
+    return not line or line.isspace() if not begin else BLANK.match(line, begin) is not None
+
+
+def _parsed(file: File, number: int, line: Line, limit: Limit | None = None, held: int = 0) -> dict[str, Any]:
+    """The line's object; `held` bytes are taken beside it. Of a large one a long string is a LongString."""
+    if len(line) <= LARGE_LINE:
+        return _object(file, number, _content(number, line))
+    large = _large(file, number, line, limit, held)
+    record = _object(file, number, large.short)
+    return {name: large.restored(value) if isinstance(value, str) else value for name, value in record.items()}
+
+
+def _large(file: File, number: int, line: Line, limit: Limit | None, held: int) -> LargeObject:
+    # The line is held beside what is made of it, and where it is all text, a copy of that.
+    held += len(line)
+    most = None if limit is None else max(PARSE_COPIES * limit.document - held, 0) + PARSED_BYTES
+    try:
+        return LargeObject(line, _begin(number, line), most)
+    except CostError as error:
+        assert limit is not None
+        raise too_costly(file, f"line {number}", held + error.size, PARSE_COPIES * limit.document, limit) from None
+    except ValueError as error:
+        raise DamagedInputError(
+            f"{file.name}: line {number} is not JSON: {error}; give one JSON object a line"
+        ) from error
+
+
+def _object(file: File, number: int, content: Line) -> dict[str, Any]:
+    import orjson
+
+    try:
+        record = orjson.loads(content)
+    except (ValueError, RecursionError):
+        # Python's parser also takes what others write: NaN, lone surrogates; bytes that are no UTF-8 become U+FFFD.
+        try:
+            record = _loaded(content)
+        except (ValueError, RecursionError) as error:
+            told = getattr(error, "msg", str(error))
+            raise DamagedInputError(
+                f"{file.name}: line {number} is not JSON: {told}; give one JSON object a line"
+            ) from error
+    if not isinstance(record, dict):
+        raise DamagedInputError(f"{file.name}: line {number} is {_kind(record)}; give one JSON object a line")
+    return record
+
+
+def _loaded(content: Line) -> Any:
+    return json.loads(content.decode("utf-8", "replace"))
+
+
+def _exact(file: File, record: dict[str, Any], column: str, number: int, line: Line) -> Any:
+    # orjson makes floats of integers beyond 64 bits. Python's parser does not, and is asked where that may have been.
+    value = record.get(column)
+    if isinstance(value, (dict, list)) or (isinstance(value, float) and abs(value) >= 2**63):
+        try:
+            if len(line) <= LARGE_LINE:
+                return _loaded(_content(number, line))[column]
+            large = LargeObject(line, _begin(number, line), None)
+            return large.restored(_loaded(large.short)[column], long=True)
+        except RecursionError as error:  # orjson goes deeper
+            raise DamagedInputError(f"{file.name}: line {number} is nested too deeply; flatten it") from error
+    return value.text() if isinstance(value, LongString) else value
+
+
+def _id(file: File, record: dict[str, Any], column: str, number: int, line: Line) -> Any:
+    """The value as it is written again; a DamagedInputError where no UTF-8 can hold it."""
+    value = _exact(file, record, column, number, line)
+    try:
+        if isinstance(value, str):
+            value.encode()
+        elif isinstance(value, (dict, list)):
+            json.dumps(value)
+    except UnicodeEncodeError as error:
+        raise DamagedInputError(
+            f"{file.name}: line {number}: {column!r} holds half of a surrogate pair; give text that UTF-8 can hold"
+        ) from error
+    except RecursionError as error:
+        raise DamagedInputError(f"{file.name}: line {number}: {column!r} is nested too deeply; flatten it") from error
+    return value
+
+
+def _text(file: File, number: int, column: str, value: object, limit: Limit | None) -> Bytes | None:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    if isinstance(value, LongString):
+        return _long_text(file, number, value, limit)
+    if value is None or value != value:  # NaN stands for null, as it does in memory
+        return None
+    raise InputTypeError(f"{file.name}: line {number}: {column!r} is {_kind(value)}; give a string or null")
+
+
+def _long_text(file: File, number: int, value: LongString, limit: Limit | None) -> Bytes:
+    pieces = value.pieces()
+    text = next(pieces)
+    if len(text) == value.end - value.begin:
+        return text
+    whole = bytearray(text)
+    for piece in pieces:
+        whole += piece
+        if limit is not None and len(whole) > limit.document:  # bytes that are no UTF-8 become three each
+            raise too_large(file, f"line {number}", len(whole) + sum(map(len, pieces)), limit)
+    return memoryview(whole)
+
+
+def _key(file: File, number: int, column: str, value: object) -> int | float | None:
+    if isinstance(value, float) and value != value:
+        raise InputError(f"{file.name}: line {number}: {column!r} is NaN; make it a number, or null to be kept last")
+    if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+        return value
+    raise InputTypeError(f"{file.name}: line {number}: {column!r} is {_kind(value)}; --keep takes numbers here")
+
+
+def _typed(keys: list[int | float | None]) -> Any:
+    kinds = {type(key) for key in keys} - {type(None)}
+    if kinds == {float}:
+        return pa.array(keys, pa.float64())
+    if kinds <= {int} and all(key is None or -(2**63) <= key < 2**63 for key in keys):
+        return pa.array(keys, pa.int64())
+    return keys
+
+
+def _json_text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value)
+
+
+def _kind(value: object) -> str:
+    return "null" if value is None else JSON_NAMES.get(type(value), type(value).__name__)

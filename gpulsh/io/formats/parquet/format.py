@@ -1,0 +1,529 @@
+"""Parquet: read by row group and batch, written with one row group an input row group."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from gpulsh.errors import DamagedInputError
+from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
+from gpulsh.io.arrow.selection import chosen, kept
+from gpulsh.io.arrow.soundness import check_batch, check_values
+from gpulsh.io.arrow.types import check_columns
+from gpulsh.io.compression.packing import Packing
+from gpulsh.io.format import (
+    BLOCK_BYTES,
+    STRICT,
+    Block,
+    Columns,
+    File,
+    Limit,
+    Mask,
+    Part,
+    Rejection,
+    Rules,
+    Seen,
+    check_sizes,
+    check_values_fit,
+    reading,
+    reason,
+    too_costly,
+    unseen,
+    wrong_length,
+)
+from gpulsh.io.formats.parquet.footer import check_footer
+from gpulsh.io.formats.parquet.packing import writer_options
+from gpulsh.io.formats.parquet.pages import Pages, largest_pages, largest_value
+from gpulsh.io.formats.parquet.pages import reader as page_reader
+from gpulsh.io.formats.parquet.recent import Recent
+from gpulsh.io.formats.parquet.spilled_rows import SpilledRows
+from gpulsh.io.rows import piece_rows
+
+MAX_BATCH_ROWS = 1 << 13
+DECODED_BYTES = 3 << 19  # about what is decoded at once: larger batches are slower, for each is memory from the system
+MOST_BATCHES = 200  # of a row group, which take as long as to read its dictionary
+WORST_BYTES = 32 << 20  # of a batch in which every row were the largest value of a dictionary
+CHUNK_ROWS = 1024  # that are written together, where they are no more than BLOCK_BYTES
+CHUNK_BYTES = 64 << 20  # of rows that are written together, whatever their dictionaries hold
+SMALL_PAGE = 1 << 16  # bytes of pages that are not looked at
+LEAST_ALLOWED = 24 << 20  # bytes that a page of each column may always take
+HELD_BYTES = 64 << 20  # of a row group that are held until all of it was decoded
+LARGE_PAGE = 16 << 20  # bytes of a page whose values are written without dictionary and extremes
+VALUE_BYTES = 56  # that a value takes while it is decoded: itself, its levels, and a copy of each
+BATCHES = 2  # that are held at once: Arrow lets go of one when the next has been decoded
+PAGE_COPIES = 6  # of a page, with the values that are decoded of it, that are held at once at the most
+MOST_DECODED = 64  # times the largest document that the rows of a row group may take, which wait in a file
+MANY_GROUPS = 64  # of a file whose footer is kept
+MOST_FOOTERS = 8
+MOST_LARGEST = 1024
+READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
+
+
+class Parquet:
+    """A `gpulsh.io.format.Format`."""
+
+    in_order = False
+
+    def check(self, file: File, columns: Columns) -> int | None:
+        """Columns and their types, from the footer."""
+        with reading(file), _opened(file) as source:
+            check_columns(file, source.schema_arrow, columns)
+            groups = map(source.metadata.row_group, range(source.num_row_groups))
+            return sum(_text_bytes(group, columns.text) for group in groups)
+
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
+        """Batches of about BLOCK_BYTES; row groups without a wanted row are passed over."""
+        with reading(file), _opened(file) as source:
+            check_columns(file, source.schema_arrow, columns)
+            for part in _parts(source, columns.text):
+                if wanted is None or wanted[part.start : part.start + part.rows].any():
+                    yield from _part_blocks(file, source, part, columns, BLOCK_BYTES, rules)
+
+    def parts(self, file: File, columns: Columns) -> list[Part]:
+        """The row groups."""
+        with reading(file), _opened_again(file) as source:
+            check_columns(file, source.schema_arrow, columns)
+            return list(_parts(source, columns.text))
+
+    def read_part(
+        self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
+    ) -> Iterator[Block]:
+        """A row group in batches of about `block_bytes`."""
+        with reading(file), _opened_again(file) as source:
+            if part.number >= source.num_row_groups or source.metadata.row_group(part.number).num_rows != part.rows:
+                raise wrong_length(file)
+            yield from _part_blocks(file, source, part, columns, block_bytes, rules)
+
+    def groups(self, file: File, columns: Columns) -> list[tuple[int, int]]:
+        """Rows and about how many bytes of text each row group has, from the footer."""
+        with reading(file), _opened(file) as source:
+            check_columns(file, source.schema_arrow, columns)
+            groups = map(source.metadata.row_group, range(source.num_row_groups))
+            return [(group.num_rows, _text_bytes(group, columns.text)) for group in groups]
+
+    def column(self, file: File, column: str) -> list[Any]:
+        """A whole column, as the pyarrow.Array of each batch."""
+        with reading(file), _opened(file) as source:
+            batches = source.iter_batches(MAX_BATCH_ROWS, columns=[column])
+            return [check_values(file, column, batch.column(column)) for batch in batches]
+
+    def kind(self, file: File, column: str) -> Any:
+        """The type of the column, from the footer."""
+        with reading(file), _opened(file) as source:
+            return source.schema_arrow.field(column).type
+
+    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> Any:
+        """The column at `rows`, read from the row groups that hold them."""
+        found: list[Any] = []
+        held = done = 0
+        with reading(file), _opened(file) as source:
+            kind = source.schema_arrow.field(column).type
+            start = 0
+            for group in range(source.num_row_groups):
+                count = source.metadata.row_group(group).num_rows
+                first, last = np.searchsorted(rows, [start, start + count])
+                if first < last:
+                    for part in _chosen_of(file, source, group, column, rows[first:last] - start, limit):
+                        found.append(part)
+                        held, done = held + bytes_of(part), done + len(part)
+                        check_values_fit(file, column, held, done, len(rows), limit)
+                start += count
+        return pa.concat_arrays(found) if found else pa.nulls(0, kind)
+
+    def write_kept(
+        self,
+        file: File,
+        keep: Mask,
+        target: str,
+        seen: Seen = unseen,
+        limit: Limit | None = None,
+        packing: Packing | None = None,
+    ) -> None:
+        """The schema, its metadata and how it is packed are the input's; a row group of which nothing is kept vanishes.
+
+        It is a few bytes larger where that cannot be had: levels that take much memory are not tried.
+        """
+        with reading(file):
+            source = _open(file)
+        try:
+            groups = source.num_row_groups
+            pages: dict[str, Pages] = {}
+            with reading(file):
+                for group in range(groups):
+                    found = check_pages(file, source, group, limit)
+                    pages |= {name: of.larger(pages.get(name, of)) for name, of in found.items()}
+                large = {name for name, of in pages.items() if of.large > LARGE_PAGE}
+                options = writer_options(file, source, pages, large, packing)
+            # Fixed options, and chunks that follow from the footer: the same rows give the same bytes.
+            with (
+                # Through Python each page would be copied once more.
+                pa.OSFile(target, "wb") if large else open(target, "wb") as sink,
+                pq.ParquetWriter(
+                    sink,
+                    source.schema_arrow,
+                    version="2.6",
+                    **options,
+                ) as out,
+            ):
+                start = 0
+                for group in range(groups):
+                    first, count = start, source.metadata.row_group(group).num_rows
+                    part = keep[first : first + count]
+                    start += count
+                    if part.any():
+                        rows = SpilledRows(source.schema_arrow, target + ".rows")
+                        try:
+                            for batch in _kept_rows(file, source, group, first, part, seen, bool(large)):
+                                rows.add(batch)
+                                del batch  # before the next one is read
+                                if limit is not None and rows.size > MOST_DECODED * limit.document:
+                                    place = f"row group {group}: only {rows.rows} of its rows"
+                                    raise too_costly(file, place, rows.size, MOST_DECODED * limit.document, limit)
+                            rows.write(out)
+                        finally:
+                            rows.close()
+            if start != len(keep):
+                raise wrong_length(file)
+        finally:
+            source.close(force=True)
+
+
+def _open(file: File, dictionaries: Sequence[str] = (), metadata: Any = None) -> Any:
+    # Absolute, for Arrow would take "s3:..." for a URL. It knows only paths that are UTF-8, as a printable one is.
+    path = os.path.abspath(file.path)
+    where = path if file.filesystem is None and path.isprintable() else file.open()
+    source = pq.ParquetFile(
+        where, buffer_size=READ_AHEAD, pre_buffer=False, read_dictionary=list(dictionaries), metadata=metadata
+    )
+    try:
+        check_footer(file, source)
+    except BaseException:
+        source.close(force=True)
+        raise
+    return source
+
+
+@contextmanager
+def _opened(file: File, dictionaries: Sequence[str] = (), metadata: Any = None) -> Iterator[Any]:
+    source = _open(file, dictionaries, metadata)
+    try:
+        yield source
+    finally:
+        source.close(force=True)
+
+
+# Footers of local files of many row groups: reading one anew for each group would take as long as the square of them.
+_footers: Recent[Any] = Recent(MOST_FOOTERS)
+# Bytes of the largest value in the dictionaries of a row group, by column: to know them two pages are decoded, and each
+# reading of the row group asks.
+_largest: Recent[dict[str, int]] = Recent(MOST_LARGEST)
+
+
+@contextmanager
+def _opened_again(file: File) -> Iterator[Any]:
+    """As `_opened`, of a file of which one part after another is read."""
+    key = _identity(file)
+    footer = _footers.get(key) if key is not None else None
+    with _opened(file, metadata=footer) as source:
+        if key is not None and footer is None and source.num_row_groups >= MANY_GROUPS:
+            _footers.put(key, source.metadata)
+        yield source
+
+
+def _identity(file: File) -> tuple[object, ...] | None:
+    """What a local file is now; None of others, which it takes long to ask."""
+    return (file.path, *file.stamp()) if file.filesystem is None else None
+
+
+def _parts(source: Any, column: str) -> Iterator[Part]:
+    start = 0
+    for number in range(source.num_row_groups):
+        group = source.metadata.row_group(number)
+        yield Part(number, start, group.num_rows, _text_bytes(group, column))
+        start += group.num_rows
+
+
+def _blocks(
+    file: File, source: Any, part: Part, columns: Columns, block_bytes: int, limit: Limit | None
+) -> Iterator[Block]:
+    names = [columns.text] if columns.key in (None, columns.text) else [columns.text, columns.key]
+    found = check_pages(file, source, part.number, limit, names)
+    in_turn = _in_turn(found)
+    rows = _fitting_rows(file, source, part.number, names)
+    at = part.start
+    batches = source.iter_batches(rows, row_groups=[part.number], columns=names, use_threads=not in_turn)
+    for batch in _joined(file, batches, block_bytes):
+        key = None if columns.key is None else batch.column(columns.key)
+        texts = arrow_rows(batch.column(columns.text))
+        check_sizes(file, at, texts.lengths(), limit)
+        at += len(batch)
+        batch_bytes = batch.nbytes
+        del batch  # before the next one is decoded
+        large = batch_bytes >= LARGE_PAGE
+        yield Block(at - len(texts), texts, key)
+        del texts, key
+        if large:  # beside the next one, what is kept for later might not fit
+            pa.default_memory_pool().release_unused()
+    del batches
+    if in_turn:
+        pa.default_memory_pool().release_unused()
+    _check_rows(file, source, part.number, at - part.start)
+
+
+def _check_rows(file: File, source: Any, number: int, found: int) -> None:
+    """A DamagedInputError where a row group's pages hold another number of rows than its footer says."""
+    told = source.metadata.row_group(number).num_rows
+    if found != told:
+        raise DamagedInputError(
+            f"{file.name}: cannot be read: row group {number} has {found} rows and its footer says {told}"
+        )
+
+
+def _joined(file: File, batches: Iterator[Any], block_bytes: int) -> Iterator[Any]:
+    """Runs of batches copied together to about `block_bytes`, by the thread that decodes them."""
+    run: list[Any] = []
+    size = 0
+    for batch in batches:
+        check_batch(file, batch)
+        if run and size + batch.nbytes > block_bytes:
+            yield _one(run)
+            run, size = [], 0
+        run.append(batch)
+        size += batch.nbytes
+        del batch
+        if size >= block_bytes:  # or it would wait while the next one is decoded
+            yield _one(run)
+            run, size = [], 0
+    if run:
+        yield _one(run)
+
+
+def _one(run: list[Any]) -> Any:
+    if len(run) == 1:
+        return run[0]
+    columns = [pa.concat_arrays([batch.column(place) for batch in run]) for place in range(run[0].num_columns)]
+    return pa.RecordBatch.from_arrays(columns, schema=run[0].schema)
+
+
+def _part_blocks(
+    file: File, source: Any, part: Part, columns: Columns, block_bytes: int, rules: Rules
+) -> Iterator[Block]:
+    """A row group as a whole, or with `rules.skip` all its rows rejected where one page of it is damaged: those that
+    can be read could not be written again. A large one is decoded twice, once to see that it is whole.
+    """
+    held: list[Block] = []
+    size = 0
+    if rules.skip:
+        try:
+            with reading(file):
+                for block in _blocks(file, source, part, columns, block_bytes, rules.limit):
+                    size += int(block.texts.lengths().sum())
+                    if size <= HELD_BYTES:
+                        held.append(block)
+                    else:
+                        held.clear()
+                    del block
+        except DamagedInputError as error:
+            yield _all_rejected(file, source, part, columns, error)
+            return
+    if not rules.skip or size > HELD_BYTES:
+        yield from _blocks(file, source, part, columns, block_bytes, rules.limit)
+    held.reverse()
+    while held:
+        yield held.pop()
+
+
+def _all_rejected(file: File, source: Any, part: Part, columns: Columns, error: DamagedInputError) -> Block:
+    key = None if columns.key is None else pa.nulls(part.rows, source.schema_arrow.field(columns.key).type)
+    why = Rejection(part.start, part.rows, "row", part.start, f"row group {part.number} {reason(file, error)}")
+    return Block(part.start, piece_rows([None] * part.rows), key, (why,))
+
+
+def _kept_rows(
+    file: File, source: Any, number: int, first: int, keep: Mask, seen: Seen, in_turn: bool = False
+) -> Iterator[Any]:
+    """The kept rows of a row group in batches of equal length, chosen batch by batch: what is dropped is not held.
+
+    `in_turn`: one column after another, by this thread, whose freed memory can be given back.
+    """
+    group = source.metadata.row_group(number)
+    length = max(1, min(CHUNK_ROWS, group.num_rows * BLOCK_BYTES // max(group.total_byte_size, 1)))
+    # A value that a dictionary holds once may stand in every row.
+    largest = sum(_largest_of(file, source, number, length).values())
+    length = max(1, min(length, CHUNK_BYTES // max(largest, 1)))
+    parts: list[Any] = []
+    start = held = 0
+    with reading(file):
+        rows = _fitting_rows(file, source, number)
+        for batch in source.iter_batches(rows, row_groups=[number], use_threads=not in_turn):
+            check_batch(file, batch)
+            seen(first + start, batch)
+            part = keep[start : start + len(batch)]
+            start += len(batch)
+            large = batch.nbytes >= LARGE_PAGE
+            if part.any():
+                parts.append(kept(batch, part))
+                held += len(parts[-1])
+            del batch
+            if held >= length:
+                *full, rest = _cut(parts, length, source.schema_arrow)
+                parts, held = [rest], len(rest)
+                full.reverse()
+                while full:
+                    yield full.pop()
+            if large:
+                pa.default_memory_pool().release_unused()
+    _check_rows(file, source, number, start)
+    yield from _cut(parts, length, source.schema_arrow)
+
+
+def _largest_of(file: File, source: Any, number: int, rows: int) -> dict[str, int]:
+    """Bytes of the largest value in the dictionary of each column, where that times `rows` may be much."""
+    group = source.metadata.row_group(number)
+    chunks = [chunk for chunk in map(group.column, range(group.num_columns)) if chunk.physical_type == "BYTE_ARRAY"]
+    largest = {chunk.path_in_schema: largest_value(file, chunk) for chunk in chunks}
+    if rows * sum(largest.values()) > CHUNK_BYTES:
+        largest |= _largest_values(file, source, number, list(largest))
+        pa.default_memory_pool().release_unused()
+    return largest
+
+
+def check_pages(
+    file: File, source: Any, number: int, limit: Limit | None, names: Sequence[str] | None = None
+) -> dict[str, Pages]:
+    """The largest pages of a row group's columns, or of `names`: none larger than a document may be."""
+    group = source.metadata.row_group(number)
+    found: dict[str, Pages] = {}
+    allowed = 0 if limit is None else max(limit.document * 21 // 8, LEAST_ALLOWED)
+    held = passing = 0
+    schema, several = source.schema, names is None and source.num_row_groups > 1
+    # Names, of which a file may have one twice, and with points in them.
+    dictionaries = [field.name for field in source.schema_arrow if "dictionary<" in str(field.type)]
+    with page_reader(file) as read:
+        for place in range(group.num_columns):
+            chunk = group.column(place)
+            name = chunk.path_in_schema
+            if names is not None and name.partition(".")[0] not in names and name not in names:
+                continue
+            if file.filesystem is not None and chunk.total_uncompressed_size <= allowed // PAGE_COPIES:
+                continue  # each header would be a request
+            # A row of lists may have any number of values; what each has is told by no header, but how many all have.
+            row = chunk.num_values * VALUE_BYTES // max(group.num_rows, 1)
+            if limit is not None and row > allowed:
+                raise too_costly(file, f"row group {number}: a row of column {name!r}", row, allowed, limit)
+            found[name] = pages = largest_pages(read, chunk, SMALL_PAGE)
+            as_dictionary = any(name == top or name.startswith(top + ".") for top in dictionaries)
+            mean = chunk.num_values // max(group.num_rows, 1) if schema.column(place).max_repetition_level else None
+            stays, goes = _costs(pages, mean, min(BATCHES, group.num_rows), as_dictionary=as_dictionary)
+            if several:  # the writer keeps the last page until the next row group
+                goes += pages.value + pages.packed
+            if limit is not None and stays + goes > allowed:
+                raise too_costly(file, f"row group {number}: a page of column {name!r}", stays + goes, allowed, limit)
+            held, passing = held + stays, max(passing, goes)
+    if limit is not None and held + passing > allowed:
+        told = f"row group {number}: a page of each of its columns"
+        raise too_costly(file, told, held + passing, allowed, limit)
+    return found
+
+
+def _in_turn(found: dict[str, Pages]) -> bool:
+    """Whether columns are decoded one after another, by this thread, whose freed memory can be given back."""
+    return any(pages.large > LARGE_PAGE for pages in found.values())
+
+
+def _costs(pages: Pages, values: int | None, batches: int, *, as_dictionary: bool) -> tuple[int, int]:
+    """Bytes that a column takes while it is decoded row by row, and those that only one column takes at a time.
+
+    `values` is how many a row has in the mean where it is a list, otherwise None.
+    """
+    value, dictionary, copies = pages.value, pages.dictionary, 2  # one in the page, and one of the decoder
+    if values is not None:  # a row may have one large value of the dictionary many times
+        value = max(value, pages.entry * values)
+    if as_dictionary:  # whose values are gathered, and copied for each batch
+        copies += 2 * (dictionary > 0)
+        dictionary = value = max(dictionary, value)
+    # What lists hold is copied when there is no room for the next of it.
+    return pages.largest + copies * dictionary + batches * value, pages.packed + (0 if values is None else value)
+
+
+def _cut(parts: list[Any], length: int, schema: Any) -> list[Any]:
+    """All rows as batches of `length`, and one, which may be empty, of the rest."""
+    table = pa.Table.from_batches(parts, schema)
+    cuts = [table.slice(start, length).combine_chunks() for start in range(0, len(table) + 1, length)]
+    return [batch for one in cuts for batch in (one.to_batches() or [pa.RecordBatch.from_pylist([], schema)])]
+
+
+def _text_bytes(group: Any, column: str) -> int:
+    chunks = map(group.column, range(group.num_columns))
+    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
+
+
+def _chosen_of(
+    file: File, source: Any, group: int, column: str, rows: NDArray[np.int64], limit: Limit | None
+) -> Iterator[Any]:
+    """The column at `rows` of a row group, of each batch that holds some."""
+    found = check_pages(file, source, group, limit, [column])
+    in_turn = _in_turn(found)
+    start = 0
+    for batch in source.iter_batches(
+        _fitting_rows(file, source, group, [column]), row_groups=[group], columns=[column], use_threads=not in_turn
+    ):
+        first, last = np.searchsorted(rows, [start, start + len(batch)])
+        if first < last:
+            check_batch(file, batch)
+            yield check_values(file, column, chosen(batch.column(column), rows[first:last] - start))
+        start += len(batch)
+        del batch
+        if in_turn:
+            pa.default_memory_pool().release_unused()
+    _check_rows(file, source, group, start)
+
+
+def _fitting_rows(file: File, source: Any, number: int, names: Sequence[str] | None = None) -> int:
+    """How many rows of these columns, or all, are decoded at once: few large ones, and few that may be.
+
+    A value that a dictionary holds once may stand in all rows, and a row group of kilobytes hold gigabytes. How large
+    it is the footer does not say; the dictionary's page is not smaller, and where that leaves too few rows, it is read.
+    """
+    group = source.metadata.row_group(number)
+    chunks = list(map(group.column, range(group.num_columns)))
+    chunks = [chunk for chunk in chunks if names is None or chunk.path_in_schema in names]
+    size = sum(chunk.total_uncompressed_size for chunk in chunks)
+    fitting: int = max(1, min(group.num_rows * DECODED_BYTES // max(size, 1), MAX_BATCH_ROWS))
+    chunks = [chunk for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"]
+    if fitting * size <= WORST_BYTES or not chunks:
+        return fitting
+    largest = {chunk.path_in_schema: largest_value(file, chunk) for chunk in chunks}
+    rows = max(1, WORST_BYTES // max(sum(largest.values()), 1))
+    if rows < fitting and group.num_rows > MOST_BATCHES * rows:
+        largest |= _largest_values(file, source, number, list(largest))
+        rows = max(1, WORST_BYTES // max(sum(largest.values()), 1))
+    return min(fitting, rows)
+
+
+def _largest_values(file: File, source: Any, number: int, names: Sequence[str]) -> dict[str, int]:
+    """Bytes of the largest value in the dictionary of each of these columns, of those that can be read so."""
+    identity = _identity(file)
+    known = _largest.get((identity, number)) or {} if identity else {}
+    asked = [name for name in names if name in source.schema_arrow.names and name not in known]
+    found: dict[str, int] = {}
+    if asked:
+        with _opened(file, asked, source.metadata) as decoded:
+            for batch in decoded.iter_batches(1, row_groups=[number], columns=asked):
+                columns = {name: batch.column(name) for name in asked}
+                found = {
+                    name: int(arrow_rows(column.dictionary).lengths().max(initial=0))
+                    for name, column in columns.items()
+                    if pa.types.is_dictionary(column.type) and is_text(column.dictionary.type)
+                }
+                break
+        if identity:
+            _largest.put((identity, number), known | found)
+    return {name: size for name, size in (known | found).items() if name in names}

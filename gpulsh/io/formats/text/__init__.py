@@ -1,0 +1,1 @@
+"""Plain text: a document a file, or a document a line."""

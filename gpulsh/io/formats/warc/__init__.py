@@ -1,0 +1,1 @@
+"""WARC and WET: archives of web crawls."""

@@ -1,0 +1,297 @@
+"""WARC and WET: archives of web crawls. A row is a record that is a document; all others accompany documents.
+
+What is a document: a `conversion` record of text (WET), whose text is its content as UTF-8; a `response` or `resource`
+record of HTML or plain text, whatever its HTTP status (`web_text` says how its text is found). Rows count documents,
+from 0. Reading conversions needs no extra; the others need `gpulsh[warc]`.
+
+Columns are the records' headers, by name in any case: a document is called by its WARC-Record-ID where no
+`--id-column` is given, WARC-Date can be kept by (`--keep WARC-Date`: the latest first). A column of text is not looked
+for.
+
+Output: records byte for byte, each in the gzip member that it had; records that shared one get one each. What belongs
+to a dropped document goes with it, for a request, revisit or metadata of nothing helps nobody: a record that is no
+document and names a dropped one (WARC-Concurrent-To, WARC-Refers-To, WARC-Segment-Origin-ID), or is named by a dropped
+one (WARC-Concurrent-To). All else is kept, `warcinfo` above all. Of a record in segments only the first is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.errors import DamagedInputError, InputError
+from gpulsh.io.compression.packing import Packing
+from gpulsh.io.compression.streams import packed_member
+from gpulsh.io.format import (
+    BLOCK_BYTES,
+    STRICT,
+    Block,
+    Columns,
+    File,
+    Limit,
+    Mask,
+    Rejection,
+    Rules,
+    Seen,
+    missing_column,
+    reading,
+    reason,
+    too_costly,
+    too_large,
+    unseen,
+    wrong_length,
+)
+from gpulsh.io.formats.warc.records import Broken, Record, Wanted, record_bytes, warc_records
+from gpulsh.io.formats.warc.web_text import CostError, WebText, http_text, kind_of, plain_text, require_extra
+from gpulsh.io.rows import Bytes, piece_rows
+
+ID = "WARC-Record-ID"
+DATE = "warc-date"
+BELONGS_TO = ("WARC-Concurrent-To", "WARC-Refers-To", "WARC-Segment-Origin-ID")
+BLOCK_ROWS = 1 << 14
+PAGE_COPIES = 2  # of the largest document that a page and what is made of it may take
+
+
+class Entry(NamedTuple):
+    """A record; `document` is its text, or how to get it, or None where it is no document."""
+
+    record: Record
+    document: Bytes | WebText | None
+
+
+class Warc:
+    """A `gpulsh.io.format.Format`."""
+
+    in_order = True
+
+    def __init__(self, compressed: bool) -> None:
+        self._compressed = compressed
+
+    def check(self, file: File, columns: Columns) -> int | None:
+        """That it opens and begins with a record."""
+        if columns.key is not None and columns.key.lower() != DATE:
+            raise InputError(f"{file.name}: is WARC, of whose headers --keep takes WARC-Date, not {columns.key!r}")
+
+        def broken(offset: int, told: str) -> None:
+            raise _damaged(file, offset, told)
+
+        for _ in self._entries(file, broken, lambda record: False):
+            break
+        return None if self._compressed else file.size()
+
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
+        """Blocks of about BLOCK_BYTES of text. The file lacks a header that no document has."""
+        missing = {columns.id} - {None} if wanted is None else set()
+        found: set[str] = set()
+        start = row = size = 0
+        texts: list[Bytes | None] = []
+        dates: list[datetime | None] = []
+        rejected: list[Rejection] = []
+
+        def broken(offset: int, told: str) -> None:
+            if wanted is None and not rules.skip:  # a later pass meets what the first has told of
+                raise _damaged(file, offset, told)
+            rejected.append(Rejection(row, 0, "byte", offset, f"byte {offset}: {told}"))
+
+        def block() -> Block:
+            key = pa.array(dates, pa.timestamp("us", "UTC")) if columns.key is not None else None
+            return Block(start, piece_rows(texts), key, tuple(rejected))
+
+        def is_wanted() -> bool:
+            return wanted is None or (row < len(wanted) and bool(wanted[row]))
+
+        def is_read(record: Record) -> bool:
+            allowed = rules.limit is None or record.size <= rules.limit.document
+            return allowed and is_wanted() and _document(file, record) is not None
+
+        for record, document in self._entries(file, broken, is_read):
+            if len(rejected) == BLOCK_ROWS:
+                yield block()
+                start, size, texts, dates = row, 0, [], []
+                rejected.clear()
+            if document is None:
+                continue
+            if rules.limit is not None and record.size > rules.limit.document:
+                raise too_large(file, f"byte {record.offset}: the record", record.size, rules.limit)
+            found.update(record.headers)
+            missing = {name for name in missing if name and name.lower() not in record.headers}
+            text: Bytes | None = None
+            if is_wanted():
+                try:
+                    text = _text(file, record, document, rules.limit)
+                except DamagedInputError as error:
+                    if not rules.skip:
+                        raise
+                    rejected.append(Rejection(row, 1, "byte", record.offset, reason(file, error)))
+            texts.append(text)
+            if columns.key is not None:
+                dates.append(_date(file, record))
+            row += 1
+            size += len(text or b"")
+            del record, document, text  # each may be as large as a document may be
+            if size >= BLOCK_BYTES or len(texts) == BLOCK_ROWS:
+                yield block()
+                start, size, texts, dates = row, 0, [], []
+                rejected.clear()
+        yield block()
+        if row and missing:
+            raise missing_column(file, str(missing.pop()), columns, sorted(found))
+
+    def kind(self, file: File, column: str) -> Any:
+        """Headers are strings."""
+        return pa.string()
+
+    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> Any:
+        """The header of the documents at `rows`."""
+        wanted = set(rows.tolist())
+        last = int(rows[-1]) if len(rows) else -1
+        found = []
+        for row, record in enumerate(self._documents(file)):
+            if row in wanted:
+                found.append(record.header(column))
+            if row >= last:
+                break
+        if len(found) != len(rows):
+            raise wrong_length(file)
+        return pa.array(found, pa.string())
+
+    def write_kept(
+        self,
+        file: File,
+        keep: Mask,
+        target: str,
+        seen: Seen = unseen,
+        limit: Limit | None = None,
+        packing: Packing | None = None,
+    ) -> None:
+        """Kept documents and what accompanies them."""
+        dropped, named = self._dropped(file, keep)
+        row = 0
+        with reading(file):
+            packed = file.open()
+        with packed, open(target, "wb") as out:
+            for record, document in self._entries(file, _told_before, lambda record: False):
+                if document is not None:
+                    row += 1
+                    if row > len(keep) or not keep[row - 1]:
+                        continue
+                elif record.header(ID) in named or any(
+                    of in dropped for name in BELONGS_TO for of in record.headers.get(name.lower(), ())
+                ):
+                    continue
+                self._copy(file, record, packed, out)
+        if row != len(keep):
+            raise wrong_length(file)
+
+    def _dropped(self, file: File, keep: Mask) -> tuple[set[str], set[str]]:
+        """The ids of dropped documents, and those that they say they belong together with."""
+        dropped: set[str] = set()
+        named: set[str] = set()
+        if keep.all():
+            return dropped, named
+        for row, record in enumerate(self._documents(file)):
+            if row >= len(keep) or not keep[row]:
+                dropped.update(record.headers.get(ID.lower(), ()))
+                named.update(record.headers.get("warc-concurrent-to", ()))
+        return dropped, named
+
+    def _copy(self, file: File, record: Record, packed: BinaryIO, out: BinaryIO) -> None:
+        if record.held and not self._compressed:
+            out.write(record.raw)
+        elif record.span is None:
+            pieces = [record.raw] if record.held else self._bytes(file, record)
+            out.writelines(packed_member(pieces) if self._compressed else pieces)
+        else:
+            start, stop = record.span
+            with reading(file):
+                packed.seek(start)
+            while start < stop:
+                with reading(file):
+                    step = packed.read(min(stop - start, 1 << 20))
+                if not step:
+                    raise wrong_length(file)
+                out.write(step)
+                start += len(step)
+
+    def _bytes(self, file: File, record: Record) -> Iterator[bytes]:
+        """All of the record, read again."""
+        left = record.whole
+        with reading(file), file.open() as source:
+            for piece in record_bytes(source, self._compressed, record):
+                left -= len(piece)
+                yield piece
+        if left:
+            raise wrong_length(file)
+
+    def _entries(self, file: File, broken: Broken, wanted: Wanted = lambda record: True) -> Iterator[Entry]:
+        """All records that are whole; a large one is held where it is `wanted`."""
+        with reading(file), file.open() as source:
+            records = warc_records(source, self._compressed, broken, wanted, checked=file.intact_only, aside=file.open)
+            for record in records:
+                entry = Entry(record, _document(file, record))
+                del record
+                yield entry
+                del entry
+
+    def _documents(self, file: File) -> Iterator[Record]:
+        entries = self._entries(file, _told_before, lambda record: False)
+        return (record for record, document in entries if document is not None)
+
+
+def _told_before(offset: int, told: str) -> None:
+    """The first pass said that this stretch is broken."""
+
+
+def _damaged(file: File, offset: int, told: str) -> DamagedInputError:
+    return DamagedInputError(f"{file.name}: byte {offset}: {told}")
+
+
+def _document(file: File, record: Record) -> Bytes | WebText | None:
+    kind = (record.header("WARC-Type") or "").lower()
+    content_type = record.header("Content-Type") or ""
+    if kind == "conversion" and kind_of(content_type) != "html":
+        is_text = not content_type or content_type.lower().startswith("text/")
+        return record.content if is_text else None
+    if kind == "response" and content_type.lower().startswith("application/http"):
+        require_extra(file.name)
+        return http_text(record.raw)
+    of_content = kind_of(content_type)
+    if kind in ("conversion", "resource", "response") and of_content is not None:
+        require_extra(file.name)
+        return plain_text(of_content, record.content)
+    return None
+
+
+def _text(file: File, record: Record, document: Bytes | WebText, limit: Limit | None) -> Bytes:
+    if not isinstance(document, WebText):
+        return document
+    most = None if limit is None else max(PAGE_COPIES * limit.document - record.size, 0)
+    try:
+        text = document.text(most)
+    except CostError as error:
+        assert limit is not None
+        place = f"byte {record.offset}: the record"
+        raise too_costly(file, place, record.size + error.size, PAGE_COPIES * limit.document, limit) from None
+    except (OSError, ValueError, LookupError) as error:
+        told = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        of = record.header(ID) or "a record without a name"
+        raise _damaged(file, record.offset, f"the content of {of} cannot be read: {told}") from error
+    if limit is not None and len(text) > limit.document:
+        raise too_large(file, f"byte {record.offset}: the record", len(text), limit)
+    return text
+
+
+def _date(file: File, record: Record) -> datetime | None:
+    value = record.header(DATE)
+    if value is None:
+        return None
+    try:
+        date = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise InputError(f"{file.name}: byte {record.offset}: WARC-Date is {value!r}, no date") from error
+    return date if date.tzinfo else date.replace(tzinfo=UTC)

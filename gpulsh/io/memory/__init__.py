@@ -1,0 +1,1 @@
+"""Texts in memory, of every library and on every device."""

@@ -1,0 +1,163 @@
+"""The doors of cuDF: a Series of strings in, a DataFrame out, rows kept, row groups decoded; all on the device.
+
+Of cuDF only what is public is used: `to_pylibcudf` (from 25.02 on), and pylibcudf's columns and Parquet reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array, TextBatch
+from gpulsh.backends.buffer import DeviceBuffer
+from gpulsh.backends.protocol import Backend
+from gpulsh.errors import BackendError, InputTypeError
+from gpulsh.io.memory.device import DeviceTexts, column_texts
+from gpulsh.io.memory.texts import Chosen, MemoryTexts, arrow_texts
+from gpulsh.io.rows import Bytes, joined, packed
+
+ROWS = 1 << 18  # rows brought from the device at once
+DEFAULT_STREAM = 1  # in the words of the CUDA array interface: the legacy default stream, where cuDF works
+
+
+def open_series(series: Any, ops: Backend | None = None) -> MemoryTexts:
+    """A `cudf.Series` of strings as texts; positions are row numbers, whatever its index.
+
+    On a CUDA backend its device memory is used where it lies; for others it is brought to the host part by part.
+    """
+    if getattr(series, "ndim", 0) != 1 or not hasattr(series, "to_arrow"):
+        raise InputTypeError(f"texts is a cuDF {type(series).__name__}; give one column of it, as frame['text']")
+    kind = str(series.dtype)
+    if kind not in ("object", "str", "category") and not kind.startswith(("string", "large_string")):
+        raise InputTypeError(f"texts is a cuDF Series of {series.dtype}; give one of strings")
+    if ops is not None and ops.name == "cuda" and hasattr(series, "to_pylibcudf"):
+        return strings_texts((series.astype("str") if kind == "category" else series).to_pylibcudf()[0], ops)
+    return _SeriesTexts(series)
+
+
+def strings_texts(column: Any, ops: Backend) -> DeviceTexts:
+    """A `pylibcudf.Column` of strings as texts; a slice has the whole column's buffers, and an offset.
+
+    Raises InputTypeError where it holds anything else.
+    """
+    if _type(column) != "STRING":
+        raise InputTypeError(f"texts is a cuDF column of {_type(column)}; give one of strings")
+    if column.size() == 0:  # such a column may have no child
+        nothing = DeviceBuffer(0, 0, None)
+        return column_texts(nothing, nothing, False, None, 0, 0, ops)
+    offsets = column.child(0)
+    wide = _type(offsets) == "INT64"
+    mask = _buffer(column.null_mask()) if column.null_count() else None
+    begin = _buffer(offsets.data(), skip=offsets.offset() * (8 if wide else 4))
+    return column_texts(_buffer(column.data()), begin, wide, mask, column.offset(), column.size(), ops)
+
+
+def _type(column: Any) -> str:
+    kind = column.type().id()
+    return str(getattr(kind, "name", kind))
+
+
+def _buffer(span: Any, skip: int = 0) -> DeviceBuffer:
+    # Only the pointer: a slice's buffer may say the size of the slice while its offsets count from the whole's begin.
+    return DeviceBuffer(int(span.ptr) + skip if span is not None else 0, 0, span, stream=DEFAULT_STREAM)
+
+
+class _SeriesTexts:
+    """Parts of the Series become Arrow arrays on the host, one at a time: never a second copy of the whole."""
+
+    def __init__(self, series: Any) -> None:
+        self._series = series
+        self._sizes: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
+        sizes: list[NDArray[np.int64]] = []
+
+        def pieces() -> Iterator[TextBatch]:
+            for start in range(0, len(self._series), ROWS):
+                part = _on_host(self._series.iloc[start : start + ROWS])
+                for batch in part.batches(max_bytes):
+                    sizes.append(np.diff(batch.offset))
+                    yield batch
+
+        yield from packed(pieces(), max_bytes)
+        self._sizes = np.concatenate([np.zeros(0, np.int64), *sizes])
+
+    def nulls(self) -> int:
+        return int(self._series.isna().sum())
+
+    def choose(self, ids: NDArray[np.int64]) -> Chosen:
+        if self._sizes is None:
+            for _ in self.batches(1 << 26):
+                pass
+        assert self._sizes is not None
+        return Chosen(ids, self._sizes[ids], lambda ids: joined(self._pieces(ids)))
+
+    def _pieces(self, ids: NDArray[np.int64]) -> list[Bytes]:
+        part = _on_host(self._series.iloc[ids])
+        batches = list(part.batches(1 << 62))
+        return [
+            batch.values.data[start:stop]
+            for batch in batches
+            for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True)
+        ]
+
+
+def _on_host(series: Any) -> MemoryTexts:
+    return arrow_texts(series.to_arrow(), "cuDF Series")
+
+
+def data_frame(columns: Mapping[str, Array]) -> Any:
+    """A `cudf.DataFrame` of these columns; CuPy arrays are used where they lie, NumPy arrays are copied to the device.
+
+    Raises BackendError where cuDF does not work.
+    """
+    try:
+        import cudf
+        import cupy
+    except Exception as error:  # a broken installation fails in ways of its own
+        raise BackendError(f"cuDF cannot be imported ({error}); install gpulsh[cudf], or ask for to_arrow()") from error
+    made = {name: cudf.Series(cupy.asarray(column), nan_as_null=False) for name, column in columns.items()}
+    cupy.cuda.get_current_stream().synchronize()  # cuDF works on a stream of its own
+    return cudf.DataFrame(made)
+
+
+def kept_rows(table: Any, keep: Array) -> Any:
+    """The rows of a cuDF DataFrame, Series or Index, or of a CuPy array, where `keep` bool [n] is true."""
+    import cupy
+
+    mask = cupy.asarray(keep)
+    cupy.cuda.get_current_stream().synchronize()
+    return table.iloc[mask] if hasattr(table, "iloc") else table[mask]
+
+
+def read_row_groups(path: str, column: str, groups: Sequence[int], ops: Backend) -> DeviceTexts:
+    """The texts of a column in some row groups of a Parquet file, decoded on the device.
+
+    pylibcudf's reader takes the path as it is; `cudf.read_parquet` would look for patterns and partitions in it.
+    """
+    import pylibcudf
+
+    parquet = pylibcudf.io.parquet
+    options = parquet.ParquetReaderOptions.builder(pylibcudf.io.SourceInfo([path])).build()
+    # The name changed in 26.x, where the old one warns.
+    (options.set_column_names if hasattr(options, "set_column_names") else options.set_columns)([column])
+    options.set_row_groups([list(groups)])
+    columns = parquet.read_parquet(options).tbl.columns()
+    if len(columns) != 1:
+        raise ValueError(f"cuDF reads {len(columns)} columns for {column!r}; rename it, or leave the reader 'arrow'")
+    return strings_texts(columns[0], ops)
+
+
+def why_no_reader() -> str | None:
+    """None where pylibcudf can be imported, otherwise the reason."""
+    try:
+        import pylibcudf  # noqa: F401
+    except Exception as error:  # a broken installation fails in ways of its own
+        return " ".join(str(error).split()) or type(error).__name__
+    return None

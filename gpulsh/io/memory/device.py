@@ -1,0 +1,139 @@
+"""Texts that lie in the memory of a CUDA device: batches are views of them, choices are gathered there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from gpulsh.arrays import Array, TextBatch
+from gpulsh.backends.buffer import DeviceBuffer
+from gpulsh.backends.protocol import Backend
+from gpulsh.io.rows import ROW_COST
+
+
+class DeviceTexts:
+    """`gpulsh.io.memory.texts.MemoryTexts` over `text`, whose arrays are the backend's; `null` bool [n], None: nowhere.
+
+    Text never passes through the host; what does is a number a batch. NumPy's functions hand over to CuPy. What is
+    handed out has been computed, whichever stream or device uses it next: reading a number waits for all before it.
+    """
+
+    def __init__(self, text: TextBatch, null: Array | None, ops: Backend) -> None:
+        self._text, self._null, self._ops = text, null, ops
+        self._apart = False
+        with ops.here():
+            self._begin, self._end = text.offset[:-1], text.offset[1:]
+            if null is not None:
+                # Arrow lets a null row cover bytes, which are no text. Where none does, rows lie end to end.
+                covered, self._end = self._end, np.where(null, self._begin, self._end)
+                self._apart = bool((self._end < covered).any())  # waits
+
+    def __len__(self) -> int:
+        return len(self._text)
+
+    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
+        """All documents once, in order; views, unless a null row covers bytes."""
+        for start, stop in _cuts(self._text.offset, max_bytes, self._ops):
+            with self._ops.here():
+                batch = self._text.slice(start, stop)
+                if self._apart:
+                    batch = _gathered(self._text.values, self._begin[start:stop], self._end[start:stop], self._ops)
+            yield batch
+
+    def lengths(self) -> Array:
+        """int64 [n] on the device: bytes of each document, 0 where null."""
+        with self._ops.here():
+            return self._end - self._begin
+
+    def nulls(self) -> int:
+        """How many documents are null."""
+        with self._ops.here():
+            return 0 if self._null is None else int(self._null.sum())
+
+    def choose(self, ids: Array) -> DeviceChoice:
+        """The documents `ids`, of the host or the device."""
+        rows = self._ops.asarray(ids)
+        with self._ops.here():
+            begin, end = self._begin[rows], self._end[rows]
+            int(end.sum())  # waits
+        return DeviceChoice(self._text.values, begin, end, self._ops, isinstance(ids, np.ndarray))
+
+
+class DeviceChoice:
+    """Documents `values[begin[i] : end[i]]` chosen on a device."""
+
+    def __init__(self, values: Array, begin: Array, end: Array, ops: Backend, asked_on_host: bool) -> None:
+        self._values, self._begin, self._end, self._ops = values, begin, end, ops
+        self._asked_on_host = asked_on_host
+
+    def take(self, places: Array) -> TextBatch:
+        """The documents at `places` [m] of the choice, of the host or the device, as a batch on the device."""
+        rows = self._ops.asarray(places)
+        with self._ops.here():
+            return _gathered(self._values, self._begin[rows], self._end[rows], self._ops)
+
+    def sizes(self) -> Array:
+        """int64 [chosen]: UTF-8 bytes of each document, where `ids` lay: on the host or on the device."""
+        with self._ops.here():
+            sizes = self._end - self._begin
+            return self._ops.asnumpy(sizes) if self._asked_on_host else sizes
+
+
+def column_texts(
+    data: DeviceBuffer,
+    offsets: DeviceBuffer,
+    wide: bool,
+    mask: DeviceBuffer | None,
+    first: int,
+    rows: int,
+    ops: Backend,
+) -> DeviceTexts:
+    """Rows [first, first + rows) of a column of strings as Arrow lays it out in device memory.
+
+    `offsets` int64 where `wide`, otherwise int32; `mask` holds a bit a row, lowest first, 0 where null. Only their
+    pointers count: how much of them there is follows from the rows.
+    """
+    if rows == 0:
+        return DeviceTexts(TextBatch(ops.asarray(np.zeros(0, np.uint8)), ops.asarray(np.zeros(1, np.int64))), None, ops)
+    with ops.here():
+        kind: type[np.signedinteger] = np.int64 if wide else np.int32
+        width = np.dtype(kind).itemsize
+        offset = ops.asarray(_part(offsets, first * width, (rows + 1) * width)).view(kind)
+        offset = offset if wide else offset.astype(np.int64)
+        begin, end = int(offset[0]), int(offset[-1])
+        if 0 < begin <= end:  # a slice does not drag its column along from another device
+            offset = offset - np.int64(begin)
+        else:
+            begin = 0
+        values = ops.asarray(_part(data, begin, max(end - begin, 0)))
+        null = None
+        if mask is not None:
+            bits = ops.asarray(_part(mask, first // 8, (first + rows + 7) // 8 - first // 8))
+            null = np.unpackbits(bits, bitorder="little")[first % 8 :][:rows] == 0
+        # Moved nowhere, but checked: only what offsets say tells how long the text is, and they may say anything.
+        return DeviceTexts(TextBatch(values, offset).moved(lambda array: array), null, ops)
+
+
+def _part(buffer: DeviceBuffer, first: int, size: int) -> DeviceBuffer:
+    """`size` bytes of a buffer from `first` on."""
+    return replace(buffer, pointer=buffer.pointer + first, size=size)
+
+
+def _gathered(values: Array, begin: Array, end: Array, ops: Backend) -> TextBatch:
+    batch = ops.gather(values, begin, end)
+    int(batch.offset[-1])  # waits
+    return batch
+
+
+def _cuts(offset: Array, max_bytes: int, ops: Backend) -> Iterator[tuple[int, int]]:
+    """`gpulsh.io.rows.cuts` of offsets on a device."""
+    count, start = len(offset) - 1, 0
+    most_rows = max(1024, max_bytes // ROW_COST)
+    while start < count:
+        with ops.here():
+            fitting = int(np.searchsorted(offset, offset[start : start + 1] + max_bytes, side="right")[0]) - 1
+        stop = min(max(fitting, start + 1), start + most_rows, count)
+        yield start, stop
+        start = stop

@@ -1,0 +1,269 @@
+"""Texts in memory, of every kind that `deduplicate` and its friends take, behind one interface."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import TextBatch, on_host
+from gpulsh.backends.protocol import Backend
+from gpulsh.errors import InputTypeError
+from gpulsh.io.memory.strings import encoded, fitting
+from gpulsh.io.rows import Bytes, Rows, concatenated, cut, joined, packed
+from gpulsh.io.source import TextsReadAgain
+
+ALLOWED = (
+    "give a list of str, a numpy array of str or object, a pyarrow Array or ChunkedArray of strings,"
+    " a pandas, polars or cuDF Series, or a gpulsh.TextBatch"
+)
+GROUP = 4096  # strings encoded at once
+
+
+class MemoryTexts(TextsReadAgain, Protocol):
+    """Documents in memory, by row number."""
+
+    def __len__(self) -> int: ...
+
+
+def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
+    """Documents in memory from any kind that is allowed; nothing is copied before it is read.
+
+    A row that is None, NaN, pandas' NA or null in Arrow is a null document. Positions are row numbers, never an index.
+    With a CUDA backend as `ops`, what lies in device memory stays there, and its batches are the device's.
+
+    Raises InputTypeError where `texts` is of no such kind, or, while it is read, names the first row that is no text.
+
+    >>> list(open_texts(["one text", None]).batches(1000))[0].offset.tolist()
+    [0, 8, 8]
+    """
+    if isinstance(texts, (str, bytes, bytearray, os.PathLike)):
+        raise InputTypeError(f"texts is one {type(texts).__name__}; give a list of them, as [text]")
+    home = type(texts).__module__.partition(".")[0]
+    if isinstance(texts, TextBatch):
+        return _open_batch(texts, ops)
+    if home == "cudf":
+        from gpulsh.io.memory.cudf import open_series
+
+        return open_series(texts, ops)
+    if isinstance(texts, (list, tuple)):
+        return _StringTexts(texts)
+    if isinstance(texts, np.ndarray):
+        return _open_numpy(texts)
+    if home == "pandas":
+        return _open_pandas(texts)
+    if hasattr(texts, "__arrow_c_device_array__") and not getattr(texts, "is_cpu", home == "pyarrow"):
+        return _open_arrow_device(texts, ops)
+    if hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__"):
+        return _open_arrow(texts)
+    if hasattr(texts, "collect"):
+        raise InputTypeError(
+            f"texts is a {type(texts).__name__}, whose rows are not there yet; collect it, and give one of its columns,"
+            " as frame.collect()['text']"
+        )
+    raise InputTypeError(f"texts is of type {type(texts).__name__}; {ALLOWED}")
+
+
+def _open_numpy(array: NDArray[Any]) -> MemoryTexts:
+    if array.ndim != 1:
+        raise InputTypeError(f"texts is an array of {array.ndim} dimensions; give one of 1 dimension, a text a row")
+    if array.dtype.kind not in "UTO":  # fixed-width strings, variable-width strings, objects
+        hint = "bytes; decode them first" if array.dtype.kind == "S" else f"{array.dtype}"
+        raise InputTypeError(f"texts is an array of {hint}; {ALLOWED}")
+    return _StringTexts(array)
+
+
+def _open_pandas(series: Any) -> MemoryTexts:
+    if getattr(series, "ndim", 0) != 1:
+        raise InputTypeError(f"texts is a pandas {type(series).__name__}; give one column of it, as frame['text']")
+    if getattr(series.dtype, "kind", "O") in "biufcmM":
+        raise InputTypeError(f"texts is a Series of {series.dtype}; give one of strings")
+    # Columns of pandas' string, category and Arrow types hand out Arrow memory; those of objects hold Python strings.
+    in_python = getattr(series.dtype, "storage", "") == "python"
+    held = getattr(series, "array", series)
+    if hasattr(held, "__arrow_array__") and not in_python:
+        return _open_arrow(held)
+    return _StringTexts(series.to_numpy(dtype=object))
+
+
+def _open_batch(batch: TextBatch, ops: Backend | None) -> MemoryTexts:
+    import pyarrow as pa
+
+    if ops is not None and ops.name == "cuda" and not isinstance(batch.values, np.ndarray):
+        from gpulsh.io.memory.device import DeviceTexts
+
+        with ops.here():
+            return DeviceTexts(batch.moved(ops.asarray), None, ops)
+    batch = batch.moved(on_host)
+    buffers = [None, *(pa.py_buffer(np.ascontiguousarray(part)) for part in (batch.offset, batch.values))]
+    return arrow_texts(pa.Array.from_buffers(pa.large_binary(), len(batch), buffers), "TextBatch")
+
+
+def _open_arrow_device(texts: Any, ops: Backend | None) -> MemoryTexts:
+    from gpulsh.io.memory.arrow_device import device_column
+
+    column, given = device_column(texts), type(texts).__name__
+    if not column.is_on_host and ops is not None and ops.name == "cuda":
+        return column.texts(ops, given)
+    if not hasattr(texts, "__arrow_c_array__"):
+        raise InputTypeError(
+            f"texts, a {given}, is handed out as device memory alone; copy it to the host, or ask for backend='cuda'"
+            " on the device where it lies"
+        )
+    return _open_arrow(_AsHostArray(texts))
+
+
+class _AsHostArray:
+    """An object less its door to device memory, which pyarrow would take first."""
+
+    def __init__(self, texts: Any) -> None:
+        self.__arrow_c_array__ = texts.__arrow_c_array__
+
+
+def _open_arrow(texts: Any) -> MemoryTexts:
+    import pyarrow as pa
+
+    if isinstance(texts, (pa.Table, pa.RecordBatch)):
+        raise InputTypeError(f"texts is a pyarrow {type(texts).__name__}; give one column of it, as table['text']")
+    try:
+        if isinstance(texts, (pa.Array, pa.ChunkedArray)):
+            array = texts
+        elif hasattr(texts, "__arrow_c_stream__"):
+            array = pa.chunked_array(texts)
+        else:
+            array = pa.array(texts)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputTypeError(f"texts, a {type(texts).__name__}, is no Arrow column: {error}; {ALLOWED}") from error
+    return arrow_texts(array, type(texts).__name__)
+
+
+def arrow_texts(array: Any, given: str) -> MemoryTexts:
+    """A `pyarrow.Array` or `ChunkedArray` as texts; `given` names what the user gave."""
+    import pyarrow as pa
+
+    from gpulsh.io.arrow.rows import arrow_rows, is_text
+    from gpulsh.io.arrow.soundness import check_given
+
+    if pa.types.is_struct(array.type):
+        raise InputTypeError(f"texts, a {given}, has columns; give one of them, as frame['text']")
+    if not is_text(array.type):
+        raise InputTypeError(f"texts, a {given}, is of Arrow type {array.type}; give strings, or binary that is UTF-8")
+    check_given(array, f"texts, a {given},")
+    return _RowTexts([arrow_rows(chunk) for chunk in (array.chunks if hasattr(array, "chunks") else [array])])
+
+
+class _StringTexts:
+    """Python strings in a list, a tuple or a NumPy array; encoded a group at a time, never all at once."""
+
+    def __init__(self, texts: Sequence[object] | NDArray[Any]) -> None:
+        self._texts = texts
+        self._nulls = 0
+        self._sizes: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
+        self._nulls = 0
+        sizes = np.zeros(len(self._texts), np.int64)
+        yield from packed(self._groups(max_bytes, sizes), max_bytes)
+        self._sizes = sizes
+
+    def nulls(self) -> int:
+        return self._nulls
+
+    def choose(self, ids: NDArray[np.int64]) -> Chosen:
+        if self._sizes is None:
+            for _ in self.batches(1 << 24):
+                pass
+        assert self._sizes is not None
+        return Chosen(ids, self._sizes[ids], self._gather)
+
+    def _groups(self, max_bytes: int, sizes: NDArray[np.int64]) -> Iterator[TextBatch]:
+        start = 0
+        while start < len(self._texts):
+            group = self._strings(slice(start, start + GROUP))
+            pieces, nulls = encoded(group[: fitting(group, max_bytes)], start)
+            batch = joined(pieces)
+            sizes[start : start + len(pieces)] = np.diff(batch.offset)
+            self._nulls += nulls
+            start += len(pieces)
+            yield from cut(batch, max_bytes)
+
+    def _strings(self, which: slice) -> Sequence[object]:
+        if isinstance(self._texts, np.ndarray):
+            return list(self._texts[which].tolist())
+        return self._texts[which]
+
+    def _gather(self, ids: NDArray[np.int64]) -> TextBatch:
+        if isinstance(self._texts, np.ndarray):
+            strings = self._texts[ids].tolist()
+        else:
+            strings = [self._texts[place] for place in ids.tolist()]
+        return joined(encoded(strings, 0)[0])
+
+
+class _RowTexts:
+    """Blocks of rows that lie in memory, the chunks of an Arrow array."""
+
+    def __init__(self, blocks: Sequence[Rows]) -> None:
+        self._blocks = blocks
+        self._starts = np.cumsum([0, *map(len, blocks)])
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
+        return packed((piece for block in self._blocks for piece in block.slices(max_bytes)), max_bytes)
+
+    def nulls(self) -> int:
+        return sum(block.nulls() for block in self._blocks)
+
+    def choose(self, ids: NDArray[np.int64]) -> Chosen:
+        sizes = np.zeros(len(ids), np.int64)
+        owner = self._owner(ids)
+        for number in np.unique(owner).tolist():
+            of_block = owner == number
+            sizes[of_block] = self._blocks[number].lengths()[ids[of_block] - self._starts[number]]
+        return Chosen(ids, sizes, self._gather)
+
+    def _owner(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        # The last block that begins at or before the row: empty blocks begin where the next one does.
+        return np.asarray(np.searchsorted(self._starts, ids, side="right") - 1, np.int64)
+
+    def _gather(self, ids: NDArray[np.int64]) -> TextBatch:
+        owner = self._owner(ids)
+        numbers = np.flatnonzero(np.bincount(owner)).tolist()
+        if len(numbers) == 1:
+            return self._blocks[numbers[0]].gather(ids - self._starts[numbers[0]])
+        places = [np.flatnonzero(owner == number) for number in numbers]
+        rows = [ids[here] - self._starts[number] for here, number in zip(places, numbers, strict=True)]
+        if numbers and bool((np.diff(owner) >= 0).all()):
+            return concatenated([self._blocks[number].gather(of) for number, of in zip(numbers, rows, strict=True)])
+        pieces: list[Bytes] = [b""] * len(ids)
+        for number, here, of in zip(numbers, places, rows, strict=True):
+            for place, piece in zip(here.tolist(), self._blocks[number].pieces(of), strict=True):
+                pieces[place] = piece
+        return joined(pieces)
+
+
+class Chosen:
+    """A choice of documents, gathered from where they lie."""
+
+    def __init__(
+        self, ids: NDArray[np.int64], sizes: NDArray[np.int64], gather: Callable[[NDArray[np.int64]], TextBatch]
+    ) -> None:
+        self._ids = ids
+        self._sizes = sizes
+        self._gather = gather
+
+    def take(self, places: NDArray[np.int64]) -> TextBatch:
+        """The documents at `places` [m] of the choice, in that order, as a batch of their own."""
+        return self._gather(self._ids[places])
+
+    def sizes(self) -> NDArray[np.int64]:
+        """int64 [chosen]: UTF-8 bytes of each document of the choice."""
+        return self._sizes

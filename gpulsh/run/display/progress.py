@@ -1,0 +1,318 @@
+"""Shows the progress of the stages: bars on a terminal, a line a stage elsewhere, or events as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
+
+from gpulsh.account.progress import Progress, Silent
+from gpulsh.backends.compiling import COMPILING, Stopwatch
+from gpulsh.backends.kernel_cache import kernel_cache
+from gpulsh.report.funnel import size
+
+if TYPE_CHECKING:
+    import rich.progress
+
+WIDTH_OF_BARS = 60  # columns of a terminal, from which on there is room for bars beside amounts
+RATED = ("documents", "bytes", "pairs")
+
+Show = bool | Literal["json"]
+
+
+def open_progress(show: Show, stream: TextIO | None = None) -> Progress:
+    """What tells of progress on `stream` (standard error): nothing, bars on a terminal, lines elsewhere, or JSON."""
+    if not show:
+        return Silent()
+    shown = _Undisturbed(stream or sys.stderr)
+    if show == "json":
+        return _Events(shown)
+    return _Bars(shown) if shown.isatty() else _Lines(shown)
+
+
+class _Undisturbed:
+    """A stream to which nothing is written any more once that failed: work goes on though nobody sees its progress.
+
+    `stream` is None where the process has no standard error.
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self.encoding = getattr(stream, "encoding", None) or "utf-8"
+
+    def write(self, text: str) -> int:
+        self._try(lambda stream: stream.write(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self._try(lambda stream: stream.flush())
+
+    def isatty(self) -> bool:
+        return bool(self._try(lambda stream: stream.isatty()))
+
+    def fileno(self) -> int:
+        if self._stream is None:
+            raise OSError("there is no stream")
+        return self._stream.fileno()
+
+    def _try(self, call: Callable[[TextIO], Any]) -> Any:
+        if self._stream is None:
+            return None
+        try:
+            return call(self._stream)
+        except (OSError, ValueError):  # closed by this process the latter
+            self._stream = None
+
+
+@dataclass
+class Tally:
+    """What has passed a stage so far."""
+
+    name: str
+    total: int | None
+    unit: str
+    done: int = 0
+    documents: int = 0
+    bytes: int = 0
+    dropped: int = 0
+    watch: Stopwatch = field(default_factory=Stopwatch)
+    seconds: float | None = None  # once it has ended
+    earlier: dict[str, int] = field(default_factory=dict)  # of the amounts what a run did that this one goes on with
+    resumed: bool = False  # whether there is such, of whatever amount
+
+    def amounts(self) -> dict[str, int]:
+        """What is known, by unit, documents and bytes first."""
+        return self._known(self.done or (self.total or 0 if self.seconds is not None else 0))
+
+    def now(self) -> dict[str, int]:
+        """As `amounts`, of what this run did itself."""
+        whole = self._known(self.done) if self.resumed else self.amounts()
+        return {name: amount - self.earlier.get(name, 0) for name, amount in whole.items()}
+
+    def rates(self) -> dict[str, float]:
+        """Of documents, bytes and pairs a second; of what else there is no rate that says anything."""
+        seconds = self.seconds if self.seconds is not None else self.watch.seconds()
+        known = self.now().items()
+        return {name: amount / seconds for name, amount in known if name in RATED and amount and seconds > 0}
+
+    def done_before(self, amount: int, documents: int, size: int) -> None:
+        """Of what was told, so much is not of this run."""
+        self.resumed = True
+        for name, more in (("documents", documents), ("bytes", size), (self._unit(), amount)):
+            self.earlier[name] = self.earlier.get(name, 0) + more
+
+    def _unit(self) -> str:
+        return "bytes" if self.unit == "B" else self.unit
+
+    def _known(self, done: int) -> dict[str, int]:
+        known = {"documents": self.documents, "bytes": self.bytes}
+        known[self._unit()] = known.get(self._unit(), 0) + done
+        return {name: amount for name, amount in known.items() if amount}
+
+
+class _Listener:
+    """Keeps the tally of the current stage; what is shown of it is for those below."""
+
+    def __init__(self, stream: _Undisturbed) -> None:
+        self._stream = stream
+        self._tally = Tally("", None, "")
+        self._told = False  # that kernels are compiled
+
+    @contextmanager
+    def stage(self, name: str, total: int | None, unit: str) -> Iterator[None]:
+        self._tally = Tally(name, total, unit)
+        with self._shown(self._tally), COMPILING.told(self._compiling):
+            yield
+            self._tally.seconds = self._tally.watch.seconds()
+
+    def advance(self, amount: int) -> None:
+        self._tally.done += amount
+
+    def count(self, *, documents: int = 0, size: int = 0, dropped: int = 0) -> None:
+        self._tally.documents += documents
+        self._tally.bytes += size
+        self._tally.dropped += dropped
+
+    def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
+        self._tally.done_before(amount, documents, size)
+
+    def _compiling(self) -> None:
+        if not self._told:
+            self._told = True
+            self._tell_of_kernels()
+
+    def _tell_of_kernels(self) -> None:
+        """Once, that kernels are being compiled, by the thread that is about to."""
+        self._write(f"gpulsh: {_kernels()}")
+
+    @contextmanager
+    @abstractmethod
+    def _shown(self, tally: Tally) -> Iterator[None]:
+        """The stage, from before it begins until after it has ended."""
+        yield
+
+    def _write(self, line: str) -> None:
+        self._stream.write(line + "\n")
+        self._stream.flush()
+
+
+class _Lines(_Listener):
+    @contextmanager
+    def _shown(self, tally: Tally) -> Iterator[None]:
+        yield
+        self._write(f"gpulsh: {tally.name}: {summary(tally)}")
+
+
+class _Events(_Listener):
+    """{"event": "begin" | "end", "stage": ..., "time": ...} and what is known: total and unit, amounts and rates.
+
+    "before" has those amounts that a run did which this one goes on with; rates are of the others. Once there may be
+    {"event": "compile", ...}: kernels are being compiled, which no "seconds" are of.
+    """
+
+    @contextmanager
+    def _shown(self, tally: Tally) -> Iterator[None]:
+        self._event("begin", tally.name, {"total": tally.total, "unit": tally.unit})
+        yield
+        rates = {f"{name}_per_second": round(rate, 1) for name, rate in tally.rates().items()}
+        dropped: dict[str, Any] = {"dropped": tally.dropped} if tally.dropped else {}
+        if tally.resumed:
+            dropped["before"] = {name: amount for name, amount in tally.earlier.items() if amount}
+        self._event("end", tally.name, {"seconds": round(tally.seconds or 0, 6), **tally.amounts(), **rates, **dropped})
+
+    def _tell_of_kernels(self) -> None:
+        self._event("compile", self._tally.name, {"kept": kernel_cache().folder})
+
+    def _event(self, event: str, stage: str, facts: dict[str, Any]) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._write(json.dumps({"event": event, "stage": stage, "time": now, **facts}))
+
+
+class _Bars(_Listener):
+    def __init__(self, stream: _Undisturbed) -> None:
+        super().__init__(stream)
+        self._bars: rich.progress.Progress | None = None
+        self._task: rich.progress.TaskID | None = None
+
+    @contextmanager
+    def _shown(self, tally: Tally) -> Iterator[None]:
+        from rich.console import Console, ConsoleOptions
+        from rich.measure import Measurement
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            ProgressColumn,
+            SpinnerColumn,
+            Task,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+        from rich.table import Column
+        from rich.text import Text
+
+        class Fitting:
+            """A list of amounts, as many of them as there is room for."""
+
+            def __init__(self, told: str) -> None:
+                self._told = told
+
+            def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+                return Measurement(len(fitting(self._told, 1)), len(self._told)).with_maximum(options.max_width)
+
+            def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+                yield Text(fitting(self._told, options.max_width), no_wrap=True, overflow="ellipsis")
+
+        class Amounts(ProgressColumn):
+            def render(self, task: Task) -> Fitting:
+                if tally.seconds is None:
+                    return Fitting(", ".join(_told_rates(tally)))
+                return Fitting(f"  {tally.name:<8} {summary(tally)}")
+
+        console = Console(file=cast(TextIO, self._stream))
+        bar = (BarColumn(16), TimeRemainingColumn(compact=True))
+        columns: tuple[ProgressColumn, ...] = (
+            SpinnerColumn(finished_text=" "),
+            TextColumn("{task.description:<8}", table_column=Column(min_width=8)),
+            *(bar if console.width >= WIDTH_OF_BARS else ()),
+            Amounts(Column(no_wrap=True)),
+        )
+        with Progress(*columns, console=console) as bars:
+            self._bars, self._task = bars, bars.add_task(tally.name, total=tally.total)
+            try:
+                yield
+                # It has ended, though its total was an estimate or not known, or nothing of it was told.
+                bars.columns = columns[-1:]
+                bars.update(self._task, total=tally.done or 1, completed=tally.done or 1)
+            finally:
+                self._bars = self._task = None
+
+    def _tell_of_kernels(self) -> None:
+        if self._bars is None:
+            super()._tell_of_kernels()
+        else:
+            self._bars.console.print(f"  {_kernels()}", markup=False, highlight=False, soft_wrap=True)
+
+    def advance(self, amount: int) -> None:
+        super().advance(amount)
+        if self._bars is not None and self._task is not None:
+            self._bars.advance(self._task, amount)
+
+
+def _kernels() -> str:
+    if kernel_cache().folder is not None:
+        return "compiling kernels for this processor, which later runs need not do again"
+    return "compiling kernels for this processor, in each run anew: gpulsh info tells why they cannot be kept"
+
+
+def summary(tally: Tally) -> str:
+    """What passed, how long it took where it has ended, how fast, and what was dropped so far.
+
+    >>> summary(Tally("sign", None, "B", done=2_000_000, documents=500, seconds=0.5))
+    '500 documents, 2.0 MB in 0.5 s, 1,000 documents/s, 4.0 MB/s'
+    >>> summary(Tally("write", 9, "documents", dropped=3, seconds=2.0))
+    '9 documents in 2.0 s, 4 documents/s, 3 dropped'
+    >>> summary(Tally("resolve", 0, "documents", seconds=0.0))
+    '0.0 s'
+    >>> resumed = Tally("sign", 9, "B", done=5_000_000, seconds=0.5)
+    >>> resumed.done_before(5_000_000, 0, 0)
+    >>> summary(resumed)
+    '5.0 MB, done before'
+    >>> resumed.done += 1_000_000
+    >>> summary(resumed)
+    '6.0 MB, 5.0 MB of it done before, in 0.5 s, 2.0 MB/s'
+    """
+    amounts = ", ".join(_amount(amount, name) for name, amount in tally.amounts().items())
+    if tally.resumed and tally.seconds is not None:
+        if not any(tally.now().values()):
+            return ", ".join([*([amounts] if amounts else []), "done before", *_told_rates(tally)])
+        earlier = [_amount(amount, name) for name, amount in tally.earlier.items() if amount]
+        amounts += f", {', '.join(earlier)} of it done before," if earlier else ", some of it done before,"
+    if tally.seconds is not None:
+        amounts += f" in {tally.seconds:.1f} s" if amounts else f"{tally.seconds:.1f} s"
+    return ", ".join([*([amounts] if amounts else []), *_told_rates(tally)])
+
+
+def fitting(told: str, width: int) -> str:
+    """The first parts of a list that fit into so many columns, none cut in two; at least one.
+
+    >>> fitting("500 documents, 2.0 MB in 0.5 s, 1,000 documents/s, 4.0 MB/s", 52)
+    '500 documents, 2.0 MB in 0.5 s, 1,000 documents/s'
+    """
+    parts = told.split(", ")
+    while len(parts) > 1 and len(", ".join(parts)) > width:
+        parts.pop()
+    return ", ".join(parts)
+
+
+def _told_rates(tally: Tally) -> list[str]:
+    rates = [f"{_amount(int(rate), name)}/s" for name, rate in tally.rates().items() if rate >= 1]
+    return [*rates, *([f"{tally.dropped:,} dropped"] if tally.dropped else [])]
+
+
+def _amount(number: int, name: str) -> str:
+    return size(number) if name == "bytes" else f"{number:,} {name}"

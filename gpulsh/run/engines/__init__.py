@@ -1,0 +1,1 @@
+"""Who runs the tasks: this process, or workers on a Ray cluster."""

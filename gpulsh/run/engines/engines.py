@@ -1,0 +1,84 @@
+"""Engines: where the tasks of a job are run. One is opened, and asked for a runner of them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, Literal, Protocol, get_args
+
+from gpulsh.account.progress import Progress
+from gpulsh.backends.processors import processors
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.budget import parse_memory
+from gpulsh.errors import BackendError, ParameterError
+from gpulsh.params import check_choice
+from gpulsh.run.engines.in_process import ThisProcess
+from gpulsh.run.engines.steps import Steps
+from gpulsh.run.job.job import Job
+from gpulsh.run.job.task import Runner
+
+EngineName = Literal["local", "ray"]
+
+
+class Engine(Protocol):
+    """Where tasks are run, while it is open."""
+
+    @property
+    def ops(self) -> Backend:
+        """The backend, for its name, its device and how it is best fed; whoever runs a task has one of its own."""
+        ...
+
+    @property
+    def memory(self) -> int:
+        """Bytes that whoever runs a task may take."""
+        ...
+
+    def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> AbstractContextManager[Runner]:
+        """A runner of the job's tasks in the work folder `folder`; left, nothing runs any more."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """What the report says of it."""
+        ...
+
+
+def check_engine(engine: str, address: str | None, devices: Sequence[int] | None) -> None:
+    """Raises ParameterError for what no engine can do, BackendError where Ray is asked for and not installed."""
+    check_choice("engine", engine, get_args(EngineName))
+    if address is not None and not isinstance(address, str):
+        raise ParameterError(f"address is {address!r}; give that of a Ray cluster, as '192.0.2.1:6379', or 'auto'")
+    if engine != "ray":
+        if address is not None:
+            raise ParameterError(
+                f"address is that of a Ray cluster and engine is {engine!r}; give engine='ray' with it"
+            )
+        return
+    if devices is not None:
+        raise ParameterError("devices are of this machine, and Ray gives each worker one; give backend='cuda' alone")
+    try:
+        importlib.import_module("gpulsh.run.engines.ray")
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] != "ray":
+            raise
+        raise BackendError("engine 'ray' was asked for and Ray is not installed; install gpulsh[ray]") from None
+
+
+def open_engine(
+    engine: EngineName,
+    address: str | None,
+    backend: BackendName,
+    threads: int | None,
+    devices: Sequence[int] | None,
+    memory: int | str | None,
+) -> AbstractContextManager[Engine]:
+    """The engine, open until the context is left. Raises as `select_backend`; BackendError where no cluster answers."""
+    if engine == "local":
+        budget = parse_memory(memory)
+        ops = select_backend(backend, threads=threads, devices=devices, memory=budget)
+        return nullcontext(ThisProcess(ops, threads or processors(), budget))
+    from gpulsh.run.engines.ray import Cluster
+
+    return Cluster(address, backend, threads, None if memory is None else parse_memory(memory))

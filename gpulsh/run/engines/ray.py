@@ -1,0 +1,500 @@
+"""The engine "ray": the tasks of a job done by workers on the nodes of a Ray cluster.
+
+Workers are actors with a backend each. What a stage hands to the next one lies in files in OUT/_work, on storage that
+all nodes share, and not in Ray's object store or its shuffle: so it outlives workers and the driver, a run goes on as
+on one machine, or there; each task maps what it needs of the files, and nothing is brought together on one node. This
+process, the driver, holds facts about partitions and writes the manifest.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+import shutil
+import signal
+import threading
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+from uuid import uuid4
+
+import ray
+
+from gpulsh.account.progress import Progress
+from gpulsh.backends.processors import processors
+from gpulsh.backends.protocol import Backend, Sizes
+from gpulsh.backends.select import BackendName
+from gpulsh.errors import BackendError, ParameterError
+from gpulsh.io.format import LEAST_MEMORY
+from gpulsh.params import check_choice, check_integer
+from gpulsh.report.funnel import size
+from gpulsh.run.engines.abreast import most_abreast
+from gpulsh.run.engines.ray_address import check_reachable
+from gpulsh.run.engines.steps import Steps, tell
+from gpulsh.run.engines.worker import TOKEN, Brief, Failure, Worker, versions
+from gpulsh.run.job.job import Job
+from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.task import Runner, Stage, Task
+from gpulsh.store.manifest import Step
+
+WORKER_MEMORY = 4 << 30  # where nothing is given and the nodes have it
+WORKER_THREADS = 4  # the same
+BATCH = {"cuda": 64 << 20}  # bytes of text; the work is cut alike whatever devices a cluster has, so that any goes on
+OBJECT_STORE = 256 << 20  # of a cluster of our own: it holds the job and positions, and a container's /dev/shm is small
+ROOM = 16 << 20  # bytes of logs and addresses that a cluster of our own writes before the work begins, and some
+ATTEMPTS = 4  # at a task whose workers end
+LONG = 64  # a tuple of more is sent once, and not with each task
+PATIENCE = 60.0  # seconds without any worker until it is told
+
+_log = logging.getLogger("gpulsh")
+
+
+class Cluster:
+    """`run.engines.engines.Engine` on the cluster at `address`, or on one of its own on this machine; a context.
+
+    Each worker takes `threads` processors, with CUDA a device, and `memory` bytes.
+    """
+
+    def __init__(self, address: str | None, backend: BackendName, threads: int | None, memory: int | None) -> None:
+        if threads is not None:
+            check_integer("threads", threads, 1, 1024)
+        check_choice("backend", backend, ("auto", "reference", "cpu", "cuda"))
+        self._address, self._backend, self._threads, self._memory = address, backend, threads, memory
+        self._joined = False
+        self._pool: _Pool | None = None
+
+    def __enter__(self) -> Self:
+        self._joined = _join(self._address)
+        try:
+            self._room = self._chosen_room()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._joined:
+            ray.shutdown()
+
+    @property
+    def memory(self) -> int:
+        """Bytes of a worker."""
+        return self._room.memory
+
+    @property
+    def ops(self) -> Backend:
+        """What the workers' backend is, as far as it is known here; it does nothing."""
+        device = self._pool.device if self._pool else None
+        return cast(Backend, _Described(self._room.backend, device))
+
+    @contextmanager
+    def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> Iterator[Runner]:
+        """Workers, taken on as there is work for them, and dismissed at the end."""
+        token = uuid4().hex
+        (folder / TOKEN).write_text(token, encoding="ascii")
+        self._pool = _Pool(Brief(job, folder, token, self._room.backend, self._room.threads), self._room)
+        try:
+            yield RayRunner(self._pool, steps, progress)
+        finally:
+            self._pool.dismiss()
+
+    def to_json(self) -> dict[str, Any]:
+        """What the report says of it."""
+        return {"name": "ray", "workers": self._pool.most if self._pool else 0}
+
+    def _chosen_room(self) -> _Room:
+        nodes = _nodes()
+        backend = self._backend
+        if backend == "auto":
+            backend = "cuda" if any(node.get("GPU", 0) >= 1 for node in nodes) else "cpu"
+        there = [node for node in nodes if node.get("CPU", 0) >= 1]
+        if backend == "cuda":
+            there = [node for node in there if node.get("GPU", 0) >= 1]
+        shares = [int(node["CPU"] // (node["GPU"] if backend == "cuda" else 1)) for node in there]
+        threads = self._threads or max(1, min([WORKER_THREADS, *shares]))
+        memory = self._memory or _share([node.get("memory", 0) / max(1, node["CPU"] // threads) for node in there])
+        room = _Room(backend, threads, memory)
+        if not room.workers():
+            raise BackendError(
+                f"no node of the Ray cluster has room for a worker, which takes {room}; give fewer threads, less memory"
+                " or another backend, or a larger cluster"
+            )
+        return room
+
+
+@dataclass(frozen=True)
+class _Described:
+    """A backend by its name, its device and how it is best fed."""
+
+    name: str
+    device: str | None
+
+    def sizes(self) -> Sizes:
+        """Only for how the work is cut."""
+        batch = BATCH.get(self.name, 16 << 20)
+        return Sizes(batch=batch, tile=batch, largest_tile=batch, readers=2 if self.name == "cuda" else 1)
+
+
+@dataclass(frozen=True)
+class _Room:
+    """What a worker takes of a node."""
+
+    backend: BackendName
+    threads: int
+    memory: int
+
+    def __str__(self) -> str:
+        device = "a GPU, " if self.backend == "cuda" else ""
+        return f"{device}{self.threads} {'processor' if self.threads == 1 else 'processors'} and {size(self.memory)}"
+
+    def resources(self) -> dict[str, float]:
+        """As Ray names them."""
+        return {"num_cpus": self.threads, "num_gpus": int(self.backend == "cuda"), "memory": self.memory}
+
+    def abreast(self) -> int:
+        """How many tasks it does side by side."""
+        return most_abreast(self.threads, self.memory)
+
+    def workers(self) -> int:
+        """How many the nodes that are there now have room for."""
+        wanted = {"CPU": self.threads, "GPU": int(self.backend == "cuda"), "memory": self.memory}
+        return sum(
+            min(int(node.get(name, 0) // amount) for name, amount in wanted.items() if amount) for node in _nodes()
+        )
+
+
+def _share(most: list[float]) -> int:
+    """Bytes that a worker may take on every node. In coarse steps: the work is cut by it, and a run that goes on may
+    find other nodes.
+    """
+    memory = WORKER_MEMORY
+    while memory > min([WORKER_MEMORY, *most]) and memory > LEAST_MEMORY:
+        memory //= 2
+    return memory
+
+
+def _nodes() -> list[Mapping[str, float]]:
+    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+
+
+def _join(address: str | None) -> bool:
+    """Join the cluster, or start one on this machine; False where this process was in one before."""
+    if ray.is_initialized():
+        joined = ray.get_runtime_context().gcs_address
+        if address not in (None, "auto", joined):
+            raise ParameterError(
+                f"address is {address!r} and this process is in the Ray cluster at {joined}; leave the address out, or"
+                " call ray.shutdown() before"
+            )
+        return False
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    check_reachable(address)
+    options: dict[str, Any] = {}
+    if address == "local":
+        options = {"num_cpus": processors(), "include_dashboard": False, "object_store_memory": OBJECT_STORE}
+        if not _can_keep_token():
+            # It stays: what Ray has read of it a later cluster of this process must be told, too.
+            os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    try:
+        with _signals_kept(), _no_statistics():
+            ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **options)
+    except Exception as error:
+        told = _line(error)
+        if address == "local":
+            raise BackendError(f"a Ray cluster could not be started on this machine: {told}{_no_room()}") from error
+        raise BackendError(f"the Ray cluster at {address!r} could not be joined: {told}") from error
+    return True
+
+
+def _can_keep_token() -> bool:
+    """Whether Ray can keep in the user's home what lets others into a cluster that it starts, or was told where."""
+    if "RAY_AUTH_TOKEN_PATH" in os.environ:
+        return True
+    try:
+        home = Path.home()
+    except RuntimeError:  # of a user whom nobody knows
+        return False
+    kept = home / ".ray"
+    return os.access(kept / "auth_token", os.R_OK) or os.access(kept if kept.exists() else home, os.W_OK | os.X_OK)
+
+
+def _no_room() -> str:
+    """What to do about the folder that Ray works in, where that is what it lacks."""
+    above = os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"
+    try:
+        free = shutil.disk_usage(above).free if os.access(above, os.W_OK | os.X_OK) else 0
+    except OSError:
+        free = 0
+    if free >= ROOM:
+        return ""
+    return (
+        f"; its files go to {above}/ray, where {size(free)} can be written: set RAY_TMPDIR to a folder with more room"
+    )
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """What ends the program is not Ray's affair."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _no_statistics() -> Iterator[None]:
+    """A cluster that we start reports to nobody, unless somebody has said that it may."""
+    name = "RAY_USAGE_STATS_ENABLED"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = "0"
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
+@dataclass(frozen=True)
+class _Errand:
+    """What a worker is asked for: a task of the current stage, or first whether what it made before is intact."""
+
+    number: int
+    step: str
+    method: str
+    arguments: tuple[Any, ...]
+
+
+class RayRunner:
+    """`run.job.task.Runner` on a pool of workers."""
+
+    def __init__(self, pool: _Pool, steps: Steps, progress: Progress) -> None:
+        self._pool, self._steps, self._progress = pool, steps, progress
+        self.resumed: set[str] = set()
+
+    def run(self, stage: Stage) -> list[Mapping[str, Any]]:
+        """The facts of each task, in order; one that was finished before is not done again.
+
+        Where tasks fail, the error of the first of them is raised, as if they were done one after another.
+        """
+        stored = _Stored()
+        found: dict[int, Mapping[str, Any]] = {}
+        failed: dict[int, Exception] = {}
+        waiting = deque(self._first(number, stage, stored) for number in range(len(stage.tasks)))
+        while waiting or self._pool.asked():
+            for errand, answer in self._pool.answers(waiting, stage.abreast):
+                number, task = errand.number, stage.tasks[errand.number]
+                if isinstance(answer, Failure):
+                    failed[number] = answer.error
+                    continue
+                if errand.method == "work":
+                    self._steps.finish(task.step, answer)
+                    found[number] = answer.facts
+                elif self._steps.intact(answer):
+                    found[number] = self._recorded(task).facts
+                else:
+                    waiting.appendleft(_to_work(number, stage, stored))
+                    continue
+                before = errand.method != "work"
+                tell(found[number], stage.unit, self._progress, before=before)
+                if before:
+                    self.resumed.add(stage.name)
+            if failed:
+                first = min(failed)
+                waiting = deque(errand for errand in waiting if errand.number < first)
+                if not any(errand.number < first for errand in (*waiting, *self._pool.asked())):
+                    raise failed[first]
+        return [found[number] for number in range(len(stage.tasks))]
+
+    def _first(self, number: int, stage: Stage, stored: _Stored) -> _Errand:
+        task = stage.tasks[number]
+        step = self._steps.recorded(task.step)
+        if step is None:
+            return _to_work(number, stage, stored)
+        return _Errand(number, task.step, "damaged", (step.files,))  # read by workers: it is all that was made
+
+    def _recorded(self, task: Task) -> Step:
+        step = self._steps.recorded(task.step)
+        assert step is not None
+        return step
+
+
+def _to_work(number: int, stage: Stage, stored: _Stored) -> _Errand:
+    task = stage.tasks[number]
+    return _Errand(number, task.step, "work", (stage.abreast, task.work, *map(stored.of, task.arguments)))
+
+
+class _Stored:
+    """Arguments that the tasks of a stage share and that are long, in the object store, once each."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, Any]] = {}  # by identity, which lasts as long as they are held here
+
+    def of(self, argument: Any) -> Any:
+        """The argument, or what stands for it."""
+        if not isinstance(argument, Placed) and not (isinstance(argument, tuple) and len(argument) > LONG):
+            return argument
+        if id(argument) not in self._known:
+            self._known[id(argument)] = argument, ray.put(argument)
+        return self._known[id(argument)][1]
+
+
+class _Greeted(Worker):
+    """A worker that knows on what node it is."""
+
+    def greet(self) -> dict[str, str]:
+        """Its versions, its node and its process."""
+        return {**super().greet(), "node": ray.util.get_node_ip_address(), "process": str(os.getpid())}
+
+
+@dataclass(eq=False)
+class _Member:
+    """A worker of a pool: an actor, and where it is once that is known."""
+
+    actor: Any
+    place: str = "a node"
+    at: int = 0  # so many things
+
+
+class _Pool:
+    """Workers, at most as many as the cluster has room for; each is asked for one thing, or a few, at a time.
+
+    One that ends is replaced, and what it was asked for is asked of another.
+    """
+
+    def __init__(self, brief: Brief, room: _Room) -> None:
+        self._brief, self._room = ray.put(brief), room
+        self._made = ray.remote(_Greeted).options(**room.resources(), max_concurrency=room.abreast())
+        self._there: list[_Member] = []  # those that have begun
+        self._busy: dict[Any, tuple[_Member, _Errand | None]] = {}  # by what their answer will be; None: it begins
+        self._ended: Counter[str] = Counter()  # workers, by the step that they were at
+        self.device: str | None = None
+        self.most = 0  # workers that were there at once
+
+    def asked(self) -> list[_Errand]:
+        """All that workers are at."""
+        return [errand for _, errand in self._busy.values() if errand is not None]
+
+    def answers(self, waiting: deque[_Errand], abreast: bool) -> list[tuple[_Errand, Any]]:
+        """Hands out errands from the front of `waiting`, to which those come back that must be handed out again, and
+        waits until at least one is answered, or a worker has come or gone. A worker is given several at once where they
+        run `abreast`.
+        """
+        self._take_on(len(waiting))
+        for member in self._free(self._room.abreast() if abreast else 1):
+            if not waiting:
+                break
+            given = waiting.popleft()
+            member.at += 1
+            self._busy[getattr(member.actor, given.method).remote(*given.arguments)] = member, given
+        ready, _ = ray.wait(list(self._busy), timeout=PATIENCE)
+        if not ready and not self.asked():
+            _log.warning("no worker is there; the Ray cluster has no room for one now, which takes %s", self._room)
+        if ready:  # and whatever else is
+            ready, _ = ray.wait(list(self._busy), num_returns=len(self._busy), timeout=0)
+        found = []
+        for reference in ready:
+            member, errand = self._busy.pop(reference)
+            try:
+                answer = ray.get(reference)
+            except ray.exceptions.RayTaskError as error:
+                raise BackendError(f"a worker on {member.place} failed: {_line(error)}") from error
+            except ray.exceptions.RayError as error:
+                self._replace(member, errand, error)
+                if errand is not None:
+                    waiting.appendleft(errand)
+                continue
+            if errand is None:
+                self._began(member, answer)
+            else:
+                member.at -= 1
+                found.append((errand, answer))
+        return found
+
+    def dismiss(self) -> None:
+        """All of them; what they are at is given up."""
+        for member in self._members():
+            with suppress(Exception):
+                ray.kill(member.actor)
+        with suppress(Exception):  # until that is noticed, so that none writes into a folder that is being removed
+            ray.wait(list(self._busy), num_returns=len(self._busy), timeout=5, fetch_local=False)
+        self._there, self._busy = [], {}
+
+    def _members(self) -> list[_Member]:
+        return [*self._there, *(member for member, errand in self._busy.values() if errand is None)]
+
+    def _free(self, most: int) -> Iterator[_Member]:
+        """Those that can be asked for something, those that are at the least first, each as often as it can."""
+        for at in range(most):
+            yield from [member for member in self._there if member.at <= at]
+
+    def _take_on(self, errands: int) -> None:
+        there, wanted = len(self._members()), errands + len(self.asked())
+        if wanted <= there:
+            return
+        for _ in range(min(wanted, self._room.workers()) - there):
+            member = _Member(self._made.remote())
+            self._busy[member.actor.greet.remote()] = member, None
+        self.most = max(self.most, len(self._members()))
+
+    def _began(self, member: _Member, answer: Any) -> None:
+        """What a worker that begins has answered: its greeting, then its device."""
+        if isinstance(answer, Failure):
+            raise answer.error
+        if isinstance(answer, dict):
+            node = answer.pop("node")
+            member.place = f"node {node} (process {answer.pop('process')})"
+            _check_versions(node, answer)
+            self._busy[member.actor.begin.remote(self._brief, node)] = member, None
+            return
+        self.device = self.device or answer
+        self._there.append(member)
+
+    def _replace(self, member: _Member, errand: _Errand | None, error: Exception) -> None:
+        if member in self._there:
+            self._there.remove(member)
+        with suppress(Exception):
+            ray.kill(member.actor)  # it may live, and be out of reach
+        step = errand.step if errand else "begin"
+        self._ended[step] += 1
+        told = _why(error)
+        if self._ended[step] >= ATTEMPTS:
+            what = f"at {step}" if errand else "before they could begin"
+            raise BackendError(
+                f"{ATTEMPTS} workers ended {what}, the last on {member.place}: {told}; where memory ran out, give less"
+                " memory or fewer threads; all nodes must have gpulsh"
+            ) from error
+        _log.warning("%s: a worker on %s ended: %s; another one does it", step, member.place, told)
+
+
+def _check_versions(node: str, there: Mapping[str, str]) -> None:
+    here = versions()
+    differing = [f"{name} {there[name]} and not {here[name]}" for name in here if there[name] != here[name]]
+    if differing:
+        raise BackendError(
+            f"node {node} of the Ray cluster has {', '.join(differing)}, as this process has; install the same on all"
+        )
+
+
+def _why(error: BaseException) -> str:
+    """Why a worker ended, as far as Ray tells."""
+    found = re.search(r"No module named [^\n]*|The actor is dead because ([^.\n]*)", str(error))
+    return _line(error) if found is None else found[1] or found[0]
+
+
+def _line(error: BaseException) -> str:
+    """What an error of Ray says first, which tells it in many lines."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__).rstrip(".")

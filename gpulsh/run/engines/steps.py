@@ -1,0 +1,69 @@
+"""Which tasks of a job are done: the steps of its manifest. One whose files are damaged is to be done again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from gpulsh.account.progress import Progress
+from gpulsh.run.job.task import Made
+from gpulsh.store.manifest import Manifest, Step
+
+ADMIT = "admit"  # the step that decides by an index; the index may have taken in what was decided
+WORTH_BYTES = 256 << 20  # of signed text: so much work outlives an error; an interrupted run keeps all of it
+
+_log = logging.getLogger("gpulsh")
+
+
+class Steps:
+    """The steps of a manifest, as whoever runs tasks asks for them."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+
+    @property
+    def secret(self) -> bytes:
+        """That the run's evidence is computed under."""
+        return self._manifest.secret
+
+    def finished(self, step: str) -> Mapping[str, Any] | None:
+        """The facts of a step that needs not be done again."""
+        found = self.recorded(step)
+        return found.facts if found and self.intact(self._manifest.damaged(found)) else None
+
+    def recorded(self, step: str) -> Step | None:
+        """The step if it was finished; its files may be damaged since."""
+        return self._manifest.find(step)
+
+    def intact(self, damaged: str | None) -> bool:
+        """Whether a finished step counts; otherwise it is told which of its files is `damaged`."""
+        if damaged is not None:
+            _log.warning("%s is missing or damaged; what it held is computed again", damaged)
+        return damaged is None
+
+    def finish(self, step: str, made: Made) -> None:
+        """The step is done."""
+        self._manifest.add(step, made.files, made.facts)
+
+
+def tell(facts: Mapping[str, Any], unit: str, progress: Progress, *, before: bool = False) -> None:
+    """Tell of a task of a stage in `unit` that was done elsewhere, or `before`, by a run that this one goes on with."""
+    progress.advance(facts.get("amount", 0))
+    documents, size = (
+        0 if unit == own else facts.get(name, 0) for name, own in (("documents", "documents"), ("bytes", "B"))
+    )
+    progress.count(documents=documents, size=size, dropped=facts.get("dropped", 0))
+    if before:
+        progress.done_before(facts.get("amount", 0), documents=documents, size=size)
+
+
+def anything_finished(manifest: Manifest) -> bool:
+    """Whether there is a step to go on from, which outlives whoever asks a run to end."""
+    return any(step.files for _, step in manifest.steps())
+
+
+def worth_resuming(manifest: Manifest) -> bool:
+    """Whether finished steps have taken so long that they should outlive an error, too, which may come again."""
+    signed = sum(step.facts.get("bytes", 0) for name, step in manifest.steps() if name.startswith("sign-"))
+    return bool(signed >= WORTH_BYTES) or manifest.find(ADMIT) is not None

@@ -1,0 +1,138 @@
+"""A worker of a cluster: a process, perhaps on a node of its own, that does tasks at its workplace, some abreast.
+
+It answers with what it made, or why not; nothing here knows of the cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from gpulsh import __version__
+from gpulsh.account.progress import Silent
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import GpulshError, InputError, OutputError
+from gpulsh.params import SCHEME
+from gpulsh.run.engines.abreast import Abreast, most_abreast
+from gpulsh.run.job.job import Job
+from gpulsh.run.job.task import Made, Workplace
+from gpulsh.secret import evidence_keys
+from gpulsh.store.durable import FileFact
+from gpulsh.store.manifest import Manifest, damaged
+
+TOKEN = "token"  # a file of the work folder that says whose it is
+PATIENCE = 10.0  # seconds in which a network's file system shows on one node what was written on another
+
+
+@dataclass(frozen=True)
+class Brief:
+    """All that a worker has to be told before its first task."""
+
+    job: Job
+    folder: Path
+    token: str
+    backend: BackendName
+    threads: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a task was not done."""
+
+    error: Exception
+
+
+def versions() -> dict[str, str]:
+    """What has to be the same everywhere; Arrow writes its version into Parquet files."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"Python": python, "gpulsh": __version__, "scheme": str(SCHEME), "pyarrow": pa.__version__}
+
+
+class Worker:
+    """Greeted, then briefed, then given tasks."""
+
+    def greet(self) -> dict[str, str]:
+        """Its versions, asked for before anything is sent that another version would not understand."""
+        return versions()
+
+    def begin(self, brief: Brief, node: str) -> str | Failure | None:
+        """The device it works on, if it has a name; Failure where it does not see the files, or has no such backend."""
+        try:
+            _check_sight(brief, node)
+            manifest = Manifest.open(brief.folder)
+            if manifest is None:
+                raise OutputError(
+                    f"{brief.folder}: node {node} sees no manifest; give a folder that all nodes see alike"
+                )
+            keys = evidence_keys(manifest.secret)  # read there, and sent to nobody
+            try:
+                ops = select_backend(brief.backend, threads=brief.threads, memory=brief.job.cut.memory)
+            except GpulshError as error:
+                raise type(error)(f"node {node}: {error.message}") from error
+        except Exception as error:
+            return _failure(error, node)
+        self._node = node
+        self._place = Workplace(brief.job, brief.folder, ops, Silent(), keys)
+        self._abreast = Abreast(self._place, most_abreast(brief.threads, brief.job.cut.memory))
+        return getattr(ops, "device", None)
+
+    def work(self, abreast: bool, task: Callable[..., Made], *arguments: Any) -> Made | Failure:
+        """Do a task, `abreast` with others."""
+        try:
+            return self._abreast.do(task, *arguments) if abreast else task(self._place, *arguments)
+        except Exception as error:
+            return _failure(error, self._node)
+
+    def damaged(self, files: Mapping[str, FileFact]) -> str | Failure | None:
+        """The first of files that were made before which is missing or not as it was."""
+        try:
+            return damaged(self._place.folder, files)
+        except Exception as error:
+            return _failure(error, self._node)
+
+
+def _failure(error: Exception, node: str) -> Failure:
+    """Of whatever was raised: what cannot be sent is told in words. A note says where it comes from."""
+    told = "".join(traceback.format_exception(error))
+    try:
+        error = pickle.loads(pickle.dumps(error))
+    except Exception:
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+    error.add_note(f"On node {node}:\n{told}")
+    return Failure(error)
+
+
+def _check_sight(brief: Brief, node: str) -> None:
+    """OutputError unless the node sees the work folder, InputError unless it sees an input file of each source."""
+    token, deadline = brief.folder / TOKEN, time.monotonic() + PATIENCE
+    while not _holds(token, brief.token):
+        if time.monotonic() > deadline:
+            raise OutputError(
+                f"{brief.folder.parent}: node {node} does not see it; give an output folder on storage that all nodes"
+                " share, under the same path"
+            )
+        time.sleep(0.1)
+    if not os.access(brief.folder, os.W_OK | os.X_OK):
+        raise OutputError(f"{brief.folder.parent}: cannot be written on node {node}: Permission denied")
+    for file in {file.source: file for file in reversed(brief.job.files)}.values():
+        if file.filesystem is None and not os.path.exists(file.path):
+            raise InputError(
+                f"{file.name}: node {node} does not see it as {file.path}; put the inputs where all nodes see them"
+                " under the same path"
+            )
+
+
+def _holds(path: Path, content: str) -> bool:
+    try:
+        return path.read_text(encoding="ascii") == content
+    except (OSError, ValueError):
+        return False

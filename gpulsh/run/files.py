@@ -1,0 +1,321 @@
+"""`gpulsh.deduplicate_files`: a job over files, from its parameters to its results."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any, get_args
+
+import pyarrow as pa
+
+from gpulsh.backends.compiling import COMPILING
+from gpulsh.backends.select import BackendName
+from gpulsh.budget import cut, parse_memory
+from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
+from gpulsh.io.compression.packing import Packing
+from gpulsh.io.files.fixity import Fixity
+from gpulsh.io.files.inputs import as_lines, find_files, natural_id, refuse_packing
+from gpulsh.io.files.pipes import Streams
+from gpulsh.io.files.readers import Reader
+from gpulsh.io.format import Columns, File
+from gpulsh.method import Resolve, Verify, make_plan
+from gpulsh.params import Folding, Shingling, check_choice
+from gpulsh.report.document import describe, write_report
+from gpulsh.report.evidence import summarise
+from gpulsh.report.page import missing, write_page
+from gpulsh.run.display.progress import Show, open_progress
+from gpulsh.run.engines.engines import EngineName, check_engine, open_engine
+from gpulsh.run.engines.steps import Steps
+from gpulsh.run.job.job import Job, OnError, Write
+from gpulsh.run.job.policy import Policy
+from gpulsh.run.job.task import Workplace
+from gpulsh.run.output.output import PAGE, REPORT, OutputFolder, finished, read_report, refuse_overlap
+from gpulsh.run.output.work_folder import WORK
+from gpulsh.run.partitioned import deduplicate_partitions
+from gpulsh.secret import chosen_secret, derived_key, evidence_keys
+
+Input = str | os.PathLike[str]
+
+# What work files give rise to whose checksums somebody made right: gpulsh's own never do.
+ODD = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+    RecursionError,
+    pa.ArrowException,
+)
+
+
+@dataclass(frozen=True)
+class FilesResult:
+    """What `deduplicate_files` did: where the results lie, and the report that stands there as report.json."""
+
+    output: Path
+    report: dict[str, Any]
+
+    @property
+    def funnel(self) -> dict[str, Any]:
+        """Counts and seconds of every stage."""
+        return dict(self.report["funnel"])
+
+    @property
+    def data(self) -> Path | None:
+        """The folder of the kept rows; None where they were not asked for."""
+        return self.output / "data" if self.report["parameters"]["write"] == "data" else None
+
+    @property
+    def duplicates(self) -> Path:
+        """The Parquet file with a row a dropped document."""
+        return self.output / "duplicates.parquet"
+
+
+def deduplicate_files(
+    inputs: Input | Sequence[Input],
+    output: Input,
+    *,
+    text_column: str = "text",
+    lines: bool = False,
+    id_column: str | None = None,
+    keep: str = "first",
+    protect: Input | Sequence[Input] = (),
+    within: bool = False,
+    across: bool = False,
+    index: Input | None = None,
+    write: Write = "data",
+    compression: str | None = None,
+    threshold: float | None = None,
+    shingling: Shingling | None = None,
+    folding: Folding | None = None,
+    num_perm: int | None = None,
+    bands: int | None = None,
+    rows: int | None = None,
+    seed: int | None = None,
+    verify: Verify = "exact",
+    resolve: Resolve = "kept",
+    backend: BackendName = "auto",
+    threads: int | None = None,
+    devices: Sequence[int] | None = None,
+    reader: Reader = "arrow",
+    on_error: OnError = "fail",
+    memory: int | str | None = None,
+    engine: EngineName = "local",
+    address: str | None = None,
+    overwrite: bool = False,
+    resume: bool = False,
+    progress: Show = False,
+    secret: bytes | None = None,
+) -> FilesResult:
+    """Finds the near-duplicates among the documents of files and writes what is kept, and the evidence, to a folder.
+
+    `inputs` are files, folders, globs or URLs of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst), WARC and WET
+    (plain, .gz) or plain text, a document a file or, with `lines`, a line; named pipes, and "-", which is standard
+    input, are read once, into a temporary file (in TMPDIR), as JSON lines where name and content show nothing else.
+    `output` is made, or empty, or with `overwrite` an earlier run's, or with `resume` that of the same job, which goes
+    on where it was, or is left as it is where it was finished. It gets `data/` (one file an input file with the kept
+    rows and every column, where several inputs are folders or globs, or files have equal names, in a folder for each
+    input, named by the shortest end of its path that no other shares; not with `write="duplicates"`),
+    `duplicates.parquet` (a row a dropped document), `report.json` and, with the extra `report`, `report.html`. `keep`
+    says which of two duplicates is kept: the "first", the "longest" text in bytes, the one with the highest value of a
+    column, or by "source:A,B" the one of the INPUT that is listed first. Documents of `protect` are never dropped,
+    others are for them, and they are not written. With `within`, only documents of one INPUT are duplicates; with
+    `across`, only those of two. `memory` is what the run may take, as "4GiB" or bytes (at least 512 MiB and four times
+    the largest document); the work is cut to fit. `engine="ray"` does the work on the Ray cluster at `address`, or on
+    one of its own on this machine; all its nodes see inputs and output under the same paths; `memory` and `threads` are
+    of one worker (4 GiB and 4, or less where nodes have less), which has a GPU where the backend is CUDA. A bad record
+    stops the run, or with `on_error="skip"` is listed in `rejected.parquet` and is no document (see
+    `gpulsh.io.files.rejected`). `reader="cudf"` decodes the text of Parquet files on the device of the CUDA backend.
+    `progress="json"` writes its events to standard error as JSON lines: the "begin" and the "end" of each stage, with
+    seconds, amounts and rates. `compression` is how kept rows are packed, as "zstd:9" or "snappy": Parquet files with
+    any codec, .gz and .zst files at a level of their own one; None takes the input's codec at the cheapest level at
+    which rows take no more bytes, which may be a slow one.
+    `index` is the folder of an index of earlier runs, made where it is absent: its documents come before all others,
+    and those of the run are added to it, by `id_column` or FILE:ROW. Parameters left open are the index's own;
+    documents are kept by order, verified exactly, on this machine.
+    The secret that evidence is hashed under is drawn for each run, or is the index's; it lies in the work folder while
+    the run goes, for its owner alone. `secret` gives it, for tests: no byte of the results depends on it.
+    All other parameters are those of `deduplicate`; None takes its default.
+
+    Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left, or, where
+    much was finished, what `resume` goes on from. Interrupted (KeyboardInterrupt, SystemExit), it leaves whatever was
+    finished.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lines = Path(folder, "a.jsonl")
+    ...     _ = lines.write_text('{"text": "Some words"}\\n{"text": "some words!"}\\n{"text": "Others"}\\n')
+    ...     result = deduplicate_files(lines, Path(folder, "out"), backend="reference")
+    ...     print((result.data / "a.jsonl").read_text())
+    {"text": "Some words"}
+    {"text": "Others"}
+    <BLANKLINE>
+    """
+    began, clock, compiled = datetime.now(UTC), time.perf_counter(), COMPILING.seconds()
+    given, guarded = _paths(inputs), _paths(protect) if protect else []
+    if not _is_path(output) or output == "":
+        raise ParameterError(f"output is {_shown(output)}; give the path of a folder")
+    given_output = os.fspath(output)
+    out = Path(given_output)
+    check_choice("write", write, get_args(Write))
+    check_choice("reader", reader, get_args(Reader))
+    check_choice("on_error", on_error, get_args(OnError))
+    _check_name("text_column", text_column)
+    if id_column is not None:
+        _check_name("id_column", id_column)
+    packing = None if compression is None else Packing.parse(compression)
+    own_secret = chosen_secret(secret)
+    parse_memory(memory)
+    check_engine(engine, address, devices)
+    asked: dict[str, Any] = {"threshold": threshold, "shingling": shingling, "folding": folding, "num_perm": num_perm}
+    asked |= {"bands": bands, "rows": rows, "seed": seed}
+    if index is None:
+        plan = make_plan(**{k: v for k, v in asked.items() if v is not None}, verify=verify, resolve=resolve)
+    elif not _is_path(index) or index == "":
+        raise ParameterError(f"index is {_shown(index)}; give the path of a folder")
+    else:
+        # With all of the index, which other runs need not load.
+        from gpulsh.run.incremental import EarlierRuns, refuse_with_index
+
+        others = {"protect": guarded, "within": within, "across": across}
+        refuse_with_index(keep, verify, resolve, engine, on_error, id_column, others)
+    policy = Policy(keep, tuple(given), tuple(guarded), within, across)
+    streams = Streams()  # to the end of the run
+    files = as_lines(find_files(given, guarded, streams), lines)
+    if on_error == "skip":
+        files = [replace(file, intact_only=True) for file in files]
+    if packing is not None:
+        refuse_packing([file for file in files if file.source not in guarded], packing)
+    refuse_overlap(given_output, [*guarded, *given], files)
+    earlier = None
+    if index is not None:
+        refuse_overlap(os.fspath(index), [*given, given_output], files)
+        refuse_overlap(given_output, [os.fspath(index)], [])
+        where = {"backend": backend, "threads": threads, "devices": devices, "memory": parse_memory(memory)}
+        earlier = EarlierRuns(os.fspath(index), id_column, asked, where, own_secret)
+        plan = earlier.plan()
+    shown = open_progress(progress)
+    goes_on = resume and os.path.lexists(out / WORK)
+    try:
+        with open_engine(engine, address, backend, threads, devices, memory) as doing:
+            there = files if engine == "local" else [_anywhere(file) for file in files]
+            job = Job(
+                plan=plan,
+                policy=policy,
+                files=tuple(there),
+                fixity=Fixity.of(there),
+                columns=Columns(text=text_column, key=policy.key, id=id_column or natural_id(files)),
+                reader=reader,
+                on_error=on_error,
+                write=write,
+                packing=packing,
+                cut=cut(doing.memory, doing.ops.sizes()),
+                earlier=earlier.to_job() if earlier else None,
+            )
+            described = job.to_json()
+            done = finished(out, described) if resume else None
+            if done is not None:
+                return FilesResult(out, done)
+            with OutputFolder(out, overwrite=overwrite, resume=resume) as folder:
+                work = folder.work if engine == "local" else folder.work.absolute()
+                steps = Steps(folder.manifest(job.steps(), own_secret))
+                job = replace(job, fixity=replace(job.fixity, key=derived_key(steps.secret, "fixity")))
+                if folder.is_committed():
+                    folder.commit()
+                    return FilesResult(out, read_report(out / REPORT))
+                with doing.running(job, work, steps, shown) as runner:
+                    keys = evidence_keys(steps.secret)
+                    place = Workplace(job, work, doing.ops, shown, keys)
+                    decider = earlier.decider(place, steps) if earlier else None
+                    outcome = deduplicate_partitions(job, work, doing.ops, runner, shown, decider)
+                parameters = {
+                    **job.parameters(),
+                    "id_column": id_column,
+                    "threads": threads,
+                    "reader": reader,
+                    "memory": doing.memory,
+                }
+                report = describe(
+                    began=began,
+                    seconds=time.perf_counter() - clock,
+                    compiling=COMPILING.seconds() - compiled,
+                    parameters=parameters,
+                    plan=plan,
+                    backend=doing.ops,
+                    engine=doing.to_json(),
+                    inputs=given,
+                    rows=[(file.name, count) for file, count in zip(files, outcome.rows, strict=True)],
+                    sources=[
+                        {"input": of, "protected": of in policy.protect, "files": len(list(found))}
+                        for of, found in groupby(files, lambda file: file.source)
+                    ],
+                    funnel=outcome.funnel.to_dict(),
+                    evidence=summarise(folder.work / "duplicates.parquet", files, job.columns, outcome.gathered),
+                    page=(no_page := missing()),
+                    outputs=[*_written(folder.work), *([] if no_page else [PAGE])],
+                )
+                report["job"] = described
+                write_report(folder.work / REPORT, report)
+                if no_page is None:
+                    write_page(folder.work / PAGE, report)
+                job.fixity.check_all()
+                folder.commit()
+    except GpulshError:
+        raise
+    except OSError as error:
+        told = os.strerror(error.errno) if error.errno else str(error)
+        raise OutputError(f"{error.filename or out}: cannot be written: {told}") from error
+    except ODD as error:
+        if not goes_on:
+            raise
+        raise OutputError(
+            f"{out / WORK}: holds what cannot be gone on with, though its checksums are right: {type(error).__name__}:"
+            f" {error}; begin again with --overwrite"
+        ) from error
+    return FilesResult(out, report)
+
+
+def _anywhere(file: File) -> File:
+    """The file, for processes in other folders and on other machines."""
+    return file if file.filesystem is not None else replace(file, path=os.path.join(os.getcwd(), file.path))
+
+
+def _paths(inputs: Input | Sequence[Input]) -> list[str]:
+    given = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
+    if not isinstance(given, (list, tuple)):
+        raise InputTypeError(f"inputs is {_shown(given)}; give a path or a list of paths")
+    if not given:
+        raise ParameterError("inputs is empty; give at least one file, folder, glob or URL")
+    for place, path in enumerate(given):
+        if not _is_path(path):
+            raise InputTypeError(f"inputs[{place}] is {_shown(path)}; give a path")
+    return [os.fspath(path) for path in given]
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, (str, os.PathLike)) and isinstance(os.fspath(value), str)
+
+
+def _check_name(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise ParameterError(f"{name} is {value!r}; give the name of a column")
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "None"
+    return "empty" if value == "" else f"of type {type(value).__name__}"
+
+
+def _written(work: Path) -> list[str]:
+    """What the results are, relative to OUT: a later `--overwrite` removes these and nothing else."""
+    data = [path for path in (work / "data").rglob("*") if path.is_file()]
+    lists = [path for path in (work / "duplicates.parquet", work / "rejected.parquet") if path.exists()]
+    found = [path.relative_to(work).as_posix() for path in (*data, *lists)]
+    return [*sorted(found), REPORT]

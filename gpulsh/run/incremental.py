@@ -1,0 +1,314 @@
+"""`--index`: documents of earlier runs come before those of a run, which are decided in order and taken in.
+
+What a run leaves, in order, each durable before the next: a name of its own, in its manifest; its decisions, in the
+work folder; the commit of the index, which remembers the name; the results. So whoever goes on knows by the name
+whether the index has taken the documents in. If so the decisions stand, and are read from the index where they were
+damaged since; if not they are made anew, of an index that knows nothing of the run.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.account.funnel import Funnel
+from gpulsh.account.stages import OF_FILES_WITH_INDEX
+from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.errors import OutputError, ParameterError
+from gpulsh.index.admission import Tally
+from gpulsh.index.index import Index
+from gpulsh.index.keys import KeyNames
+from gpulsh.index.segments.segment import Documents
+from gpulsh.index.segments.snapshots import has_index
+from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
+from gpulsh.method import Plan
+from gpulsh.run.engines.steps import ADMIT, Steps, tell
+from gpulsh.run.indexing import keys_of_files, names_of_files, place_keys
+from gpulsh.run.job.job import Earlier, step_of
+from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.task import Made, Workplace
+from gpulsh.run.partitioned import Decided, placed_by
+from gpulsh.run.records.earlier import earlier_file, write_earlier
+from gpulsh.run.stages.collect import write_decisions
+from gpulsh.run.stages.sign import Digests, passed_over, write_facts
+from gpulsh.run.stages.write import rejected
+from gpulsh.store.allocators import give_back
+
+RUN = "run"  # the step that gives the run its name
+EVIDENCE = "evidence"
+
+
+class EarlierRuns:
+    """The index of earlier runs, or what will be one; `given` are parameters of `Index`, None where left open.
+
+    Raises InputError where the index is damaged, ParameterError where it was made with others.
+    """
+
+    def __init__(
+        self, path: str, key: str | None, given: Mapping[str, Any], where: Mapping[str, Any], secret: bytes
+    ) -> None:
+        self.path, self.key = Path(path), key
+        self._parameters = {name: value for name, value in given.items() if value is not None}
+        self._where, self._secret = where, secret
+        self._index = Index.open(path, **given, **where) if has_index(self.path) else None
+        if self._index is not None and self._index.key_kind() == "integer" and key is None:
+            raise ParameterError(
+                f"{path}: its keys are integers, and without id_column keys are FILE:ROW; give id_column"
+            )
+
+    def plan(self) -> Plan:
+        """The index's parameters, as those of a run."""
+        own = (self._index or Index(**self._parameters, **self._where)).parameters
+        shared = {name: getattr(own, name) for name in own.__dataclass_fields__}
+        return Plan(**shared, verify="exact", resolve="kept")
+
+    def to_job(self) -> Earlier:
+        """As a job tells it."""
+        return Earlier(os.path.realpath(self.path), self.key)
+
+    def decider(self, place: Workplace, steps: Steps) -> Admission:
+        """Who decides about the documents of a run."""
+        return Admission(self, place, steps)
+
+    def opened(self) -> Index:
+        """The index, made where there is none."""
+        if self._index is None:
+            self._index = Index.create(self.path, **self._parameters, **self._where, secret=self._secret)
+        return self._index
+
+    def taken_in_by(self, run: str) -> range | None:
+        """The documents that it took in for the run."""
+        return self._index.taken_in_by(run) if self._index else None
+
+
+def refuse_with_index(
+    keep: str, verify: str, resolve: str, engine: str, on_error: str, key: str | None, others: Mapping[str, Any]
+) -> None:
+    """ParameterError for what cannot be decided document after document; `others` are what must be left out."""
+    needed = {"keep": (keep, "first"), "verify": (verify, "exact"), "resolve": (resolve, "kept")}
+    needed["engine"] = (engine, "local")
+    for name, (value, only) in needed.items():
+        if value != only:
+            raise ParameterError(f"{name} is {value!r}, and with an index only {only!r} is possible; leave it out")
+    for name, value in others.items():
+        if value:
+            raise ParameterError(f"{name} is given, which is not possible with an index; leave one of the two out")
+    if on_error == "skip" and key is not None:
+        raise ParameterError(
+            "on_error is 'skip', and with an index and id_column each record needs an id, which a bad one lacks;"
+            " leave id_column out, and keys are FILE:ROW"
+        )
+
+
+@dataclass(frozen=True)
+class Admission:
+    """`run.partitioned.Decider` by an index."""
+
+    earlier: EarlierRuns
+    place: Workplace
+    steps: Steps
+
+    def decide(self, partitions: Sequence[Partition], total: int | None, funnel: Funnel) -> Decided:
+        """Decide and take in, or find what an interrupted run decided."""
+        run = self._name()
+        with funnel.stage(self.place.progress, OF_FILES_WITH_INDEX["admit"], total):
+            taken_in = self.earlier.taken_in_by(run)
+            facts = self.steps.finished(ADMIT) if taken_in else None
+            if facts is None:
+                with self.place.kept(range(len(self.place.job.files))):
+                    facts = self._admitted(run, taken_in, partitions)
+            else:
+                read = facts["funnel"]
+                done = {"amount": read["bytes"], "documents": read["documents"]}
+                tell(done, "B", self.place.progress, before=True)
+                funnel.resumed = [ADMIT]
+        give_back()
+        for name, count in facts["funnel"].items():
+            setattr(funnel, name, count)
+        self.place.progress.count(dropped=funnel.dropped)
+        read = facts["partitions"]
+        return Decided(placed_by(self.place.job, read), tuple(facts["ids"]), read)
+
+    def _name(self) -> str:
+        facts = self.steps.finished(RUN)
+        if facts is None:
+            facts = {"name": secrets.token_hex(16)}
+            self.steps.finish(RUN, Made({}, facts))
+        return str(facts["name"])
+
+    def _admitted(self, run: str, taken_in: range | None, partitions: Sequence[Partition]) -> Mapping[str, Any]:
+        """The facts of the decisions, when they are durable and the index has taken the documents in."""
+        job = self.place.job
+        if taken_in is None:
+            self._refuse_results()
+        source = _Arriving(self.place, partitions)
+        tally = Tally()
+        with self.earlier.opened() as index:
+            if taken_in is None:
+                self._refuse_known(index)
+                numbers = index.admit_source(source, source.keys, decide=True, tally=tally, names=source.names())
+                before: Mapping[str, Any] = asdict(tally)
+            else:
+                for _ in source.batches(self.place.ops.sizes().batch):
+                    pass
+                numbers = taken_in
+                recorded = self.steps.recorded(ADMIT)
+                before = recorded.facts["funnel"] if recorded else {}
+            placed = placed_by(job, [made.facts for made in source.made])
+            give_back()
+            decisions = _Decisions(index, numbers, placed)
+            made = [self._written(decisions, number, part.facts["read"]) for number, part in enumerate(source.made)]
+            counts = {
+                **before,
+                "bytes": source.bytes,
+                "nulls": source.nulls(),
+                "wordless": before.get("empty", 0) - source.nulls(),
+                "dropped": decisions.dropped,
+                "earlier": decisions.earlier,
+                "kept": len(placed) - decisions.dropped,
+            }
+            facts = {
+                "funnel": counts,
+                "partitions": [dict(part.facts) for part in source.made],
+                "ids": [part.facts["ids"] for part in made],
+            }
+            files = {name: fact for part in (*source.made, *made) for name, fact in part.files.items()}
+            job.fixity.check_all()  # for the index is not brought back
+            self.steps.finish(ADMIT, Made(files, facts))
+            if taken_in is None:
+                index.forget(numbers.start + self._rejected(placed))
+                index.save_run(run, numbers)
+        return facts
+
+    def _written(self, decisions: _Decisions, partition: int, read: Digests) -> Made:
+        placed, folder = decisions.placed, self.place.folder
+        columns, witnesses, keys = decisions.of(partition)
+        made = write_decisions(self.place, placed, partition, columns, read)
+        path = earlier_file(folder, partition)
+        return replace(made, files={**made.files, path.name: write_earlier(path, witnesses, keys)})
+
+    def _rejected(self, placed: Placed) -> Numbers:
+        """Positions of the rows that are no documents."""
+        bad, found = rejected(self.place, placed), [np.empty(0, np.int64)]
+        for number, (start, stop) in enumerate(zip(placed.files, placed.files[1:], strict=False)):
+            if bad.touches(number):
+                found.append(np.flatnonzero(~bad.left_out(np.ones(int(stop - start), bool), number)) + start)
+        return np.concatenate(found)
+
+    def _refuse_results(self) -> None:
+        """OutputError where results of the run are there, and the index does not know it."""
+        written = [step_of("write", number) for number in range(len(self.place.job.files))]
+        if any(self.steps.recorded(step) for step in (*written, EVIDENCE)):
+            raise OutputError(
+                f"{self.earlier.path}: had taken in the documents of this run, and knows nothing of it now;"
+                " bring it back, or begin again with --overwrite"
+            )
+
+    def _refuse_known(self, index: Index) -> None:
+        """ParameterError where a file was taken in before, which its first row tells; other keys are known later."""
+        for file in () if self.earlier.key else self.place.job.files:
+            (key,) = place_keys(file.name, np.zeros(1, np.int64)).to_pylist()
+            if key in index:
+                raise ParameterError(
+                    f"{self.earlier.path}: has a document with the key {key!r}, so it has taken in {file.name} already;"
+                    " leave the file out, or give --id-column"
+                )
+
+
+class _Arriving:
+    """The documents of partitions, in order; once a partition was read, what is known of it is written."""
+
+    def __init__(self, place: Workplace, partitions: Sequence[Partition]) -> None:
+        self._place, self._partitions = place, partitions
+        self.made: list[Made] = []
+        self.bytes = 0
+        job = place.job
+        assert job.earlier is not None
+        self._named = FileTexts(job.files, replace(job.columns, id=job.earlier.key), fixity=job.fixity)
+
+    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
+        """All documents once."""
+        texts = self._place.texts()
+        for partition in self._partitions:
+            with passed_over(self._place, partition) as rejected:
+                facts = PartitionFacts(rejected=rejected)
+                for batch in texts.read(partition.pieces, max_bytes, facts):
+                    size = int(batch.offset[-1] - batch.offset[0])
+                    yield batch
+                    self.bytes += size
+                    self._place.progress.advance(size)
+                    self._place.progress.count(documents=len(batch))
+                self.made.append(write_facts(self._place, partition, facts, rejected))
+            self._named.add(PartitionFacts(rows=facts.rows, nulls=facts.nulls, read=facts.read))
+
+    def nulls(self) -> int:
+        """How many of them were null."""
+        return self._named.nulls()
+
+    def keys(self) -> Iterator[Any]:
+        """Their keys, when all were read."""
+        return keys_of_files(self._named)
+
+    def names(self) -> KeyNames:
+        """Those in messages."""
+        return names_of_files(self._named)
+
+
+class _Decisions:
+    """What an index decided about the documents of a run, by position; 9 bytes are held of a document that is dropped
+    for an earlier one, 1 of any other.
+    """
+
+    def __init__(self, index: Index, numbers: range, placed: Placed) -> None:
+        self._index, self._numbers, self.placed = index, numbers, placed
+        self._speaks = np.zeros(len(numbers), bool)
+        self.dropped = self.earlier = found = 0
+        witnesses, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for documents in index.decisions(numbers):
+            found += len(documents.number)
+            rows = np.flatnonzero(documents.witness != documents.number)
+            witness = documents.witness[rows]
+            old = witness < numbers.start
+            self._speaks[witness[~old] - numbers.start] = True
+            self.dropped, self.earlier = self.dropped + len(rows), self.earlier + int(old.sum())
+            first, places = np.unique(witness[old], return_index=True)
+            witnesses.append(first)
+            positions.append(documents.number[rows[old][places]] - numbers.start)
+        if found != len(numbers) or found != len(placed):
+            raise OutputError(
+                f"{index.path}: has lost documents of this run since it took them in; begin again with --overwrite"
+            )
+        self._witnesses, places = np.unique(np.concatenate(witnesses), return_index=True)
+        self._first = np.concatenate(positions)[places]
+
+    def of(self, partition: int) -> tuple[dict[str, NDArray[Any]], Numbers, Any]:
+        """The columns of `decisions` of a partition; its earlier witnesses, ascending, and their keys."""
+        base = self._numbers.start
+        start, stop = (base + self.placed.partitions[partition : partition + 2]).tolist()
+        parts = list(self._index.decisions(range(start, stop)))
+        documents = Documents(*(np.concatenate(columns) for columns in zip(_NONE, *parts, strict=True)))
+        old = documents.witness < base
+        dropped = documents.witness != documents.number
+        cluster = documents.witness - base
+        cluster[old] = self._first[np.searchsorted(self._witnesses, documents.witness[old])]
+        speaks = self._speaks[start - base : stop - base]
+        columns = {
+            "document": documents.number - base,
+            "duplicate_of": np.where(old, ~documents.witness, documents.witness - base),
+            "similarity": documents.similarity.astype(np.float32),
+            "cluster": cluster,
+            "speaks": speaks,
+        }
+        witnesses = np.unique(documents.witness[old])
+        told = dropped | speaks
+        return {name: column[told] for name, column in columns.items()}, witnesses, self._index.key_column(witnesses)
+
+
+_NONE = Documents(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64))

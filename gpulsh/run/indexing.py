@@ -1,0 +1,275 @@
+"""Indexes of files: built, added to and asked, document by document in the order of the files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from gpulsh.account.progress import Progress
+from gpulsh.account.stages import OF_INDEX
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import InputError, OutputError, ParameterError
+from gpulsh.index.index import Index
+from gpulsh.index.keys import KeyNames
+from gpulsh.index.segments.segment import Documents
+from gpulsh.io.arrow.buffers import null_mask, strings, to_arrow
+from gpulsh.io.arrow.ids import one_type
+from gpulsh.io.files.file_texts import FileTexts
+from gpulsh.io.files.fixity import Fixity
+from gpulsh.io.files.inputs import as_lines, find_files
+from gpulsh.io.files.pipes import Streams
+from gpulsh.io.format import Columns
+from gpulsh.run.display.progress import open_progress
+from gpulsh.run.output.output import refuse_overlap
+from gpulsh.store.durable import durable_file
+
+ENDINGS = (".parquet", ".jsonl")
+ROWS_AT_ONCE = 1 << 16  # written at once
+KEYS_AT_ONCE = 1 << 18  # read at once; for each such part a file is read again up to its end
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Documents of files and those of an index that they duplicate, by number: one row each, in input order."""
+
+    texts: FileTexts
+    positions: NDArray[np.int64]
+    index: Index
+    numbers: NDArray[np.int64]
+    similarity: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def tables(self) -> Iterator[Any]:
+        """pyarrow.Tables with file, row, id (null where no column is named), duplicate_of (a key) and similarity."""
+        texts = self.texts
+        names = strings([file.name for file in texts.files])
+        named = np.unique(self.positions)
+        with texts.kept():
+            ids = pa.nulls(len(named)) if texts.columns.id is None else _ids(texts, named)
+        for start in range(0, max(len(self), 1), ROWS_AT_ONCE):
+            part = slice(start, start + ROWS_AT_ONCE)
+            files, rows = texts.locate(self.positions[part])
+            keys = self.index.keys_of(self.numbers[part])
+            whole = keys.dtype != object
+            columns = {
+                "file": names.take(to_arrow(files)),
+                "row": to_arrow(rows),
+                "id": ids.take(to_arrow(np.searchsorted(named, self.positions[part]))),
+                "duplicate_of": to_arrow(keys) if whole else pa.array(keys.tolist(), pa.large_string()),
+                "similarity": to_arrow(self.similarity[part]),
+            }
+            yield pa.table(columns)
+
+    def lines(self) -> Iterator[str]:
+        """The same as JSON lines."""
+        for table in self.tables():
+            for row in table.to_pylist():
+                yield json.dumps(row, ensure_ascii=False, default=str)
+
+    def write(self, path: Path) -> None:
+        """To a file that is there whole or not at all, Parquet or JSON lines by its ending."""
+        check_output(path)
+        try:
+            with durable_file(path) as file, self.texts.kept():
+                if path.suffix == ".jsonl":
+                    for line in self.lines():
+                        file.write(line.encode("utf-8", "replace") + b"\n")
+                    return
+                tables = self.tables()
+                first = next(tables)
+                with pq.ParquetWriter(file, first.schema, compression="zstd", version="2.6") as out:
+                    for table in (first, *tables):
+                        out.write_table(table)
+        except OSError as error:
+            raise OutputError(f"{path}: cannot be written: {os.strerror(error.errno or 0)}") from error
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """What an index took in: how many documents it was given and dropped, and the evidence."""
+
+    documents: int
+    duplicates: Duplicates
+    held: int  # all that the index holds now
+
+    def counts(self) -> dict[str, int]:
+        """For people and programs."""
+        dropped = len(self.duplicates)
+        return {"documents": self.documents, "kept": self.documents - dropped, "dropped": dropped, "held": self.held}
+
+
+def build_index(
+    path: str | os.PathLike[str],
+    inputs: Sequence[str],
+    *,
+    text_column: str = "text",
+    lines: bool = False,
+    id_column: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+    **parameters: Any,
+) -> Indexed:
+    """A new index in the folder `path` of the documents of files, near-duplicates dropped as `deduplicate` drops them.
+
+    A document's key is its value of `id_column`, a string or an integer, or FILE:ROW. All other parameters are those of
+    `Index`. What is dropped is written to `output` before the index is committed: no commit is without it. Raises as
+    `Index.create` and `Index.add` do; then `path` is as it was.
+    """
+    texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
+    refuse_overlap(os.fspath(path), inputs, texts.files)
+    with Index.create(path, **parameters) as index:
+        return _taken_in(index, texts, output, open_progress(progress))
+
+
+def add_to_index(
+    path: str | os.PathLike[str],
+    inputs: Sequence[str],
+    *,
+    text_column: str = "text",
+    lines: bool = False,
+    id_column: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+    **parameters: Any,
+) -> Indexed:
+    """The same into the index that is there; its documents are the earlier ones. `parameters` as of `Index.open`."""
+    texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
+    refuse_overlap(os.fspath(path), inputs, texts.files)
+    with Index.open(path, **parameters) as index:
+        return _taken_in(index, texts, output, open_progress(progress))
+
+
+def query_index(
+    path: str | os.PathLike[str],
+    inputs: Sequence[str],
+    *,
+    text_column: str = "text",
+    lines: bool = False,
+    id_column: str | None = None,
+    every: bool = False,
+    progress: bool = False,
+    **parameters: Any,
+) -> Duplicates:
+    """Which held document each document of files duplicates: the most similar, or, with `every`, each, as many rows."""
+    texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
+    index = Index.open(path, **parameters)
+    shown = open_progress(progress)
+    with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.kept():
+        positions, numbers, similarity = index.find_similar(_Watched(texts, shown))
+    if not every:
+        first = np.flatnonzero(np.diff(positions, prepend=-1))
+        positions, numbers, similarity = positions[first], numbers[first], similarity[first]
+    return Duplicates(texts, positions, index, numbers, similarity)
+
+
+def check_output(path: Path) -> None:
+    """ParameterError where the ending names no format."""
+    if path.suffix not in ENDINGS:
+        raise ParameterError(f"output is {str(path)!r}; give a file that ends with {' or '.join(ENDINGS)}")
+
+
+def _open(inputs: Sequence[str], columns: Columns, lines: bool, parameters: dict[str, Any]) -> FileTexts:
+    backend: BackendName = parameters.get("backend", "auto")
+    readers = select_backend(backend, threads=parameters.get("threads")).sizes().readers
+    streams = Streams()
+    files = as_lines(find_files(list(inputs), streams=streams), lines)
+    texts = FileTexts(files, columns, readers, fixity=Fixity.of(files))
+    texts.streams = streams
+    return texts
+
+
+def _taken_in(index: Index, texts: FileTexts, output: str | os.PathLike[str] | None, progress: Progress) -> Indexed:
+    with progress.stage("index", texts.check(), OF_INDEX["index"].unit):
+        with texts.kept():
+            numbers = index.admit_source(
+                _Watched(texts, progress), lambda: keys_of_files(texts), decide=True, names=names_of_files(texts)
+            )
+        found = [_dropped(documents) for documents in index.decisions(numbers)]
+    number, witness, similarity = (
+        np.concatenate([columns[place] for columns in found] or [np.empty(0, np.int64)]) for place in range(3)
+    )
+    duplicates = Duplicates(texts, number - numbers.start, index, witness, similarity)
+    with progress.stage("save", None, OF_INDEX["save"].unit):
+        if output is not None:
+            duplicates.write(Path(output))
+        index.save()
+    return Indexed(len(numbers), duplicates, len(index))
+
+
+def _dropped(documents: Documents) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Number, witness and similarity of those that others speak for."""
+    rows = np.flatnonzero(documents.witness != documents.number)
+    return documents.number[rows], documents.witness[rows], documents.similarity[rows]
+
+
+def keys_of_files(texts: FileTexts) -> Iterator[Any]:
+    """The keys of all documents in order, of one file at a time, as pyarrow.Arrays."""
+    starts = texts.starts.tolist()
+    for file, first, stop in zip(texts.files, starts, starts[1:], strict=True):
+        for start in range(first, stop, KEYS_AT_ONCE):
+            positions = np.arange(start, min(start + KEYS_AT_ONCE, stop))
+            if texts.columns.id is not None:
+                yield _ids(texts, positions)
+            else:
+                yield place_keys(file.name, positions - first)
+
+
+def names_of_files(texts: FileTexts) -> KeyNames:
+    """The keys of all documents in messages: by file and row."""
+
+    def of(position: int) -> str:
+        (number,), (row,) = texts.locate(np.array([position]))
+        return f"{texts.files[number].name}: row {row}: its key"
+
+    known = "leave out what was added before, or give --id-column" if texts.columns.id is None else "leave it out"
+    return KeyNames(of, known)
+
+
+def place_keys(file: str, rows: NDArray[np.int64]) -> Any:
+    """The keys FILE:ROW of documents without an id."""
+    kind = pa.large_string()
+    (name,) = strings([f"{file}:"]).to_pylist()
+    return pc.binary_join_element_wise(pa.scalar(name, kind), to_arrow(rows).cast(kind), pa.scalar("", kind))
+
+
+def _ids(texts: FileTexts, positions: NDArray[np.int64]) -> Any:
+    """The ids, strings or integers, of documents; InputError where one has none."""
+    column = texts.columns.id
+    assert column is not None
+    ids = one_type(texts.values(column, positions), texts.kinds(column))
+    missing = null_mask(ids)
+    if len(ids) and (pa.types.is_null(ids.type) or (missing is not None and missing.any())):
+        place = int(positions[0 if missing is None else int(np.argmax(missing))])
+        (number,), (row,) = texts.locate(np.array([place]))
+        raise InputError(f"{texts.files[number].name}: row {row}: column {column!r} is null; give each document an id")
+    if not (pa.types.is_integer(ids.type) or pa.types.is_string(ids.type) or pa.types.is_large_string(ids.type)):
+        raise InputError(f"column {column!r} is {ids.type}; name a column of strings or integers")
+    return ids
+
+
+class _Watched:
+    """Documents of files, each batch told to a listener."""
+
+    def __init__(self, texts: FileTexts, progress: Progress) -> None:
+        self._texts, self._progress = texts, progress
+
+    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
+        for batch in self._texts.batches(max_bytes):
+            yield batch
+            self._progress.advance(int(batch.offset[-1] - batch.offset[0]))
+
+    def nulls(self) -> int:
+        return self._texts.nulls()

@@ -1,0 +1,97 @@
+"""A job over files: what is to be done to what, and how the work is cut. It is all that a worker has to be told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from gpulsh.backends.protocol import Backend
+from gpulsh.budget import Cut
+from gpulsh.io.compression.packing import Packing
+from gpulsh.io.files.file_texts import FileTexts
+from gpulsh.io.files.fixity import Fixity
+from gpulsh.io.files.held_texts import HeldTexts
+from gpulsh.io.files.readers import Reader, open_files
+from gpulsh.io.format import Columns, File, Limit
+from gpulsh.method import Plan
+from gpulsh.params import SCHEME
+from gpulsh.run.job.policy import Policy
+
+Write = Literal["data", "duplicates"]
+OnError = Literal["fail", "skip"]
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """Documents that come before those of the run."""
+
+    index: str  # the folder of the index that knows them
+    key: str | None  # the column that its keys are of; None where they are FILE:ROW
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One run of `deduplicate_files`."""
+
+    plan: Plan
+    policy: Policy
+    files: tuple[File, ...]
+    columns: Columns
+    reader: Reader
+    on_error: OnError
+    write: Write
+    cut: Cut
+    fixity: Fixity  # of `files`
+    earlier: Earlier | None = None
+    packing: Packing | None = None  # of what is written; None: as the inputs
+
+    def texts(self, ops: Backend, abreast: int = 1, held: HeldTexts | None = None) -> FileTexts:
+        """The documents of the files, for one of `abreast` who read at the same time."""
+        given = self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(abreast), self.fixity
+        return open_files(*given, held)
+
+    def limit(self, abreast: int = 1) -> Limit:
+        """What one of `abreast` who read or write at the same time may hold."""
+        return Limit(self.cut.memory, abreast)
+
+    def parameters(self) -> dict[str, Any]:
+        """All that decides the bytes of the results, but for the files."""
+        return {
+            **json.loads(self.plan.to_json()),
+            "text_column": self.columns.text,
+            "id_column": self.columns.id,
+            **self.policy.to_json(),
+            "write": self.write,
+            "on_error": self.on_error,
+            **({"lines": True} if any(file.lines for file in self.files) else {}),
+            **({} if self.packing is None else {"compression": self.packing.told()}),
+            **({} if self.earlier is None else {"index": self.earlier.index, "key": self.earlier.key}),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """All that decides the bytes of the results: a run goes on only with the same."""
+        inputs = {file.name: stamp for file, stamp in zip(self.files, self.fixity.stamps, strict=True)}
+        told: dict[str, Any] = {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
+        # The same files may be given as others of the INPUTs' folders, and then lie elsewhere in `data/`.
+        if places := {file.name: file.relative for file in self.files if "/" in file.relative}:
+            told["places"] = places
+        if self.policy.by_source() or self.policy.ranks is not None:
+            given: dict[str, int] = {}
+            told["sources"] = {file.name: given.setdefault(file.source, len(given)) for file in self.files}
+        return told
+
+    def steps(self) -> dict[str, Any]:
+        """The same, and how the steps are cut: what a step's file is that was finished before."""
+        return {**self.to_json(), "cut": asdict(self.cut)}
+
+
+def step_of(stage: str, number: int) -> str:
+    """The step of a stage that does the partition, range, group, share or file of this number."""
+    return f"{stage}-{number:06d}"
+
+
+def step_file(folder: Path, step: str, what: str) -> Path:
+    """The file of a step that holds `what` of it."""
+    return folder / f"{step}-{what}.arrow"

@@ -1,0 +1,160 @@
+"""`--keep`: which of two duplicates is first, hence kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.errors import InputError, ParameterError
+from gpulsh.io.arrow.buffers import null_mask, numbers
+
+ONE, SIGN = np.uint64(1), np.uint64(63)
+BELOW_SIGN = np.uint64((1 << 63) - 1)
+LAST = np.uint64((1 << 64) - 1)
+NUMBER, NULL = "number", "null"
+RESERVED = ("first", "longest")
+SOURCE = "source:"
+
+
+def key_column(keep: object) -> str | None:
+    """The column that `keep` names, None for `first`, `longest` and `source:...`.
+
+    `column:NAME` names one with a reserved name.
+    """
+    if keep in RESERVED or (isinstance(keep, str) and keep.startswith(SOURCE)):
+        return None
+    name = keep.removeprefix("column:") if isinstance(keep, str) else ""
+    if not name:
+        raise ParameterError(f"keep is {keep!r}; give first, longest, source:INPUT,INPUT... or the name of a column")
+    return name
+
+
+def source_ranks(keep: str, inputs: Sequence[str]) -> dict[str, int] | None:
+    """For `source:A,B,...` the place of each INPUT: those listed as listed, then the others; None for other policies.
+
+    An INPUT is listed as it was given or by an end of its path. ParameterError where a name means none of them, or
+    several.
+    """
+    if not keep.startswith(SOURCE):
+        return None
+    ranks: dict[str, int] = {}
+    for name in keep.removeprefix(SOURCE).split(","):
+        meant = _meant(name, inputs)
+        if len(meant) != 1 or meant[0] in ranks:
+            what = "one that was listed before" if len(meant) == 1 else f"{len(meant) or 'none'} of the INPUTs"
+            raise ParameterError(f"keep is {keep!r} and {name!r} means {what}; the INPUTs are: {', '.join(inputs)}")
+        ranks[meant[0]] = len(ranks)
+    return {given: ranks.get(given, len(ranks)) for given in inputs}
+
+
+def _meant(name: str, inputs: Sequence[str]) -> list[str]:
+    wanted = name.rstrip("/") or name
+    ends = [given for given in inputs if f"/{given.rstrip('/')}".endswith(f"/{wanted}")]
+    return [given for given in ends if given.rstrip("/") == wanted] or ends
+
+
+class Order(NamedTuple):
+    """Decision order of n documents by two numbers each, uint64 [n]: the less comes first, ties by position."""
+
+    major: NDArray[np.uint64]
+    minor: NDArray[np.uint64]
+
+    def rank(self, protected: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """int64 [n]: the place of each in decision order, rows being in order of position; `protected` come first."""
+        ordered = np.lexsort((self.minor, self.major, ~protected))
+        rank = np.empty(len(ordered), np.int64)
+        rank[ordered] = np.arange(len(ordered))
+        return rank
+
+
+def by_place(places: NDArray[np.int64]) -> Order:
+    """By numbers that are not negative, the least first."""
+    return Order(places.astype(np.uint64), np.zeros(len(places), np.uint64))
+
+
+def longest_first(sizes: NDArray[np.int64]) -> Order:
+    """By bytes of text, longest first."""
+    return Order(~sizes.view(np.uint64), np.zeros(len(sizes), np.uint64))
+
+
+def kind_of(keys: Any) -> str:
+    """The type that a block of keys is compared as: `number`, that of a date or time, or `null`."""
+    if not isinstance(keys, pa.Array):
+        return NUMBER
+    if pa.types.is_null(keys.type):
+        return NULL
+    return str(keys.type) if pa.types.is_temporal(keys.type) else NUMBER
+
+
+def check_kinds(kinds: Iterable[str], column: str) -> None:
+    """InputError where keys of these types do not compare with one another."""
+    several = sorted(set(kinds) - {NULL})
+    if len(several) > 1:
+        raise InputError(f"column {column!r} is {' and '.join(several)} in different files; make it one type")
+
+
+def highest_first(keys: Any, column: str, where: Callable[[int], str]) -> Order:
+    """By key, highest first, null last; a pyarrow.Array of integers, floats, dates or times, or Python numbers.
+
+    Integers and floats compare exactly among each other: `major` is the nearest float, `minor` what the key is above
+    it. `where` names a row in messages. InputError at a NaN, and at an integer so large that the rest is, too.
+    """
+    if kind_of(keys) == NULL:
+        null = np.ones(len(keys), np.bool_)
+        nearest, rest = np.zeros(len(keys)), np.zeros(len(keys), np.int64)
+    elif isinstance(keys, pa.Array):
+        mask = null_mask(keys)
+        null = np.zeros(len(keys), np.bool_) if mask is None else mask
+        nearest, rest = _nearest(np.where(null, 0, _as_numbers(keys)))
+    else:
+        null = np.array([key is None for key in keys], np.bool_)
+        nearest, rest = _nearest_each(keys, column, where)
+    strange = np.isnan(nearest) & ~null
+    if strange.any():
+        raise InputError(
+            f"{where(int(np.argmax(strange)))}: column {column!r} is NaN; make it a number, or null to be kept last"
+        )
+    bits = (nearest + 0.0).view(np.uint64)  # -0.0 is 0.0
+    major = np.where(bits >> SIGN, bits, bits ^ BELOW_SIGN)  # descending
+    minor = ~(rest.view(np.uint64) ^ (ONE << SIGN))
+    return Order(np.where(null, LAST, major), np.where(null, LAST, minor))
+
+
+def _as_numbers(keys: Any) -> NDArray[Any]:
+    if pa.types.is_temporal(keys.type):  # dates and times are integers below
+        keys = keys.view(pa.int32() if keys.type.bit_width == 32 else pa.int64())
+    return numbers(keys)
+
+
+def _nearest(values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """float64 [n], int64 [n]: the nearest float of each and what is left: in this order, that of `values`."""
+    nearest = values.astype(np.float64)
+    if values.dtype.kind == "f":
+        return nearest, np.zeros(len(values), np.int64)
+    # What is left is small, so it is right modulo 2^64 whatever the sign and size of the number.
+    whole = values.astype(np.int64).view(np.uint64) if values.dtype.kind == "i" else values.astype(np.uint64)
+    least, most = -(2.0**63), 2.0**63
+    low = np.where((nearest >= least) & (nearest < most), nearest, 0.0).astype(np.int64).view(np.uint64)
+    high = np.where((nearest >= most) & (nearest < 2 * most), nearest, 0.0).astype(np.uint64)
+    return nearest, (whole - (low + high)).view(np.int64)
+
+
+def _nearest_each(
+    keys: Sequence[int | float | None], column: str, where: Callable[[int], str]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    nearest, rest = np.zeros(len(keys)), np.zeros(len(keys), np.int64)
+    for place, key in enumerate(keys):
+        if key is None:
+            continue
+        try:
+            nearest[place] = float(key)
+            rest[place] = key - int(nearest[place]) if isinstance(key, int) else 0
+        except OverflowError:
+            raise InputError(
+                f"{where(place)}: column {column!r} is an integer of {len(str(abs(key)))} digits; make it a smaller one"
+            ) from None
+    return nearest, rest

@@ -1,0 +1,95 @@
+"""A task: a pure function from files of the work folder, and the inputs, to files of the work folder.
+
+Whoever runs it gives it a workplace. What it makes follows from the job and the task alone, so that it may run again,
+anywhere, after whatever end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from gpulsh.account.progress import Progress
+from gpulsh.backends.protocol import Backend
+from gpulsh.io.files.file_texts import FileTexts
+from gpulsh.io.files.held_texts import HeldTexts
+from gpulsh.run.job.job import Job, step_file
+from gpulsh.secret import EvidenceKeys
+from gpulsh.store.columns import write_columns
+from gpulsh.store.durable import FileFact
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where a task runs: the work folder, and what works there."""
+
+    job: Job
+    folder: Path
+    ops: Backend
+    progress: Progress
+    keys: EvidenceKeys
+    abreast: int = 1  # so many share the memory: tasks, and what is held
+    held: HeldTexts | None = None  # of what tasks before it read
+
+    def texts(self) -> FileTexts:
+        """The documents of the job's files."""
+        return self.job.texts(self.ops, self.abreast, self.held)
+
+    def kept(self, files: Iterable[int]) -> AbstractContextManager[None]:
+        """ChangedInputError where one of the files of these numbers is changed by the time the context is left."""
+        return self.job.fixity.kept(files)
+
+    def write(self, step: str, **columns: Mapping[str, Any]) -> dict[str, FileFact]:
+        """Files of a step, each by what it holds: its columns. Their names and facts, as `Made` has them."""
+        paths = {what: step_file(self.folder, step, what) for what in columns}
+        return {path.name: write_columns(path, columns[what]) for what, path in paths.items()}
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a task made: files, relative to the work folder and durable, and facts as JSON has them.
+
+    Of the facts, `amount` is how much of its stage's total the task was; `documents`, `bytes` and `dropped` are told to
+    who watches.
+    """
+
+    files: Mapping[str, FileFact] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Task:
+    """`work(workplace, *arguments)`, a function of a module and what can be sent to a worker; `step` is its name."""
+
+    step: str
+    work: Callable[..., Made]
+    arguments: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Tasks that need nothing of one another, and as what they are shown."""
+
+    name: str
+    tasks: Sequence[Task]
+    total: int | None
+    unit: str
+    abreast: bool = False  # whether a task leaves threads of the backend idle, so that others may run beside it
+
+
+class Runner(Protocol):
+    """Who runs tasks."""
+
+    resumed: set[str]  # stages of which tasks were found done, by a run that this one goes on with
+
+    def run(self, stage: Stage) -> list[Mapping[str, Any]]:
+        """The facts of each task, in order, once all are done and their files are durable."""
+        ...
+
+
+def tallied(facts: Sequence[Mapping[str, Any]], name: str) -> int:
+    """The sum of a fact over tasks."""
+    return sum(int(fact.get(name, 0)) for fact in facts)

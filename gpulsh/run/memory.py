@@ -1,0 +1,123 @@
+"""`gpulsh.deduplicate`: the plan run over texts in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import on_host
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.decide.decision import Decision
+from gpulsh.errors import ParameterError
+from gpulsh.io.memory.texts import open_texts
+from gpulsh.method import Resolve, Verify, make_plan
+from gpulsh.params import Folding, Shingling
+from gpulsh.run.display.progress import open_progress
+from gpulsh.run.in_memory import decide, sign
+from gpulsh.secret import chosen_secret, evidence_keys
+
+
+def deduplicate(
+    texts: object,
+    *,
+    threshold: float = 0.8,
+    shingling: Shingling | None = None,
+    folding: Folding | None = None,
+    num_perm: int = 128,
+    bands: int | None = None,
+    rows: int | None = None,
+    seed: int = 1,
+    verify: Verify = "exact",
+    resolve: Resolve = "kept",
+    priority: Any = None,
+    backend: BackendName = "auto",
+    threads: int | None = None,
+    devices: Sequence[int] | None = None,
+    progress: bool = False,
+    secret: bytes | None = None,
+) -> Decision:
+    """Find near-duplicate documents and decide which to keep.
+
+    `texts`: list of str, NumPy str or object array, pyarrow Array or ChunkedArray, pandas, polars or cuDF Series, a
+    TextBatch, or any object with the Arrow C interface, of device memory too; None (null) is allowed and kept. A
+    document is dropped exactly when an earlier kept document shares a band with it and has exact Jaccard similarity >=
+    `threshold` of their shingles. Documents come in order of `priority` (float or integer array [n], highest first),
+    ties and None by position.
+
+    `bands`, `rows`: None takes the most rows with bands = num_perm // rows that find a pair at `threshold` with
+    probability at least 0.995. `verify`: "exact", "signature" (the estimate in place of the Jaccard similarity) or
+    "none" (every compared pair counts; similarities are NaN). `resolve`: "kept", or "components", which keeps one
+    document of each connected component of the verified pairs. `devices`: numbers of the CUDA devices to share the
+    work, None for all that are visible. What proves is hashed under a secret of 256 bits that is drawn for each call,
+    so that nobody can write text with the hashes of other text; `secret` gives it, for tests: nothing depends on it.
+
+    Returns a Decision. Raises ParameterError, InputTypeError, or BackendError where CUDA was asked for and does not
+    work. Source: MinHash, Broder 1997; banding, Leskovec, Rajaraman, Ullman, section 3.4.
+
+    >>> result = deduplicate(["One, two, three.", "one two three", "four"], backend="cpu")
+    >>> result.keep, result.duplicate_of
+    (array([ True, False,  True]), array([0, 0, 2]))
+    """
+    plan = make_plan(
+        threshold=threshold,
+        shingling=shingling,
+        folding=folding,
+        num_perm=num_perm,
+        bands=bands,
+        rows=rows,
+        seed=seed,
+        verify=verify,
+        resolve=resolve,
+    )
+    keys = evidence_keys(chosen_secret(secret))
+    ops = select_backend(backend, threads=threads, devices=devices)
+    source = open_texts(texts, ops)
+    order = None if priority is None else _decision_order(priority, len(source))
+    shown = open_progress(progress)
+    return decide(sign(source, plan, keys, ops, shown), source, order, plan, keys, ops, shown)
+
+
+def _decision_order(priority: Any, count: int) -> NDArray[np.int64]:
+    """Positions by priority, the highest first, ties by position; integers are compared as integers."""
+    values = _numbers(priority)
+    if isinstance(priority, (str, bytes)) or values.dtype.kind in "OSTU":
+        raise ParameterError(_no_numbers(priority))
+    if values.dtype.kind not in "iuf" or values.shape != (count,):
+        raise ParameterError(
+            f"priority is an array of {values.dtype} with shape {values.shape};"
+            f" give floats or integers of shape ({count},), one for each document"
+        )
+    if values.dtype.kind == "f" and bool(np.isnan(values).any()):
+        raise ParameterError(
+            f"priority is NaN at position {int(np.argmax(np.isnan(values)))}; give a number for every document"
+        )
+    # The last of the reversed ascending order is the first of the highest: a stable sort without negating any value.
+    return (count - 1 - np.argsort(values[::-1], kind="stable"))[::-1].astype(np.int64)
+
+
+def _no_numbers(priority: Any) -> str:
+    """What is said of a priority that holds something else."""
+    rule = "give floats or integers, one for each document, the higher kept first"
+    if isinstance(priority, (str, bytes)) or not hasattr(priority, "__iter__"):
+        return f"priority is of type {type(priority).__name__}; {rule}"
+    for place, value in enumerate(priority):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+            return f"priority[{place}] is {value!r}; {rule}"
+    return f"priority holds numbers of several kinds; {rule}"
+
+
+def _numbers(priority: Any) -> NDArray[Any]:
+    """`priority` as an array; of a list's integers that no float holds, which NumPy would round, the ranks."""
+    try:
+        values = on_host(priority) if hasattr(priority, "dtype") else np.asarray(priority)
+    except ValueError as error:  # rows of unequal length
+        raise ParameterError(f"priority is no array of numbers: {error}; give one for each document") from None
+    if isinstance(priority, (list, tuple)) and values.dtype.kind in "fO":
+        plain = [value.item() if isinstance(value, np.generic) else value for value in priority]
+        numbers = all(type(value) in (int, float) and value == value for value in plain)
+        if numbers and any(isinstance(value, int) and abs(value) > 1 << 53 for value in plain):
+            return np.unique(np.array(plain, object), return_inverse=True)[1]
+    return values

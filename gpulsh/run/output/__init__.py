@@ -1,0 +1,1 @@
+"""Where results appear: the output folder, and the work folder in it."""

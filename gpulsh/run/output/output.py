@@ -1,0 +1,392 @@
+"""The output folder: all work in `OUT/_work`, renamed into place at the end; a failure leaves what was there before."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gpulsh.errors import OutputError
+from gpulsh.io.format import File
+from gpulsh.report.document import write_report
+from gpulsh.report.page import missing, render, write_page
+from gpulsh.run.engines.steps import anything_finished, worth_resuming
+from gpulsh.run.output.work_folder import (
+    WORK,
+    WorkLock,
+    clear,
+    is_work,
+    refuse_foreign,
+    refuse_links,
+    refuse_running,
+    remove_work,
+)
+from gpulsh.run.records.numbers import tampered
+from gpulsh.store.durable import PART, open_file, sync, unfinished
+from gpulsh.store.manifest import NAME, Manifest
+
+COMMIT = "commit"  # the step of a run that has all results and moves them into place
+REPORT = "report.json"
+PAGE = "report.html"
+MARK = "gpulsh"  # the key of report.json that says who wrote the folder
+MOST_TOLD = 3  # differences of two jobs
+RESULTS = ("data", "duplicates.parquet", "rejected.parquet", PAGE, REPORT)
+
+_log = logging.getLogger("gpulsh")
+
+
+def refuse_overlap(out: str, inputs: Sequence[str], files: Sequence[File]) -> None:
+    """OutputError where OUT is an INPUT or lies in one, or an input file lies in OUT."""
+    if "://" in out:
+        raise OutputError(f"{out}: is a URL; give a local folder, and copy it there afterwards")
+    target = os.path.realpath(out)
+    for given in inputs:
+        if "://" in given:
+            continue
+        source = os.path.realpath(given)
+        if target == source:
+            raise OutputError(f"{out}: is the input itself; give another folder")
+        if os.path.isdir(source) and _inside(target, source):
+            raise OutputError(f"{out}: lies inside the input {given}; give a folder outside of it")
+    for file in files:
+        if file.filesystem is None and _inside(os.path.realpath(file.path), target):
+            raise OutputError(f"{out}: holds the input {file.name}; give another folder")
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+class OutputFolder:
+    """A context: entered, OUT and its work folder exist; left by an exception, everything gpulsh made is gone, unless
+    there is much to go on from, or anything where the run is asked to end. A kill may leave OUT at any instant, also
+    amid the renames of `commit`: each of them leads to a state that `resume` goes on from.
+
+    Raises OutputError where OUT is in use, or cannot be made, before anything in it is touched.
+    """
+
+    def __init__(self, path: Path, *, overwrite: bool, resume: bool = False) -> None:
+        self.path = path
+        self.work = path / WORK
+        self._overwrite, self._resume = overwrite, resume
+        self._manifest: Manifest | None = None
+        self._made: list[Path] = []  # folders gpulsh made, outermost first
+        self._lock: WorkLock | None = None
+        self._begun = False  # whether what is in the work folder is this job's
+        self._old: list[str] = []  # what an earlier run left, to be replaced
+        self._committing = False  # whether an earlier run was killed when results may have been in OUT already
+
+    def __enter__(self) -> Self:
+        try:
+            self._check()
+            self._make()
+        except BaseException as error:
+            self._undo()
+            if isinstance(error, OSError) and not isinstance(error, OutputError):
+                raise OutputError(f"{self.path}: cannot be made: {os.strerror(error.errno or 0)}") from error
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._undo(interrupted=not issubclass(kind, Exception))
+
+    def manifest(self, job: Mapping[str, Any], secret: bytes) -> Manifest:
+        """The manifest of this job: that of the run to go on with, otherwise a new one with this secret.
+
+        Raises OutputError where what is there was another job's, which then stays; what differs is named.
+        """
+        found = Manifest.open(self.work) if self._resume else None
+        if found is not None:
+            refuse_difference(self.path, found.job, job)
+            self._refuse_others(found)
+            _ = found.secret
+        self._begun = True
+        self._manifest = found or Manifest.begin(self.work, job, secret)
+        self._committing = self._manifest.find(COMMIT) is not None
+        return self._manifest
+
+    def _refuse_others(self, manifest: Manifest) -> None:
+        """OutputError where anything but results is to be replaced."""
+        commit = manifest.find(COMMIT)
+        for name in commit.facts["replaced"] if commit else ():
+            if name not in RESULTS:
+                raise OutputError(
+                    f"{self.work}: was tampered with, its manifest replaces {name!r}, which is no result; remove it, or"
+                    " begin again with --overwrite"
+                )
+
+    def is_committed(self) -> bool:
+        """Whether the run to go on with was killed after it moved results: `commit` is all that is left to do.
+
+        Raises OutputError where its manifest says so, and they are nowhere.
+        """
+        if not self._committing:
+            return False
+        moves_last = self.work / REPORT
+        report = read_report(moves_last if os.path.lexists(moves_last) else self.path / REPORT)
+        listed = _listed(report)
+        if listed and all(os.path.lexists(self.work / name) for name in listed):
+            return False
+        lost = [name for name in listed if not any(os.path.lexists(at / name) for at in (self.work, self.path))]
+        if lost or not _is_whole(report):
+            raise tampered(self.work, "the mark of a commit whose results are nowhere")
+        return True
+
+    def commit(self) -> None:
+        """Renames the results from the work folder into OUT, in place of an earlier run's; removes the work folder."""
+        moved: list[tuple[Path, Path]] = []
+        before, self._committing = self._committing, True  # if the way back fails, too, nothing is removed
+        try:
+            if os.path.lexists(self.work / REPORT):  # it moves last; without it what is in OUT are the results
+                self._move_results(moved)
+        except BaseException:
+            for source, target in reversed(moved):
+                if not os.path.lexists(source):  # the end came before it was moved
+                    os.rename(target, source)
+            self._committing = before
+            raise
+        self._made = []  # from here on it is the user's
+        remove_work(self.work)
+        self._release()
+
+    def _move_results(self, moved: list[tuple[Path, Path]]) -> None:
+        assert self._manifest is not None
+        aside = self.work / "replaced"
+        aside.mkdir(exist_ok=True)
+        found = self._manifest.find(COMMIT)
+        if found is None:
+            self._settle()
+            self._manifest.add(COMMIT, {}, {"replaced": self._old})
+        for name in found.facts["replaced"] if found else self._old:
+            if not os.path.lexists(aside / name):
+                _move(self.path / name, aside / name, moved)
+        for name in RESULTS:
+            if name == REPORT:
+                sync(self.path)
+            if os.path.lexists(self.work / name):
+                _move(self.work / name, self.path / name, moved)
+        sync(self.path)
+
+    def _settle(self) -> None:
+        """Make durable what no step did: the report, and the folders of the kept files."""
+        for path in (self.work / REPORT, self.work / PAGE):
+            if path.exists():
+                sync(path)
+        for folder, _, _ in os.walk(self.work / "data"):
+            sync(Path(folder))
+        sync(self.work)
+
+    def _check(self) -> None:
+        out = self.path
+        if not os.path.lexists(out):
+            return
+        if not out.is_dir():
+            what = "is a file" if out.exists() else f"is a link to {os.readlink(out)}, which is not there"
+            raise OutputError(f"{out}: {what}; give a folder")
+        there = sorted(entry.name for entry in out.iterdir())
+        if not there:
+            return
+        ours = is_work(self.work)
+        if ours:
+            refuse_running(self.work)
+        unfinished = Manifest.open(self.work) if ours and (self._resume or not self._overwrite) else None
+        if self._resume and ours and (there == [WORK] or (unfinished and unfinished.find(COMMIT))):
+            return
+        if not self._overwrite and not (self._resume and unfinished):
+            if unfinished is not None:
+                raise OutputError(f"{out}: holds an unfinished run; give --resume to go on with it, or --overwrite")
+            whose = "an earlier run's results" if _marked(out / REPORT) else "files"
+            raise OutputError(f"{out}: is not empty, it holds {whose}; give another folder, or --overwrite for its own")
+        refuse_foreign(self.work)
+        listed = _listed(read_report(out / REPORT)) | (_listed(read_report(self.work / REPORT)) if ours else set())
+        if not listed and not ours:
+            raise OutputError(f"{out}: holds files that gpulsh did not write; give another folder")
+        # A report lists itself: it is gpulsh's by what it says, not because another names it.
+        listed = listed | {REPORT} if _marked(out / REPORT) else listed - {REPORT}
+        for name in RESULTS:
+            if name in there:
+                strange = [path for path in _files(out / name, name) if path not in listed]
+                if strange:
+                    raise OutputError(f"{out}: holds {strange[0]}, which gpulsh did not write; move it away first")
+                self._old.append(name)
+
+    def _make(self) -> None:
+        missing = [path for path in (self.path, *self.path.parents) if not os.path.lexists(path)]
+        try:
+            for path in reversed(missing):
+                path.mkdir()
+                self._made.append(path)
+            if not ((self._overwrite or self._resume) and is_work(self.work)):
+                self.work.mkdir(mode=0o700)  # hashes of known text under secret keys may tell these
+            else:
+                self.work.chmod(0o700)  # earlier versions left it open
+        except FileExistsError:
+            raise OutputError(
+                f"{self.path}: came there while this run began, so another run of gpulsh may work in it; give another"
+                " folder"
+            ) from None
+        self._lock = WorkLock(self.work)
+        if self._resume and os.path.lexists(self.work / NAME):
+            refuse_links(self.work)
+        if self._resume and Manifest.open(self.work) is not None:
+            self._lock.sign(self.work)
+            for part in self.work.glob(f"*{PART}"):  # of an attempt that was killed
+                part.unlink(missing_ok=True)
+            return
+        self._begun = True
+        clear(self.work)
+        self._lock.sign(self.work)
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _undo(self, *, interrupted: bool = False) -> None:
+        if self._manifest is not None and (
+            self._committing
+            or worth_resuming(self._manifest)
+            or (interrupted and self._begun and anything_finished(self._manifest))
+        ):
+            self._release()
+            _log.warning(
+                "%s: keeps the finished part of this run; --resume, in Python resume=True, goes on with it", self.path
+            )
+            return
+        if self._lock is not None:  # without it the work folder is another's
+            if self._begun:
+                remove_work(self.work)
+            self._release()
+        for path in reversed(self._made):
+            try:
+                path.rmdir()
+            except OSError:  # someone else put something there meanwhile
+                break
+
+
+def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The report in OUT where it is that of this very job, finished; None where nothing is finished there.
+
+    Raises OutputError where it is another job's; what differs is named.
+    """
+    report, work = read_report(out / REPORT), out / WORK
+    ours = is_work(work)
+    if not _is_whole(report) or (ours and Manifest.open(work) is not None):
+        return None
+    refuse_difference(out, report["job"], job)
+    with suppress(OSError):  # what a run leaves of its work folder that is killed while it removes it
+        if ours:
+            lock = WorkLock(work)
+            try:
+                remove_work(work)
+            finally:
+                lock.release()
+    return report
+
+
+def refuse_difference(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """OutputError that names what differs between two jobs."""
+    told = list(_differences(before, now))
+    if told:
+        more = f" and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+        raise OutputError(
+            f"{out}: is of another run: {'; '.join(told[:MOST_TOLD])}{more}; give what it was given, or another folder"
+        )
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for name in dict.fromkeys((*before, *now)):
+        old, new = before.get(name), now.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            yield from _differences(old, new)
+        elif old != new:
+            yield f"{name} was {_told(before, name)} and is {_told(now, name)} now"
+
+
+def _told(values: Mapping[str, Any], name: str) -> str:
+    return repr(values[name]) if name in values else "absent"
+
+
+def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:
+    if os.path.lexists(target):
+        raise OutputError(f"{target}: came there while gpulsh worked, which did not write it; move it away first")
+    moved.append((source, target))
+    os.rename(source, target)
+
+
+def _is_whole(report: Mapping[str, Any]) -> bool:
+    """Whether a report has what is looked at in that of a finished run."""
+    parts = ("job", "parameters", "funnel", "backend", "evidence")
+    return MARK in report and all(isinstance(report.get(name), dict) for name in parts)
+
+
+def _marked(report: Path) -> bool:
+    return MARK in read_report(report)
+
+
+def _listed(content: Mapping[str, Any]) -> set[str]:
+    """What a report says that the results are."""
+    outputs = content.get("outputs", []) if MARK in content else []
+    return {name for name in outputs if isinstance(name, str)}
+
+
+def read_report(report: Path) -> dict[str, Any]:
+    """What a report says; nothing where there is none."""
+    try:
+        with open_file(report) as file:
+            content = json.loads(file.read())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _files(path: Path, name: str) -> list[str]:
+    """The files of a result, as its report lists them, and the links, which no report does."""
+    if path.is_symlink():
+        return [f"{name}, a link"]
+    if not path.is_dir():
+        return [name]
+    there = [(str(Path(name) / inner.relative_to(path)), inner) for inner in sorted(path.rglob("*"))]
+    return [
+        f"{told}, a link" if inner.is_symlink() else told
+        for told, inner in there
+        if inner.is_symlink() or not inner.is_dir()
+    ]
+
+
+def remake_page(out: str) -> str:
+    """Makes report.html from the report.json of a finished run and lists it there; gives its path.
+
+    Raises OutputError where there is no such report, or the page cannot be made.
+    """
+    page, path = os.path.join(out, PAGE), Path(out) / REPORT
+    report = read_report(path)
+    if not _is_whole(report) or not isinstance(report.get("outputs"), list):
+        raise OutputError(f"{out}: holds no report.json that gpulsh can make a page of")
+    if reason := missing():
+        raise OutputError(reason)
+    if os.path.lexists(page) and PAGE not in report["outputs"]:
+        raise OutputError(f"{page}: was not written by gpulsh; move it away first")
+    outputs = [name for name in report["outputs"] if name != PAGE]
+    report |= {"outputs": [*outputs, PAGE], "page": {"written": True, "reason": None}}
+    try:
+        render(report)
+    except Exception as error:  # whatever a page misses that is made of a report gpulsh did not write
+        raise OutputError(f"{path}: is not as gpulsh wrote it, {type(error).__name__}: {error}") from error
+    try:
+        # Listed before it is there: nothing of gpulsh's is ever strange to it.
+        for target, write in ((path, write_report), (Path(page), write_page)):
+            with unfinished(target) as beside:
+                write(beside, report)
+                os.replace(beside, target)
+    except OSError as error:
+        raise OutputError(f"{out}: cannot be written: {os.strerror(error.errno or 0)}") from error
+    return page

@@ -1,0 +1,307 @@
+"""The main job over files in partitions: which tasks follow which. A runner runs them; nothing here holds a document.
+
+sign        every partition
+copies      every range of exact hashes
+collide     every range of digests
+connect     connected documents, merged in a tree; groups of whole components
+route       to the groups, what every range found
+gather      every partition: texts of the documents that met others
+compare     every share of a group that is too large for one task
+verify      every group, and resolve it
+collect     every partition
+write       every file; the evidence
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from gpulsh.account.counts import TALLIED
+from gpulsh.account.funnel import Funnel
+from gpulsh.account.progress import Progress
+from gpulsh.account.stages import OF_FILES
+from gpulsh.arrays import Numbers
+from gpulsh.backends.protocol import Backend
+from gpulsh.budget import EXACT_COST
+from gpulsh.decide.judgement import is_read
+from gpulsh.errors import DamagedInputError
+from gpulsh.io.files.file_texts import Partition
+from gpulsh.io.files.inputs import format_of
+from gpulsh.run.job.job import Job, step_file, step_of
+from gpulsh.run.job.order import check_kinds
+from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.task import Runner, Stage, Task, tallied
+from gpulsh.run.records.numbers import tampered
+from gpulsh.run.stages import collect, collide, compare, connect, copies, evidence, gather, route, sign, verify, write
+
+Facts = Mapping[str, Any]
+Paths = tuple[Path, ...]
+
+MOST_PARTITIONS = 4096  # each range and group looks into the files of all
+FEWEST_PARTITIONS = 64  # that run abreast, so that the last ones of many cores are short; unless they are very small
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is known when all is done."""
+
+    funnel: Funnel
+    rows: Sequence[int]  # of each file
+    gathered: gather.GatheredTexts | None
+
+
+@dataclass(frozen=True)
+class _Met:
+    """Who met whom: files of the ranges."""
+
+    pairs: Paths
+    crowds: Paths
+    stars: Paths
+    memberships: int  # in large buckets
+
+
+@dataclass(frozen=True)
+class _Members:
+    """Who is in a group, and in what shares groups are compared: files, and how many."""
+
+    path: Path
+    shares_path: Path
+    documents: int
+    meeting: int  # those in pairs or large buckets
+    groups: int
+    shares: int
+    pairs: int  # in shares
+
+
+@dataclass(frozen=True)
+class Decided:
+    """All decisions, in the files of `collect`."""
+
+    placed: Placed
+    id_files: tuple[int, ...]  # how many files of ids each partition has
+    signed: Sequence[Facts]  # of each partition, what was read
+    gathered: gather.GatheredTexts | None = None  # what was read again, while the work folder is there
+
+
+class Decider(Protocol):
+    """Who decides in place of the stages before `write`: whoever knows of documents that come before those of a run."""
+
+    def decide(self, partitions: Sequence[Partition], total: int | None, funnel: Funnel) -> Decided:
+        """The decisions, whose files are durable; counts documents and pairs."""
+        ...
+
+
+def deduplicate_partitions(
+    job: Job, folder: Path, ops: Backend, runner: Runner, progress: Progress, decider: Decider | None = None
+) -> Outcome:
+    """Everything from the files to the results in `folder`. `ops` is looked at for how it is best fed, no more."""
+    texts = job.texts(ops)
+    total = texts.check()
+    partition = job.cut.partition
+    if job.cut.abreast is not None and total is not None and decider is None:
+        partition = min(partition, max(total // FEWEST_PARTITIONS, job.cut.abreast))
+    partitions = texts.partitions(max(partition, (total or 0) // MOST_PARTITIONS))
+    run = _Run(job, folder, runner, progress, Funnel())
+    decided = decider.decide(partitions, total, run.funnel) if decider else run.decide(partitions, total)
+    run.write(decided)
+    return Outcome(run.funnel, np.diff(decided.placed.files).tolist(), decided.gathered)
+
+
+def placed_by(job: Job, read: Sequence[Facts]) -> Placed:
+    """Where documents stand, by the facts of each partition that was read."""
+    rows = np.zeros(len(job.files), np.int64)
+    for facts in read:
+        for number, found in facts["rows"].items():
+            rows[int(number)] += found
+    files = _starts(rows)
+    numbers = {source: number for number, source in enumerate(dict.fromkeys(file.source for file in job.files))}
+    return Placed(
+        _starts(np.array([facts["documents"] for facts in read], np.int64)),
+        files,
+        np.array([numbers[file.source] for file in job.files], np.int64),
+        int(files[sum(map(job.policy.protects, job.files))]),
+        tuple((number, *_ends(facts["rows"])) for number, facts in enumerate(read) if facts["rejected"]),
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The stages of one job. Each knows its tasks, and hands on where their files lie."""
+
+    job: Job
+    folder: Path
+    runner: Runner
+    progress: Progress
+    funnel: Funnel
+
+    def decide(self, partitions: Sequence[Partition], total: int | None) -> Decided:
+        """All stages before `write`."""
+        signed = self.sign(partitions, total)
+        placed = placed_by(self.job, signed)
+        counts = np.concatenate([np.diff(placed.files), np.diff(placed.partitions)])
+        if placed.files[-1] != len(placed) or (counts < 0).any():
+            raise tampered(self.folder, "other rows of files than of partitions")
+        copied = self.copies(placed)
+        met = self.collide(placed, copied)
+        members = self.connect(placed, met.stars, copied)
+        pairs, crowds, copied = self.route(members, met.pairs, met.crowds, copied)
+        read = members.meeting > 0 and is_read(self.job.plan, met.memberships)
+        if read:
+            self.gather(placed, partitions, members, signed)
+        if members.shares:
+            self.compare(placed, members, pairs)
+        self.verify(placed, members, pairs, crowds, copied, len(partitions) if read else 0)
+        texts = gather.GatheredTexts(self.folder, placed, members.path) if read else None
+        return Decided(placed, self.collect(placed, members, signed), signed, texts)
+
+    def sign(self, partitions: Sequence[Partition], total: int | None) -> list[Facts]:
+        """Sign every partition. Counts documents."""
+        job, funnel = self.job, self.funnel
+        tasks = [Task(step_of("sign", partition.number), sign.sign, (partition,)) for partition in partitions]
+        signed = self._stage("sign", tasks, total, abreast=job.cut.abreast is not None)
+        if job.policy.key is not None:
+            check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
+        for name in ("documents", "nulls", "empty", "bytes", "shingles"):
+            setattr(funnel, name, tallied(signed, name))
+        funnel.wordless = funnel.empty - funnel.nulls
+        return signed
+
+    def copies(self, placed: Placed) -> Paths:
+        """Find copies in every range of exact hashes."""
+        parts = self._ranges(EXACT_COST * len(placed))
+        tasks = [Task(step_of("copies", part), copies.copies, (placed, part, parts)) for part in range(parts)]
+        self._stage("copies", tasks, parts)
+        return self._files(tasks, "copies")
+
+    def collide(self, placed: Placed, copied: Paths) -> _Met:
+        """Find who meets whom in every range of digests."""
+        bands = self.job.plan.banding.bands
+        parts = self._ranges(len(placed) * bands)
+        tasks = [
+            Task(step_of("collide", part), collide.collide, (placed, copied, part, parts)) for part in range(parts)
+        ]
+        facts = self._stage("collide", tasks, parts * bands)
+        pairs, crowds, stars = (self._files(tasks, what) for what in ("pairs", "crowd", "stars"))
+        return _Met(pairs, crowds, stars, tallied(facts, "memberships"))
+
+    def connect(self, placed: Placed, stars: Paths, copied: Paths) -> _Members:
+        """Merge who is connected, FAN files at a time, until one task takes all and makes the groups."""
+        for level in count():
+            if len(stars) + len(copied) <= 2 * connect.FAN:
+                break
+            tasks = []
+            for number, start in enumerate(range(0, max(len(stars), len(copied)), connect.FAN)):
+                some = slice(start, start + connect.FAN)
+                step = f"connect-{level}-{number:06d}"
+                tasks.append(Task(step, connect.connect, (step, stars[some], copied[some])))
+            self._stage("connect", tasks, len(tasks))
+            stars, copied = self._files(tasks, "stars"), ()
+        last = Task("connect", connect.group, (placed, stars, copied))
+        (facts,) = self._stage("connect", [last], 1)
+        counts = (int(facts[name]) for name in ("documents", "meeting", "groups", "shares", "pairs"))
+        path, shares = (step_file(self.folder, last.step, what) for what in ("members", "shares"))
+        found = _Members(path, shares, *counts)
+        # Each takes more than a byte there; a manifest that says otherwise would have as many tasks made as it likes.
+        if found.groups > path.stat().st_size or found.shares > shares.stat().st_size:
+            raise DamagedInputError(f"{path}: holds less than its step says; begin again with --overwrite")
+        return found
+
+    def route(self, members: _Members, *found: Paths) -> list[Paths]:
+        """Put what every range found, of each kind, in order of its groups."""
+        paths = [path for kind in found for path in kind]
+        steps = [f"route-{path.stem}" for path in paths]
+        tasks = [Task(step, route.route, (step, members.path, path)) for step, path in zip(steps, paths, strict=True)]
+        self._stage("route", tasks, len(tasks), abreast=True)
+        routed = iter(self._files(tasks, "routed"))
+        return [tuple(islice(routed, len(kind))) for kind in found]
+
+    def gather(
+        self, placed: Placed, partitions: Sequence[Partition], members: _Members, signed: Sequence[Facts]
+    ) -> None:
+        """Bring the texts of every partition's members into order of their groups."""
+        tasks = [
+            Task(step_of("gather", partition.number), gather.gather, (placed, partition, members.path, facts["read"]))
+            for partition, facts in zip(partitions, signed, strict=True)
+        ]
+        self._stage("gather", tasks, members.meeting, abreast=True)
+
+    def compare(self, placed: Placed, members: _Members, pairs: Paths) -> None:
+        """Compare the pairs of groups that are too large for one task. Counts them."""
+        tasks = [
+            Task(step_of("compare", share), compare.compare, (placed, members.shares_path, share, pairs))
+            for share in range(members.shares)
+        ]
+        self.funnel.candidates = tallied(self._stage("compare", tasks, members.pairs), "candidates")
+
+    def verify(
+        self, placed: Placed, members: _Members, pairs: Paths, crowds: Paths, copied: Paths, gathered: int
+    ) -> None:
+        """Compare, where that is not done, and resolve every group; `gathered` partitions have texts. Counts pairs."""
+        found = (members.shares_path, pairs, crowds, copied, gathered)
+        tasks = [
+            Task(step_of("verify", group), verify.verify, (placed, group, *found)) for group in range(members.groups)
+        ]
+        facts, funnel = self._stage("verify", tasks, members.documents), self.funnel
+        for name in TALLIED:
+            setattr(funnel, name, getattr(funnel, name) + sum(int(fact[name]) for fact in facts))
+        funnel.dissimilar = funnel.candidates - funnel.similar
+        funnel.protected = placed.protected
+        funnel.kept = funnel.documents - funnel.protected - funnel.dropped
+
+    def collect(self, placed: Placed, members: _Members, signed: Sequence[Facts]) -> tuple[int, ...]:
+        """Bring together what was decided about every partition; how many files of ids each has."""
+        tasks = [
+            Task(step_of("collect", number), collect.collect, (placed, number, members.groups, facts["read"]))
+            for number, facts in enumerate(signed)
+        ]
+        facts = self._stage("collect", tasks, len(tasks), abreast=True)
+        return tuple(int(fact["ids"]) for fact in facts)
+
+    def write(self, decided: Decided) -> None:
+        """Write every file's kept rows, and the evidence."""
+        job, placed = self.job, decided.placed
+        files = [] if job.write == "duplicates" else range(len(job.files))
+        files = [number for number in files if not job.policy.protects(job.files[number])]
+        read: dict[int, dict[int, str]] = {}
+        for facts in decided.signed:
+            for number, pieces in facts["read"].items():
+                read.setdefault(int(number), {}).update((int(row), was) for row, was in pieces.items())
+        tasks = [
+            Task(step_of("write", number), write.write, (placed, number, read.get(number, {}))) for number in files
+        ]
+        if job.write == "duplicates" and job.columns.id is not None:
+            known = [number for number in read if not format_of(job.files[number]).in_order]
+            tasks = [Task(f"look-{number:06d}", write.look, (number, read[number])) for number in sorted(known)]
+        tasks.append(Task("evidence", evidence.evidence, (placed, decided.id_files)))
+        total = int(np.diff(placed.files)[files].sum())
+        *_, facts = self._stage("write", tasks, total, abreast=True)
+        if job.on_error == "skip":
+            self.funnel.leave_out(*(facts[name] for name in ("records", "rejected_rows", "rejected_protected")))
+
+    def _stage(self, name: str, tasks: Sequence[Task], total: int | None, abreast: bool = False) -> list[Facts]:
+        row = OF_FILES[name]
+        with self.funnel.stage(self.progress, row, total):
+            facts = self.runner.run(Stage(name, tasks, total, row.unit, abreast))
+        self.funnel.resumed = sorted({*self.funnel.resumed, *self.runner.resumed})
+        return facts
+
+    def _ranges(self, hashes: int) -> int:
+        return max(1, -(-hashes // self.job.cut.digests))
+
+    def _files(self, tasks: Sequence[Task], what: str) -> Paths:
+        return tuple(step_file(self.folder, task.step, what) for task in tasks)
+
+
+def _ends(rows: Mapping[str, int]) -> tuple[int, int]:
+    files = [int(number) for number in rows]
+    return min(files), max(files)
+
+
+def _starts(counts: Numbers) -> Numbers:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])

@@ -1,0 +1,1 @@
+"""The files of the work folder, as stages write and read them."""

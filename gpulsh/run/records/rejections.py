@@ -1,0 +1,54 @@
+"""What a step passes over as bad, on its way to the step's file: a file may hold nothing but bad records."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gpulsh.io.files.rejected import end_to_end
+from gpulsh.store.columns import ColumnsFile, columns_file
+from gpulsh.store.durable import FileFact
+
+HELD_ROWS = 1 << 16
+
+
+class PassedOver:
+    """A context. Batches of `io.files.rejected.rejections` go to `path`, HELD_ROWS at a time; no file without one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._held: list[Any] = []
+        self._rows = 0
+        self._file: ColumnsFile | None = None
+
+    def __enter__(self) -> Self:
+        self._open = ExitStack().__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
+
+    def append(self, batch: Any) -> None:
+        """Rejections more."""
+        self._held.append(batch)
+        self._rows += len(batch)
+        if self._rows >= HELD_ROWS:
+            self._write()
+
+    def finish(self) -> dict[str, FileFact]:
+        """The file's fact by its name, when all are there and the context is about to be left."""
+        if self._held:
+            self._write()
+        return {} if self._file is None else {self._path.name: self._file.finish()}
+
+    def _write(self) -> None:
+        columns = end_to_end(self._held)
+        if self._file is None:
+            schema = self._held[0].schema
+            self._file = self._open.enter_context(columns_file(self._path, schema))
+        self._file.append(list(columns.values()))
+        self._held, self._rows = [], 0

@@ -1,0 +1,166 @@
+"""Stars: connected documents, each with the least of them, and how often each is the first of a candidate pair.
+
+A file of stars has the columns `document`, ascending, `label` and `pairs`. Merging several files, and files of copies,
+holds 28 bytes of a document that they connect, and pieces of files.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers
+from gpulsh.backends.protocol import Backend
+from gpulsh.decide.compare.comparison import renumbered
+from gpulsh.lsh.collisions import first_of_runs
+from gpulsh.run.records.numbers import places_in, tampered
+from gpulsh.store.columns import MappedColumns
+
+ROWS_AT_ONCE = 1 << 18
+NO_PAIR = -1  # of a document that is only a copy
+Places = NDArray[np.signedinteger]  # int32 where that is enough
+
+
+@dataclass(frozen=True)
+class Stars:
+    """Of m documents that are connected with others."""
+
+    document: Numbers  # [m] ascending
+    label: Places  # [m] the place of the least document that each is connected with
+    pairs: NDArray[np.int32]  # [m]
+
+
+class Star:
+    """The star of edges that come in pieces, of which no more is held than of the documents that they connect."""
+
+    def __init__(self, total: int, ops: Backend) -> None:
+        self._total, self._ops = total, ops
+        self._document, self._label = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._first, self._pairs = np.empty(0, np.int64), np.empty(0, np.int64)
+
+    def add(self, edges: Numbers) -> None:
+        """Connect the documents of `edges` [m, 2]."""
+        edges = np.concatenate([edges, np.stack([self._label, self._document], axis=1)])
+        self._document, places = renumbered(edges, self._total)
+        label = self._ops.asnumpy(self._ops.components(len(self._document), self._ops.asarray(places)))
+        self._label = self._document[label]
+
+    def count(self, first: Numbers) -> None:
+        """Count the first documents of pairs, ascending, none of them below those counted before."""
+        begins = np.flatnonzero(first_of_runs(first))
+        self._first = np.concatenate([self._first, first[begins]])
+        self._pairs = np.concatenate([self._pairs, np.diff(np.append(begins, len(first)))])
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """All documents, ascending; the least that each is connected with; how often it is first in a pair."""
+        pairs = np.zeros(len(self._document), np.int32)
+        pairs[np.searchsorted(self._document, self._first)] = self._pairs
+        return {"document": self._document, "label": self._label, "pairs": pairs}
+
+
+def merged(ops: Backend, stars: Sequence[Path], copies: Sequence[Path]) -> Stars:
+    """The stars of files of stars and of copies."""
+    folder = (*stars, *copies)[0].parent
+    document = _documents(stars, copies)
+    pairs = _pairs(document, stars)
+    parent: Places = np.arange(len(document), dtype=np.int32 if len(document) < 1 << 31 else np.int64)
+    with ops.here():
+        for edges in _edges(stars, copies):
+            _connect(parent, places_in(folder, "stars", document, edges), ops)
+    for rows in pieces(len(parent)):  # parents come before their children
+        parent[rows] = _roots(parent, parent[rows])
+    return Stars(document, parent, pairs)
+
+
+def pieces(rows: int) -> Iterator[slice]:
+    """All rows, some at a time."""
+    for start in range(0, rows, ROWS_AT_ONCE):
+        yield slice(start, min(start + ROWS_AT_ONCE, rows))
+
+
+class Growth:
+    """A column that is lengthened where it lies: it is not there twice, as two that are joined are.
+
+    An `array.array` asks the allocator for more; NumPy deprecates its own arrays' way to do that.
+    """
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self._dtype = dtype
+        self._held = array({4: "i", 8: "q"}[dtype.itemsize])
+
+    def append(self, more: Places) -> None:
+        """Lengthen it by `more`."""
+        self._held.frombytes(np.ascontiguousarray(more, self._dtype).view(np.uint8).data)
+
+    def whole(self) -> Places:
+        """The column, which can be lengthened no more while an array is made of it."""
+        return np.frombuffer(self._held, self._dtype)
+
+
+def _documents(stars: Sequence[Path], copies: Sequence[Path]) -> Numbers:
+    """int64 [m]: the documents of all files, ascending, each once."""
+    files = [MappedColumns(path) for path in (*stars, *copies)]
+    files_folder = (*stars, *copies)[0].parent
+    columns = [file.column("document") for file in files]
+    columns += [np.unique(file.column("first")) for file in files[len(stars) :]]
+    each = max(1, ROWS_AT_ONCE // max(1, len(columns)))
+    document, greatest = Growth(np.dtype(np.int64)), -(2**63)
+    while columns := [column for column in columns if len(column)]:
+        last = min(column[:each][-1] for column in columns)
+        stops = [int(np.searchsorted(column[:each], last, side="right")) for column in columns]
+        some = np.sort(np.concatenate([column[:stop] for column, stop in zip(columns, stops, strict=True)]))
+        if not len(some) or some[0] <= greatest:
+            raise tampered(files_folder, "stars out of order")
+        greatest = int(some[-1])
+        document.append(some[first_of_runs(some)])
+        columns = [column[stop:] for column, stop in zip(columns, stops, strict=True)]
+        for file in files:
+            file.let_go()
+    return document.whole()
+
+
+def _pairs(document: Numbers, stars: Sequence[Path]) -> NDArray[np.int32]:
+    """int32 [m]: how often each document is the first of a candidate pair; a bucket tells few of them."""
+    pairs = np.full(len(document), NO_PAIR, np.int32)
+    for path in stars:
+        columns = MappedColumns(path)
+        known, count = columns.column("document"), columns.column("pairs")
+        for rows in pieces(len(known)):
+            met = count[rows] != NO_PAIR
+            places = places_in(path.parent, "stars", document, known[rows][met])
+            pairs[places] = np.maximum(pairs[places], 0) + count[rows][met]
+            columns.let_go()
+    return pairs
+
+
+def _edges(stars: Sequence[Path], copies: Sequence[Path]) -> Iterator[Numbers]:
+    """Connected documents [m, 2], a piece of a file at a time."""
+    for paths, name in ((stars, "label"), (copies, "first")):
+        for path in paths:
+            columns = MappedColumns(path)
+            document, other = columns.column("document"), columns.column(name)
+            for rows in pieces(len(document)):
+                yield np.stack([other[rows], document[rows]], axis=1)
+                columns.let_go()
+
+
+def _connect(parent: Places, edges: Numbers, ops: Backend) -> None:
+    """Join the trees of `edges` [m, 2] of places, in place; the least of a tree is its root."""
+    roots = _roots(parent, edges)
+    apart = roots[roots[:, 0] != roots[:, 1]]
+    known, places = np.unique(apart, return_inverse=True)
+    least = ops.asnumpy(ops.components(len(known), ops.asarray(places.reshape(apart.shape))))
+    parent[known] = known[least]
+    parent[edges] = parent[roots]
+
+
+def _roots(parent: Places, places: Places) -> Places:
+    while bool(((above := parent[places]) != places).any()):
+        places = above
+    return places

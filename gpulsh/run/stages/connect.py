@@ -1,0 +1,146 @@
+"""connect: who is connected by candidate pairs, large buckets and copies, of several ranges together; then groups.
+
+The stars of several ranges, and those of copies, merge in a tree. The last task makes `members` (document, group,
+meets), ascending, whole components together; `meets` tells documents in pairs and buckets from those that are only
+copies. And it makes `shares` (group, start, stop): a group is larger than `Cut.group` where one component alone is, and
+then its candidate pairs are compared in shares, each of those whose first document lies in a range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers
+from gpulsh.decide.compare.comparison import runs_within
+from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.task import Made, Workplace
+from gpulsh.run.records.documents import sizes_of
+from gpulsh.run.records.numbers import within
+from gpulsh.run.records.stars import NO_PAIR, Growth, Places, Stars, merged, pieces
+
+FAN = 16  # files that are merged at once
+DOCUMENT_COST = 256  # bytes that a document in hand costs beside its text
+PAIR_COST = 96
+
+
+def connect(place: Workplace, step: str, stars: Sequence[Path], copies: Sequence[Path]) -> Made:
+    """Merge files of stars, and of copies."""
+    found = merged(place.ops, stars, copies)
+    label = np.empty(len(found.label), np.int64)
+    for rows in pieces(len(label)):
+        label[rows] = found.document[found.label[rows]]
+    columns = {"document": found.document, "label": label, "pairs": found.pairs}
+    place.progress.advance(1)
+    return Made(place.write(step, stars=columns), {"amount": 1})
+
+
+def group(place: Workplace, placed: Placed, stars: Sequence[Path], copies: Sequence[Path]) -> Made:
+    """The same of all that there are, and put whole components into groups."""
+    found = merged(place.ops, stars, copies)
+    within(place.folder, "documents", found.document, 0, len(placed))
+    costs = _Costs(found, place, placed)
+    groups, oversized = _grouped(found, costs, place.job.cut.group)
+    compared = oversized if place.job.plan.verify != "none" else []
+    shares, pairs = _shares(found, groups, compared, costs, place.job.cut.group, len(placed))
+    meets = found.pairs != NO_PAIR
+    facts = {
+        "documents": len(groups),
+        "meeting": int(meets.sum()),
+        "groups": int(groups.max(initial=-1)) + 1,
+        "shares": len(shares["group"]),
+        "pairs": pairs,
+    }
+    members = {"document": found.document, "group": groups, "meets": meets}
+    place.progress.advance(1)
+    return Made(place.write("connect", members=members, shares=shares), {**facts, "amount": 1})
+
+
+class _Costs:
+    """Bytes that are held or read."""
+
+    def __init__(self, stars: Stars, place: Workplace, placed: Placed) -> None:
+        self._stars, self._folder, self._placed = stars, place.folder, placed
+
+    def to_decide(self, rows: slice) -> Numbers:
+        """int64 [rows]: of some documents, with their pairs; texts of copies are not read."""
+        pairs = self._stars.pairs[rows].astype(np.int64)
+        cost, meets = DOCUMENT_COST + PAIR_COST * np.maximum(pairs, 0), pairs != NO_PAIR
+        cost[meets] += sizes_of(self._stars.document[rows][meets], self._folder, self._placed)
+        return cost
+
+    def to_compare(self, places: Numbers, second: int) -> Numbers:
+        """int64 [places]: of the pairs that documents are the first of, with `second` bytes for each second one.
+
+        Texts are read in tiles, and where they would be read often only those of pairs that bitmaps do not rule out:
+        it is pairs that a share is measured by.
+        """
+        pairs = self._stars.pairs[places].astype(np.int64)
+        document = DOCUMENT_COST + sizes_of(self._stars.document[places], self._folder, self._placed)
+        return document + pairs * (PAIR_COST + second)
+
+
+def _grouped(stars: Stars, costs: _Costs, most: int) -> tuple[Places, Sequence[int]]:
+    """Groups [m] of whole components, in order of their labels and in place of these; which are larger than `most`:
+    those of one such component.
+    """
+    label = stars.label
+    growing = Growth(label.dtype)
+    for rows in pieces(len(label)):
+        some = rows.start + np.flatnonzero(label[rows] == np.arange(rows.start, rows.stop))
+        growing.append(some)
+    roots = growing.whole()
+    ends = np.zeros(len(roots), np.int64)
+    for rows in pieces(len(label)):
+        label[rows] = np.searchsorted(roots, label[rows])
+        np.add.at(ends, label[rows], costs.to_decide(rows))
+    np.cumsum(ends, out=ends)
+    del growing, roots
+    of_component, oversized = np.empty(len(ends), label.dtype), []
+    for number, (start, stop) in enumerate(runs_within(ends, most)):
+        of_component[start:stop] = number
+        if ends[stop - 1] - (ends[start - 1] if start else 0) > most:
+            oversized.append(number)
+    for rows in pieces(len(label)):
+        label[rows] = of_component[label[rows]]
+    return label, oversized
+
+
+def _shares(
+    stars: Stars, groups: Places, oversized: Sequence[int], costs: _Costs, most: int, documents: int
+) -> tuple[Mapping[str, NDArray[Any]], int]:
+    """The shares of `oversized` groups: each costs at most `most` and a document, of `documents` that there are; and
+    how many pairs they have together.
+    """
+    cost_before, share_before = dict.fromkeys(oversized, 0), dict.fromkeys(oversized, -1)
+    room = {number: most - DOCUMENT_COST * _members(groups, number) for number in oversized}
+    total = 0
+    group, start = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for rows in pieces(len(groups)) if oversized else ():
+        chosen = rows.start + np.flatnonzero(np.isin(groups[rows], oversized) & (stars.pairs[rows] > 0))
+        for number in np.unique(groups[chosen]).tolist():
+            own = chosen[groups[chosen] == number]
+            # The second documents of a share are all of the group at most: where these are many, one a pair.
+            some = room[number] > most // 2
+            cost = costs.to_compare(own, 0 if some else DOCUMENT_COST)
+            total += int(stars.pairs[own].sum())
+            ends = cost_before[number] + np.cumsum(cost)
+            share = (ends - cost) // (room[number] if some else most)
+            begins = own[share != np.concatenate([[share_before[number]], share[:-1]])]
+            group.append(np.full(len(begins), number))
+            start.append(stars.document[begins])
+            cost_before[number], share_before[number] = int(ends[-1]), int(share[-1])
+    of, first = np.concatenate(group), np.concatenate(start)
+    order = np.argsort(of, kind="stable")
+    of, first = of[order], first[order]
+    stop = np.append(first[1:], documents)[: len(first)]
+    stop[:-1][of[1:] != of[:-1]] = documents
+    return {"group": of, "start": first, "stop": stop}, total
+
+
+def _members(groups: Places, number: int) -> int:
+    return sum(int(np.count_nonzero(groups[rows] == number)) for rows in pieces(len(groups)))

@@ -1,0 +1,193 @@
+"""evidence: of each dropped document, where it stands, what it duplicates and how similar the two are.
+
+Makes `duplicates.parquet`, a row a dropped document in input order, and with `on_error="skip"` `rejected.parquet`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gpulsh.arrays import Numbers
+from gpulsh.io.arrow.buffers import strings, to_arrow
+from gpulsh.io.arrow.ids import as_texts, common_type, in_parquet, of_type, values_in_parquet
+from gpulsh.io.arrow.rows import arrow_rows, is_text
+from gpulsh.io.arrow.selection import chosen
+from gpulsh.io.files.inputs import format_of
+from gpulsh.io.files.rejected import Rejected
+from gpulsh.io.format import BLOCK_BYTES
+from gpulsh.io.formats.parquet.row_groups import GROUP_ROWS, in_groups
+from gpulsh.io.rows import cuts
+from gpulsh.run.job.job import Job, step_file, step_of
+from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.task import Made, Workplace
+from gpulsh.run.records.earlier import EarlierKeys
+from gpulsh.run.records.numbers import places_in, tampered, within
+from gpulsh.run.stages.write import rejected
+from gpulsh.store.columns import MappedColumns
+from gpulsh.store.durable import durable_file
+
+DUPLICATES, REJECTED = "duplicates.parquet", "rejected.parquet"
+ROWS_AT_ONCE = 1 << 16
+SMALL_BYTES = 64 << 20  # of ids that are held at once without a look at each
+
+
+def evidence(place: Workplace, placed: Placed, id_files: Sequence[int]) -> Made:
+    """Write the evidence; `id_files` tells how many files of ids each partition has."""
+    job, bad = place.job, rejected(place, placed)
+    partitions = len(placed.partitions) - 1
+    earlier = EarlierKeys(place.folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None
+    declared = [*_declared(job, placed, bad), *(earlier.kinds() if earlier else [])]
+    ids = _Ids(place.folder, placed, id_files, declared)
+    names = strings([file.name for file in job.files])
+    schema = pa.schema(
+        [
+            ("file", pa.string()),
+            ("row", pa.int64()),
+            ("id", ids.type),
+            ("duplicate_of_file", pa.string()),
+            ("duplicate_of_row", pa.int64()),
+            ("duplicate_of_id", ids.type),
+            ("similarity", pa.float32()),
+            ("cluster", pa.int64()),
+        ]
+    )
+
+    def where(positions: Numbers) -> list[Any]:
+        files = placed.file_of(within(place.folder, "documents", positions, 0, len(placed)))
+        return [names.take(to_arrow(files)), to_arrow(positions - placed.files[files]), ids.of(positions)]
+
+    def where_kept(partition: int, targets: Numbers) -> list[Any]:
+        own = targets >= 0
+        if earlier is None or own.all():
+            return where(targets)
+        parts = zip(where(targets[own]), earlier.where(partition, ~targets[~own], ids.type), strict=True)
+        back = np.argsort(np.concatenate([np.flatnonzero(own), np.flatnonzero(~own)]))
+        return [chosen(pa.concat_arrays(columns), back) for columns in parts]
+
+    made = {}
+    with durable_file(place.folder / DUPLICATES) as sink:
+        with pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
+            tables = (
+                pa.table([*where(document), *where_kept(partition, target), *map(to_arrow, rest)], schema)
+                for partition, (document, target, *rest) in _fitting(_dropped(place.folder, partitions), ids)
+            )
+            for table in in_groups(tables, ("id", "duplicate_of_id")):
+                out.write_table(table, row_group_size=GROUP_ROWS)
+        made[DUPLICATES] = sink.fact()
+    if job.on_error == "skip":
+        with durable_file(place.folder / REJECTED) as sink:
+            bad.write(sink, [file.name for file in job.files])
+            made[REJECTED] = sink.fact()
+    protected = sum(map(job.policy.protects, job.files))  # files, the first ones
+    bad_rows = {"rejected_rows": bad.rows, "rejected_protected": bad.rows_before(protected)}
+    return Made(made, {"records": bad.records, **bad_rows})
+
+
+def _dropped(folder: Path, partitions: int) -> Iterator[tuple[int, list[Any]]]:
+    """Dropped documents in order, some of a partition at a time: document, duplicate_of, similarity, cluster."""
+    for partition in range(partitions):
+        columns = MappedColumns(step_file(folder, step_of("collect", partition), "decisions"))
+        dropped = np.flatnonzero(columns.column("document") != columns.column("duplicate_of"))
+        for start in range(0, len(dropped), ROWS_AT_ONCE):
+            rows = dropped[start : start + ROWS_AT_ONCE]
+            yield (
+                partition,
+                [columns.column(name)[rows] for name in ("document", "duplicate_of", "similarity", "cluster")],
+            )
+
+
+def _fitting(dropped: Iterable[tuple[int, list[Any]]], ids: _Ids) -> Iterator[tuple[int, list[Any]]]:
+    """The same in pieces whose ids are about BLOCK_BYTES."""
+    for partition, columns in dropped:
+        document, target = columns[:2]
+        if 2 * ids.largest * len(document) <= SMALL_BYTES:
+            yield partition, columns
+            continue
+        sizes = ids.sizes(document)
+        sizes[target >= 0] += ids.sizes(target[target >= 0])
+        offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        for start, stop in cuts(offset, BLOCK_BYTES):
+            yield partition, [column[start:stop] for column in columns]
+
+
+def _declared(job: Job, placed: Placed, bad: Rejected) -> list[Any]:
+    """The type of the id column in each file that declares one."""
+    if job.columns.id is None:
+        return []
+    known = np.diff(placed.files) > 0
+    files = [file for number, file in enumerate(job.files) if known[number] or not bad.touches(number)]
+    with job.fixity.kept(range(len(job.files))):
+        kinds = [format_of(file).kind(file, job.columns.id) for file in files]
+    return [kind for kind in kinds if kind is not None]
+
+
+class _Ids:
+    """Ids by position, in the type common to all and to the files' schemas, otherwise each value as JSON text.
+
+    So the type does not depend on which rows are dropped, where every file has a schema and Parquet every value.
+    """
+
+    def __init__(self, folder: Path, placed: Placed, files: Sequence[int], declared: Sequence[Any]) -> None:
+        self._folder, self._placed = folder, placed
+        self._paths = [
+            [step_file(folder, step_of("collect", partition), f"ids{number}") for number in range(count)]
+            for partition, count in enumerate(files)
+        ]
+        self._none = not any(files)
+        kinds = [MappedColumns(path).kind("id") for path in self._all()]
+        self.largest = max((int(_lengths(MappedColumns(path)).max(initial=0)) for path in self._all()), default=0)
+        kind = common_type([*declared, *kinds])
+        self.in_json = kind is None or not in_parquet(kind) or not all(map(self._fit, self._all()))
+        self.type = pa.string() if self.in_json else kind
+
+    @staticmethod
+    def _fit(path: Path) -> bool:
+        return values_in_parquet(MappedColumns(path).array("id"))
+
+    def _all(self) -> Iterator[Path]:
+        return itertools.chain.from_iterable(self._paths)
+
+    def sizes(self, positions: Numbers) -> Numbers:
+        """int64 [m]: bytes of the ids at `positions`, 0 of those that are no texts."""
+        ascending, places = np.unique(positions, return_inverse=True)
+        found = np.zeros(len(ascending), np.int64)
+        for partition, part in self._placed.by_partition(ascending) if self.largest else ():
+            for path in self._paths[partition]:
+                columns = MappedColumns(path)
+                known, lengths = columns.column("document"), _lengths(columns)
+                at = np.searchsorted(known, ascending[part]).clip(max=max(len(known) - 1, 0))
+                if len(known):
+                    found[part] += np.where(known[at] == ascending[part], lengths[at], 0)
+        return found[places]
+
+    def of(self, positions: Numbers) -> Any:
+        """The ids at `positions` [m], as one pyarrow.Array."""
+        if self._none or not len(positions):
+            return pa.nulls(len(positions), self.type)
+        ascending, places = np.unique(positions, return_inverse=True)
+        found = []
+        for partition, part in self._placed.by_partition(ascending):
+            wanted = ascending[part]
+            for path in self._paths[partition]:
+                columns = MappedColumns(path)
+                known = columns.column("document")
+                first, last = (int(known[0]), int(known[-1])) if len(known) else (0, -1)
+                here = wanted[slice(*np.searchsorted(wanted, [first, last + 1]))]
+                values = chosen(columns.array("id"), places_in(self._folder, "ids", known, here))
+                found.append(as_texts(values) if self.in_json else of_type(values, self.type))
+        if sum(map(len, found)) != len(ascending):
+            raise tampered(self._folder, "fewer ids than documents")
+        return chosen(pa.concat_arrays(found), places)
+
+
+def _lengths(columns: MappedColumns) -> Numbers:
+    """int64 [ids]: bytes of the ids of a file, 0 where they are no texts."""
+    values = columns.array("id")
+    return arrow_rows(values).lengths() if is_text(values.type) else np.zeros(len(values), np.int64)

@@ -1,0 +1,218 @@
+"""gather: a partition; the texts of its documents that met others, in order of their groups.
+
+Makes `texts`, the texts end to end, and `places` (group, document, size, offset), a row a text, in the same order. A
+group reads its texts from all partitions, where they lie.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterable
+from itertools import groupby, pairwise
+from operator import itemgetter
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+
+from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.io.files.file_texts import Partition
+from gpulsh.io.format import wrong_length
+from gpulsh.run.job.job import step_file, step_of
+from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.task import Made, Workplace
+from gpulsh.run.records.documents import sizes_of
+from gpulsh.run.records.numbers import ascending, places_in, tampered, within
+from gpulsh.run.stages.sign import Digests
+from gpulsh.store.columns import MappedColumns
+from gpulsh.store.durable import completed, unfinished
+
+OPEN_FILES = 64
+
+
+def gather(place: Workplace, placed: Placed, partition: Partition, members: Path, read: Digests) -> Made:
+    """Copy the texts of the partition's members that meet others; `read` is what `sign` read, by file and first row."""
+    start, stop = placed.partitions[partition.number : partition.number + 2]
+    known = MappedColumns(members)
+    rows = slice(*np.searchsorted(known.column("document"), [start, stop]))
+    meets = known.flags("meets")[rows]
+    document, group = known.column("document")[rows][meets], known.column("group")[rows][meets]
+    ascending(place.folder, "documents", within(place.folder, "documents", document, int(start), int(stop)))
+    size = sizes_of(document, place.folder, placed)
+    order = np.argsort(group, kind="stable")
+    offset = np.empty(len(order), np.int64)
+    offset[order] = np.cumsum(size[order]) - size[order]
+    columns = {"group": group, "document": document, "size": size, "offset": offset}
+    made = place.write(
+        step_of("gather", partition.number), places={name: column[order] for name, column in columns.items()}
+    )
+    target = _texts(place.folder, partition.number)
+    with unfinished(target) as part:
+        with open(part, "wb") as out, place.kept(piece.file for piece in partition.pieces):
+            _copy(place, placed, partition, document, size, offset, out.fileno(), read)
+        made[target.name] = completed(part, target)
+    return Made(made, {"amount": len(document), "bytes": int(size.sum())})
+
+
+def _texts(folder: Path, partition: int) -> Path:
+    return folder / f"{step_of('gather', partition)}-texts.bin"
+
+
+def _copy(
+    place: Workplace,
+    placed: Placed,
+    partition: Partition,
+    document: Numbers,
+    size: Numbers,
+    offset: Numbers,
+    out: int,
+    read: Digests,
+) -> None:
+    """The texts of ascending documents of a partition, of `size` bytes each, to their places in a file."""
+    texts = place.texts()
+    done = 0
+    for piece in partition.pieces:
+        start, stop = placed.files[piece.file : piece.file + 2].tolist()
+        end = start + piece.start + piece.part.rows if piece.part else stop
+        last = int(np.searchsorted(document, end))
+        if done == last:
+            continue
+        before = read.get(str(piece.file), {}).get(str(piece.start))
+        for pieces in texts.chosen(piece, document[done:last] - start, stop - start, before):
+            here = slice(done, done + len(pieces))
+            # Sizes are of the first reading: a file that changed since would put one text over another.
+            if [len(text) for text in pieces] != size[here].tolist():
+                raise wrong_length(place.job.files[piece.file])
+            for first, after in _runs(size[here], offset[here]):
+                _write(out, pieces[first:after], int(offset[done + first]))
+            place.progress.advance(len(pieces))
+            place.progress.count(size=int(size[here].sum()))
+            done = here.stop
+
+
+def _runs(size: Numbers, offset: Numbers, file: Numbers | None = None) -> list[tuple[int, int]]:
+    """Where texts that lie end to end, of one `file` where there are several, begin and end."""
+    if not len(size):
+        return []
+    apart = offset[1:] != offset[:-1] + size[:-1]
+    if file is not None:
+        apart |= file[1:] != file[:-1]
+    return list(pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), len(size)]))
+
+
+def _write(out: int, pieces: list[bytes | memoryview], offset: int) -> None:
+    data = memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+    while data:
+        written = os.pwrite(out, data, offset)
+        data, offset = data[written:], offset + written
+
+
+class GroupTexts:
+    """`io.source.ChosenTexts` of a group: its `documents` that met others, ascending.
+
+    `parts` are partitions and the documents that are wanted of each; None: all of the group.
+    """
+
+    def __init__(self, folder: Path, group: int, parts: Iterable[tuple[int, Numbers | None]]) -> None:
+        none = np.empty(0, np.int64)
+        documents, sizes, files, offsets = [none], [none], [none], [none]
+        for number, wanted in parts:
+            columns = MappedColumns(step_file(folder, step_of("gather", number), "places"))
+            start, stop = np.searchsorted(columns.column("group"), [group, group + 1]).tolist()
+            rows: slice | Numbers = slice(start, stop)
+            if wanted is not None:
+                rows = start + places_in(folder, "documents", columns.column("document")[rows], wanted)
+            for found, name in ((documents, "document"), (sizes, "size"), (offsets, "offset")):
+                found.append(np.array(columns.column(name)[rows]))
+            if len(sizes[-1]) and not _lie_in(_texts(folder, number), sizes[-1], offsets[-1]):
+                raise tampered(folder, "texts that are not where it says")
+            files.append(np.full(len(sizes[-1]), number))
+        self.documents, self._sizes = np.concatenate(documents), np.concatenate(sizes)
+        ascending(folder, "documents", self.documents)
+        self._files, self._offsets = np.concatenate(files), np.concatenate(offsets)
+        self._open = _OpenFiles(folder)
+
+    def sizes(self) -> Numbers:
+        """int64 [documents]: bytes of each text."""
+        return self._sizes
+
+    def take(self, places: Numbers) -> TextBatch:
+        """The documents at `places` [m], in that order, as a batch."""
+        size = self._sizes[places]
+        offset = np.zeros(len(places) + 1, np.int64)
+        np.cumsum(size, out=offset[1:])
+        data = np.empty(int(offset[-1]), np.uint8)
+        file, begin = self._files[places], self._offsets[places]
+        runs = np.array(_runs(size, begin, file), np.int64).reshape(-1, 2)
+        runs = runs[np.argsort(file[runs[:, 0]], kind="stable")]
+        first, low, high = runs[:, 0], offset[runs[:, 0]], offset[runs[:, 1]]
+        wanted = zip(file[first].tolist(), begin[first].tolist(), low.tolist(), high.tolist(), strict=True)
+        for number, pieces in groupby(wanted, itemgetter(0)):
+            self._open.read(number, data.data, pieces)
+        return TextBatch(data, offset)
+
+
+def _lie_in(path: Path, size: Numbers, offset: Numbers) -> bool:
+    there = path.stat().st_size
+    return bool(((size >= 0) & (offset >= 0) & (size <= there) & (offset <= there - size)).all())
+
+
+class GatheredTexts:
+    """The texts of single documents, from all partitions."""
+
+    def __init__(self, folder: Path, placed: Placed, members: Path) -> None:
+        self._folder, self._placed, self._members = folder, placed, MappedColumns(members)
+
+    def beginning(self, file: int, row: int, most: int) -> bytes | None:
+        """At most the first `most` bytes of the text in a row of a file; None where it was not gathered."""
+        document = int(self._placed.files[file]) + row
+        at = int(np.searchsorted(known := self._members.column("document"), document))
+        if at == len(known) or known[at] != document or not self._members.flags("meets")[at]:
+            return None
+        number = int(np.searchsorted(self._placed.partitions, document, side="right")) - 1
+        columns = MappedColumns(step_file(self._folder, step_of("gather", number), "places"))
+        group = self._members.column("group")[at]
+        rows = slice(*np.searchsorted(columns.column("group"), [group, group + 1]))
+        (within_group,) = places_in(self._folder, "documents", columns.column("document")[rows], np.array([document]))
+        place = rows.start + int(within_group)
+        with open(_texts(self._folder, number), "rb") as texts:
+            return os.pread(
+                texts.fileno(), min(int(columns.column("size")[place]), most), int(columns.column("offset")[place])
+            )
+
+
+class _OpenFiles:
+    """Files of texts, of which a few are open at a time; several threads may read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._handles: OrderedDict[int, int] = OrderedDict()
+        self._lock = Lock()
+
+    def read(self, number: int, target: memoryview, pieces: Iterable[tuple[int, int, int, int]]) -> None:
+        """Fill `target` from the file of partition `number`: of each piece (_, place, low, high) [low, high)."""
+        with self._lock:
+            handle = os.dup(self._handle(number))  # which nobody closes while it is read from
+        try:
+            for _, place, low, high in pieces:
+                while low < high:
+                    count = os.preadv(handle, [target[low:high]], place)
+                    if not count:
+                        raise EOFError(f"{_texts(self._folder, number)}: ends early")
+                    place, low = place + count, low + count
+        finally:
+            os.close(handle)
+
+    def _handle(self, number: int) -> int:
+        if number in self._handles:
+            self._handles.move_to_end(number)
+        else:
+            self._handles[number] = os.open(_texts(self._folder, number), os.O_RDONLY)
+            if len(self._handles) > OPEN_FILES:
+                os.close(self._handles.popitem(last=False)[1])
+        return self._handles[number]
+
+    def __del__(self) -> None:
+        for handle in self._handles.values():
+            os.close(handle)

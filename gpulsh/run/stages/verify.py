@@ -1,0 +1,153 @@
+"""verify: a group of documents that share no bucket and no copy with others; verified and resolved as `judging` has it.
+
+Of a group that is too large for one task, which is one component, what `compare` found of its candidate pairs is taken,
+and they are not looked at: what is held are its documents and the pairs at or above the threshold.
+
+Makes `decided` (document, duplicate_of, similarity, cluster, speaks), a row a member, ascending; `speaks` marks those
+that others are dropped for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from gpulsh.account.counts import TALLIED
+from gpulsh.account.funnel import Funnel
+from gpulsh.account.progress import Progress
+from gpulsh.arrays import Numbers
+from gpulsh.decide.compare.prefix_join import Edges
+from gpulsh.decide.judgement import Case, Compared
+from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Crowd, distinct, packed, unpacked
+from gpulsh.run.job.job import step_file, step_of
+from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.task import Made, Workplace
+from gpulsh.run.records.documents import ranks_of, relation_of
+from gpulsh.run.records.numbers import ascending, places_in, tampered, within
+from gpulsh.run.stages.compare import shares_of
+from gpulsh.run.stages.gather import GroupTexts
+from gpulsh.run.stages.route import columns_of
+from gpulsh.store.columns import MappedColumns
+
+
+def verify(
+    place: Workplace,
+    placed: Placed,
+    group: int,
+    shares: Path,
+    pairs: Sequence[Path],
+    crowds: Sequence[Path],
+    copies: Sequence[Path],
+    gathered: int,
+) -> Made:
+    """Decide about a group; its texts lie in the files of `gathered` partitions, `shares` tells who compared it."""
+    job = place.job
+    crowd = Crowd(*columns_of(crowds, group, Crowd._fields))
+    later, first = columns_of(copies, group, ("document", "first"))
+    texts = GroupTexts(place.folder, group, ((number, None) for number in range(gathered)))
+    compared = shares_of(shares, group)
+    met = columns_of(() if compared else pairs, group, ("i", "j"))
+    meeting = texts.documents if compared else np.unique(np.concatenate([*met, crowd.document, crowd.bucket]))
+    members = np.unique(np.concatenate([meeting, later, first]))
+    within(place.folder, "documents", members, 0, len(placed))
+    within(place.folder, "bands", crowd.band, 0, job.plan.banding.bands)
+    if not (met[0] < met[1]).all() or (gathered and not np.array_equal(meeting, texts.documents)):
+        raise tampered(place.folder, f"pairs of group {group} that are not of its documents")
+
+    def number(documents: Numbers) -> Numbers:
+        return places_in(place.folder, "documents", members, documents)
+
+    collisions = Collisions.of(
+        unpacked(distinct(packed(*map(number, met)))),  # a pair may meet in several ranges
+        Crowd(number(crowd.document), crowd.band, number(crowd.bucket)),
+        job.plan.banding.bands,
+    )
+    order = np.argsort(later)
+    later, first = ascending(place.folder, "copies", later[order]), first[order]
+    if np.isin(first, later).any():
+        raise tampered(place.folder, "first copies that are copies of others")
+    rank = ranks_of(members, job.policy.keep == "first", place.folder, placed)
+    case = Case(
+        collisions,
+        number(later),
+        number(first),
+        rank,
+        relation_of(members, job.policy, placed),
+        texts,
+        job.plan,
+        place.keys,
+        place.ops,
+        Compared(number(meeting), partial(_edges, place.folder, compared, number, rank)) if compared else None,
+    )
+    funnel = Funnel(documents=len(members), crowded=len(collisions.crowded))
+    told = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.crowded))
+    decision = case.decide(funnel, told, tell_pairs=False).to_numpy()
+    speaks = np.zeros(len(members), bool)
+    speaks[decision.duplicate_of[~decision.keep]] = True
+    columns = {
+        "document": members,
+        "duplicate_of": members[decision.duplicate_of],
+        "similarity": decision.similarity,
+        "cluster": members[decision.cluster],
+        "speaks": speaks,
+    }
+    told.finish()
+    place.progress.count(dropped=funnel.dropped)
+    return Made(
+        place.write(step_of("verify", group), decided=columns),
+        {"amount": len(members), **{name: getattr(funnel, name) for name in TALLIED}},
+    )
+
+
+class _GroupProgress:
+    """`Progress` of the pairs and large buckets of a group, told as so many of its documents.
+
+    A document of a large bucket counts as much as one with all pairs of a small one.
+    """
+
+    def __init__(self, listener: Progress, documents: int, pairs: int, crowded: int) -> None:
+        self._listener, self._documents = listener, documents
+        self._work, self._cost = max(pairs + SMALL_BUCKET * crowded, 1), 0
+        self._done = self._told = 0
+
+    def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
+        """Pairs, and then documents of large buckets."""
+        self._cost = 1 if unit == "pairs" else SMALL_BUCKET
+        return nullcontext()
+
+    def advance(self, amount: int) -> None:
+        """As `Progress`."""
+        self._done += amount * self._cost
+        self._tell(self._documents * min(self._done, self._work) // self._work)
+
+    def count(self, *, documents: int = 0, size: int = 0, dropped: int = 0) -> None:
+        """Told by the task when it is done."""
+        return None
+
+    def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
+        """Told by whoever runs tasks."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """All is done."""
+        self._tell(self._documents)
+
+    def _tell(self, documents: int) -> None:
+        self._listener.advance(documents - self._told)
+        self._told = documents
+
+
+def _edges(folder: Path, shares: Sequence[int], number: Callable[[Numbers], Numbers], rank: Numbers) -> Edges:
+    """What comparing shares found, documents going by what `number` says, and in decision order by their `rank`."""
+    found = [MappedColumns(step_file(folder, step_of("compare", share), "edges")) for share in shares]
+    earlier, later = (
+        np.concatenate([number(columns.column(name)) for columns in found]) for name in ("earlier", "later")
+    )
+    similarity = np.concatenate([columns.column("similarity") for columns in found])
+    if not ((rank[earlier] < rank[later]) & (similarity >= 0) & (similarity <= 1)).all():
+        raise tampered(folder, "similarities of pairs that are none")
+    return Edges(earlier, later, similarity)

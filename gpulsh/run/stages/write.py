@@ -1,0 +1,133 @@
+"""write: a file; its kept rows, every column, in its own format, below `data/`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gpulsh.io.arrow.rows import arrow_rows, is_text
+from gpulsh.io.files.fixity import Digest, Reading
+from gpulsh.io.files.inputs import format_of
+from gpulsh.io.files.places import place_below
+from gpulsh.io.files.rejected import Rejected
+from gpulsh.io.format import BLOCK_BYTES, Columns, Mask, Rules, changed
+from gpulsh.io.rows import Rows
+from gpulsh.run.job.job import Job, step_file, step_of
+from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.task import Made, Workplace
+from gpulsh.run.records.documents import sizes_in
+from gpulsh.run.records.numbers import within
+from gpulsh.store.columns import MappedColumns
+from gpulsh.store.durable import completed, naming, unfinished
+
+DATA = "data"
+
+
+def write(place: Workplace, placed: Placed, number: int, read: Mapping[int, str]) -> Made:
+    """Write the kept rows of the file of that number; of a file of one document that is dropped nothing is written.
+
+    `read` is what `sign` read of it, by the first row of each piece.
+    """
+    file = place.job.files[number]
+    start, stop = placed.files[number : number + 2].tolist()
+    keep = np.ones(stop - start, bool)
+    first = max(int(np.searchsorted(placed.partitions, start, side="right")) - 1, 0)
+    last = int(np.searchsorted(placed.partitions, stop, side="left"))
+    size = 0
+    for partition in range(first, last):
+        columns = MappedColumns(step_file(place.folder, step_of("collect", partition), "decisions"))
+        document = columns.column("document")
+        dropped = document[columns.column("duplicate_of") != document]
+        dropped = dropped[slice(*np.searchsorted(dropped, [start, stop]))]
+        keep[within(place.folder, "documents", dropped, start, stop) - start] = False
+        begin, end = placed.partitions[partition : partition + 2].tolist()
+        size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
+    bad = rejected(place, placed, number)
+    made = {}
+    if not (len(keep) == 0 and bad.touches(number)):  # of a file so damaged that no row is known there is nothing
+        target = place_below(place.folder / DATA, file)
+        with unfinished(
+            place.folder / step_of("write", number)
+        ) as part:  # what is left of a killed attempt is no result
+            with naming(target), place.kept([number]):
+                _copy(place, number, bad.left_out(keep, number), str(part), read)
+            if part.exists():
+                made[target.relative_to(place.folder).as_posix()] = completed(part, target)
+    dropped = len(keep) - int(keep.sum())
+    place.progress.advance(len(keep))
+    place.progress.count(size=size, dropped=dropped)
+    return Made(made, {"amount": len(keep), "bytes": size, "dropped": dropped})
+
+
+def look(place: Workplace, number: int, read: Mapping[int, str]) -> Made:
+    """ChangedInputError unless the texts of a file of columns are still those that were signed.
+
+    For where nothing is written: its ids were read by themselves, and stand in the evidence.
+    """
+    file, job = place.job.files[number], place.job
+    texts = _Texts(job, number, read)
+    with place.kept([number]):
+        for block in format_of(file).read(file, Columns(job.columns.text), rules=Rules(job.on_error == "skip")):
+            texts.see_rows(block.start, block.texts)
+        texts.compare()
+    return Made()
+
+
+def _copy(place: Workplace, number: int, keep: Mask, target: str, read: Mapping[int, str]) -> None:
+    """The kept rows, where all that is read is what was read at first."""
+    file, fixity, limit = place.job.files[number], place.job.fixity, place.job.limit(place.abreast)
+    kind = format_of(file)
+    if kind.in_order:
+        with Reading(file, fixity.key) as reading:
+            kind.write_kept(reading.file, keep, target, limit=limit, packing=place.job.packing)
+            fixity.compare(number, read.get(0), reading.digests())
+    else:
+        texts = _Texts(place.job, number, read)
+        kind.write_kept(file, keep, target, texts.see, limit, place.job.packing)
+        texts.compare()
+
+
+class _Texts:
+    """The texts of a file that is not read in order, as they pass by: digests of its pieces."""
+
+    def __init__(self, job: Job, number: int, read: Mapping[int, str]) -> None:
+        self._job, self._number, self._read = job, number, read
+        self._start = 0
+        self._digest: Digest | None = None
+
+    def see(self, row: int, batch: Any) -> None:
+        """`gpulsh.io.format.Seen`."""
+        if not self._read:
+            return
+        name = self._job.columns.text
+        if name not in batch.schema.names or not is_text(batch.schema.field(name).type):
+            raise changed(self._job.files[self._number], "has other columns than at first")
+        self.see_rows(row, arrow_rows(batch.column(name)))
+
+    def see_rows(self, row: int, texts: Rows) -> None:
+        """The same, of texts alone."""
+        if row in self._read and len(texts):
+            self.compare()
+            self._start, self._digest = row, Digest(self._job.fixity.key)
+        if self._digest is not None:
+            for part in texts.slices(BLOCK_BYTES):
+                self._digest.add_texts(part)
+
+    def compare(self) -> None:
+        """ChangedInputError where the piece was another at first."""
+        if self._digest is not None:
+            self._job.fixity.compare(self._number, self._read[self._start], [self._digest.value()])
+        self._digest = None
+
+
+def rejected(place: Workplace, placed: Placed, file: int | None = None) -> Rejected:
+    """All that was rejected, or at least what was in the file of that number."""
+    found = Rejected()
+    for partition, first, last in placed.rejecting:
+        if file is not None and not first <= file <= last:
+            continue
+        columns = MappedColumns(step_file(place.folder, step_of("sign", partition), "rejected"))
+        found.add(columns.batches(), columns.let_go)
+    return found

@@ -1,0 +1,220 @@
+"""The bits: what is defined, computed here once more, and pinned in a golden file that no change may alter."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpulsh.backends.cpu import CpuBackend
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.backends.reference.hashing import mix64, shingle_hash, token_hash
+from gpulsh.backends.reference.tokens import classify, tokens
+from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD, unicode_table
+from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.permutations import coefficients
+from tests.golden.write import FILE, bits
+from tests.support import naive
+from tests.support.texts import KEYS, NOT_UTF8, SECRET, batch_of, known, raw_documents, shinglings, strings
+
+REFERENCE = ReferenceBackend()
+NAMES = {SEPARATOR: "separator", WORD: "word", SINGLE: "single"}
+
+
+@pytest.mark.parametrize("ops", [REFERENCE, CpuBackend(2)], ids=["reference", "cpu"])
+def test_golden_bits(ops: Backend) -> None:
+    wanted, found = json.loads(FILE.read_text()), json.loads(json.dumps(bits(ops)))
+    assert wanted.keys() == found.keys()
+    for name in wanted:
+        assert found[name] == wanted[name], f"{name} changed: that is a new version of the scheme"
+
+
+def test_vectors_of_the_protocol() -> None:
+    assert mix64(1) == naive.mix(1) == 0x3C02AA47758292BD
+    assert token_hash([ord("a")]) == naive.token_hash("a") == 0x2EA5AFA350576653
+    values = REFERENCE.shingle(batch_of([b"a b c d e"]), Shingling()).values.tolist()
+    assert values == [naive.fingerprint(("a", "b", "c", "d", "e"))] == [0x58C61048EBDAA80C]
+    exact = REFERENCE.exact_hashes(batch_of([b"a b"]), Shingling(), KEYS).tolist()
+    assert exact == [list(naive.exact_hash(["a", "b"], SECRET))] == [[0xFF37C8B79C299BAC, 0xF2AF0406D2E81271]]
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=70))
+def test_hashes_are_the_defined_sums(values: list[int]) -> None:
+    assert shingle_hash(values) == naive.hashed(naive.SHINGLE, values)
+    points = [value % 0x110000 for value in values]
+    assert token_hash(points) == naive.hashed(naive.TOKEN, points)
+    assert mix64(values[0]) == naive.mix(values[0])
+
+
+def test_mixing_is_a_bijection() -> None:
+    def inverse(x: int) -> int:
+        x ^= x >> 27 ^ x >> 54
+        x = (x * pow(0x1C69B3F74AC4AE35, -1, 2**64)) % 2**64
+        x ^= x >> 33
+        x = (x * pow(0x3C79AC492BA7B653, -1, 2**64)) % 2**64
+        return x ^ x >> 27 ^ x >> 54
+
+    for x in (0, 1, 2**64 - 1, 0x0123456789ABCDEF, naive.GOLDEN):
+        assert inverse(mix64(x)) == x
+
+
+def test_mixing_avalanches() -> None:
+    """Each input bit turns each output bit with probability one half."""
+    generator = np.random.default_rng(1)
+    inputs = generator.integers(0, 2**64, 2000, np.uint64).tolist()
+    for bit in range(0, 64, 7):
+        turned = np.array([mix64(x) ^ mix64(x ^ 1 << bit) for x in inputs], np.uint64)
+        share = np.array([(turned >> np.uint64(out) & np.uint64(1)).mean() for out in range(64)])
+        assert share.min() > 0.43 and share.max() < 0.57, bit
+
+
+@given(strings, shinglings)
+def test_text_to_bits_by_the_definition(text: str, shingling: Shingling) -> None:
+    text = known(text)
+    words = naive.tokens(text, shingling.unit)
+    assert [[ord(c) for c in word] for word in words] == tokens(text.encode(), shingling.unit)
+    batch = batch_of([text.encode()])
+    wanted = [naive.fingerprint(shingle) for shingle in naive.shingles(words, shingling.size)]
+    fingerprints = REFERENCE.shingle(batch, shingling)
+    assert fingerprints.values.tolist() == wanted
+    assert REFERENCE.exact_hashes(batch, shingling, KEYS).tolist() == [list(naive.exact_hash(words, SECRET))]
+    evidence = [naive.evidence(shingle, SECRET) for shingle in naive.shingles(words, shingling.size)]
+    assert REFERENCE.shingle_sets(batch, shingling, KEYS).values.tolist() == sorted(set(evidence))
+    signatures = REFERENCE.minhash(fingerprints, coefficients(Family(num_perm=12, seed=7)))
+    assert signatures.tolist() == [naive.signature(wanted, 12, 7)]
+    digests = REFERENCE.band_digests(signatures, BandShape(bands=4, rows=3))
+    assert digests.tolist() == [naive.band_digests(signatures[0].tolist(), 4, 3)]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 12345, 2**64 - 1])
+def test_coefficients(seed: int) -> None:
+    drawn = coefficients(Family(num_perm=300, seed=seed))
+    pairs = list(zip(drawn.multiplier.tolist(), drawn.addend.tolist(), strict=True))
+    assert pairs == naive.functions(300, seed)
+    assert all(a % 2 == 1 for a, _ in pairs) and len(set(pairs)) == 300
+    shorter = coefficients(Family(num_perm=7, seed=seed))
+    assert (shorter.multiplier == drawn.multiplier[:7]).all() and (shorter.addend == drawn.addend[:7]).all()
+    assert drawn.multiplier.dtype == drawn.addend.dtype == np.uint32
+
+
+# --- invalid UTF-8
+
+
+@given(raw_documents, st.sampled_from(["word", "char"]))
+def test_invalid_bytes_are_replaced_as_by_python(document: bytes, unit: str) -> None:
+    """The text that `decode` makes of the bytes, encoded again, has the same tokens on both backends."""
+    replaced = document.decode("utf-8", "replace").encode()
+    both = batch_of([document, replaced])
+    for ops in (REFERENCE, CpuBackend(1)):
+        found = ops.exact_hashes(both, Shingling(unit=unit, size=2), KEYS)  # type: ignore[arg-type]
+        assert (found[0] == found[1]).all()
+
+
+@pytest.mark.parametrize("invalid", NOT_UTF8, ids=lambda raw: raw.hex())
+@pytest.mark.parametrize("ops", [REFERENCE, CpuBackend(1)], ids=["reference", "cpu"])
+def test_an_invalid_byte_parts_words(ops: Backend, invalid: bytes) -> None:
+    kept = invalid[:1].decode("ascii", "ignore")  # a letter before the invalid bytes stays
+    batch = batch_of([b"ab" + invalid + b"cd", f"ab{kept} cd".encode(), f"ab{kept}cd".encode()])
+    values = ops.exact_hashes(batch, Shingling(), KEYS)
+    assert (values[0] == values[1]).all() and (values[0] != values[2]).any()
+
+
+@pytest.mark.parametrize("ops", [REFERENCE, CpuBackend(1)], ids=["reference", "cpu"])
+def test_a_character_cut_by_the_end_of_its_document_is_invalid(ops: Backend) -> None:
+    """A document's bytes are its own: its neighbour does not complete its last character."""
+    for character in ("é", "漢", "𝒜"):
+        raw = character.encode()
+        for cut in range(1, len(raw)):
+            batch = batch_of([b"a" + raw[:cut], raw[cut:] + b"b"])
+            alone = [ops.exact_hashes(batch_of([d]), Shingling(), KEYS)[0] for d in (b"a", b"b")]
+            assert (ops.exact_hashes(batch, Shingling(), KEYS) == np.array(alone)).all()
+
+
+# --- Unicode table
+
+# Where Unicode changed the folding of a character that older releases already had.
+FOLDED_SINCE_15_1 = {0x0390: 0x1FD3, 0x1FD3: 0x0390, 0x03B0: 0x1FE3, 0x1FE3: 0x03B0, 0xFB05: 0xFB06, 0xFB06: 0xFB05}
+
+
+def test_every_known_character_is_classed_and_folded_as_unicodedata_does() -> None:
+    classes: list[str] = []
+    for code_point in range(0x110000):
+        character = chr(code_point)
+        if unicodedata.category(character) in ("Cn", "Cs"):
+            continue
+        kind, point = classify(code_point)
+        wanted_kind, wanted = naive.classed(character)
+        if NAMES[kind] != wanted_kind:
+            classes.append(f"{code_point:04X} {unicodedata.name(character, '')}: {NAMES[kind]}, not {wanted_kind}")
+        elif wanted_kind != "separator" and point != ord(wanted):
+            assert FOLDED_SINCE_15_1.get(code_point) == point, f"{code_point:04X} folds to {point:04X}"
+    assert classes == []
+
+
+def test_folding_is_idempotent_and_keeps_the_class() -> None:
+    for code_point in range(0x110000):
+        kind, point = classify(code_point)
+        if point != code_point and code_point not in FOLDED_SINCE_15_1:
+            assert classify(point) == (kind, point), f"{code_point:04X}"
+
+
+@pytest.mark.parametrize(
+    ("character", "kind"),
+    [
+        *(
+            ("漢", SINGLE),
+            ("〇", SINGLE),
+            ("々", SINGLE),
+            ("ひ", SINGLE),
+            ("カ", SINGLE),
+            ("ｶ", SINGLE),
+            ("\U00020000", SINGLE),
+        ),
+        *(("ก", SINGLE), ("ั", SINGLE), ("ກ", SINGLE), ("ក", SINGLE), ("က", SINGLE), ("๑", SINGLE)),
+        # Script=Common or Inherited, though Script_Extensions names Hiragana and Katakana.
+        *((character, WORD) for character in "ーｰ\u3099"),
+        *((character, WORD) for character in "aйहि\u094d한\u0301²"),
+        *((character, SEPARATOR) for character in "🙂_\u200d\0\ufffdⓐ\U0010ffff"),
+    ],
+)
+def test_spot_checks(character: str, kind: int) -> None:
+    assert NAMES[classify(ord(character))[0]] == NAMES[kind]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("漢字かなカナ", list("漢字かなカナ")),
+        ("カー", ["カ", "ー"]),
+        ("ab漢cd", ["ab", "漢", "cd"]),
+        ("ไทย", list("ไทย")),
+        ("don't STOP", ["don", "t", "stop"]),
+        ("Straße STRASSE ẞ", ["straße", "strasse", "ß"]),
+        ("ΣΑΣ ς", ["σασ", "σ"]),
+        ("İI", ["İi"]),
+        ("e\u0301a", ["e\u0301a"]),
+        ("K ſ", ["k", "s"]),
+    ],
+)
+def test_words(text: str, found: list[str]) -> None:
+    assert tokens(text.encode(), "word") == [[ord(c) for c in token] for token in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [(" A,  b\n", "a b"), ("漢 字", "漢 字"), ("...", ""), ("", ""), ("\u3000x\u00a0\ufffdy🙂", "x y")],
+)
+def test_characters(text: str, found: str) -> None:
+    assert tokens(text.encode(), "char") == [[ord(c)] for c in found]
+
+
+def test_the_table_is_read_only() -> None:
+    for stage in unicode_table():
+        with pytest.raises(ValueError, match="read-only"):
+            stage[0] = 0

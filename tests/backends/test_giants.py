@@ -1,0 +1,206 @@
+"""Documents that the CPU backend takes piece by piece: the same bits wherever pieces end, little held beside them."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.cpu import CpuBackend, giants
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.errors import DeviceMemoryError
+from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.permutations import Coefficients, coefficients
+from tests.backends.test_parity_cpu import same
+from tests.support.bounds import set_bounds
+from tests.support.texts import KEYS, NOT_UTF8, SEPARATORS, WORDS, batch_of, batches, raw_documents
+
+REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
+FAMILY, SHAPE = coefficients(Family(num_perm=16)), BandShape(bands=5, rows=3)
+PIECES = [1, 2, 3, 4, 5, 7, 16, 33, 64, 65, 100, 1000]
+SHINGLINGS = st.builds(Shingling, unit=st.sampled_from(["word", "char"]), size=st.integers(1, 9))
+
+
+@contextmanager
+def pieces_of(size: int) -> Iterator[None]:
+    """Every document with a byte is a giant, and taken in pieces of about `size` bytes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(giants, "GIANT_BYTES", 0)
+        patch.setattr(giants, "PIECE_BYTES", size)
+        for name in ("shingle.CHUNK_BYTES", "parts.CHUNK_BYTES", "backend.CHUNK_BYTES", "backend.SIGNATURE_BYTES"):
+            patch.setattr(f"gpulsh.backends.cpu.{name}", 1)
+        yield
+
+
+def operations(ops: Backend, text: TextBatch, shingling: Shingling, family: Coefficients = FAMILY) -> Iterator[Any]:
+    """All that a backend makes of text."""
+    yield ops.shingle(text, shingling)
+    yield ops.exact_hashes(text, shingling, KEYS)
+    yield ops.shingle_sets(text, shingling)
+    yield ops.shingle_sets(text, shingling, KEYS)
+    yield from (ops.shingle_part(text, shingling, part, 3) for part in range(3))
+    yield ops.text_signatures(text, shingling, family)
+    yield ops.text_frequencies(text, shingling, np.full(64, 250, np.uint8))
+    yield from (ops.text_prefixes(text, shingling, np.arange(64, dtype=np.uint8), rare, 0.6) for rare in (0, 20))
+    yield ops.sign(text, shingling, family, SHAPE, KEYS)
+
+
+def check(text: TextBatch, shingling: Shingling, piece: int) -> None:
+    wanted = list(operations(REFERENCE, text, shingling))
+    with pieces_of(piece):
+        for found, one in zip(operations(ONE, text, shingling), wanted, strict=True):
+            same(found, one)
+
+
+@settings(max_examples=300)
+@given(batches(), SHINGLINGS, st.sampled_from(PIECES))
+def test_any_documents_in_any_pieces(text: TextBatch, shingling: Shingling, piece: int) -> None:
+    check(text, shingling, piece)
+
+
+@settings(max_examples=100)
+@given(raw_documents, SHINGLINGS)
+def test_the_state_between_pieces_is_whole(document: bytes, shingling: Shingling) -> None:
+    """The fingerprints of all pieces end to end, with whatever stands around the document."""
+    for piece in (1, 2, 3, 5, 64):
+        check(batch_of([document], b"a\xe6\xbc", b"\xa2b"), shingling, piece)
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_every_two_neighbours_at_every_end_of_a_piece(unit: Any) -> None:
+    parts = [part.encode() for part in (*WORDS[:8:3], "हिन्दी", "漢字", "カー", "e\u0301", "𝒜", "\0", *SEPARATORS[::4])]
+    parts += [*NOT_UTF8, b"\x80" * 5, b"\xc3\xa9\xa9\xa9\xa9", b"x" * 70, "é".encode() * 40]
+    documents = [b"".join([one, other, one]) for one in parts for other in parts]
+    text = batch_of(documents)
+    shingling = Shingling(unit=unit, size=2)
+    wanted = REFERENCE.shingle(text, shingling), REFERENCE.exact_hashes(text, shingling, KEYS)
+    for piece in (*range(1, 9), 63, 64, 65):
+        with pieces_of(piece):
+            same((ONE.shingle(text, shingling), ONE.exact_hashes(text, shingling, KEYS)), wanted)
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_one_token_only_separators_and_fewer_tokens_than_a_shingle(unit: Any) -> None:
+    documents = [b"w" * 3000, "ß".encode() * 900, b" " * 3000, b"\xff" * 2000, b" " * 900 + b"a b" + b"." * 900]
+    documents += ["漢".encode() + b"w" * 500 + "字".encode() * 3, b"w" * 400 + b" " * 400 + b"v" * 400]
+    for size in (1, 5, 64):
+        for piece in (1, 64, 100):
+            check(batch_of(documents), Shingling(unit=unit, size=size), piece)
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_no_piece_has_more_shingles_than_bytes_and_a_space(unit: Any) -> None:
+    """Whatever the text: there is no room for more."""
+    documents = [text.encode() * 300 for text in ("a", "a ", " ", "é", "漢", "漢a", "漢 a", "कि", "𠀀", "🙂")]
+    documents += [b"\x80" * 500, b"a\x80" * 300, b"\xe6\xbc" * 300, b" a" * 40 + b"\x80" * 500 + b" a" * 40]
+    for piece in (1, 2, 3, 16, 65):
+        for row, document in enumerate(documents):
+            with pieces_of(piece):
+                found = giants.giant_pieces(batch_of([document]), 0, Shingling(unit=unit, size=1))
+                assert max(map(len, found)) <= max(piece + 1, 2), (row, piece)
+
+
+def test_a_giant_among_others_on_several_threads() -> None:
+    rng = np.random.default_rng(5)
+    words = np.array([word.encode() for word in WORDS], object)
+    giant = b" ".join(rng.choice(words, 100_000).tolist())
+    letters = rng.choice(np.frombuffer(b"ab cd", np.uint8), giants.GIANT_BYTES + 1).tobytes()
+    assert len(giant) < giants.GIANT_BYTES
+    text = batch_of([b"small", b"", letters, b"", giant, letters, b"other words"] * 2, b"zz", b"zz")
+    for unit in ("word", "char"):
+        shingling = Shingling(unit=unit, size=4)  # type: ignore[arg-type]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(giants, "GIANT_BYTES", 1 << 40)  # as one document like others
+            wanted = list(operations(ONE, text, shingling))
+        for found, one in zip(operations(CpuBackend(3), text, shingling), wanted, strict=True):
+            same(found, one)
+
+
+BESIDE = 24 << 20  # bytes that may be held beside the text
+
+
+def peak_beside(work: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_a_giant_of_single_letters_is_signed_beside_little(unit: Any) -> None:
+    """Half a token a byte, or one: an array of all tokens would be four or eight times the text."""
+    shingling = Shingling(unit=unit, size=5)
+    text = batch_of([b"a b " * (30 << 20)])
+    tokens = len(text.values) // 2 if unit == "word" else len(text.values) - 1
+    signed = []
+    assert peak_beside(lambda: signed.append(ONE.sign(text, shingling, FAMILY, SHAPE, KEYS))) < BESIDE
+    assert signed[0].shingles.tolist() == [tokens - 4]
+    short = ONE.sign(batch_of([b"a b " * 9]), shingling, FAMILY, SHAPE, KEYS)  # the same set of shingles
+    same(signed[0].digests, short.digests)
+    few = TextBatch(text.values, np.array([0, 16 << 20]))
+    for work in (
+        lambda: ONE.shingle_sets(few, shingling),
+        lambda: ONE.shingle_part(few, shingling, 0, 2),
+        lambda: ONE.text_signatures(few, shingling, FAMILY),
+        lambda: ONE.text_frequencies(few, shingling, np.zeros(1 << 16, np.uint8)),
+        lambda: ONE.text_prefixes(few, shingling, np.zeros(1 << 16, np.uint8), 0, 0.8),
+        lambda: ONE.exact_hashes(few, shingling, KEYS),
+    ):
+        assert peak_beside(work) < BESIDE
+
+
+def test_a_giant_that_is_one_token_is_signed_beside_little() -> None:
+    text = batch_of([b"x" * (64 << 20)])
+    assert peak_beside(lambda: ONE.sign(text, Shingling(), FAMILY, SHAPE, KEYS)) < BESIDE
+    same(ONE.shingle(text, Shingling()).offset, np.array([0, 1]))
+
+
+# --- sets that are too large together
+
+
+def test_several_documents_have_so_many_fingerprints_at_most() -> None:
+    ops = CpuBackend(2, memory=64 * 1000)
+    text, shingling = batch_of([b"a b c d e f g h i j " * 2000, " ".join(map(str, range(990))).encode()]), Shingling()
+    same(ops.shingle_sets(text, shingling), REFERENCE.shingle_sets(text, shingling))  # 10 and 986 of 1000
+    more = batch_of([" ".join(map(str, range(start, start + 999))).encode() for start in (0, 2000)])
+    with pytest.raises(DeviceMemoryError, match="more than 1000 fingerprints at once"):
+        ops.shingle_sets(more, shingling)
+    alone = more.slice(1, 2)
+    with pieces_of(100):
+        with pytest.raises(DeviceMemoryError):
+            ops.shingle_sets(more, shingling)
+        with pytest.raises(DeviceMemoryError, match="more than 500"):
+            ops.shingle_part(alone, shingling, 0, 1)
+        same(ops.shingle_part(alone, shingling, 1, 3), REFERENCE.shingle_part(alone, shingling, 1, 3))
+        same(CpuBackend(1, memory=0).shingle_sets(alone, shingling), REFERENCE.shingle_sets(alone, shingling))
+
+
+@pytest.mark.parametrize(("verify", "size"), [("exact", 1 << 30), ("exact", 3000), ("signature", 1 << 30)])
+def test_decisions_where_few_fingerprints_fit_together(verify: Any, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(7)
+    texts = []
+    for documents, words, changed in ((270, 20, 1), (9, 200, 9), (2, 2000, 100)):  # a large bucket, and small ones
+        for _ in range(2):
+            one = rng.integers(0, 1 << 30, words)
+            for _ in range(documents):
+                other = one.copy()
+                other[rng.integers(0, words, changed)] = rng.integers(0, 1 << 30, changed)
+                texts.append(" ".join(map(str, other)))
+    wanted = gpulsh.deduplicate(texts, threshold=0.5, verify=verify, backend="cpu")
+    set_bounds(monkeypatch, size, size)
+    monkeypatch.setattr("gpulsh.backends.cpu.backend.SETS", 26)  # 128 of 8 GiB, and 64 of a range
+    found = gpulsh.deduplicate(texts, threshold=0.5, verify=verify, backend="cpu", threads=2)
+    assert 10 < int(wanted.keep.sum()) < len(texts) - 10
+    for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
+        same(getattr(found, name), getattr(wanted, name))

@@ -1,0 +1,541 @@
+"""Every operation of the protocol: the CPU backend equals the reference bit for bit, in any chunks, on any threads."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch
+from gpulsh.backends.cpu import CpuBackend, bitsets
+from gpulsh.backends.protocol import GOLDEN, INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.permutations import coefficients
+from tests.support import naive
+from tests.support.bounds import set_bounds
+from tests.support.texts import KEYS, batch_of, batches, licences, shinglings
+
+REFERENCE = ReferenceBackend()
+ONE = CpuBackend(1)
+EDGES = [0, 1, 2**31, 2**32 - 1, 2**32, 2**54 - 1, 2**54, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
+
+
+def same(found: Any, wanted: Any) -> None:
+    """Equal in type, shape and every bit, whatever is compared."""
+    if isinstance(wanted, tuple):
+        assert len(found) == len(wanted)
+        for a, b in zip(found, wanted, strict=True):
+            same(a, b)
+    elif isinstance(wanted, (Fingerprints, Buckets, Signed)):
+        assert type(found) is type(wanted)
+        for name in vars(wanted):
+            same(getattr(found, name), getattr(wanted, name))
+    else:
+        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_it_is_a_backend() -> None:
+    assert isinstance(ONE, Backend)
+
+
+# --- texts
+
+
+def check_texts(ops: CpuBackend, batch: TextBatch, shingling: Shingling) -> None:
+    same(ops.shingle(batch, shingling), REFERENCE.shingle(batch, shingling))
+    same(ops.exact_hashes(batch, shingling, KEYS), REFERENCE.exact_hashes(batch, shingling, KEYS))
+    same(ops.shingle_sets(batch, shingling), REFERENCE.shingle_sets(batch, shingling))
+    same(ops.shingle_sets(batch, shingling, KEYS), REFERENCE.shingle_sets(batch, shingling, KEYS))
+
+
+@settings(max_examples=300)
+@given(batches(), shinglings)
+def test_texts(batch: TextBatch, shingling: Shingling) -> None:
+    check_texts(ONE, batch, shingling)
+
+
+@settings(max_examples=50)
+@given(batches(), shinglings, st.sampled_from([1, 2, 3, 7, 2**64]))
+def test_parts(batch: TextBatch, shingling: Shingling, parts: int) -> None:
+    whole = REFERENCE.shingle_sets(batch, shingling)
+    chosen = range(parts) if parts < 8 else [whole.values[0].item() if len(whole.values) else 5, 2**64 - 1]
+    found = [REFERENCE.shingle_part(batch, shingling, part, parts) for part in chosen]
+    for part, wanted in zip(chosen, found, strict=True):
+        same(ONE.shingle_part(batch, shingling, part, parts), wanted)
+    if parts < 8:
+        for row in range(len(batch)):
+            joined = np.concatenate([one.values[one.offset[row] : one.offset[row + 1]] for one in found])
+            same(joined, whole.values[whole.offset[row] : whole.offset[row + 1]])
+
+
+@pytest.mark.parametrize("size", range(1, 65))
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_every_size(unit: Any, size: int) -> None:
+    counts = (size - 1, size, size + 1, size + 31, 255 + size, 256 + size, 257 + size, 511 + size, 512 + size)
+    words = [f"w{i % 7}" if unit == "word" else "abcdefg"[i % 7] for i in range(600)]
+    joint = " " if unit == "word" else ""
+    check_texts(
+        ONE, batch_of([joint.join(words[:count]).encode() for count in counts]), Shingling(unit=unit, size=size)
+    )
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+@pytest.mark.parametrize("documents", [[], [b""], [b"", b""]])
+def test_a_thread_whose_first_text_is_empty(unit: Any, documents: list[bytes]) -> None:
+    with ThreadPoolExecutor(1) as fresh:
+        fresh.submit(check_texts, ONE, batch_of(documents), Shingling(unit=unit)).result()
+    ops = CpuBackend(2)  # with threads of its own
+    check_texts(ops, batch_of(documents), Shingling(unit=unit))
+
+
+def test_every_byte_at_every_place_of_a_block() -> None:
+    """A block of text is read 64 bytes at once; what stands at its edges must not matter."""
+    middles = [b"a", b" ", b"\xc3\xa9", b"\xe6\xbc\xa2", b"\xf0\x9f\x99\x82", b"\xcc\x81", b"\xff", b"\xe6\xbc", b"\0"]
+    documents = [
+        before * place + middle + after
+        for middle, place in itertools.product(middles, [*range(55, 75), *range(120, 137)])
+        for before, after in ((b"b", b"c d"), (b" ", b"c" * 70), (b"b ", b""))
+    ]
+    for unit in ("word", "char"):
+        check_texts(ONE, batch_of(documents), Shingling(unit=unit, size=2))  # type: ignore[arg-type]
+
+
+def test_words_of_all_lengths_in_runs_of_all_lengths() -> None:
+    """Words are summed by runs and by whole vectors; what lies behind the last of either must not matter."""
+    random = np.random.default_rng(7)
+    letters = [*"abyz059AZ"]
+    documents = []
+    for count in (*range(1, 70, 4), 511, 512, 513, 544, 576, 577, 1023, 1025, 1057):
+        lengths = random.choice(
+            [1, 3, 7, 8, 9, 15, 16, 17, 24, 25, 55, 63, 64, 65, 130], count, p=[0.2, *[0.8 / 14] * 14]
+        )
+        words = ["".join(random.choice(letters, length)) for length in lengths]
+        documents.append(" ".join(words).encode())
+        words[random.integers(count)] += "é"
+        documents.append(", ".join(words).encode())
+    check_texts(ONE, batch_of(documents), Shingling(size=3))
+    for document in documents[:20]:  # nothing is left of one in the next
+        check_texts(ONE, batch_of([document]), Shingling(size=3))
+
+
+def test_every_pair_of_lengths_around_a_block() -> None:
+    documents = [b"x" * a + b" " + b"Y" * b for a in (0, 1, 7, 8, 9, 62, 63, 64, 65, 1000) for b in range(60, 74)]
+    documents += [b" " * gap + b"w" * length for gap in range(50, 66) for length in (1, 8, 63, 64, 65)]
+    check_texts(ONE, batch_of(documents), Shingling(size=1))
+
+
+def test_long_words_of_all_lengths() -> None:
+    """Summed a block at a time, where keys are far from those of a table, and up to what nobody may read."""
+    letters = np.random.default_rng(9).choice([*"abyz059AZ"], 1100).tolist()
+    lengths = [*range(17, 270), 320, 639, 640, 641, 1023, 1024, 1025]
+    check_texts(ONE, batch_of(["".join(letters[:length]).encode() for length in lengths]), Shingling(size=1))
+    joined = " ".join(part for length in lengths for part in ("".join(letters[-length:]), "é" * (length % 3)))
+    check_texts(ONE, batch_of([joined.encode(), joined[::-1].encode()]), Shingling(size=2))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("chunk", [1, 1000, 1 << 30])
+def test_chunks_and_threads_of_real_text(threads: int, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_bounds(monkeypatch, chunk, chunk)
+    batch = batch_of([text.encode()[:2000] for text in licences()[::70]] + [b"", b"x", b""])
+    ops, family, shape = CpuBackend(threads), coefficients(Family(num_perm=16)), BandShape(bands=5, rows=3)
+    check_texts(ops, batch, Shingling())
+    same(ops.sign(batch, Shingling(), family, shape, KEYS), REFERENCE.sign(batch, Shingling(), family, shape, KEYS))
+
+
+@settings(max_examples=50)
+@given(batches(), shinglings, st.integers(1, 20), st.sampled_from([1, 2, 5]))
+def test_sign(batch: TextBatch, shingling: Shingling, columns: int, threads: int) -> None:
+    family, shape = coefficients(Family(num_perm=columns)), BandShape(bands=max(columns // 3, 1), rows=min(columns, 3))
+    wanted = REFERENCE.sign(batch, shingling, family, shape, KEYS)
+    same(CpuBackend(threads).sign(batch, shingling, family, shape, KEYS), wanted)
+    signatures = REFERENCE.text_signatures(batch, shingling, family)
+    same(CpuBackend(threads).text_signatures(batch, shingling, family), signatures)
+    counts = REFERENCE.text_frequencies(batch, shingling, np.full(64, 250, np.uint8))
+    same(CpuBackend(threads).text_frequencies(batch, shingling, np.full(64, 250, np.uint8)), counts)
+    for rare in (0, 252):
+        wanted = REFERENCE.text_prefixes(batch, shingling, counts, rare, 0.7, KEYS)
+        same(CpuBackend(threads).text_prefixes(batch, shingling, counts, rare, 0.7, KEYS), wanted)
+
+
+@pytest.fixture
+def sparse() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "sparse"
+
+
+def test_offsets_beyond_32_bits_of_text(sparse: Path) -> None:
+    documents = [b"one two three four five six", b"", "हिन्दी 漢字 caf".encode() + b"\xc3", b"\xa9 x", b"z" * 80]
+    text, start = b"".join(documents), 2**32 + 2**31 + 77
+    values = np.memmap(sparse, np.uint8, "w+", shape=(start + len(text),))
+    values[start:] = np.frombuffer(text, np.uint8)
+    batch = TextBatch(values, start + np.cumsum([0, *map(len, documents)], dtype=np.int64))
+    for unit in ("word", "char"):
+        shingling = Shingling(unit=unit, size=3)  # type: ignore[arg-type]
+        wanted = REFERENCE.shingle(batch_of(documents), shingling)
+        for ops in (ONE, CpuBackend(2), REFERENCE):
+            same(ops.shingle(batch, shingling), wanted)
+            same(ops.exact_hashes(batch, shingling, KEYS), REFERENCE.exact_hashes(batch_of(documents), shingling, KEYS))
+
+
+def test_offsets_beyond_32_bits_of_fingerprints(sparse: Path) -> None:
+    rows = [[5, 3, 3, 2**64 - 1], [], [3, 7], list(range(300, 0, -1))]
+    start = 2**32 + 5
+    values = np.memmap(sparse, np.uint64, "w+", shape=(start + sum(map(len, rows)),))
+    values[start:] = np.array([value for row in rows for value in row], np.uint64)
+    far = Fingerprints(values, start + np.cumsum([0, *map(len, rows)], dtype=np.int64))
+    near = table(rows)
+    family = coefficients(Family(num_perm=9))
+    same(ONE.unique(far), REFERENCE.unique(near))
+    same(ONE.minhash(far, family), REFERENCE.minhash(near, family))
+    same(ONE.bitmaps(far), REFERENCE.bitmaps(near))
+    same(ONE.frequencies(far, np.zeros(16, np.uint8)), REFERENCE.frequencies(near, np.zeros(16, np.uint8)))
+    pairs = np.array([[0, 2], [2, 3], [1, 3]])
+    same(ONE.intersect(pairs, sorted_far(far)), REFERENCE.intersect(pairs, REFERENCE.unique(near)))
+
+
+def sorted_far(rows: Fingerprints) -> Fingerprints:
+    """The unique rows in place: their values stand where they stood, so that offsets stay far."""
+    unique, start = REFERENCE.unique(rows), int(rows.offset[0])
+    rows.values[start : start + len(unique.values)] = unique.values
+    return Fingerprints(rows.values, unique.offset + start)
+
+
+def test_a_long_document() -> None:
+    """50 MB in one document, of one repeated page: its fingerprints repeat, and are the reference's for the page."""
+    page = "".join(text + "\n" for text in licences()[:40] if text.isascii())[:100_000].rpartition(" ")[0] + " "
+    times = 50_000_000 // len(page) + 1
+    for shingling in (Shingling(), Shingling(unit="char", size=9)):
+        once = REFERENCE.shingle(batch_of([(page + page[:200]).encode()]), shingling).values
+        tokens = len(naive.tokens(page + "a", shingling.unit)) - 1
+        found = CpuBackend(2).shingle(batch_of([page.encode() * times + b"a", b"next one"]), shingling)
+        assert int(found.offset[1]) == tokens * times + 1 - shingling.size + 1
+        same(found.values[:tokens], once[:tokens])
+        whole = found.values[: found.offset[1]]
+        assert (whole[tokens:-12] == whole[: -tokens - 12]).all()
+        del found, whole
+
+
+def test_one_token_of_many_megabytes() -> None:
+    """Its hash is the defined sum, taken here by vector arithmetic."""
+    length = 20_000_000
+    text = np.random.default_rng(3).integers(ord("a"), ord("z") + 1, length, np.uint8)
+    u = np.uint64
+
+    def mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        x = (x ^ x >> u(27)) * u(0x3C79AC492BA7B653)
+        x = (x ^ x >> u(33)) * u(0x1C69B3F74AC4AE35)
+        return x ^ x >> u(27)
+
+    total = length * naive.LENGTH
+    for first in range(0, length, 1 << 20):
+        part = text[first : first + (1 << 20)].astype(u)
+        places = np.arange(first + 1, first + len(part) + 1, dtype=u)
+        keys = mixed(places * u(naive.GOLDEN) + u(naive.TOKEN)) | u(1)
+        total += int((keys * part).sum(dtype=u))
+    token = naive.mix(total)
+    began = time.perf_counter()
+    found = ONE.shingle(TextBatch(text, np.array([0, length])), Shingling())
+    assert time.perf_counter() - began < 5
+    assert found.values.tolist() == [naive.hashed(naive.SHINGLE, [token])]
+
+
+# --- fingerprints
+
+hashes = st.one_of(
+    st.integers(0, 2**64 - 1),
+    st.sampled_from(EDGES),
+    st.integers(0, 40),  # no hashes at all
+    st.integers(0, 7).map(lambda x: x << 61),
+)
+tables = st.lists(st.lists(hashes, max_size=60), max_size=10)
+
+
+def table(rows: list[list[int]], before: int = 0) -> Fingerprints:
+    """Rows end to end, behind `before` values that belong to none and before one more."""
+    values = np.array([7] * before + [value for row in rows for value in row] + [9], np.uint64)
+    return Fingerprints(values, before + np.cumsum([0, *map(len, rows)], dtype=np.int64))
+
+
+def random_table(lengths: list[int], universe: int = 2**64) -> Fingerprints:
+    generator = np.random.default_rng(len(lengths))
+    spread = np.uint64(2**64 // universe)
+    return table([(generator.integers(0, universe, n, np.uint64) * spread).tolist() for n in lengths], before=3)
+
+
+LENGTHS = [0, 1, 2, 7, 8, 9, 31, 32, 33, 255, 256, 257, 2047, 2048, 2049, 5000, 0]
+
+
+def check_rows(ops: CpuBackend, rows: Fingerprints) -> None:
+    unique = REFERENCE.unique(rows)
+    same(ops.unique(rows), unique)
+    same(ops.bitmaps(rows), REFERENCE.bitmaps(rows))
+    for bits in (1, 8, 16):
+        counts = np.full(1 << bits, 250 if bits == 1 else 0, np.uint8)
+        same(ops.frequencies(rows, counts.copy()), REFERENCE.frequencies(rows, counts.copy()))
+        counts = REFERENCE.frequencies(unique, counts)
+        sizes = np.diff(unique.offset)
+        for lengths in (sizes, sizes - sizes // 2, np.minimum(sizes, 1), np.zeros_like(sizes)):
+            same(ops.prefixes(unique, counts, lengths), REFERENCE.prefixes(unique, counts, lengths))
+
+
+@given(tables, st.integers(0, 3))
+def test_rows(rows: list[list[int]], before: int) -> None:
+    check_rows(ONE, table(rows, before))
+
+
+@pytest.mark.parametrize("universe", [2**64, 5000, 60, 2])
+@pytest.mark.parametrize("threads", [1, 5])
+def test_rows_of_every_length(universe: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if threads > 1:
+        set_bounds(monkeypatch, 50, 50)
+    check_rows(CpuBackend(threads), random_table(LENGTHS, universe))
+
+
+@pytest.mark.parametrize(("a", "b"), [(0, 1), (2**63 + 5, 2**63 + 6), (0, 2**64 - 1), (3, 3)])
+def test_a_row_of_two_values_many_times_over(a: int, b: int) -> None:
+    """Nothing there is quadratic in repeats."""
+    rows = table([[a, b] * 50_000 + [a], [b] * 100_000])
+    began = time.perf_counter()
+    found = ONE.unique(rows)
+    assert time.perf_counter() - began < 5
+    same(found, REFERENCE.unique(rows))
+
+
+@settings(max_examples=60)
+@given(tables, st.integers(1, 40), st.integers(0, 2**64 - 1))
+def test_minhash(rows: list[list[int]], columns: int, seed: int) -> None:
+    family = coefficients(Family(num_perm=columns, seed=seed))
+    same(ONE.minhash(table(rows, 2), family), REFERENCE.minhash(table(rows, 2), family))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("columns", [1, 8, 127, 128])
+def test_minhash_of_every_length(columns: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if threads > 1:
+        set_bounds(monkeypatch, 300, 300)
+    family, rows = coefficients(Family(num_perm=columns)), random_table(LENGTHS)
+    same(CpuBackend(threads).minhash(rows, family), REFERENCE.minhash(rows, family))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(st.one_of(st.integers(0, 200), hashes), max_size=80), min_size=1, max_size=8), st.data())
+def test_intersect(rows: list[list[int]], data: st.DataObject) -> None:
+    ids = st.integers(0, len(rows) - 1)
+    pairs = np.array(data.draw(st.lists(st.tuples(ids, ids), max_size=20)), np.int64).reshape(-1, 2)
+    check_intersect(ONE, pairs, REFERENCE.unique(table(rows)))
+
+
+def check_intersect(ops: CpuBackend, pairs: NDArray[np.int64], unique: Fingerprints) -> None:
+    wanted = REFERENCE.intersect(pairs, unique)
+    same(ops.intersect(pairs, unique), wanted)
+    sizes = np.diff(unique.offset)
+    for words in (16, 64):
+        bitmaps = REFERENCE.bitmaps(unique, words)
+        same(ops.bitmaps(unique, words), bitmaps)
+        bounds = REFERENCE.overlap_bounds(pairs, bitmaps, sizes)
+        same(ops.overlap_bounds(pairs, bitmaps, sizes), bounds)
+        assert (bounds >= wanted[0]).all()
+
+
+@pytest.mark.parametrize("universe", [60, 600, 6000])
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_intersect_of_every_length(universe: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if threads > 1:
+        set_bounds(monkeypatch, 7, 7)
+    unique = REFERENCE.unique(random_table([*LENGTHS[:13], *range(1, 30)], universe))
+    pairs = np.array(list(itertools.product(range(len(unique)), repeat=2)), np.int64)
+    check_intersect(CpuBackend(threads), pairs, unique)
+
+
+@pytest.mark.parametrize("rows", [2, 40, 300])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_that_meet_in_many_pairs(rows: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Near-copies beside rows that meet few: these take bits, those do not."""
+    taken = []
+    found = bitsets.overlap_bounds
+    monkeypatch.setattr(bitsets, "overlap_bounds", lambda *given: taken.append(len(given[0])) or found(*given))
+    monkeypatch.setattr(bitsets, "FEWEST_PAIRS", 1)
+    generator = np.random.default_rng(rows)
+    page = generator.integers(0, 2**64, 200, np.uint64)
+    alike = [
+        [*generator.choice(page, 190, replace=False), int(own)] for own in generator.integers(0, 2**64, rows, np.uint64)
+    ]
+    unique = REFERENCE.unique(table([*alike, *([value] for value in page[:30]), page.tolist(), []], before=2))
+    every = np.array(list(itertools.product(range(rows), repeat=2)), np.int64)
+    apart = np.stack([generator.integers(0, len(unique), 40), generator.integers(rows, len(unique), 40)], axis=1)
+    pairs = generator.permutation(np.concatenate([every, apart]))
+    same(CpuBackend(threads).intersect(pairs, unique), REFERENCE.intersect(pairs, unique))
+    assert (sum(taken) >= rows * (rows - 1)) == (rows > 2)
+
+
+@pytest.mark.parametrize("values", ["in one slot", "many"])
+def test_rows_whose_values_fit_into_no_table(values: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values that nobody hashed, or more than the table holds, are compared in order, and none is probed for long."""
+    monkeypatch.setattr(bitsets, "overlap_bounds", None)
+    inverse = pow(GOLDEN, -1, 2**64)
+    if values == "in one slot":
+        rows = [[(number * inverse) % 2**64 for number in range(first, first + 5000)] for first in range(60)]
+    else:
+        generator = np.random.default_rng(1)
+        rows = [generator.integers(0, 2**64, 5000, np.uint64).tolist() for _ in range(60)]
+    unique = REFERENCE.unique(table(rows))
+    pairs = np.array(list(itertools.combinations(range(60), 2)) * 2, np.int64)
+    began = time.perf_counter()
+    found = ONE.intersect(pairs, unique)
+    assert time.perf_counter() - began < 5
+    same(found, REFERENCE.intersect(pairs, unique))
+
+
+# --- signatures and digests
+
+# Found by lattice reduction: each line is a band, 0 to 2, whose sum is what mixing maps to 2^64 - 1.
+NO_DIGEST_BANDS = [
+    *(2147484572, 2147483710, 2147483751, 2147483253, 2147483511, 2147484394),
+    *(2147483843, 2147484473, 2147484032, 2147484056, 2147483727, 2147483005),
+    *(2147483170, 2147483804, 2147483427, 2147484054, 2147484401, 2147482853),
+]
+values32 = st.one_of(st.integers(0, 2**32 - 1), st.sampled_from([0, NO_VALUE, NO_VALUE - 1, 2**31]))
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 20), st.data())
+def test_band_digests(columns: int, data: st.DataObject) -> None:
+    row = st.one_of(st.lists(values32, min_size=columns, max_size=columns), st.just([NO_VALUE] * columns))
+    signatures = np.array(data.draw(st.lists(row, max_size=9)), np.uint32).reshape(-1, columns)
+    rows = data.draw(st.integers(1, columns))
+    shape = BandShape(bands=data.draw(st.integers(1, columns // rows)), rows=rows)
+    same(ONE.band_digests(signatures, shape), REFERENCE.band_digests(signatures, shape))
+    every_second = np.repeat(signatures, 2, axis=0)[::2]  # not contiguous
+    same(ONE.band_digests(every_second, shape), REFERENCE.band_digests(signatures, shape))
+
+
+def test_a_digest_that_comes_out_as_none_and_rows_of_all_ones() -> None:
+    signatures = np.full((4, 18), NO_VALUE, np.uint32)
+    signatures[1] = NO_DIGEST_BANDS
+    signatures[2, 17] = 0
+    signatures[3, 0] = 0
+    shape = BandShape(bands=3, rows=6)
+    for ops in (REFERENCE, ONE, CpuBackend(5)):
+        digests = ops.band_digests(signatures, shape)
+        assert (digests[0] == NO_DIGEST).all() and (digests[1] == INSTEAD_OF_NO_DIGEST).all()
+        assert (digests[2:] < INSTEAD_OF_NO_DIGEST).all()
+        # A row that only looks empty in the bands' columns is not empty.
+        assert (ops.band_digests(signatures, BandShape(bands=2, rows=6))[2] != NO_DIGEST).all()
+    for band in range(3):
+        total = sum(
+            naive.place_key(naive.BAND, place) * value
+            for place, value in enumerate(NO_DIGEST_BANDS[6 * band : 6 * band + 6])
+        )
+        assert naive.mix(total + (band + 1) * naive.GOLDEN) == NO_DIGEST
+
+
+digests = st.one_of(st.sampled_from([NO_DIGEST, INSTEAD_OF_NO_DIGEST, 0, 1, 2**63]), st.integers(0, 2**64 - 1))
+
+
+@given(st.lists(digests, max_size=6), st.data(), st.sampled_from([0, 2**31, 2**32 - 3, 2**40]))
+def test_collisions(pool: list[int], data: st.DataObject, first_id: int) -> None:
+    chosen = data.draw(st.lists(st.sampled_from(pool), max_size=60)) if pool else []
+    ids = first_id + np.array(data.draw(st.permutations(range(len(chosen)))), np.int64)
+    values = np.array(chosen, np.uint64)
+    buckets = REFERENCE.collisions(values, ids)
+    same(ONE.collisions(values, ids), buckets)
+    same(ONE.collisions(np.repeat(values, 3)[::3], ids), buckets)
+    same(ONE.candidates(buckets), REFERENCE.candidates(buckets))
+
+
+@pytest.mark.parametrize("universe", [1, 3, 30, 700, 2**64])
+@pytest.mark.parametrize("count", [1, 24, 25, 1000])
+@pytest.mark.parametrize("threads", [1, 5])
+def test_collisions_of_many(universe: int, count: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells of few and of many digests, small numbers, which are no hashes, and ids in any order."""
+    ops = CpuBackend(threads)
+    if threads > 1:
+        set_bounds(monkeypatch, 20, 20)
+        monkeypatch.setattr("gpulsh.backends.cpu.collisions.PARTITION_BITS", 4)
+    generator = np.random.default_rng(universe % 1000 + count)
+    ids = generator.permutation(3 * count)[:count].astype(np.int64)
+    drawn = generator.integers(0, universe, count, np.uint64)
+    for values in (drawn, drawn * np.uint64(2**64 // universe % 2**64), NO_DIGEST - drawn):
+        buckets = REFERENCE.collisions(values, ids)
+        same(ops.collisions(values, ids), buckets)
+        if universe > 3:
+            same(ops.candidates(buckets), REFERENCE.candidates(buckets))
+
+
+bucket_lists = st.lists(st.lists(st.integers(0, 40), min_size=2, max_size=9, unique=True).map(sorted), max_size=12)
+
+
+@given(bucket_lists, st.sampled_from([1, 2**27, 2**33]))
+def test_candidates(buckets: list[list[int]], scale: int) -> None:
+    ids = np.array([scale * document for bucket in buckets for document in bucket], np.int64)
+    drawn = Buckets(ids, np.cumsum([0, *map(len, buckets)], dtype=np.int64))
+    same(ONE.candidates(drawn), REFERENCE.candidates(drawn))
+    middle = int(np.median(drawn.ids)) if len(drawn.ids) else 0
+    parts = [REFERENCE.candidates(drawn, first) for first in ((0, middle), (middle, 1 << 62))]
+    same(np.concatenate(parts), REFERENCE.candidates(drawn))
+    for first, part in zip(((0, middle), (middle, 1 << 62)), parts, strict=True):
+        same(ONE.candidates(drawn, first), part)
+
+
+@given(st.integers(1, 60), st.data())
+def test_components(count: int, data: st.DataObject) -> None:
+    ids = st.integers(0, count - 1)
+    pairs = np.array(data.draw(st.lists(st.tuples(ids, ids), max_size=80)), np.int64).reshape(-1, 2)
+    same(ONE.components(count, pairs), REFERENCE.components(count, pairs))
+
+
+def test_components_of_long_chains() -> None:
+    count = 5000
+    chain = np.stack([np.arange(count - 1), np.arange(1, count)], axis=1)
+    shuffled = np.random.default_rng(1).permutation(count)
+    for pairs in (chain, chain[::-1], chain[:, ::-1], shuffled[chain], chain[::2]):
+        same(ONE.components(count, pairs), REFERENCE.components(count, pairs))
+    same(ONE.components(0, np.empty((0, 2), np.int64)), np.empty(0, np.int64))
+
+
+READS_TO_THE_LAST_BYTE = """
+import ctypes, mmap
+import numpy as np
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.cpu import CpuBackend
+from gpulsh.params import Shingling
+
+page = mmap.PAGESIZE
+memory = mmap.mmap(-1, 2 * page)
+bytes_of = np.frombuffer(memory, np.uint8)
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.mprotect(ctypes.c_void_p(bytes_of.ctypes.data + page), ctypes.c_size_t(page), 0) == 0
+tails = [b"", b"a", b"ab " * 50, b"w" * 200, "é".encode(), b"\\xc3", b"\\xe6\\xbc", b"\\xf0\\x9d\\x92", b" "]
+for tail in tails:
+    for length in range(130):
+        text = (b"x" * length + tail)
+        bytes_of[page - len(text) : page] = np.frombuffer(text, np.uint8)
+        for offset in ([0, length, len(text)], [0, len(text)]):
+            batch = TextBatch(bytes_of[page - len(text) : page], np.array(offset))
+            for unit in ("word", "char"):
+                CpuBackend(1).shingle(batch, Shingling(unit=unit, size=2))
+print("read")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mprotect by ctypes")
+def test_nothing_is_read_behind_the_text() -> None:
+    """The text ends where a page begins that may not be read: one byte too far ends the process."""
+    command = [sys.executable, "-c", READS_TO_THE_LAST_BYTE]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "read\n"), done.stderr[-500:]

@@ -1,0 +1,238 @@
+"""The command: what it prints, where, and with which exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.cli import main
+
+TEXTS = [f"some words of a text that is about number {number} and nothing else at all" for number in range(20)]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"text": [*TEXTS, *TEXTS[:5]]}), "a.parquet")
+    return tmp_path
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+def test_dedup_prints_the_funnel(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference"]) == 0
+    printed = capsys.readouterr()
+    rows = {line.split("  ")[0]: line for line in printed.out.splitlines()}
+    assert rows["documents"].split()[1] == "25"
+    assert rows["kept"].split()[1] == str(pq.read_metadata("out/data/a.parquet").num_rows)
+    assert int(rows["dropped"].split()[1]) == pq.read_metadata("out/duplicates.parquet").num_rows >= 5
+    # Without a terminal: a line a stage, no bars, no colours.
+    assert all(line.startswith("gpulsh: ") for line in printed.err.splitlines())
+    assert "\r" not in printed.err and "\x1b" not in printed.err + printed.out
+
+
+def test_json_is_the_report(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference", "--json", "--threshold", "1"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report == json.loads(Path("out/report.json").read_text())
+    assert report["funnel"]["dropped"] == 5
+
+
+def test_options_reach_the_plan(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = "--threshold 0.6 --shingle char:7 --num-perm 64 --bands 16 --rows 4 --seed 9 --verify signature"
+    arguments += " --resolve components --keep longest --write duplicates --threads 1 --json"
+    assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference", *arguments.split()]) == 0
+    found = json.loads(capsys.readouterr().out)["parameters"]
+    assert found["threshold"] == 0.6
+    assert found["shingling"] == {"unit": "char", "size": 7}
+    assert found["family"] == {"name": "affine32", "num_perm": 64, "seed": 9}
+    assert found["banding"] == {"bands": 16, "rows": 4}
+    assert (found["verify"], found["resolve"]) == ("signature", "components")
+    assert (found["keep"], found["write"], found["threads"]) == ("longest", "duplicates", 1)
+    assert not Path("out/data").exists()
+
+
+def test_bars_on_a_terminal(corpus: Path) -> None:
+    import pty
+
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "gpulsh", "dedup", "a.parquet", "-o", "out", "--backend", "reference"]
+    ran = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, env={**environment(), "TERM": "xterm"})
+    os.close(follower)
+    shown = b""
+    try:
+        while part := os.read(leader, 1 << 16):
+            shown += part
+    except OSError:  # the terminal closes with the process
+        pass
+    assert ran.wait() == 0
+    assert b"\x1b[" in shown and b"sign" in shown and b"/s" in shown
+    assert b"gpulsh: sign" not in shown
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["-h"], ["dedup", "--help"], ["info", "--help"], ["curve", "--help"]]
+)
+def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 0
+    assert capsys.readouterr().out.startswith("Usage: gpulsh")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"gpulsh {gpulsh.__version__}\n"
+
+
+def test_unknown_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dedupe"]) == 2
+    assert capsys.readouterr().err.startswith("gpulsh: error: No such command 'dedupe'")
+    assert main([]) == 2
+
+
+def test_verbose_shows_the_traceback(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dedup", "no.parquet", "-o", "out", "--verbose"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("Traceback")
+    assert error.endswith("gpulsh: error: no.parquet: no such file or folder\n")
+
+
+def test_a_defect_is_told_as_one(
+    corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defect(*_: object) -> None:
+        raise KeyError("first line\nsecond line")
+
+    monkeypatch.setattr("gpulsh.run.stages.evidence.evidence", defect)
+    assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference"]) == 1
+    assert "gpulsh: error: unexpected KeyError" in capsys.readouterr().err.splitlines()[-1]
+    assert os.listdir() == ["a.parquet"]
+
+
+def interrupted(number: signal.Signals, endless: str, *, ignored: bool = False) -> tuple[int, list[str]]:
+    """The status, and what is told, of a run that gets the signal in a stage that never ends."""
+    usual = "default_int_handler" if number == signal.SIGINT else "SIG_DFL"  # these tests may run under nohup, too
+    code = f"""
+import signal, sys, time
+from gpulsh.run import partitioned
+def endless(*_):
+    print("ready", flush=True)
+    time.sleep(3 if {ignored} else 60)
+    sys.exit(77)
+{endless} = endless
+signal.signal({int(number)}, signal.{"SIG_IGN" if ignored else usual})
+from gpulsh.cli import main
+sys.exit(main(["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]))
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    assert Path("new/out/_work").is_dir()
+    time.sleep(0.05)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=30)
+    return process.returncode, error.splitlines()
+
+
+SIGNALS = {
+    signal.SIGINT: (130, "gpulsh: interrupted"),
+    signal.SIGTERM: (143, "gpulsh: interrupted by SIGTERM"),
+    signal.SIGHUP: (129, "gpulsh: interrupted by SIGHUP"),
+}
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_what_is_finished_outlives_an_interrupt(
+    corpus: Path, number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, (stage, *told) = interrupted(number, "partitioned.copies.copies")
+    assert stage.startswith("gpulsh: sign: ")
+    keeps = "gpulsh: new/out: keeps the finished part of this run; --resume, in Python resume=True, goes on with it"
+    assert (status, told) == (SIGNALS[number][0], [keeps.removeprefix("gpulsh: "), SIGNALS[number][1]])
+    command = ["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]
+    assert main(command) == 1
+    assert "holds an unfinished run; give --resume to go on with it" in capsys.readouterr().err
+    assert main([*command, "--resume"]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "gpulsh: sign: 25 documents, 1.7 kB, done before"
+    assert not any("done before" in line for line in told[1:])
+    assert pq.read_table("new/out/data/a.parquet").num_rows == 20 and os.listdir("new/out/data") == ["a.parquet"]
+    report = json.loads(Path("new/out/report.json").read_text())
+    assert report["funnel"]["resumed"] == ["sign"]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_where_nothing_is_finished_an_interrupt_leaves_nothing(corpus: Path, number: signal.Signals) -> None:
+    assert interrupted(number, "partitioned.sign.sign") == (SIGNALS[number][0], [SIGNALS[number][1]])
+    assert os.listdir() == ["a.parquet"]
+
+
+WHILE_IT_BEGINS = """
+import sys
+class Pressed:
+    def find_spec(self, name, *_):
+        if name == "click":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Pressed())
+from gpulsh.cli import main
+"""
+WHILE_IT_ENDS = """
+import os, signal, sys, threading, time
+from gpulsh.cli import commands, main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def pressed(*_, **__):
+    threading.Thread(target=again).start()
+    raise KeyboardInterrupt
+def again():
+    while threading.main_thread().is_alive():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(9)
+commands.group.main = pressed
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(("code", "status"), [(WHILE_IT_BEGINS, 130), (WHILE_IT_ENDS, -signal.SIGINT)])
+def test_an_interrupt_of_python_itself_is_no_traceback(code: str, status: int) -> None:
+    ran = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, env=environment())
+    assert (ran.returncode, ran.stderr) == (status, "gpulsh: interrupted\n")
+
+
+def test_a_hangup_that_nohup_ignores(corpus: Path) -> None:
+    assert interrupted(signal.SIGHUP, "partitioned.sign.sign", ignored=True) == (77, [])
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    command = f"{sys.executable} -m gpulsh info | true; exit ${{PIPESTATUS[0]}}"
+    ran = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, env=environment())
+    assert ran.stderr == ""
+
+
+def test_info(capsys: pytest.CaptureFixture[str]) -> None:
+    from gpulsh.backends.select import backend_status
+
+    assert main(["info", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["versions"]["gpulsh"] == gpulsh.__version__
+    assert {"python", "numpy", "numba", "pyarrow"} <= set(found["versions"])
+    for name, reason in backend_status().items():
+        assert found["backends"][name] == {"available": reason is None, "reason": reason}
+    assert found["devices"]["cpu"]["threads"] >= 1
+    assert main(["info"]) == 0
+    text = capsys.readouterr().out
+    assert "reference   works" in text
+    assert "numpy" in text

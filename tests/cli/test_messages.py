@@ -1,0 +1,174 @@
+"""What messages advise is what their reader can do: keywords in Python, options in the command, names that exist."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+
+import gpulsh
+from gpulsh.cli import group, main
+from gpulsh.errors import OPTIONS, SWITCHES, GpulshError, InputError, InputTypeError, OutputError, ParameterError
+from gpulsh.run.display.progress import open_progress
+
+PACKAGE = Path(gpulsh.__file__).parent
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        lines = [
+            json.dumps({"id": f"{name}{number}", "text": f"text {name} {number} of some words"}) for number in "123"
+        ]
+        Path(f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main([*arguments, "--backend", "reference"]) != 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("gpulsh: error: ")
+    return lines[-1].removeprefix("gpulsh: error: ")
+
+
+def test_advice_is_of_the_door_that_was_used(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gpulsh.deduplicate_files("a.jsonl", "out", backend="reference")
+    with pytest.raises(OutputError) as caught:
+        gpulsh.deduplicate_files("a.jsonl", "out", backend="reference")
+    assert str(caught.value).endswith("give another folder, or overwrite=True for its own")
+    assert told(capsys, "dedup", "a.jsonl", "-o", "out").endswith("give another folder, or --overwrite for its own")
+    gpulsh.deduplicate_files("a.jsonl", "out", backend="reference", overwrite=True)
+
+
+def test_every_option_that_a_message_names_is_known() -> None:
+    """And is a keyword of Python's, so that `in_python` tells what there is."""
+    command = group.get_command(click.Context(group), "dedup")
+    assert command is not None
+    options = {option for parameter in command.params for option in parameter.opts}
+    keywords = inspect.signature(gpulsh.deduplicate_files).parameters
+    assert {f"--{name}" for name in OPTIONS} <= options
+    assert {name.replace("-", "_") for name in OPTIONS} <= set(keywords)
+    assert all(keywords[name].default is False for name in SWITCHES if name in keywords)
+    for path in PACKAGE.rglob("*.py"):
+        if "cli" in path.parts:
+            continue
+        for raised in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(raised, ast.Raise):
+                texts = [part.value for part in ast.walk(raised) if isinstance(part, ast.Constant)]
+                for name in re.findall(r"--([a-z-]+)", " ".join(text for text in texts if isinstance(text, str))):
+                    assert name in OPTIONS or name == "head", f"{path}: {name}"  # the latter of `ray start`
+
+
+def test_options_in_names_of_files_are_left_alone() -> None:
+    error = InputError("my--memory.txt: x--overwrite--y is none; give --memory 550MiB or more")
+    assert str(error) == "my--memory.txt: x--overwrite--y is none; give memory='550MiB' or more"
+    assert str(GpulshError()) == ""
+
+
+@pytest.mark.parametrize(
+    ("priority", "message"),
+    [
+        (["x", "y"], "priority[0] is 'x'; give floats or integers, one for each document"),
+        ([1, None], "priority[1] is None; give"),
+        (np.array([1, "y"], object), "priority[1] is 'y'; give"),
+        ("xy", "priority is of type str; give"),
+    ],
+)
+def test_a_priority_that_is_none(priority: Any, message: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        gpulsh.deduplicate(["one", "two"], priority=priority, backend="reference")
+    assert message in str(caught.value) and "<U" not in str(caught.value)
+
+
+def test_rows_that_are_not_there_yet() -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.LazyFrame({"text": ["one text", "one text"]})
+    found = gpulsh.deduplicate(["one text", "one text"], backend="reference")
+    with pytest.raises(ParameterError, match=r"table is a LazyFrame, which has no rows .*; collect it first"):
+        found.filter(frame)
+    with pytest.raises(ParameterError, match="table is a int, which has no rows"):
+        found.filter(3)
+    with pytest.raises(InputTypeError, match=r"texts is a LazyFrame, .* frame\.collect\(\)\['text'\]"):
+        gpulsh.deduplicate(frame, backend="reference")
+
+
+def test_what_an_index_has_taken_in_before_is_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["index", "build", "known", "a.jsonl", "--backend", "reference"]) == 0
+    capsys.readouterr()
+    message = told(capsys, "index", "add", "known", "b.jsonl", "a.jsonl")
+    assert message.startswith("a.jsonl: row 0: its key is 'a.jsonl:0', which is in the index; leave out what was added")
+    assert main(["index", "build", "ids", "a.jsonl", "--id-column", "id", "--backend", "reference"]) == 0
+    capsys.readouterr()
+    lines = Path("b.jsonl").read_text().replace('"b2"', '"a3"')
+    Path("b.jsonl").write_text(lines)
+    message = told(capsys, "index", "add", "ids", "b.jsonl", "--id-column", "id")
+    assert message == "b.jsonl: row 1: its key is 'a3', which is in the index; leave it out"
+    Path("b.jsonl").write_text(lines.replace('"b3"', '"b1"'))
+    message = told(capsys, "dedup", "b.jsonl", "-o", "out", "--index", "new", "--id-column", "id")
+    assert message.startswith("b.jsonl: row 2: its key is 'b1', as b.jsonl: row 0: its key is")
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+def test_a_keep_that_is_none_lists_the_modes(here: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if name == "a.parquet":
+        pq.write_table(pa.table({"id": [1], "text": ["x"]}), name)
+    message = told(capsys, "dedup", name, "-o", "out", "--keep", "best")
+    assert "has no column 'best', which --keep names beside its modes first, longest and source:INPUT,INPUT;" in message
+    assert message.endswith("its columns are: id, text")
+    message = told(capsys, "dedup", name, "-o", "out", "--text-column", "best")
+    assert message == f"{name}: has no column 'best'; its columns are: id, text"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["dedup", "a.jsonl", "-o", "out", "--treshold", "0.8"], "'--treshold'. Did you mean --threshold?"),
+        (["dedup", "a.jsonl", "-o", "out", "--keeep", "first"], "'--keeep'. Did you mean --keep?"),
+        (["plam", "--docs", "1"], "No such command 'plam'. Did you mean plan?"),
+    ],
+)
+def test_the_nearest_name_is_suggested(
+    here: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told(capsys, *arguments).endswith(message)
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("width", [46, 60, 72, 90])
+def test_rates_are_shown_whole_or_not_at_all(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"COLUMNS": str(width), "LINES": "20", "TERM": "xterm", "NO_COLOR": "1"}.items():
+        monkeypatch.setenv(name, value)
+    out = _Terminal()
+    shown = open_progress(True, out)
+    with shown.stage("sign", 10_000_000, "B"):
+        for _ in range(4):
+            shown.advance(2_000_000)
+            shown.count(documents=12_345)
+            time.sleep(0.12)
+    lines = [line.rstrip() for line in re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()))]
+    lines = [line for line in lines if line]
+    assert lines and all(len(line) <= width for line in lines)
+    told = "\n".join(lines)
+    assert "…" not in told and "..." not in told
+    assert re.search(r"  sign +49,380 documents", lines[-1])
+    whole = r"(\d[\d,.]* (documents|[kMGT]?B)(/s| in \d+\.\d s)?|\d+ dropped)"
+    for line in lines:
+        amounts = re.search(r"\d[\d,.]* (documents|[kMGT]?B).*", line)
+        assert amounts is None or all(re.fullmatch(whole, part) for part in amounts[0].split(", ")), line

@@ -1,0 +1,330 @@
+"""`gpulsh plan`: its numbers against sums done by hand, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.account.stages import FORETOLD
+from gpulsh.cli import main
+from gpulsh.report.estimate import (
+    INDEX_KEY_BYTES,
+    INDEX_ROW_BYTES,
+    Corpus,
+    Estimate,
+    Rates,
+    estimate,
+    false_candidates,
+    index_bytes,
+    recorded,
+    stage_works,
+    workers_needed,
+)
+
+CORPUS = Corpus(documents=1000, bytes=2_000_000, met=0.5, pairs=3, dropped=0.25, bytes_per_shingle=5)
+
+
+def planned(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert main(["plan", *arguments, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_bytes_and_seconds_by_hand() -> None:
+    rates = Rates(
+        sign=100_000, copies=500, collide=1000, connect=20, route=40, gather=50_000, verify=10, collect=5, write=200_000
+    )
+    found = estimate(CORPUS, rates, workers=2, nodes=2, bands=4, rows=8)
+    stages = {stage.name: stage for stage in found.stages}
+    assert [stage.name for stage in found.stages] == list(FORETOLD) == list(stage_works(CORPUS, 4))
+    assert stages["sign"].seconds == 2_000_000 / 100_000 / 2
+    assert stages["collide"].seconds == 1000 * 4 / 1000 / 2
+    assert stages["copies"].seconds == 1000 / 500 / 2
+    assert stages["connect"].seconds == 500 / 20 / 2
+    assert stages["route"].seconds == 3000 / 40 / 2
+    assert stages["gather"].seconds == 1_000_000 / 50_000 / 2
+    assert stages["verify"].seconds == 3000 / 10 / 2
+    assert stages["collect"].seconds == 500 / 5 / 2
+    assert stages["write"].seconds == 2_000_000 / 200_000 / 2
+    assert found.seconds == sum(stage.seconds or 0 for stage in found.stages)
+    assert (stages["sign"].disk_read, stages["sign"].disk_written) == (2_000_000, 1000 * (4 * (8 + 4) + (16 + 4) + 8))
+    # Half of it is on the other machine: digests and hashes, each with the document's number.
+    assert stages["copies"].network == 1000 * (16 + 4) / 2
+    assert stages["collide"].network == 1000 * 4 * (8 + 4) / 2
+    assert stages["verify"].network == (1_000_000 + 3000 * 24) / 2
+    assert stages["collect"].network == 500 * 29 / 2
+    assert found.false_seconds[0.1] == found.false_candidates[0.1] / 10 / 2
+    assert stages["write"].disk_written == found.output == 1_500_000
+    # Beside the program: a machine's half of the text, digests of its half of the documents, text of those that met.
+    held = {"copies": 500 * 4 * 24, "collide": 500 * 4 * 24, "verify": 500_000}
+    assert {s.name: s.memory_each for s in found.stages} == {
+        name: (256 << 20) + held.get(name, 1_000_000) for name in FORETOLD
+    }
+    large = Corpus(documents=1e9, bytes=1e13, met=0.5, pairs=3, dropped=0.25, bytes_per_shingle=5)
+    most = {s.name: s.memory_each for s in estimate(large, rates, workers=2, nodes=1, bands=21, rows=6).stages}
+    assert most.pop("connect") == 28 * 5e8
+    assert max(most.values()) == (256 << 20) + (24 << 24) + (512 << 20) < 1.3e9  # a sixteenth of it are texts that wait
+    assert most["verify"] == (256 << 20) + (256 << 20)
+    apart = {s.name: s.memory_each for s in estimate(large, rates, workers=2, nodes=2, bands=21, rows=6).stages}
+    assert apart.pop("connect") == 28 * 5e8 and max(apart.values()) == (256 << 20) + (24 << 24) < 0.7e9
+    small = estimate(CORPUS, rates, workers=2, nodes=2, bands=4, rows=8, memory=1000)
+    assert {stage.name: stage.memory_each for stage in small.stages if stage.memory_each != 1000} == {
+        "connect": 500 * 28
+    }
+
+
+def test_a_slow_disk_or_network_is_what_bounds() -> None:
+    rates = {"sign": 1e9, "copies": 1e9}
+    slow = estimate(CORPUS, Rates(**rates, disk=1000, network=10), workers=4, nodes=2, bands=4, rows=8).stages
+    assert (slow[0].bound, slow[0].seconds) == ("disk", (2_000_000 + 76_000) / 1000 / 2)
+    assert (slow[1].bound, slow[1].seconds) == ("network", 10_000 / 10 / 2)
+    assert slow[2].seconds is None  # its own rate is not known, however slow the disk
+
+
+def test_remote_inputs_and_results_go_through_the_network() -> None:
+    here, there = (
+        {
+            stage.name: stage
+            for stage in estimate(CORPUS, Rates(), workers=2, nodes=2, bands=4, rows=8, remote=far).stages
+        }
+        for far in (False, True)
+    )
+    for name, more in {"sign": 2e6, "collide": 0, "gather": 2e6, "verify": 0, "collect": 0, "write": 3.5e6}.items():
+        near, far = here[name], there[name]
+        assert far.network - near.network == more
+        assert near.disk_read + near.disk_written - far.disk_read - far.disk_written == more
+
+
+def test_one_machine_needs_no_network() -> None:
+    found = estimate(CORPUS, Rates(), workers=8, nodes=1, bands=4, rows=8)
+    assert not any(stage.network for stage in found.stages)
+    assert found.seconds is None
+
+
+@pytest.mark.parametrize(("bands", "rows"), [(1, 1), (4, 2), (21, 6)])
+@pytest.mark.parametrize("similarity", [0.0, 0.01, 0.3])
+def test_false_candidates_are_the_probability_of_each_pair(bands: int, rows: int, similarity: float) -> None:
+    naive = sum(1 - (1 - similarity**rows) ** bands + bands / 2**64 for _ in range(100) for _ in range(99)) / 2
+    assert false_candidates(100, similarity, bands, rows) == pytest.approx(naive, rel=1e-3, abs=1e-15)
+
+
+def test_the_index_is_as_large_as_the_entropy_of_its_gaps() -> None:
+    drawn = np.sort(np.random.default_rng(1).integers(0, 1 << 63, 4000).astype(np.uint64) * np.uint64(2))
+    gaps = np.diff(drawn).astype(np.float64)
+    bits = float(np.log2(gaps).mean()) + 2  # about what a Golomb or Elias code of them takes
+    one = Corpus(documents=1, bytes=4000 * 5, met=0, pairs=0, dropped=0, bytes_per_shingle=5)
+    coded = (index_bytes(one, bands=0) - INDEX_ROW_BYTES) * 8 / 4000
+    assert bits - 2 < coded < bits + 1
+
+
+def test_an_index_is_as_large_as_foretold(tmp_path: Path) -> None:
+    texts = [" ".join(f"{number}x{i}" for i in range(44)) for number in range(1500) for _ in range(1 + number % 2)]
+    keys = [f"https://example.org/page/{number:07}" for number in range(len(texts))]
+    assert len(keys[0]) == INDEX_KEY_BYTES
+    with gpulsh.Index(backend="cpu") as index:
+        index.add(keys, texts)
+        index.save(tmp_path / "index")
+        bands = index.parameters.banding.bands
+        dropped = index.dropped() / len(texts)
+    taken = sum(file.stat().st_size for file in (tmp_path / "index").iterdir())
+    corpus = Corpus(
+        documents=len(texts), bytes=40 * 5 * len(texts), met=0, pairs=0, dropped=dropped, bytes_per_shingle=5
+    )
+    assert dropped > 0.3 and index_bytes(corpus, bands) == pytest.approx(taken, rel=0.05)
+
+
+def test_pairs_of_a_run_are_as_expected() -> None:
+    """Couples of documents that share a third of their shingles, and none with another couple, meet as foretold."""
+    couples = 600
+    texts = [
+        " ".join(
+            [*(f"common{couple}x{number}" for number in range(60)), *(f"own{couple}x{one}x{n}" for n in range(60))]
+        )
+        for couple in range(couples)
+        for one in range(2)
+    ]
+    shingles = gpulsh.shingle(texts, shingling=gpulsh.Shingling(unit="word", size=1), backend="reference")
+    signatures = gpulsh.MinHash(num_perm=128)(shingles, backend="reference")
+    digests = gpulsh.Banding(bands=32, rows=4)(signatures, backend="reference")
+    met = len(gpulsh.candidate_pairs(digests, backend="reference"))
+    expected = couples * false_candidates(2, 60 / 180, 32, 4)
+    assert abs(met - expected) < 4 * math.sqrt(expected)
+
+
+def test_the_command_takes_rates_of_such_workers_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = planned(capsys, "--docs", "1e6", "--bytes", "5e9", "--threads", "4")
+    known = recorded()["thread"]
+    assert threads["source"] == known["source"] and threads["rates"]["sign"] == known["rates"]["sign"]
+    assert threads["stages"][0]["seconds"] == pytest.approx(known["start"] + 5e9 / known["rates"]["sign"] / 4)
+    without = {kind: found for kind, found in recorded().items() if kind != "GPU"}
+    monkeypatch.setattr("gpulsh.report.estimate.recorded", lambda: without)
+    gpus = planned(capsys, "--docs", "1e6", "--bytes", "5e9", "--gpus", "4", "--rate", "sign=20G")
+    assert [stage["seconds"] for stage in gpus["stages"]] == [5e9 / 20e9 / 4, *[None] * 8]
+    assert gpus["seconds"] is None
+    assert main(["plan", "--docs", "1e11", "--bytes", "5e14", "--gpus", "64"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("not measured") == len(FORETOLD) and "500.0 TB" in text and "21 bands of 6 rows" in text
+
+
+def test_gpus_are_counted_where_their_rates_are_on_record(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = dict.fromkeys(FORETOLD, 1e9)
+    device = {"worker": "one NVIDIA H200", "source": "a record", "start": 1.0, "rates": rates}
+    known = {**recorded(), "GPU": device}
+    monkeypatch.setattr("gpulsh.report.estimate.recorded", lambda: known)
+    arguments = ("--docs", "1e9", "--bytes", "5e12", "--gpus", "1", "--met", "0", "--pairs", "0")
+    found = planned(capsys, *arguments, "--hours", "1")
+    assert found["measured_worker"] == "one NVIDIA H200"
+    assert found["seconds"] == pytest.approx(1 + (5e12 + 1e9 + 21e9 + 5e12) / 1e9)
+    assert found["workers_needed"] == 3  # 1 s to start, and 10,022 s of work
+    assert main(["plan", *arguments, "--hours", "1"]) == 0
+    assert capsys.readouterr().out.endswith("To finish in 1 h: 3 GPUs on 3 machines\n")
+
+
+def test_the_start_of_the_program_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    known = recorded()["thread"]
+    arguments = ("--docs", "1000", "--bytes", "1e6", "--threads", "1")
+    found = planned(capsys, *arguments)
+    assert found["start"] == known["process"] > 0.5
+    assert found["seconds"] == pytest.approx(known["process"] + sum(stage["seconds"] for stage in found["stages"]))
+    assert all(stage["memory_each"] < 0.3e9 for stage in found["stages"])  # of a budget of 8 GiB
+    assert main(["plan", *arguments]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("start ")]
+    assert line.split() == ["start", f"{known['process']:.2f}", "s"]
+
+
+@pytest.mark.parametrize("wanted", [1, 2, 3, 4, 5, 7, 8, 9, 1000])
+def test_the_fewest_workers_are_found(wanted: int) -> None:
+    def estimated(workers: int) -> Estimate:
+        return estimate(CORPUS, Rates(**dict.fromkeys(FORETOLD, 1.0)), workers=workers, nodes=1, bands=4, rows=8)
+
+    alone = estimated(1).seconds
+    assert alone is not None
+    assert workers_needed(alone / wanted * (1 + 1e-9), estimated) == wanted
+    assert workers_needed(alone / wanted * (1 - 1e-9), estimated) == wanted + 1
+
+
+def test_no_workers_outdo_a_disk(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--docs", "1e9", "--bytes", "5e12", "--threads", "1", "--rate", "disk=1G"]
+    assert planned(capsys, *arguments, "--hours", "1")["workers_needed"] is None
+    assert main(["plan", *arguments, "--hours", "1"]) == 0
+    assert "no number of threads is enough" in capsys.readouterr().out
+
+
+def test_workers_for_a_deadline(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--docs", "1e9", "--bytes", "5e12", "--threads", "1")
+    alone = planned(capsys, *arguments)["seconds"]
+    start = recorded()["thread"]["start"] + recorded()["thread"]["process"]
+    asked = planned(capsys, *arguments, "--hours", "2")
+    assert asked["workers_needed"] == math.ceil((alone - start) / (7200 - start))
+    assert planned(capsys, "--docs", "9", "--bytes", "9", "--gpus", "2", "--hours", "1")["workers_needed"] is None
+
+
+def test_shares_of_a_sample_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(
+        capsys, "--docs", "1e6", "--bytes", "5e9", "--met", "0", "--pairs", "0", "--dropped", "0.5", "--bands", "8",
+        "--rows", "4",
+    )  # fmt: skip
+    stages = {stage["name"]: stage for stage in found["stages"]}
+    assert stages["verify"]["seconds"] == 0 and stages["gather"]["disk_read"] == 0
+    assert (found["output"], found["bands"], found["rows"]) == (2.5e9, 8, 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--docs", "0"], "documents is 0"),
+        (["--docs", "nan"], "documents is nan"),
+        (["--bytes", "inf"], "bytes is inf"),
+        (["--dropped", "1.5"], "dropped is 1.5"),
+        (["--pairs", "-1"], "pairs is -1"),
+        (["--gpus", "0"], "gpus is 0"),
+        (["--gpus", "2", "--threads", "2"], "not both"),
+        (["--threads", "2", "--nodes", "3"], "nodes is 3"),
+        (["--rate", "sign"], "is not NAME=NUMBER"),
+        (["--rate", "sign=fast"], "is not NAME=NUMBER"),
+        (["--rate", "sing=2"], "no rate of sing"),
+        (["--rate", "sign=0"], "rate of sign is 0"),
+        (["--hours", "0"], "hours is 0"),
+        (["--threshold", "2"], "threshold is 2"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--docs", "10", "--bytes", "10", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert told in error and len(error.splitlines()) == 1
+
+
+def test_the_rates_are_those_of_their_record() -> None:
+    for kind in recorded().keys() - {"corpus"}:
+        known = recorded()[kind]
+        path = Path(__file__).parents[2] / known["source"]
+        if not path.exists():
+            pytest.skip("the records are not in a source distribution")
+        record = json.loads(path.read_text())
+        assert known["rates"].keys() == set(FORETOLD)
+        if "process_source" in known:
+            path = Path(__file__).parents[2] / known["process_source"]
+            assert known["process"] == pytest.approx(json.loads(path.read_text())["process"], rel=1e-3)
+        for name, rate in known["rates"].items():
+            assert rate == pytest.approx(record["rates"][name], rel=1e-3)
+
+
+def test_a_plan_of_a_small_run_names_its_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the stages write is what is foretold: the rows of signed documents, the kept text."""
+    texts = [f"page {number} " + " ".join(f"w{number}x{place}" for place in range(200)) for number in range(400)]
+    pq.write_table(pa.table({"text": [*texts, *texts[:100]]}), tmp_path / "a.parquet")
+    seen: list[int] = []
+
+    def copies(*given: Any) -> Any:
+        seen.append(sum(path.stat().st_size for path in (tmp_path / "out/_work").glob("sign-*.arrow")))
+        return real(*given)
+
+    from gpulsh.run.files import deduplicate_files
+    from gpulsh.run.stages import copies as stage
+
+    real = stage.copies
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stage, "copies", copies)
+        result = deduplicate_files(tmp_path / "a.parquet", tmp_path / "out", backend="reference")
+    funnel = result.funnel
+    corpus = Corpus(
+        documents=funnel["documents"], bytes=funnel["bytes"], met=0.4, pairs=1, dropped=0.2, bytes_per_shingle=6
+    )
+    found = estimate(corpus, Rates(), workers=1, nodes=1, bands=21, rows=6)
+    assert seen[0] == pytest.approx(found.stages[0].disk_written, rel=0.15)
+
+
+@pytest.mark.parametrize("name", ["docs", "bytes", "pairs"])
+@pytest.mark.parametrize("number", ["1e300", "1e25", "inf", "nan", "-1"])
+def test_numbers_that_no_job_has(name: str, number: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = {"docs": "1e6", "bytes": "1e9", name: number}
+    assert main(["plan", *(part for option, value in given.items() for part in (f"--{option}", value))]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.count("\n") == 1 and "from" in printed.err and len(printed.err) < 120
+
+
+@pytest.mark.parametrize("rate", ["sign=1e300", "sign=1e-300", "disk=0", "network=inf"])
+def test_rates_that_no_worker_has(rate: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--docs", "1e6", "--bytes", "1e9", "--rate", rate]) == 2
+    assert "give a number above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("documents", ["1", "1e18"])
+def test_the_largest_numbers(documents: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["plan", "--docs", documents, "--bytes", "1e24", "--hours", "1e300", "--rate", "sign=1e-6", "--json"]
+    assert main(arguments) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["index"] > 0 and found["hours"] == 1e300
+    assert main(arguments[:-1]) == 0

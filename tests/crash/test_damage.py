@@ -1,0 +1,228 @@
+"""Work files that are cut short, flipped or gone when a run goes on: told by name, made again, and no wrong byte."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import gpulsh
+from gpulsh.budget import Cut
+from gpulsh.errors import GpulshError, OutputError
+from gpulsh.store.durable import fact_of
+from gpulsh.store.manifest import Manifest
+from tests.crash.test_resume import interrupted, results, write_inputs
+
+OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score", "id_column": "score", "on_error": "skip"}
+KINDS = {  # of files, by how their names begin and end
+    *(
+        ("sign-", "-digests.arrow"),
+        ("sign-", "-exact.arrow"),
+        ("sign-", "-documents.arrow"),
+        ("sign-", "-rejected.arrow"),
+    ),
+    *(("copies-", "-copies.arrow"), ("collide-", "-pairs.arrow"), ("collide-", "-crowd.arrow")),
+    *(("collide-", "-stars.arrow"), ("connect-", "-stars.arrow"), ("connect-", "members.arrow")),
+    *(("connect-", "shares.arrow"), ("compare-", "-edges.arrow")),
+    *(("route-", "-copies-routed.arrow"), ("route-", "-pairs-routed.arrow"), ("route-", "-crowd-routed.arrow")),
+    *(("gather-", "-places.arrow"), ("gather-", "-texts.bin"), ("verify-", "-decided.arrow")),
+    *(("collect-", "-decisions.arrow"), ("collect-", "-ids0.arrow")),
+    *(("a.", "parquet"), ("b.", "jsonl"), ("c.", "arrow"), ("duplicates", ".parquet"), ("rejected", ".parquet")),
+}
+
+
+def flipped(place: float) -> Callable[[bytes], bytes]:
+    def flip(data: bytes) -> bytes:
+        at = int(place * (len(data) - 1))
+        return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+    return flip
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
+    "gone": lambda data: None,
+    "empty": lambda data: b"",
+    "half": lambda data: data[: len(data) // 2],
+    "all but a byte": lambda data: data[:-1],
+    "a byte more": lambda data: data + b"\0",
+    "first byte": flipped(0),
+    "middle byte": flipped(0.5),
+    "last byte": flipped(1),
+}
+
+
+def damage(path: Path, how: str) -> None:
+    data = path.read_bytes()
+    damaged = DAMAGES[how](data) if data else None
+    path.unlink()
+    if damaged is not None:
+        path.write_bytes(damaged)
+
+
+@pytest.fixture
+def late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Folders of a run that was interrupted when all was done but moving the results; `whole` has what they are."""
+    monkeypatch.setattr(
+        "gpulsh.run.files.cut", lambda memory, sizes: Cut(memory=memory, partition=6000, digests=900, group=1500)
+    )
+    monkeypatch.setattr("gpulsh.run.stages.connect.FAN", 2)
+    monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)
+    monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
+    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    given = write_inputs(tmp_path / "in")
+    page = "a page of which there are so many copies with other ends that it has large buckets of its own and "
+    with open(given / "b.jsonl", "a") as lines:
+        lines.write("no record\n")
+        lines.writelines(f'{{"text": "{page * 2}end{number}", "score": {number}}}\n' for number in range(12))
+    gpulsh.deduplicate_files(given, tmp_path / "whole", **OPTIONS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.run.output.output.OutputFolder.commit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            gpulsh.deduplicate_files(given, tmp_path / "late", **OPTIONS)
+
+    def copy(name: str) -> Path:
+        shutil.copytree(tmp_path / "late", tmp_path / name)
+        return tmp_path / name
+
+    return copy
+
+
+def files_of(work: Path) -> list[Path]:
+    names = ("lock", "manifest.jsonl", "report.json")
+    return [path for path in sorted(work.rglob("*")) if path.is_file() and path.name not in names]
+
+
+def test_each_file_by_itself(late: Callable[[str], Path], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    wanted = results(tmp_path / "whole")
+    files = [path.relative_to(tmp_path / "late/_work") for path in files_of(tmp_path / "late/_work")]
+    assert {kind for kind in KINDS if not any(is_of(path.name, kind) for path in files)} == set()
+    first = [next(path for path in files if is_of(path.name, kind)) for kind in sorted(KINDS)]
+    for number, path in enumerate(first):
+        for more in range(2):
+            how = list(DAMAGES)[(3 * number + 4 * more + number // 8) % len(DAMAGES)]
+            out = late(f"{number}-{more}")
+            damage(out / "_work" / path, how)
+            caplog.clear()
+            gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
+            assert results(out) == wanted, (path, how)
+            assert f"{path} is missing or damaged; what it held is computed again" in caplog.text, (path, how)
+
+
+def is_of(name: str, kind: tuple[str, str]) -> bool:
+    return name.startswith(kind[0]) and name.endswith(kind[1])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_many_at_once(late: Callable[[str], Path], tmp_path: Path, seed: int) -> None:
+    source = Random(seed)
+    out = late("out")
+    files = files_of(out / "_work")
+    for path in source.sample(files, source.choice([3, len(files) // 2, len(files)])):
+        damage(path, source.choice(list(DAMAGES)))
+    gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
+    assert results(out) == results(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("place", [0.0, 0.01, 0.3, 0.6, 1.0])
+@pytest.mark.parametrize("how", ["flipped", "cut"])
+def test_the_manifest(late: Callable[[str], Path], tmp_path: Path, place: float, how: str) -> None:
+    """From a damaged line on it says nothing, and what it does not say is not done."""
+    out = late("out")
+    path = out / "_work/manifest.jsonl"
+    data = path.read_bytes()
+    path.write_bytes(flipped(place)(data) if how == "flipped" else data[: int(place * len(data))])
+    gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
+    assert results(out) == results(tmp_path / "whole") and not (out / "_work").exists()
+
+
+def test_foreign_files_in_the_work_folder_do_no_harm(late: Callable[[str], Path], tmp_path: Path) -> None:
+    """Parts of attempts that were killed, files that no step made: they are no results."""
+    out = late("out")
+    (out / "_work/verify-009999-decided.arrow").write_bytes(b"not one of ours")
+    (out / "_work/sign-000000-digests.arrow.0123456789abcdef0123456789abcdef.part").write_bytes(b"half")
+    (out / "_work/report.json").write_bytes(b"{half")
+    gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
+    assert results(out) == results(tmp_path / "whole") and not (out / "_work").exists()
+
+
+# --- numbers that no run writes, in files whose checksums were made right again ---
+
+STAGES = ("sign", "copies", "collide", "connect", "route", "gather", "compare", "verify", "collect", "write")
+REFUSED = {  # files and columns of documents and places
+    *(
+        ("sign-*-digests", "row"),
+        ("sign-*-exact", "row"),
+        ("copies-*-copies", "document"),
+        ("copies-*-copies", "first"),
+    ),
+    *(("collide-*-stars", "document"), ("collide-*-stars", "label"), ("collide-*-pairs", "i")),
+    *(("collide-*-crowd", "document"), ("connect-members", "document")),
+    *(("route-*-pairs-routed", "j"), ("route-*-copies-routed", "first")),
+    *(("route-*-copies-routed", "document"), ("route-*-crowd-routed", "document")),
+    *(("route-*-crowd-routed", "band"), ("route-*-crowd-routed", "bucket")),
+    *(("compare-*-edges", "earlier"), ("compare-*-edges", "later"), ("gather-*-places", "document")),
+    *(("gather-*-places", "size"), ("gather-*-places", "offset")),
+    *(("verify-*-decided", "document"), ("verify-*-decided", "duplicate_of"), ("verify-*-decided", "cluster")),
+    *(("collect-*-decisions", "document"), ("collect-*-decisions", "duplicate_of"), ("collect-*-ids0", "document")),
+}
+
+
+def tamper(path: Path, column: str, row: int, value: int) -> bool:
+    """Write a number into a file, where one stands; the manifest knows the file as it is then, and no later step."""
+    reader = pa.ipc.open_file(path.read_bytes())
+    batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+    number = next((number for number, batch in enumerate(batches) if len(batch)), None)
+    if number is None:
+        return False
+    batch = batches[number]
+    place = batch.schema.get_field_index(column)
+    values = batch.column(place).to_pylist()
+    values[row % len(values)] = value
+    kind = batch.schema.field(place).type
+    batches[number] = batch.set_column(place, column, pa.array(values, kind))
+    with pa.ipc.new_file(str(path), batch.schema) as out:
+        for batch in batches:
+            out.write_batch(batch)
+    known = Manifest.open(path.parent)
+    assert known is not None
+    last = STAGES.index(path.name.partition("-")[0])
+    again = Manifest.begin(path.parent, known.job, known.secret)
+    for step, done in known.steps():
+        stage = step.partition("-")[0]
+        if (
+            stage not in STAGES
+            or STAGES.index(stage) > last
+            or (step == "connect" and path.name.endswith("-stars.arrow"))
+        ):
+            continue
+        files = {name: fact_of(path.parent / name) if name == path.name else fact for name, fact in done.files.items()}
+        again.add(step, files, done.facts)
+    return True
+
+
+@pytest.mark.parametrize("value", [-1, (1 << 31) - 1])
+def test_numbers_that_no_run_writes(late: Callable[[str], Path], tmp_path: Path, value: int) -> None:
+    taken: list[Any] = []
+    for number, (kind, column) in enumerate(sorted(REFUSED)):
+        out = late(f"{number}")
+        wrong = value % (1 << 32) if column == "row" else value  # which has no sign
+        assert any(tamper(path, column, 1, wrong) for path in sorted((out / "_work").glob(f"{kind}.arrow"))), kind
+        try:
+            gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
+            taken.append((kind, column))
+        except GpulshError as error:
+            if (
+                not isinstance(error, OutputError)
+                or "_work: holds" not in str(error)
+                or "overwrite=True" not in str(error)
+            ):
+                taken.append((kind, column, repr(error)))
+        shutil.rmtree(out)
+    assert taken == []

@@ -1,0 +1,430 @@
+"""After a crash at any instant the index is as before a commit or after it; damage and refused writes are told."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+from unittest import mock
+
+import pytest
+
+from gpulsh import Index
+from gpulsh.cli import main
+from gpulsh.errors import InputError, OutputError
+from gpulsh.index.segments.snapshots import FORMAT, KNOWN_FILES, LOCK, read_snapshot
+from tests.support.index_steps import ASKED, BACKEND, generation, new_index, state, take
+from tests.support.mortal import Death, Mortals
+
+# By hand, before a release, 50 kills at random instants and a refusal of every call.
+KILLS = int(os.environ.get("GPULSH_TEST_KILLS", "12"))
+REFUSALS = 20 if KILLS < 50 else 10**6
+CALLS = ("fsync", "replace", "unlink")
+ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
+
+
+@contextmanager
+def failing(at: int, error: Callable[[], BaseException]) -> Iterator[list[int]]:
+    """Call number `at` of fsync, rename or unlink fails before it does anything."""
+    count = [0]
+
+    def wrapped(real: Any) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
+            count[0] += 1
+            if count[0] == at:
+                raise error()
+            return real(*given, **named)
+
+        return call
+
+    with mock.patch.multiple(os, **{name: wrapped(getattr(os, name)) for name in CALLS}):
+        yield count
+
+
+def lived(path: Path, steps: int) -> dict[int, Any]:
+    """An index of so many steps at `path`; its state by generation, from 1 to one step beyond."""
+    index, shadow = new_index(), new_index()
+    index.save(path)
+    states = {1: state(shadow)}
+    for step in range(steps + 1):
+        if step < steps:
+            take(index, step)
+            index.save()
+        take(shadow, step)
+        states[step + 2] = state(shadow)
+    assert len({json.dumps(one) for one in states.values()}) == len(states)
+    index.close()
+    return states
+
+
+def open_index(path: Path) -> Index:
+    return Index.open(path, backend=BACKEND)
+
+
+def unneeded(path: Path) -> set[str]:
+    return set(os.listdir(path)) - set(read_snapshot(path).files()) - {"index.json", LOCK}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A command that takes an index from one state to another; PATH in `arguments` is its folder.
+
+    Where it says what it dropped, that is in PATH.jsonl.
+    """
+
+    before: Path  # absent where it makes the index
+    arguments: list[str]
+    spill: int  # bytes in memory from which on a segment is written
+
+    def begun(self, path: Path) -> Path:
+        """A fresh folder to run it on."""
+        if self.before.exists():
+            shutil.copytree(self.before, path)
+        return path
+
+    def run(self, mortals: Mortals, path: Path, **how: Any) -> Death:
+        given = [argument.replace("PATH", str(path)) for argument in self.arguments]
+        return mortals.run(path, given, spill=self.spill, **how)
+
+
+def newest(path: Path) -> Index | None:
+    """The index as of its last commit; None where nothing was committed."""
+    try:
+        return open_index(path)
+    except InputError as error:
+        if "is no index" not in str(error):
+            raise
+        return None
+
+
+def told(index: Index | None) -> Any:
+    """Its state, with its number."""
+    return index and (generation(index), *state(index))
+
+
+class Reader(threading.Thread):
+    """Asks an index over and over, in snapshots held open and in the newest; an answer of neither state is an error."""
+
+    def __init__(self, path: Path, before: Any, after: Any) -> None:
+        super().__init__()
+        self._path, self._allowed = path, (before, after)
+        self._held: dict[int, Index] = {}
+        self._enough, self._ready = threading.Event(), threading.Event()
+        self._failed: BaseException | None = None
+        self.rounds = 0
+
+    def run(self) -> None:
+        try:
+            while not self._enough.is_set():
+                self._ask()
+                self.rounds += 1
+                self._ready.set()
+        except BaseException as error:
+            self._failed = error
+        self._ready.set()
+
+    def _ask(self) -> None:
+        for place, held in self._held.items():
+            assert told(held) == self._allowed[place]
+        index = newest(self._path)
+        place = self._allowed.index(told(index))
+        if index is not None:
+            self._held[place] = index
+
+    def __enter__(self) -> Self:
+        self.start()
+        self._ready.wait()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._enough.set()
+        self.join()
+        if self._failed:
+            raise self._failed
+
+
+@pytest.fixture(scope="module")
+def mortals() -> Iterator[Mortals]:
+    with Mortals() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def changes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Change]:
+    """Every way of changing an index, with inputs that repeat one another."""
+    folder = tmp_path_factory.mktemp("changes")
+    for name, start in (("old.jsonl", 0), ("new.jsonl", 4)):
+        texts = [" ".join(f"w{(start + k * 3 + i) % 50}" for i in range(12)) for k in range(8)]
+        lines = [json.dumps({"text": text}) + "\n" for text in [*texts, texts[2], ""]]
+        (folder / name).write_text("".join(lines))
+    old, new = str(folder / "old.jsonl"), str(folder / "new.jsonl")
+    shape = ["--threshold", "0.5", "--shingle", "word:2", "--num-perm", "16", "--bands", "8", "--rows", "2"]
+    backend = ["--backend", BACKEND]
+    assert main(["index", "build", str(folder / "built"), old, *shape, *backend]) == 0
+    shutil.copytree(folder / "built", folder / "added")
+    assert main(["index", "add", str(folder / "added"), new, *backend]) == 0
+    with open_index(folder / "added") as index:
+        index.remove([f"{old}:0", f"{new}:1"])
+        index.save()
+    lived(folder / "two", 2)
+    lived(folder / "three", 3)
+    whole, evidence = 128 << 20, ["-o", "PATH.jsonl"]
+    return {
+        "build": Change(folder / "nothing", ["index", "build", "PATH", old, new, *evidence, *shape, *backend], 100),
+        "add": Change(folder / "built", ["index", "add", "PATH", new, *evidence, *backend], whole),
+        "compact": Change(folder / "added", ["index", "compact", "PATH"], whole),
+        "add and remove": Change(folder / "two", ["step", "PATH", "2"], 100),
+        "add and compact": Change(folder / "three", ["step", "PATH", "3"], whole),
+    }
+
+
+CHANGES = ("build", "add", "compact", "add and remove", "add and compact")
+
+
+def outcomes(change: Change, mortals: Mortals, path: Path) -> tuple[Any, Any, float]:
+    """The states before and after a change that nothing befalls, and its seconds."""
+    before = told(newest(change.begun(path)))
+    whole = change.run(mortals, path)
+    assert whole.status == 0, whole.told
+    return before, told(newest(path)), whole.seconds
+
+
+def finish(change: Change, mortals: Mortals, path: Path, before: Any, after: Any) -> bool:
+    """The change is done where it was not; then nothing else is left behind. Says whether it was."""
+    left = told(newest(path))
+    assert left in (before, after)
+    evidence = path.with_name(f"{path.name}.jsonl")
+    if left == after and "PATH.jsonl" in change.arguments:  # no commit without its evidence
+        rows = [json.loads(line) for line in evidence.read_text().splitlines()]
+        dropped = after[2] - (before[2] if before else 0)
+        assert len({(row["file"], row["row"]) for row in rows}) == len(rows) == dropped > 3
+    if left == before:
+        again = change.run(mortals, path)
+        assert again.status == 0 and told(newest(path)) == after, again.told
+    with open_index(path) as index:
+        index.compact()
+    assert unneeded(path) == set() and told(newest(path))[1:] == after[1:]
+    return bool(left == after)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_power_cut_at_any_switch_leaves_before_or_after(
+    name: str, changes: dict[str, Change], mortals: Mortals, tmp_path: Path
+) -> None:
+    change = changes[name]
+    before, after, _ = outcomes(change, mortals, tmp_path / "whole")
+    was_done, killed, rounds = [], True, 0
+    while killed:
+        path = change.begun(tmp_path / str(len(was_done)))
+        with Reader(path, before, after) as reader:
+            death = change.run(mortals, path, at=len(was_done) + 1)
+        killed = death.killed
+        assert killed or death.status == 0, death.told
+        was_done.append(finish(change, mortals, path, before, after))
+        rounds += reader.rounds
+    assert was_done == sorted(was_done) and set(was_done) == {False, True}
+    assert len(was_done) > 15 and rounds >= len(was_done)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_refused_call_is_told_and_leaves_before_or_after(
+    name: str, changes: dict[str, Change], mortals: Mortals, tmp_path: Path
+) -> None:
+    change = changes[name]
+    before, after, _ = outcomes(change, mortals, tmp_path / "whole")
+    calls = change.run(mortals, change.begun(tmp_path / "counted"), error=errno.EIO).calls
+    assert calls > 20
+    for at in sorted(random.Random(name).sample(range(1, calls + 1), min(calls, REFUSALS))):
+        error = ERRORS[at % len(ERRORS)]
+        path = change.begun(tmp_path / str(at))
+        with Reader(path, before, after):
+            death = change.run(mortals, path, at=at, error=error)
+        assert death.status == 1 and os.strerror(error) in death.told and str(path) in death.told, death
+        if before is None and newest(path) is None:
+            assert not path.exists()
+        finish(change, mortals, path, before, after)
+
+
+def test_killed_at_random_instants_every_command_leaves_before_or_after(
+    changes: dict[str, Change], mortals: Mortals, tmp_path: Path
+) -> None:
+    chance = random.Random(7)
+    known = {name: outcomes(change, mortals, tmp_path / name) for name, change in changes.items()}
+    killed = rounds = 0
+    for number in range(KILLS):
+        name = CHANGES[number % len(CHANGES)]
+        before, after, seconds = known[name]
+        path = changes[name].begun(tmp_path / str(number))
+        with Reader(path, before, after) as reader:
+            death = changes[name].run(mortals, path, after=chance.uniform(0, seconds))
+        assert death.killed or death.status == 0, death.told
+        finish(changes[name], mortals, path, before, after)
+        killed, rounds = killed + death.killed, rounds + reader.rounds
+    assert killed > KILLS // 2 and rounds >= KILLS
+
+
+@pytest.mark.parametrize("number", ERRORS)
+def test_a_refused_write_is_told_and_can_be_tried_again(tmp_path: Path, number: int) -> None:
+    states = lived(tmp_path / "begun", 3)
+    at, refused = 0, 0
+    while True:
+        at += 1
+        path = tmp_path / str(at)
+        shutil.copytree(tmp_path / "begun", path)
+        index = open_index(path)
+        count = [at]
+        try:
+            with failing(at, lambda: OSError(number, os.strerror(number))) as count:
+                take(index, 3)
+                index.save()
+        except OutputError as error:
+            refused += 1
+            assert os.strerror(number) in str(error) and str(path) in str(error)
+            assert state(open_index(path)) in (states[4], states[5])
+        index.save()
+        assert state(index) == state(open_index(path)) == states[5]
+        index.close()
+        if count[0] < at:
+            break
+    assert refused > 10
+
+
+@pytest.mark.parametrize("at", range(1, 6))
+def test_a_save_that_finds_no_room_leaves_as_much_as_there_was(tmp_path: Path, at: int) -> None:
+    lived(tmp_path / "index", 2)
+    before = set(os.listdir(tmp_path / "index"))
+    index = open_index(tmp_path / "index")
+    take(index, 2)
+    with failing(at, lambda: OSError(errno.ENOSPC, "")), pytest.raises(OutputError, match="No space left on device"):
+        index.save()
+    assert set(os.listdir(tmp_path / "index")) == before
+    index.close()
+
+
+def test_killed_at_random_instants_with_readers_running(tmp_path: Path) -> None:
+    path, chance = tmp_path / "index", random.Random(5)
+    shadow = new_index()
+    states = [None, state(shadow)]
+    kills = met_between = 0
+    while kills < KILLS:
+        writer = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.index_steps", str(path)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        assert writer.stdout is not None
+        told = int(writer.stdout.readline())  # it is at work
+        end = time.monotonic() + chance.uniform(0, 0.2)
+        while time.monotonic() < end:
+            reader = open_index(path)
+            before = state(reader)
+            while len(states) <= generation(reader):
+                take(shadow, len(states) - 2)
+                states.append(state(shadow))
+            assert before == states[generation(reader)]
+            met_between += 1
+        writer.kill()
+        rest = writer.stdout.read().split()
+        writer.wait()
+        told = int(rest[-1]) if rest else told
+        found = open_index(path)
+        assert generation(found) in (told, told + 1)
+        while len(states) <= generation(found):
+            take(shadow, len(states) - 2)
+            states.append(state(shadow))
+        assert state(found) == states[generation(found)]
+        kills += 1
+    assert met_between > KILLS
+    with open_index(path) as index:
+        index.compact()
+    assert unneeded(path) == set()
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    lived(tmp_path / "begun", 3)
+    names = sorted(name for name in os.listdir(tmp_path / "begun") if name != LOCK)
+    needed = set(read_snapshot(tmp_path / "begun").files()) | {"index.json"}
+    assert needed <= set(names) and all(name == "index.json" or KNOWN_FILES.fullmatch(name) for name in names)
+    for name in sorted(needed):
+        whole = (tmp_path / "begun" / name).read_bytes()
+        flipped = bytearray(whole)
+        flipped[len(whole) // 2] ^= 4
+        for content in (bytes(flipped), whole[: len(whole) // 2], b"", None):
+            path = tmp_path / "damaged"
+            shutil.copytree(tmp_path / "begun", path)
+            if content is None:
+                (path / name).unlink()
+            else:
+                (path / name).write_bytes(content)
+            with pytest.raises(InputError) as told:
+                open_index(path)
+            assert (name in str(told.value)) or (content is None and name == "index.json")
+            shutil.rmtree(path)
+    with pytest.raises(InputError, match="is no index"):
+        open_index(tmp_path / "nothing")
+
+
+def test_another_version_is_told(tmp_path: Path) -> None:
+    from gpulsh.index.segments import snapshots
+
+    with mock.patch.object(snapshots, "FORMAT", 99):
+        lived(tmp_path / "i", 1)
+    with pytest.raises(InputError, match=rf"is an index of format 99, written by gpulsh .*reads format {FORMAT}"):
+        open_index(tmp_path / "i")
+
+
+def test_an_index_without_a_secret_is_told_by_its_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Format 2, whose hashes were public, has none."""
+    lived(tmp_path / "i", 1)
+    path = tmp_path / "i" / "index.json"
+    told = json.loads(path.read_bytes().partition(b"\n")[2])
+    del told["secret"]
+    content = json.dumps({**told, "format": 2, "version": "0.9"}).encode()
+    path.write_bytes(b"crc32 %08x\n%s" % (zlib.crc32(content), content))
+    (tmp_path / "a.txt").write_text("some words")
+    before = {file: file.read_bytes() for file in (tmp_path / "i").iterdir()}
+    for command in (["index", "query", str(tmp_path / "i")], ["index", "add", str(tmp_path / "i")]):
+        assert main([*command, str(tmp_path / "a.txt"), "--backend", "cpu"]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "is an index of format 2, written by gpulsh 0.9, and this version reads format 3" in line
+        assert "build the index again" in line
+    assert {file: file.read_bytes() for file in before} == before
+
+
+def test_readers_outlive_a_compaction(tmp_path: Path) -> None:
+    lived(tmp_path / "i", 2)
+    reader, writer = open_index(tmp_path / "i"), open_index(tmp_path / "i")
+    before = state(reader)
+    writer.remove(writer.query(ASKED).keys.tolist()[:1])
+    writer.compact()
+    assert state(reader) == before != state(writer)
+    writer.close()
+
+
+def test_what_was_not_saved_is_not_lost_silently(tmp_path: Path) -> None:
+    lived(tmp_path / "i", 1)
+    first, second = open_index(tmp_path / "i"), open_index(tmp_path / "i")
+    first.insert(["a"], ["one"])
+    first.close()
+    second.insert(["b"], ["two"])
+    second.save()
+    second.close()
+    for _ in range(2):
+        with pytest.raises(OutputError, match="written to by another"):
+            first.insert(["c"], ["three"])
+    second.insert(["c"], ["three"])
+    assert "a" in first and "a" not in second
+    second.close()

@@ -1,0 +1,193 @@
+"""A full disk, a file that may not be read: one line that names the file, the state intact, and the run goes on."""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import importlib
+import io
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.budget import Cut
+from gpulsh.errors import InputError, OutputError
+from gpulsh.io.format import File
+from tests.crash.test_resume import results, write_inputs
+
+OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 2, "keep": "score", "id_column": "score"}
+CUT = Cut(memory=1 << 30, partition=15000, digests=3000, group=25000)
+
+# What fails, at which file, with which error; and the file that the message names.
+FAILURES = [
+    ("open", "sign-000001-digests.arrow", errno.EACCES),
+    ("open", "gather-000000-texts.bin", errno.EACCES),
+    ("open", "write-000001", errno.EROFS),
+    ("open", "duplicates.parquet", errno.EIO),
+    ("open", "manifest.jsonl", errno.EACCES),
+    ("write", "sign-000000-digests.arrow", errno.ENOSPC),
+    ("write", "sign-000001-documents.arrow", errno.ENOSPC),
+    ("write", "copies-000000-copies.arrow", errno.EIO),
+    ("write", "collide-000001-pairs.arrow", errno.ENOSPC),
+    ("write", "connect-members.arrow", errno.EDQUOT),
+    ("write", "route-copies-000000-copies-routed.arrow", errno.ENOSPC),
+    ("write", "gather-000001-places.arrow", errno.ENOSPC),
+    ("write", "verify-000000-decided.arrow", errno.ENOSPC),
+    ("write", "collect-000000-ids0.arrow", errno.EIO),
+    ("write", "write-000000", errno.ENOSPC),
+    ("write", "write-000001", errno.ENOSPC),
+    ("write", "write-000002", errno.EIO),
+    ("write", "duplicates.parquet", errno.ENOSPC),
+    ("write", "manifest.jsonl", errno.ENOSPC),
+    ("pwrite", "gather-000000-texts.bin", errno.ENOSPC),
+    ("fsync", "sign-000001-exact.arrow", errno.EIO),
+    ("fsync", "write-000002", errno.ENOSPC),
+    ("fsync", "data", errno.EIO),
+    ("fsync", "manifest.jsonl", errno.EIO),
+    ("replace", "collide-000000-crowd.arrow", errno.EIO),
+    ("replace", "write-000000", errno.EACCES),
+    ("mkdir", "data", errno.ENOSPC),
+    ("mkdir", "replaced", errno.EACCES),
+    ("rename", "duplicates.parquet", errno.EACCES),
+]
+
+
+WRITTEN = {"write-000000": "a.parquet", "write-000001": "b.jsonl", "write-000002": "c.arrow"}
+
+
+class Full(io.FileIO):
+    """A file on a disk that is full after some bytes."""
+
+    def __init__(self, path: str, mode: str, number: int) -> None:
+        super().__init__(path, mode)
+        self._error = OSError(number, os.strerror(number))
+        self._room = 40
+
+    def write(self, data: Any) -> int:
+        if not self._room:
+            raise self._error
+        written = super().write(memoryview(data)[: self._room])
+        self._room -= written
+        return written
+
+
+def fails(patch: pytest.MonkeyPatch, what: str, name: str, number: int, calls: int = 1) -> None:
+    """From the `calls`th call on, the function fails with this error at the file `name`, or what is to become it."""
+    left = [calls]
+    meant = re.compile(rf"/{re.escape(name)}(\.[0-9a-f]{{32}}\.part)?$")
+
+    def is_it(path: Any) -> bool:
+        if isinstance(path, int):
+            path = os.readlink(f"/proc/self/fd/{path}")
+        found = meant.search(os.fspath(path)) is not None
+        left[0] -= found
+        return found and left[0] <= 0
+
+    def opened(path: Any, mode: str = "r", *args: Any, **options: Any) -> Any:
+        if set(mode) & set("wxa+") and not isinstance(path, int) and is_it(path):
+            if what == "open":
+                raise OSError(number, os.strerror(number), os.fspath(path))
+            full = Full(os.fspath(path), mode.replace("b", ""), number)
+            return io.BufferedRandom(full) if "+" in mode else io.BufferedWriter(full)
+        return plain(path, mode, *args, **options)
+
+    if what in ("open", "write"):
+        plain = builtins.open
+        patch.setattr(builtins, "open", opened)
+        return
+    function: Callable[..., Any] = getattr(os, what)
+
+    def failing(path: Any, *args: Any, **options: Any) -> Any:
+        if is_it(path):
+            raise OSError(number, os.strerror(number), None if isinstance(path, int) else os.fspath(path))
+        return function(path, *args, **options)
+
+    patch.setattr(os, what, failing)
+
+
+@pytest.fixture
+def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files for a run in several partitions, ranges and groups, whose state outlives an error."""
+    monkeypatch.setattr("gpulsh.run.files.cut", lambda memory, sizes: CUT)
+    monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
+    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
+    return write_inputs(tmp_path / "in")
+
+
+@pytest.fixture
+def wanted(given: Path, tmp_path: Path) -> dict[str, bytes]:
+    """The results of a run that nothing happened to."""
+    gpulsh.deduplicate_files(given, tmp_path / "whole", **OPTIONS)
+    return results(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(("what", "name", "number"), FAILURES)
+def test_a_failure_is_named_and_the_run_goes_on(
+    given: Path, wanted: dict[str, bytes], tmp_path: Path, what: str, name: str, number: int
+) -> None:
+    out = tmp_path / "out"
+    calls = 4 if name == "manifest.jsonl" else 1
+    with pytest.MonkeyPatch.context() as patch:
+        fails(patch, what, name, number, calls)
+        with pytest.raises(OutputError) as told:
+            gpulsh.deduplicate_files(given, out, **OPTIONS)
+    message = str(told.value)
+    assert message.endswith(f"cannot be written: {os.strerror(number)}") and "\n" not in message
+    assert f"/{name}" in message or f"/data/{WRITTEN[name]}: " in message
+    done = (out / "_work/manifest.jsonl").read_bytes()
+    gpulsh.deduplicate_files(given, out, resume=True, **OPTIONS)
+    assert results(out) == wanted and not (out / "_work").exists()
+    assert done.count(b"\n") > 1 or "sign-000000" in name
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "b.jsonl", "c.arrow"])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
+@pytest.mark.parametrize("stage", ["sign", "gather", "collect", "write"])
+def test_an_input_that_cannot_be_read_any_more(
+    given: Path, wanted: dict[str, bytes], tmp_path: Path, name: str, number: int, stage: str
+) -> None:
+    """At each stage that reads it."""
+    out = tmp_path / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        unreadable_at(patch, stage, given / name, OSError(number, os.strerror(number), str(given / name)))
+        with pytest.raises(InputError) as told:
+            gpulsh.deduplicate_files(given, out, **OPTIONS)
+    assert str(told.value) == f"{given / name}: cannot be read: {os.strerror(number)}"
+    done = (out / "_work/manifest.jsonl").read_text()
+    assert stage == "sign" or '"sign-000001"' in done
+    gpulsh.deduplicate_files(given, out, resume=True, **OPTIONS)
+    assert results(out) == wanted
+
+
+def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSError) -> None:
+    """From the first task of that stage on the file can be opened, but not be read."""
+
+    class Broken(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise error
+
+        def readinto(self, buffer: Any) -> int:
+            raise error
+
+    begun: list[str] = []
+    module = importlib.import_module(f"gpulsh.run.stages.{stage}")
+    task = getattr(module, stage)
+    opened = File.open
+
+    def begin(*arguments: Any) -> Any:
+        begun.append(stage)
+        return task(*arguments)
+
+    def open_or_not(file: File) -> Any:
+        return Broken(b"x" * 1000) if begun and file.path == str(path) else opened(file)
+
+    patch.setattr(module, stage, begin)
+    patch.setattr(File, "open", open_or_not)
+    patch.setattr("gpulsh.io.formats.parquet.format._open", lambda file, *_: pq.ParquetFile(file.open()))

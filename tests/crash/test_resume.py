@@ -1,0 +1,383 @@
+"""A run that ends at any instant and goes on: the same bytes, and nothing of another job is taken for one's own."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh import budget
+from gpulsh.budget import Cut
+from gpulsh.errors import OutputError
+from gpulsh.run.stages.compare import compare as compare_share
+from gpulsh.store import durable
+
+OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score"}
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files of three formats with duplicates in and between them, signed in many steps."""
+    monkeypatch.setattr(budget, "PARTITION_BYTES", 2000)
+    monkeypatch.setattr(budget, "PARTITION_BATCHES", 0)
+    return write_inputs(tmp_path / "in")
+
+
+def write_inputs(folder: Path) -> Path:
+    folder.mkdir()
+    source = random.Random(1)
+    words = [f"word{i}" for i in range(500)]
+    pages = [" ".join(source.choices(words, k=30)) for _ in range(40)]
+    rows = [
+        pages[source.randrange(40)] if source.random() < 0.4 else " ".join(source.choices(words, k=25))
+        for _ in range(240)
+    ]
+    rows[7::9] = [f"{page} and a few words more" for page in pages[: len(rows[7::9])]]
+    score = [source.randrange(100) for _ in rows]
+    table = pa.table({"text": rows, "score": score})
+    pq.write_table(table.slice(0, 90), folder / "a.parquet", row_group_size=20)
+    lines = (f'{{"text": "{row}", "score": {value}}}\n' for row, value in zip(rows[90:150], score[90:150], strict=True))
+    (folder / "b.jsonl").write_text("".join(lines))
+    with pa.OSFile(str(folder / "c.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as out:
+        out.write_table(table.slice(150))
+    return folder
+
+
+def results(out: Path) -> dict[str, bytes]:
+    """All that a run gives but its report, which tells times."""
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.is_file() and not path.name.startswith("report")
+    }
+
+
+def test_many_steps_give_what_one_gives(inputs: Path, tmp_path: Path) -> None:
+    gpulsh.deduplicate_files(inputs, tmp_path / "many", **OPTIONS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(budget, "PARTITION_BYTES", 1 << 30)
+        gpulsh.deduplicate_files(inputs, tmp_path / "one", **OPTIONS)
+    assert results(tmp_path / "many") == results(tmp_path / "one")
+
+
+CHANGES = ("fsync", "rename", "replace", "unlink", "mkdir", "rmdir")  # of what is on the disk, durable or in its names
+
+
+class Ended(BaseException):
+    """The process is gone."""
+
+
+def ends_at(patch: pytest.MonkeyPatch, number: int, error: BaseException, names: Sequence[str], lasting: bool) -> None:
+    """The `number`th call of the functions of `os` raises, and with `lasting` every one after it."""
+    calls = count(1)
+
+    def wrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+        def failing(*args: Any, **options: Any) -> Any:
+            call = next(calls)
+            if call == number or (lasting and call > number):
+                raise error
+            return function(*args, **options)
+
+        return failing
+
+    for name in names:
+        patch.setattr(os, name, wrapped(getattr(os, name)))
+    if lasting:
+        patch.setattr(fcntl, "flock", lambda *_: None)  # a lock dies with its process, and here there is one process
+
+
+def test_an_end_at_every_fsync(small: Path, tmp_path: Path) -> None:
+    """Disk full and Ctrl-C at each of them, what was finished is kept, and the run goes on."""
+    wanted = whole(small, tmp_path)
+    for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
+        ended = every_end(small, tmp_path, error, ("fsync",), lasting=False)
+        for told, out in ended:
+            assert results(out) == wanted
+            assert isinstance(told, KeyboardInterrupt) or "No space left on device" in str(told)
+            shutil.rmtree(out)
+
+
+def test_a_kill_at_every_change_of_the_disk(small: Path, tmp_path: Path) -> None:
+    """After it nothing is done to the disk any more, not even what an exception would undo."""
+    wanted = whole(small, tmp_path)
+    for _, out in every_end(small, tmp_path, Ended(), CHANGES, lasting=True):
+        assert results(out) == wanted and not (out / "_work").exists()
+        shutil.rmtree(out)
+
+
+@pytest.mark.parametrize("changes", [12, 31])
+def test_kills_again_and_again(small: Path, tmp_path: Path, changes: int) -> None:
+    """Each run does so much more to the disk and is killed; what was done is not done again."""
+    wanted, out, killed = whole(small, tmp_path), tmp_path / "out", 0
+    while True:
+        try:
+            with pytest.MonkeyPatch.context() as patch:
+                ends_at(patch, changes, Ended(), CHANGES, lasting=True)
+                gpulsh.deduplicate_files(small, out, resume=True, **OPTIONS)
+            break
+        except Ended:
+            killed += 1
+            assert killed < 100
+    assert killed > 5 and results(out) == wanted and not (out / "_work").exists()
+
+
+@pytest.mark.parametrize(("before", "names", "every"), [("b.jsonl", ("rename", "rmdir"), 1), ("", CHANGES[1:], 3)])
+def test_a_kill_while_results_replace_earlier_ones(
+    small: Path, tmp_path: Path, before: str, names: Sequence[str], every: int
+) -> None:
+    """An overwriting run that is killed goes on, too, and of the earlier results nothing is left.
+
+    Before the overwriting run has a manifest it is the earlier one that goes on, so then they are of the same job.
+    """
+    earlier, wanted = tmp_path / "earlier", whole(small, tmp_path)
+    gpulsh.deduplicate_files(small / before, earlier, **OPTIONS)
+    for number in count(1, every):
+        out = tmp_path / f"out{number}"
+        shutil.copytree(earlier, out)
+        try:
+            with pytest.MonkeyPatch.context() as patch:
+                ends_at(patch, number, Ended(), names, lasting=True)
+                gpulsh.deduplicate_files(small, out, overwrite=True, **OPTIONS)
+        except Ended:
+            gpulsh.deduplicate_files(small, out, resume=True, **OPTIONS)
+            assert results(out) == wanted and not (out / "_work").exists()
+            shutil.rmtree(out)
+        else:
+            break
+    assert number > 8
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files as `inputs`, in several partitions, ranges and groups, but few."""
+    monkeypatch.setattr(
+        "gpulsh.run.files.cut", lambda memory, sizes: Cut(memory=memory, partition=15000, digests=3000, group=25000)
+    )
+    monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # slow, and without effect on what is read
+    return write_inputs(tmp_path / "in")
+
+
+def whole(given: Path, tmp_path: Path) -> dict[str, bytes]:
+    """The results of a run without an end."""
+    gpulsh.deduplicate_files(given, tmp_path / "whole", **OPTIONS)
+    return results(tmp_path / "whole")
+
+
+def every_end(
+    given: Path, tmp_path: Path, error: BaseException, names: Sequence[str], *, lasting: bool
+) -> Iterator[tuple[BaseException, Path]]:
+    """For each call of the functions of `os` what a run told that ended there, and the folder once it went on."""
+    for number in count(1):
+        out = tmp_path / f"out{number}"
+        try:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+                ends_at(patch, number, error, names, lasting)
+                gpulsh.deduplicate_files(given, out, **OPTIONS)
+        except (OutputError, KeyboardInterrupt, Ended) as told:
+            gpulsh.deduplicate_files(given, out, resume=True, **OPTIONS)
+            yield told, out
+        else:
+            assert number > 50
+            shutil.rmtree(out)
+            return
+
+
+def test_a_damaged_step_is_told_and_done_again(
+    inputs: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpulsh.deduplicate_files(inputs, tmp_path / "whole", **OPTIONS)
+    out = tmp_path / "out"
+    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            gpulsh.deduplicate_files(inputs, out, **OPTIONS)
+    work = out / "_work"
+    damages = {"sign-000001-digests.arrow": b"", "verify-000000-decided.arrow": b"x", "data/b.jsonl": b"{}\n"}
+    for name, damage in damages.items():
+        data = (work / name).read_bytes()
+        (work / name).write_bytes(data[: len(data) // 2] + damage)
+    (work / "sign-000002-exact.arrow").unlink()
+    gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
+    assert results(out) == results(tmp_path / "whole")
+    for name in (*damages, "sign-000002-exact.arrow"):
+        assert f"{name} is missing or damaged" in caplog.text
+
+
+def test_shares_that_were_compared_are_not_compared_again(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups of one component each that is too large, and a run that ends when some of their shares are done."""
+    wanted = whole(inputs, tmp_path)
+    tiny = Cut(memory=1 << 30, partition=15000, digests=3000, group=1500)
+    monkeypatch.setattr("gpulsh.run.files.cut", lambda memory, sizes: tiny)
+    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    compared: list[int] = []
+
+    def compare_some(most: int) -> Callable[..., Any]:
+        def counted(place: Any, placed: Any, shares: Any, share: int, pairs: Any) -> Any:
+            if len(compared) == most:
+                raise KeyboardInterrupt
+            compared.append(share)
+            return compare_share(place, placed, shares, share, pairs)
+
+        return counted
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gpulsh.run.stages.compare.compare", compare_some(4))
+        with pytest.raises(KeyboardInterrupt):
+            gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS)
+    with monkeypatch.context() as patch:
+        patch.setattr("gpulsh.run.stages.compare.compare", compare_some(-1))
+        result = gpulsh.deduplicate_files(inputs, tmp_path / "out", resume=True, **OPTIONS)
+    assert results(tmp_path / "out") == wanted and "compare" in result.funnel["seconds"]
+    assert compared == list(range(len(compared))) and len(compared) > 8
+
+
+def interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_torn_line_of_the_manifest_is_as_if_it_were_not_there(tmp_path: Path) -> None:
+    from gpulsh.store.manifest import NAME, Manifest
+
+    manifest = Manifest.begin(tmp_path, {"a": 1}, bytes(32))
+    manifest.add("one", {}, {"n": 1})
+    whole = (tmp_path / NAME).read_bytes()
+    manifest.add("two", {}, {"n": 2})
+    both = (tmp_path / NAME).read_bytes()
+    for length in range(len(whole), len(both)):
+        (tmp_path / NAME).write_bytes(both[:length])
+        found = Manifest.open(tmp_path)
+        assert found is not None and found.find("one") is not None and found.find("two") is None
+        found.add("three", {}, {})
+        again = Manifest.open(tmp_path)
+        assert again is not None and again.find("three") is not None
+    for length in range(whole.index(b"\n") + 1):
+        (tmp_path / NAME).write_bytes(whole[:length])
+        assert Manifest.open(tmp_path) is None
+
+
+def test_another_job_is_refused_with_the_difference(inputs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = gpulsh.deduplicate_files(inputs, out, **OPTIONS)
+    before = results(out)
+    again = gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)  # finished: nothing changes
+    assert again.report == result.report and results(out) == before
+    with pytest.raises(OutputError, match=r"threshold was 0\.8 and is 0\.7 now"):
+        gpulsh.deduplicate_files(inputs, out, resume=True, threshold=0.7, **OPTIONS)
+    (inputs / "b.jsonl").write_text('{"text": "another", "score": 1}\n')
+    with pytest.raises(OutputError, match=r"b\.jsonl was \[.*\] and is \[.*\] now"):
+        gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
+    (inputs / "b.jsonl").unlink()
+    with pytest.raises(OutputError, match=r"b\.jsonl was \[.*\] and is absent now"):
+        gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
+    assert results(out) == before
+
+
+def test_without_resume_an_unfinished_run_is_left_alone(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            gpulsh.deduplicate_files(inputs, out, **OPTIONS)
+    with pytest.raises(OutputError, match="unfinished run; give resume=True"):
+        gpulsh.deduplicate_files(inputs, out, **OPTIONS)
+    gpulsh.deduplicate_files(inputs, out, overwrite=True, **OPTIONS)
+    assert not (out / "_work").exists()
+
+
+@pytest.mark.parametrize("secret", [None, "", "0f" * 16, "no" * 32, 7])
+def test_a_run_without_a_secret_is_refused_or_replaced(
+    secret: Any, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A version of gpulsh began it whose hashes were public: nothing of it is evidence."""
+    out, path = tmp_path / "out", tmp_path / "out" / "_work" / "manifest.jsonl"
+    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            gpulsh.deduplicate_files(inputs, out, **OPTIONS)
+    begun, *steps = path.read_bytes().splitlines(keepends=True)
+    told = json.loads(begun.partition(b" ")[2])
+    assert len(steps) > 3 and len(bytes.fromhex(told.pop("secret"))) == 32
+    content = json.dumps(told if secret is None else {**told, "secret": secret}).encode()
+    path.write_bytes(b"%08x %s\n" % (zlib.crc32(content), content) + b"".join(steps))
+    before = path.read_bytes()
+    with pytest.raises(OutputError, match=r"holds no secret of 32 bytes: another version .* give overwrite=True"):
+        gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)
+    assert path.read_bytes() == before
+    gpulsh.deduplicate_files(inputs, out, overwrite=True, **OPTIONS)
+    assert not (out / "_work").exists() and (out / "report.json").exists()
+
+
+def test_durable_files_are_whole_or_absent(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with pytest.raises(ValueError, match="no more"), durable.durable_file(path) as file:
+        file.write(b"half")
+        raise ValueError("no more")
+    assert list(tmp_path.iterdir()) == []
+    with durable.durable_file(path) as file:
+        file.write(b"whole")
+        fact = file.fact()
+    assert path.read_bytes() == b"whole" and durable.fact_of(path) == fact
+    path.write_bytes(b"whale")
+    assert durable.fact_of(path) != fact
+
+
+RUN = """
+import sys
+from gpulsh import budget
+budget.PARTITION_BYTES, budget.PARTITION_BATCHES = 2000, 0
+import gpulsh
+gpulsh.deduplicate_files(sys.argv[1], sys.argv[2], resume=True, backend="cpu", threads=1, keep="score")
+"""
+
+
+def test_killed_at_random_instants(inputs: Path, tmp_path: Path) -> None:
+    """Between the first and the last change of the disk; GPULSH_KILLS says how many, GPULSH_SEED which instants."""
+    wanted = whole(inputs, tmp_path)
+    instants = random.Random(int(os.environ.get("GPULSH_SEED", "3")))
+    command, killed = [sys.executable, "-c", RUN, str(inputs)], 0
+
+    def begun(out: Path) -> tuple[subprocess.Popen[bytes], float]:
+        process = subprocess.Popen([*command, str(out)])
+        while not out.exists() and process.poll() is None:
+            time.sleep(0.0005)
+        return process, time.perf_counter()
+
+    process, start = begun(tmp_path / "out")
+    assert process.wait() == 0
+    span = time.perf_counter() - start
+    assert results(tmp_path / "out") == wanted
+    for number in range(int(os.environ.get("GPULSH_KILLS", "6"))):
+        target = tmp_path / f"out{number}"
+        process, _ = begun(target)
+        time.sleep(span * instants.random())
+        process.send_signal(signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
+        gpulsh.deduplicate_files(inputs, target, resume=True, **OPTIONS)
+        assert results(target) == wanted
+        assert not (target / "_work").exists()
+    assert killed

@@ -1,0 +1,368 @@
+"""Nothing of the user's is written to or removed: in OUT/_work, behind links, by a manifest that somebody wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpulsh
+from gpulsh.cli import main
+from gpulsh.errors import InputError, OutputError
+from gpulsh.index.segments.snapshots import NAME as INDEX
+from gpulsh.index.segments.snapshots import _checksum
+from gpulsh.run.output.output import OutputFolder
+from gpulsh.run.output.work_folder import WORDS
+from gpulsh.store.manifest import NAME, Manifest
+
+TEXT = "some words of a page that is there twice and then nothing else at all"
+LINES = "".join(json.dumps({"text": text}) + "\n" for text in (TEXT, TEXT, "others"))
+WAYS: list[dict[str, Any]] = [{}, {"overwrite": True}, {"resume": True}]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
+    Path("a.jsonl").write_text(LINES)
+    Path("precious").mkdir()
+    Path("precious/one.txt").write_text("precious")
+    Path("precious.txt").write_text("precious")
+    return tmp_path
+
+
+def run(out: str = "out", **options: Any) -> Any:
+    return gpulsh.deduplicate_files("a.jsonl", out, backend="reference", **options)
+
+
+def tree(folder: str = ".") -> dict[str, str]:
+    """Every name below a folder, links as such, and what files hold."""
+    found = {}
+    for path in sorted(Path(folder).rglob("*")):
+        content = f"-> {os.readlink(path)}" if path.is_symlink() else ""
+        found[str(path)] = content or (path.read_text("latin-1") if path.is_file() else "")
+    return found
+
+
+def refused(match: str, out: str = "out", **options: Any) -> None:
+    before = tree()
+    with pytest.raises(OutputError, match=match):
+        run(out, **options)
+    assert tree() == before
+
+
+def unfinished(monkeypatch: pytest.MonkeyPatch, stage: str = "commit", **options: Any) -> None:
+    """OUT of a run that was interrupted: before it moved its results, or amid that."""
+    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        if stage == "commit":
+            patch.setattr(OutputFolder, "commit", interrupted)
+        else:
+            patch.setattr(OutputFolder, "_move_results", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(**options)
+
+
+# --- a folder of the user's that is called _work ---
+
+
+@pytest.mark.parametrize("ways", WAYS)
+@pytest.mark.parametrize("lock", ["", "mine", WORDS.decode()[:-20], None])
+def test_a_work_folder_of_the_users(here: Path, ways: dict[str, Any], lock: str | None) -> None:
+    Path("out/_work").mkdir(parents=True)
+    Path("out/_work/precious.txt").write_text("mine")
+    Path("out/_work/manifest.jsonl").write_text("mine too")
+    if lock is not None:
+        Path("out/_work/lock").write_text(lock)
+    refused("out.*(not empty|is not gpulsh's|did not write)", **ways)
+
+
+@pytest.mark.parametrize("ways", WAYS)
+def test_one_beside_results(here: Path, ways: dict[str, Any]) -> None:
+    run()
+    Path("out/_work").mkdir()
+    Path("out/_work/lock").write_text("mine")
+    if "resume" in ways:  # the run is finished, and stays
+        before = tree()
+        run(**ways)
+        assert tree() == before
+    else:
+        refused("is not empty|_work: is not gpulsh's", **ways)
+
+
+@pytest.mark.parametrize("ways", WAYS)
+@pytest.mark.parametrize("target", ["precious", "nowhere", "real"])
+def test_a_link_that_is_called_work(here: Path, ways: dict[str, Any], target: str) -> None:
+    """Though what it leads to was gpulsh's."""
+    Path("real").mkdir()
+    Path("real/lock").write_bytes(WORDS + b"1")
+    Path("real/one.txt").write_text("precious")
+    Path("out").mkdir()
+    os.symlink(f"../{target}", "out/_work")
+    refused("is not empty|_work: is a link|did not write", **ways)
+
+
+@pytest.mark.parametrize("ways", WAYS)
+@pytest.mark.parametrize("kind", ["link", "folder", "fifo"])
+def test_a_lock_that_is_no_file(here: Path, ways: dict[str, Any], kind: str) -> None:
+    Path("out/_work").mkdir(parents=True)
+    Path("real").write_bytes(WORDS + b"1")
+    if kind == "link":
+        os.symlink("../../real", "out/_work/lock")
+    elif kind == "folder":
+        Path("out/_work/lock").mkdir()
+    else:
+        os.mkfifo("out/_work/lock")
+    before = sorted(os.listdir("out/_work"))
+    with pytest.raises(OutputError):
+        run(**ways)
+    assert sorted(os.listdir("out/_work")) == before and Path("real").read_bytes() == WORDS + b"1"
+
+
+# --- links in what is gpulsh's ---
+
+
+@pytest.mark.parametrize("link", ["data", "report.json", "data/a.jsonl", "data/more"])
+def test_results_that_are_links_are_not_replaced(here: Path, link: str) -> None:
+    run()
+    path = Path("out", link)
+    if path.exists():
+        os.rename(path, f"precious/{path.name}")
+    os.symlink(here / "precious" / path.name, path)
+    refused("did not write|a link", overwrite=True)
+
+
+@pytest.mark.parametrize("link", ["data", "replaced", "manifest.jsonl", "sign-000000-exact.arrow", "token"])
+def test_links_in_the_work_folder_are_not_followed(here: Path, monkeypatch: pytest.MonkeyPatch, link: str) -> None:
+    unfinished(monkeypatch)
+    path = Path("out/_work", link)
+    if path.exists():
+        os.rename(path, f"precious/{link}")
+    os.symlink(here / "precious" / link, path)
+    refused("is a link, which gpulsh did not make", resume=True)
+    run(overwrite=True)  # removes the link, not what it leads to
+    assert Path("precious/one.txt").read_text() == "precious" and not Path("out/_work").exists()
+    assert link in ("replaced", "token") or Path("precious", link).exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["manifest.jsonl", "report.json", "sign-000000-exact.arrow", "data/a.jsonl", "strange"]
+)
+def test_a_pipe_in_the_work_folder_is_not_waited_for(here: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    unfinished(monkeypatch)
+    path = Path("out/_work", name)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(OutputError, match=r"is no file, which gpulsh did not make"):
+        run(resume=True)
+    run(overwrite=True)
+    assert not Path("out/_work").exists()
+
+
+def test_a_link_as_output_that_leads_nowhere(here: Path) -> None:
+    os.symlink("nowhere", "out")
+    refused("out: is a link to nowhere, which is not there")
+
+
+# --- a manifest that somebody wrote ---
+
+
+@pytest.mark.parametrize("name", ["../precious.txt", "../precious", "a.jsonl", ".", "..", "_work", "data/a.jsonl", "/"])
+def test_a_manifest_that_replaces_what_is_no_result(here: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    run()
+    unfinished(monkeypatch, "move", overwrite=True)
+    manifest = Manifest.open(Path("out/_work"))
+    assert manifest is not None
+    manifest.add("commit", {}, {"replaced": ["data", name]})
+    refused("_work: was tampered with, its manifest replaces", resume=True)
+    run(overwrite=True)
+    assert Path("precious.txt").exists() and Path("precious/one.txt").exists() and not Path("out/_work").exists()
+
+
+@pytest.mark.parametrize("name", ["../precious.txt", "/etc/hostname", "data/../../x", "data", "precious/x", "a\0b", ""])
+def test_a_manifest_with_files_elsewhere(here: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    from gpulsh.store.durable import FileFact
+
+    unfinished(monkeypatch)
+    manifest = Manifest.open(Path("out/_work"))
+    assert manifest is not None
+    if name == "data":
+        name = "data/"
+    manifest.add("sign-000000", {name: FileFact(8, 1)}, {})
+    refused("manifest.jsonl: was tampered with", resume=True)
+    refused("manifest.jsonl: was tampered with|unfinished")
+    run(overwrite=True)
+    assert not Path("out/_work").exists() and Path("out/data/a.jsonl").exists()
+
+
+def test_a_refused_resume_keeps_the_unfinished_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unfinished(monkeypatch)
+    monkeypatch.undo()
+    monkeypatch.chdir(here)
+    before = tree("out")
+    with pytest.raises(OutputError, match=r"threshold was 0\.8 and is 0\.7"):
+        run(resume=True, threshold=0.7)
+    assert tree("out").keys() == before.keys()
+    run(resume=True)
+    assert Path("out/data/a.jsonl").exists()
+
+
+def test_a_report_of_the_users_is_not_replaced(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside what a killed run left, which has a report that lists one."""
+    unfinished(monkeypatch)
+    Path("out/report.json").write_text('{"mine": 1}')
+    before = tree()
+    with pytest.raises(OutputError, match=r"holds report\.json, which gpulsh did not write"):
+        run(overwrite=True)
+    assert tree() == before
+
+
+@pytest.mark.parametrize("damage", [{"job": 5}, {"funnel": {}}, {"evidence": []}, {"outputs": "data"}, {"files": [1]}])
+def test_a_report_that_somebody_wrote(here: Path, damage: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    run()
+    path = Path("out/report.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), **damage}))
+    before = tree()
+    told = [main(["report", "out"])]
+    if "job" in damage or "evidence" in damage:
+        told.append(main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference", "--resume"]))
+    assert set(told) == {1} and tree() == before
+    assert "unexpected" not in capsys.readouterr().err
+
+
+# --- two runs at once ---
+
+WORKING = """
+import sys, time
+from gpulsh.run import partitioned
+def endless(*_):
+    print("ready", flush=True)
+    time.sleep(60)
+partitioned.copies.copies = endless
+import gpulsh
+gpulsh.deduplicate_files("a.jsonl", "out", backend="reference")
+"""
+
+
+def test_a_second_run_is_told_that_one_works_there(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    process = subprocess.Popen([sys.executable, "-c", WORKING], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        for way in ([], ["--overwrite"], ["--resume"]):
+            assert main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference", *way]) == 1
+            told = f"gpulsh: error: out: another run of gpulsh, process {process.pid}, works in it now; wait"
+            assert capsys.readouterr().err.startswith(told)
+        assert Path("out/_work/manifest.jsonl").exists()
+    finally:
+        process.kill()
+        process.communicate()
+    assert main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference", "--resume"]) == 0
+    assert not Path("out/_work").exists()
+
+
+def test_a_run_that_begins_at_the_same_instant(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another one makes the folder between the look and the deed."""
+    check = OutputFolder._check
+
+    def checked(folder: OutputFolder) -> None:
+        check(folder)
+        Path("out/_work").mkdir(parents=True)
+        Path("out/_work/lock").write_bytes(WORDS + b"1")
+
+    monkeypatch.setattr(OutputFolder, "_check", checked)
+    with pytest.raises(OutputError, match=r"out: came there while this run began|another run"):
+        run()
+    assert Path("out/_work/lock").exists()
+
+
+# --- an index ---
+
+
+def build(path: str = "known", **options: Any) -> Any:
+    from gpulsh.run.indexing import build_index
+
+    return build_index(path, ["a.jsonl"], backend="reference", **options)
+
+
+def opened() -> Any:
+    return gpulsh.Index.open("known", backend="reference")
+
+
+@pytest.mark.parametrize("name", ["../precious", "/../../x", "x/../../x", "x", ""])
+@pytest.mark.parametrize("named", [True, False])
+def test_an_index_that_names_files_elsewhere(here: Path, name: str, named: bool) -> None:
+    build()
+    content = json.loads(Path("known", INDEX).read_bytes().partition(b"\n")[2])
+    content["segments"][0]["name"] = name
+    if not named:
+        content["segments"][0]["files"] = {}
+    data = json.dumps(content).encode()
+    Path("known", INDEX).write_bytes(_checksum(data) + b"\n" + data)
+    told = "was tampered with" if named else "is damaged: a segment has the files none"
+    with pytest.raises(InputError, match=rf"index\.json: {told}"):
+        opened()
+
+
+@pytest.mark.parametrize("name", [INDEX, "lock", "documents", "digests", "keys"])
+def test_links_in_an_index(here: Path, name: str) -> None:
+    build()
+    path = next(Path("known").glob(f"{name}*"))
+    os.rename(path, f"precious/{path.name}")
+    os.symlink(here / "precious" / path.name, path)
+    before = tree()
+    with pytest.raises((InputError, OutputError), match=r"link|Too many levels"), opened() as index:
+        index.insert(["another"], ["text"])
+        index.save()
+    assert tree() == before
+
+
+@pytest.mark.parametrize("name", [INDEX, "documents", "digests", "keys"])
+def test_a_pipe_in_an_index_is_not_waited_for(here: Path, name: str) -> None:
+    build()
+    path = next(Path("known").glob(f"{name}*"))
+    path.unlink()
+    os.mkfifo(path)
+    before = tree()
+    with pytest.raises(InputError, match=r"is no file, which gpulsh did not make"):
+        opened()
+    assert main(["dedup", "a.jsonl", "-o", "out", "--index", "known", "--backend", "reference"]) == 1
+    assert tree() == before
+
+
+@pytest.mark.parametrize("make", [lambda: Path("known/lock").write_text("x"), lambda: os.symlink("x", "known/lock")])
+def test_a_lock_of_the_users_where_an_index_is_to_be(here: Path, make: Callable[[], Any]) -> None:
+    Path("known").mkdir()
+    make()
+    before = tree()
+    with pytest.raises(OutputError, match="is not empty, it holds lock"):
+        build()
+    assert tree() == before
+
+
+def test_a_failed_build_leaves_the_users_empty_folder(here: Path) -> None:
+    Path("known").mkdir()
+    Path("a.jsonl").write_text("no record")
+    for path in ("known", "new"):
+        with pytest.raises(InputError):
+            build(path)
+    assert Path("known").is_dir() and not os.listdir("known") and not Path("new").exists()
+
+
+def test_the_page_is_made_without_touching_other_files(here: Path) -> None:
+    pytest.importorskip("jinja2")
+    run()
+    os.symlink(here / "precious.txt", "out/report.html.new")
+    Path("out/report.json.new").write_text("mine")
+    assert main(["report", "out"]) == 0
+    assert Path("precious.txt").read_text() == "precious" and Path("out/report.json.new").read_text() == "mine"
+    assert Path("out/report.html").is_file() and Manifest.open(Path("out")) is None and NAME not in os.listdir("out")

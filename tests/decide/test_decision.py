@@ -1,0 +1,573 @@
+"""The decision equals a naive greedy, document after document: on real and random text, in buckets of every size."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from functools import cache
+from itertools import combinations
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import gpulsh
+from gpulsh import Decision, Shingling
+from gpulsh.backends.select import select_backend
+from gpulsh.decide import greedy
+from gpulsh.decide.copies import first_copies
+from gpulsh.theory import default_banding
+from tests.support import naive
+from tests.support.bounds import set_bounds
+from tests.support.texts import WORDS, licences
+
+# --- what the oracle is given
+
+
+def sets_of(sequences: Sequence[Sequence[str]], size: int) -> list[set[int]]:
+    """Shingle sets, shingles numbered as they come, for speed."""
+    numbers: dict[tuple[str, ...], int] = {}
+    return [{numbers.setdefault(s, len(numbers)) for s in naive.shingles(words, size)} for words in sequences]
+
+
+def exact_similarity(sets: Sequence[set[int]]) -> Any:
+    return lambda i, j: naive.jaccard(sets[i], sets[j])  # type: ignore[arg-type]
+
+
+def described(
+    texts: Sequence[str | None], shingling: Shingling, num_perm: int, bands: int, rows: int
+) -> naive.Documents:
+    """Documents by the naive definitions alone, hashes included."""
+    words = [naive.tokens(text or "", shingling.unit) for text in texts]
+    digests = []
+    for document in words:
+        fingerprints = [naive.fingerprint(shingle) for shingle in naive.shingles(document, shingling.size)]
+        digests.append(naive.band_digests(naive.signature(fingerprints, num_perm, 1), bands, rows))
+    return naive.Documents(list(map(tuple, words)), digests, exact_similarity(sets_of(words, shingling.size)))
+
+
+def assert_decision(result: Decision, wanted: naive.Decision) -> None:
+    assert result.duplicate_of.tolist() == wanted.duplicate_of
+    assert result.keep.tolist() == [i == target for i, target in enumerate(wanted.duplicate_of)]
+    np.testing.assert_array_equal(result.similarity, np.array(wanted.similarity, np.float32))
+    assert [tuple(pair) for pair in result.pairs.tolist()] == sorted(wanted.pairs)
+    similarity = np.array([wanted.pairs[pair] for pair in sorted(wanted.pairs)], np.float32)
+    np.testing.assert_array_equal(result.pair_similarity, similarity)
+    assert result.cluster.tolist() == wanted.cluster
+    assert result.funnel.dropped == int((~result.keep).sum()) and result.funnel.verified == len(wanted.pairs)
+    kinds = {"keep": bool, "duplicate_of": np.int64, "similarity": np.float32, "cluster": np.int64, "pairs": np.int64}
+    assert all(getattr(result, name).dtype == kind for name, kind in kinds.items())
+    assert result.pairs.shape == (len(wanted.pairs), 2)
+
+
+# --- real text
+
+
+@cache
+def real(unit: Any, size: int, every: int) -> tuple[list[str], list[tuple[str, ...]], list[set[int]], Any]:
+    texts = licences()[::every]
+    words = [tuple(naive.tokens(text, unit)) for text in texts]
+    return texts, words, sets_of(words, size), gpulsh.shingle(texts, shingling=Shingling(unit=unit, size=size))
+
+
+def check_real(threshold: float, unit: Any, size: int, every: int, priority: Any = None, **options: Any) -> Decision:
+    texts, words, sets, fingerprints = real(unit, size, every)
+    bands, rows = default_banding(128, threshold)
+    signatures = gpulsh.MinHash()(fingerprints, backend="cpu")
+    digests = gpulsh.Banding(bands=bands, rows=rows)(signatures, backend="cpu").values.tolist()
+    shingling = Shingling(unit=unit, size=size)
+    result = gpulsh.deduplicate(
+        texts, threshold=threshold, shingling=shingling, priority=priority, backend="cpu", **options
+    )
+    documents = naive.Documents(words, digests, exact_similarity(sets))
+    assert_decision(result, naive.greedy(documents, threshold, priority, resolve=options.get("resolve", "kept")))
+    return result
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.7, 0.8, 0.9, 1.0])
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_real_text(threshold: float, prioritized: bool) -> None:
+    priority = [float(len(text) % 97) for text in real("word", 5, 1)[0]] if prioritized else None
+    result = check_real(threshold, "word", 5, 1, priority)
+    assert len(result) > 2500 and result.funnel.exact_copies > 10
+    assert result.funnel.dropped > (300 if threshold < 1 else 10)
+
+
+@pytest.mark.parametrize("threshold", [0.8, 0.9])
+def test_real_characters(threshold: float) -> None:
+    assert check_real(threshold, "char", 9, 3).funnel.dropped > 90
+
+
+def test_real_components() -> None:
+    kept = check_real(0.7, "word", 5, 1)
+    joined = check_real(0.7, "word", 5, 1, resolve="components")
+    assert (joined.cluster == kept.cluster).all() and (joined.pairs == kept.pairs).all()
+    assert joined.funnel.kept == len(set(joined.cluster.tolist())) < kept.funnel.kept
+    assert joined.similarity.min() < 0.7  # chained: its similarity says so
+
+
+def test_every_dropped_document_has_a_kept_witness() -> None:
+    """The promise itself, without bands or order: from shingle sets alone."""
+    texts, _, sets, _ = real("word", 5, 1)
+    result = gpulsh.deduplicate(texts, threshold=0.8, backend="cpu")
+    for i in np.flatnonzero(~result.keep).tolist():
+        witness = int(result.duplicate_of[i])
+        assert result.keep[witness]
+        similarity = naive.jaccard(sets[i], sets[witness])  # type: ignore[arg-type]
+        assert similarity >= 0.8 and np.float32(similarity) == result.similarity[i]
+
+
+# --- random text
+
+
+def corpus(seed: int, count: int, families: int, length: int, edits: float) -> list[str | None]:
+    """Documents of a few families: edited, cut, with other separators and cases, some null or without a token."""
+    random = Random(seed)
+    pages = [[random.choice(WORDS) for _ in range(length)] for _ in range(families)]
+    texts: list[str | None] = []
+    for _ in range(count):
+        if random.random() < 0.05:
+            texts.append(random.choice([None, "", "... ", " x ", "🙂"]))
+            continue
+        words = [random.choice(WORDS) if random.random() < edits else word for word in random.choice(pages)]
+        if random.random() < 0.2:
+            words = words[: random.randrange(len(words) + 1)]
+        text = random.choice([" ", ", ", "\n", "\0"]).join(words)
+        texts.append(text.upper().lower() if random.random() < 0.1 else text)
+    return texts
+
+
+corpora = st.builds(
+    corpus,
+    st.integers(0, 2**32),
+    st.sampled_from([1, 2, 9, 40, 80]),
+    st.sampled_from([1, 2, 8]),
+    st.sampled_from([3, 8, 25]),
+    st.sampled_from([0.0, 0.02, 0.05, 0.2]),
+)
+thresholds = st.sampled_from([0.1, 0.3, 0.5, 0.6, 2 / 3, 0.7, 0.75, 0.8, 0.9, 1.0])
+all_shinglings = st.builds(Shingling, unit=st.sampled_from(["word", "char"]), size=st.sampled_from([1, 2, 3, 5]))
+backends = st.sampled_from(["cpu", "cpu", "reference"])
+
+
+def priorities(texts: Sequence[str | None], seed: int) -> list[float] | None:
+    random = Random(seed)
+    values = [0.0, -0.0, 1.0, 2.5, float("inf"), -1e300]
+    return None if seed % 2 else [random.choice(values) for _ in texts]
+
+
+@settings(max_examples=100)
+@given(corpora, thresholds, all_shinglings, backends, st.integers(0, 99), st.sampled_from(["kept", "components"]))
+def test_random_text(
+    texts: list[str | None], threshold: float, shingling: Shingling, backend: Any, seed: int, resolve: Any
+) -> None:
+    num_perm, bands, rows = [(32, 16, 2), (16, 16, 1), (16, 4, 4)][seed % 3]
+    priority = priorities(texts, seed)
+    result = gpulsh.deduplicate(
+        texts,
+        threshold=threshold,
+        shingling=shingling,
+        num_perm=num_perm,
+        bands=bands,
+        rows=rows,
+        priority=priority,
+        backend=backend,
+        resolve=resolve,
+    )
+    documents = described(texts, shingling, num_perm, bands, rows)
+    assert_decision(result, naive.greedy(documents, threshold, priority, resolve=resolve))
+    empty = [not sequence for sequence in documents.sequences]
+    assert result.keep[empty].all() and result.funnel.empty == sum(empty)
+    assert result.funnel.nulls == sum(text is None for text in texts)
+
+
+# --- large buckets
+
+
+@pytest.fixture(params=[(300, 3), (1000, 20)], ids=["least", "little"])
+def tiny(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buckets are large from 5 documents on, and every bound on work is met all the time."""
+    set_bounds(monkeypatch, *request.param)
+    monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("seed", range(30))
+def test_large_buckets_of_random_text(seed: int) -> None:
+    random = Random(seed)
+    count, edits = random.choice([60, 120]), random.choice([0.02, 0.05, 0.1])
+    texts = corpus(seed, count, random.choice([1, 2, 3]), 20, edits)
+    threshold = random.choice([0.3, 0.5, 2 / 3, 0.8, 0.9, 1.0])
+    shingling = Shingling(unit=random.choice(["word", "char"]), size=random.choice([1, 2, 5]))  # type: ignore[arg-type]
+    priority = priorities(texts, seed // 4)
+    resolve: Any = random.choice(["kept", "components"])
+    bands, rows = random.choice([(4, 1), (6, 2)])
+    result = gpulsh.deduplicate(
+        texts,
+        threshold=threshold,
+        shingling=shingling,
+        num_perm=12,
+        bands=bands,
+        rows=rows,
+        priority=priority,
+        resolve=resolve,
+        backend=random.choice(["cpu", "reference"]),  # type: ignore[arg-type]
+    )
+    documents = described(texts, shingling, 12, bands, rows)
+    assert_decision(result, naive.greedy(documents, threshold, priority, resolve=resolve, small_bucket=4))
+    assert result.funnel.crowded > 0
+
+
+def template(count: int, own: int) -> list[str]:
+    """Pages of one template: 60 common words, then `own` of each page's own."""
+    common = " ".join(f"common{i}" for i in range(60))
+    return [f"{common} {' '.join(f'own{page}x{i}' for i in range(own))}" for page in range(count)]
+
+
+def near_copies(count: int) -> list[str]:
+    """One page of 100 words with a word of its own each; and every seventh is another page altogether."""
+    random = Random(5)
+    page = [f"word{i}" for i in range(100)]
+    texts = []
+    for i in range(count):
+        words = page.copy()
+        words[random.randrange(100)] = f"own{i}"
+        texts.append(" ".join(words if i % 7 else [f"{word}of{i}" for word in words[:20]] + words[20:]))
+    return texts
+
+
+@pytest.mark.parametrize("kind", ["template", "near copies", "both"])
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_large_buckets(kind: str, prioritized: bool) -> None:
+    texts = {"template": template(500, 16), "near copies": near_copies(500)}.get(kind)
+    texts = texts or [text for two in zip(template(300, 16), near_copies(300), strict=True) for text in two]
+    priority = [float(i * 7919 % 13) for i in range(len(texts))] if prioritized else None
+    shingling = Shingling(size=1)
+    options = {"num_perm": 8, "bands": 8, "rows": 1}
+    result = gpulsh.deduplicate(
+        texts,
+        threshold=0.8,
+        shingling=shingling,
+        priority=priority,
+        backend="cpu",
+        **options,  # type: ignore[arg-type]
+    )
+    assert result.funnel.crowded > 256
+    assert_decision(result, naive.greedy(described(texts, shingling, **options), 0.8, priority))
+    if kind == "template":
+        assert result.keep.all() and len(result.pairs) == 0
+    if kind == "near copies":
+        assert result.funnel.kept < 150
+        assert result.funnel.candidates < 500 * 499 // 8  # far from all pairs
+
+
+@pytest.mark.parametrize("size", [255, 256, 257, 258])
+def test_a_bucket_is_large_above_256_distinct_documents(size: int) -> None:
+    """Up to there all its similar pairs are reported, above only those with a kept one; copies do not count."""
+    words = [f"w{i}" for i in range(60)]
+    texts = [" ".join([*words[:i], f"own{i}", *words[i:]]) for i in range(350)]
+    digests = [digest for (digest,) in described(texts, Shingling(size=1), 1, 1, 1).digests]
+    common = max(digests, key=digests.count)
+    texts = [text for text, digest in zip(texts, digests, strict=True) if digest == common][:size]
+    texts += texts[:40]
+    assert len(texts) == size + 40
+    result = gpulsh.deduplicate(texts, shingling=Shingling(size=1), num_perm=1, bands=1, rows=1, backend="cpu")
+    documents = described(texts, Shingling(size=1), 1, 1, 1)
+    assert_decision(result, naive.greedy(documents, 0.8))
+    assert result.funnel.kept == 1
+    assert len(result.pairs) == 40 + (size * (size - 1) // 2 if size <= 256 else size - 1)
+
+
+# --- other ways to verify
+
+
+def estimated(texts: Sequence[str | None], shingling: Shingling, num_perm: int) -> NDArray[np.float64]:
+    """[n, n] shares of equal signature values."""
+    rows = []
+    for text in texts:
+        shingles = naive.shingles(naive.tokens(text or "", shingling.unit), shingling.size)
+        rows.append(naive.signature([naive.fingerprint(s) for s in shingles], num_perm, 1))
+    values = np.array(rows)
+    return np.array((values[:, None] == values[None]).mean(axis=2))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("resolve", ["kept", "components"])
+def test_verified_by_signature(seed: int, resolve: Any) -> None:
+    texts = corpus(seed, 80, 3, 12, 0.1)
+    shingling, threshold = Shingling(size=2), [0.5, 0.75, 0.9, 1.0][seed % 4]
+    options: dict[str, Any] = {"num_perm": 24, "bands": 12, "rows": 2}
+    priority = priorities(texts, seed)
+    result = gpulsh.deduplicate(
+        texts,
+        threshold=threshold,
+        shingling=shingling,
+        priority=priority,
+        verify="signature",
+        resolve=resolve,
+        backend="cpu",
+        **options,
+    )
+    documents, estimate = described(texts, shingling, **options), estimated(texts, shingling, 24)
+    documents.similarity = lambda i, j: float(estimate[i, j])
+    assert_decision(result, naive.greedy(documents, threshold, priority, resolve=resolve))
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("resolve", ["kept", "components"])
+def test_not_verified(seed: int, resolve: Any) -> None:
+    texts = corpus(seed, 60, 3, 12, 0.2)
+    shingling, priority = Shingling(size=2), priorities(texts, seed)
+    options: dict[str, Any] = {"num_perm": 24, "bands": 12, "rows": 2}
+    result = gpulsh.deduplicate(
+        texts, shingling=shingling, priority=priority, verify="none", resolve=resolve, backend="cpu", **options
+    )
+    documents = described(texts, shingling, **options)
+    documents.similarity = lambda i, j: 1.0  # every compared pair counts
+    wanted = naive.greedy(documents, 1.0, priority, resolve=resolve)
+    assert result.duplicate_of.tolist() == wanted.duplicate_of
+    assert result.cluster.tolist() == wanted.cluster
+    assert [tuple(pair) for pair in result.pairs.tolist()] == sorted(wanted.pairs)
+    # Similarity is unknown but for copies of a kept document and documents that are kept.
+    sequences = documents.sequences
+    for i, target in enumerate(wanted.duplicate_of):
+        assert np.isnan(result.similarity[i]) == (sequences[i] != sequences[target])
+    for (i, j), similarity in zip(result.pairs.tolist(), result.pair_similarity.tolist(), strict=True):
+        assert np.isnan(similarity) == (sequences[i] != sequences[j])
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("verify", ["signature", "none"])
+@pytest.mark.parametrize("seed", range(6))
+def test_large_buckets_not_verified_exactly(verify: Any, seed: int) -> None:
+    """There the prefix filter says who is compared: whoever is exactly similar is, and what is reported is true."""
+    texts = corpus(seed, 80, 2, 20, 0.04)
+    shingling, threshold = Shingling(size=2), 0.6
+    options: dict[str, Any] = {"num_perm": 24, "bands": 12, "rows": 2}
+    result = gpulsh.deduplicate(
+        texts, threshold=threshold, shingling=shingling, verify=verify, backend="cpu", **options
+    )
+    documents, estimate = described(texts, shingling, **options), estimated(texts, shingling, 24)
+    assert result.keep[result.duplicate_of].all() and not result.keep.all()
+
+    def share_a_bucket(i: int, j: int) -> bool:
+        return any(a == b for a, b in zip(documents.digests[i], documents.digests[j], strict=True))
+
+    for i, j in result.pairs.tolist():
+        assert share_a_bucket(i, j) and (verify == "none" or estimate[i, j] >= threshold)
+    for i, j in combinations(np.flatnonzero(result.keep).tolist(), 2):
+        if documents.sequences[i] and documents.sequences[j] and share_a_bucket(i, j):
+            assert documents.similarity(i, j) < threshold or (verify == "signature" and estimate[i, j] < threshold)
+
+
+# --- priority
+
+
+def decided(priority: Any) -> list[int]:
+    """Which of five equal documents is the one that stays, as each one's witness."""
+    return gpulsh.deduplicate(["one text"] * 5, priority=priority, backend="cpu").duplicate_of.tolist()
+
+
+@pytest.mark.parametrize(
+    ("priority", "kept"),
+    [
+        (None, 0),
+        ([0, 0, 0, 0, 0], 0),
+        ([1, 3, 2, 3, 0], 1),
+        ((0.5, 0.25, 0.5, 0.75, 0.75), 3),
+        (np.array([0.0, -0.0, 0.0, -0.0, 0.0]), 0),
+        (np.array([-np.inf, 1, 5, np.inf, np.inf]), 3),
+        (np.array([1, 2, 3, 4, 5], np.uint8), 4),
+        (np.array([1, -2, 3, -4, 5], np.float16), 4),
+        # Neighbours beyond 2^53 are one float, and not one integer.
+        (np.array([2**63 - 3, 2**63 - 2, 2**63 - 1, 2**63 - 2, -(2**63)], np.int64), 2),
+        (np.array([2**64 - 2, 2**64 - 1, 2**63, 0, 1], np.uint64), 1),
+        ([2**63 - 2, 2**63 - 1, 2**63 - 3, -5, 0], 1),
+        ([2**63, 2**63 + 1, 5, 1, 0], 1),
+        ([2**63, -1, 2**63 + 1, 2**64, 2**64 + 1], 4),
+        ([2.0**53, 2**53 + 1, 0, 0, 0], 1),
+    ],
+)
+def test_priority(priority: Any, kept: int) -> None:
+    assert decided(priority) == [kept] * 5
+
+
+def test_priority_of_other_libraries() -> None:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    for column in (pd.Series, pl.Series, pa.array):
+        assert decided(column([1.0, 2.0, 3.0, 3.0, 0.0])) == [2] * 5
+    assert decided(pd.Series([1, 2, 5, 4, 3], index=list("edcba"))) == [2] * 5
+
+
+@pytest.mark.parametrize(
+    ("priority", "told"),
+    [
+        ([1.0, float("nan"), 0, 0, 0], "NaN at position 1"),
+        (np.array([0, 0, 0, 0, np.nan], np.float32), "NaN at position 4"),
+        ([1, 2], r"shape \(2,\)"),
+        (np.zeros((5, 1)), r"shape \(5, 1\)"),
+        (["a"] * 5, "priority"),
+        ([None] * 5, "priority"),
+        ([True] * 5, "priority"),
+        (3.0, r"shape \(\)"),
+        (np.array(["2024-01-01"] * 5, "datetime64[D]"), "priority"),
+        ([[1], [2, 3], [4], [5], [6]], "priority"),
+    ],
+)
+def test_bad_priorities(priority: Any, told: str) -> None:
+    with pytest.raises(gpulsh.ParameterError, match=told):
+        decided(priority)
+
+
+# --- hand-made cases
+
+
+def words_of(*spans: tuple[int, int]) -> str:
+    return " ".join(f"w{i}" for start, stop in spans for i in range(start, stop))
+
+
+def test_a_chain_is_not_one_duplicate() -> None:
+    """A is like B and B like C, but A is not like C: B goes, C stays; as a component, both go."""
+    texts = [words_of((0, 90)), words_of((5, 95)), words_of((10, 100))]
+    options: dict[str, Any] = {"threshold": 0.85, "shingling": Shingling(size=1), "backend": "cpu"}
+    kept = gpulsh.deduplicate(texts, **options)
+    assert kept.duplicate_of.tolist() == [0, 0, 2] and kept.cluster.tolist() == [0, 0, 0]
+    assert kept.pairs.tolist() == [[0, 1], [1, 2]]
+    joined = gpulsh.deduplicate(texts, resolve="components", **options)
+    assert joined.duplicate_of.tolist() == [0, 0, 0]
+    np.testing.assert_array_equal(joined.similarity, np.array([1, 85 / 95, 0.8], np.float32))
+    middle = gpulsh.deduplicate(texts, priority=[0, 1, 0], **options)
+    assert middle.duplicate_of.tolist() == [1, 1, 1]
+
+
+def test_a_long_chain() -> None:
+    """Each is like its neighbours alone, so every other one stays: a round of decisions settles one document."""
+    texts = [words_of((3 * i, 3 * i + 30)) for i in range(301)]
+    options: dict[str, Any] = {"threshold": 0.8, "shingling": Shingling(size=1), "backend": "cpu"}
+    result = gpulsh.deduplicate(texts, num_perm=64, bands=64, rows=1, **options)
+    assert result.duplicate_of.tolist() == [i - i % 2 for i in range(301)]
+    assert set(result.cluster.tolist()) == {0}
+    backwards = gpulsh.deduplicate(texts, num_perm=64, bands=64, rows=1, priority=np.arange(301), **options)
+    assert backwards.duplicate_of.tolist() == [i + i % 2 for i in range(301)]
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)).filter(lambda p: p[0] < p[1]), max_size=40),
+    st.integers(0, 15),
+    st.sampled_from([1, 2, 64]),
+)
+def test_the_greedy_in_rounds_and_in_order(pairs: list[tuple[int, int]], cut: int, rounds: int) -> None:
+    wanted: list[bool] = []
+    for j in range(15):
+        wanted.append(not any(wanted[i] for i, later in pairs if later == j))
+    earlier, later = np.array(pairs, np.int64).reshape(-1, 2).T
+    status = np.zeros(15, np.int8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(greedy, "ROUNDS", rounds)
+        for start, stop in ((0, cut), (cut, 15)):
+            inside = (later >= start) & (later < stop)
+            greedy.settle(status, start, stop, earlier[inside], later[inside])
+    assert (status == greedy.KEPT).tolist() == wanted
+
+
+def test_copies_have_all_128_bits_in_common() -> None:
+    exact = np.array([[5, 1], [5, 2], [5, 1], [6, 1], [5, 2], [0, 0], [0, 0]], np.uint64)
+    rank = np.array([4, 3, 2, 1, 0, 5, 6])
+    copies, first = first_copies(exact, np.arange(5), rank.__getitem__, select_backend("cpu"))
+    assert copies.tolist() == [0, 1]
+    assert first.tolist() == [2, 4]
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2), st.booleans()), max_size=30),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_copies_are_those_of_a_plain_search(
+    backend: Any, rows: list[tuple[int, int, int, bool]], by_source: bool, chance: Random
+) -> None:
+    """Halves of few values, so that rows often share one of them alone."""
+    rank = list(range(len(rows)))
+    chance.shuffle(rank)
+    exact = np.array([row[:2] for row in rows], np.uint64).reshape(-1, 2)
+    ids = np.array([number for number, row in enumerate(rows) if row[3]], np.int64)
+    source = np.array([row[2] for row in rows], np.int64)
+    groups: dict[Any, list[int]] = {}
+    for number in ids.tolist():
+        groups.setdefault((*rows[number][: 3 if by_source else 2],), []).append(number)
+    firsts = {number: min(group, key=rank.__getitem__) for group in groups.values() for number in group}
+    wanted = sorted((number, first) for number, first in firsts.items() if number != first)
+    ops, ranks = select_backend(backend), np.array(rank, np.int64)
+    found = first_copies(exact, ids, ranks.__getitem__, ops, source.__getitem__ if by_source else None)
+    assert list(zip(*(part.tolist() for part in found), strict=True)) == wanted
+
+
+def test_copies_are_not_sorted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backend has sorted them by half of their hashes, and the other half says the same."""
+    monkeypatch.setattr(np, "lexsort", lambda keys: pytest.fail("sorted again"))
+    exact = np.random.default_rng(1).integers(0, 1 << 63, (100, 2), np.int64).astype(np.uint64)
+    exact[50:] = exact[:50]
+    rank = np.arange(100)[::-1]
+    copies, first = first_copies(exact, np.arange(100), rank.__getitem__, select_backend("cpu"))
+    assert copies.tolist() == list(range(50)) and first.tolist() == list(range(50, 100))
+
+
+def test_the_witness_is_the_most_similar_and_ties_go_to_the_earlier() -> None:
+    texts = [words_of((0, 80)), words_of((20, 100)), words_of((10, 90)), words_of((15, 95))]
+    options: dict[str, Any] = {"threshold": 0.7, "shingling": Shingling(size=1), "backend": "cpu"}
+    result = gpulsh.deduplicate(texts, **options)
+    # J(0, 1) = 60 / 100; 2 is 70 / 90 like both; 3 is 75 / 85 like 1 and 65 / 95 like 0.
+    assert result.duplicate_of.tolist() == [0, 1, 0, 1]
+    assert gpulsh.deduplicate(texts, priority=[0, 1, -1, -1], **options).duplicate_of.tolist() == [0, 1, 1, 1]
+
+
+def test_the_threshold_itself_is_a_duplicate() -> None:
+    """Quotients are compared as float64: 4 / 5 is 0.8, 2 / 3 is 2 / 3."""
+    for part, whole in ((4, 5), (2, 3), (9, 10), (7, 10), (1, 3), (3, 7)):
+        texts = [words_of((0, 30 * part)), words_of((0, 30 * whole))]
+        options: dict[str, Any] = {"num_perm": 64, "bands": 64, "rows": 1, "shingling": Shingling(size=1)}
+        at = gpulsh.deduplicate(texts, threshold=part / whole, backend="cpu", **options)
+        assert at.duplicate_of.tolist() == [0, 0] and at.similarity[1] == np.float32(part / whole)
+        above = gpulsh.deduplicate(texts, threshold=float(np.nextafter(part / whole, 2)), backend="cpu", **options)
+        assert above.keep.all()
+
+
+def test_a_copy_follows_its_first_copy() -> None:
+    first, like = words_of((0, 100)), words_of((2, 100))
+    texts = [like, first, first.upper(), like.replace(" ", " -- "), first]
+    options: dict[str, Any] = {"shingling": Shingling(size=1), "backend": "cpu"}
+    result = gpulsh.deduplicate(texts, **options)
+    assert result.duplicate_of.tolist() == [0, 0, 0, 0, 0]
+    np.testing.assert_array_equal(result.similarity, np.array([1, 0.98, 0.98, 1, 0.98], np.float32))
+    assert result.pairs.tolist() == [[0, 1], [0, 3], [1, 2], [1, 4]]  # each copy once, with its first
+    np.testing.assert_array_equal(result.pair_similarity, np.array([0.98, 1, 1, 1], np.float32))
+    assert result.funnel.exact_copies == 3
+    # With another order another copy is the first.
+    last = gpulsh.deduplicate(texts, priority=[0, 1, 2, 3, 4], **options)
+    assert last.duplicate_of.tolist() == [4] * 5 and last.pairs.tolist() == [[0, 3], [1, 4], [2, 4], [3, 4]]
+
+
+def test_equal_sets_of_other_sequences_are_no_copies() -> None:
+    """Their Jaccard is 1.0, and they are compared as all others are."""
+    result = gpulsh.deduplicate(["a b a b a", "b a b a b a", "a b"], shingling=Shingling(size=1), backend="cpu")
+    assert result.duplicate_of.tolist() == [0, 0, 0] and result.funnel.exact_copies == 0
+    assert result.pairs.tolist() == [[0, 1], [0, 2], [1, 2]]
+
+
+def test_documents_without_a_token_are_alone() -> None:
+    texts: list[Hashable] = ["", None, "...", "", None, "a", "a"]
+    for verify in ("exact", "signature", "none"):
+        for resolve in ("kept", "components"):
+            result = gpulsh.deduplicate(texts, verify=verify, resolve=resolve, backend="cpu")  # type: ignore[arg-type]
+            assert result.duplicate_of.tolist() == [0, 1, 2, 3, 4, 5, 5]
+            assert result.cluster.tolist() == [0, 1, 2, 3, 4, 5, 5]
+            assert (result.funnel.nulls, result.funnel.empty) == (2, 5)

@@ -1,0 +1,375 @@
+"""Text that is made to hash like other text drops nothing: evidence is computed under a secret."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import gpulsh
+from gpulsh.arrays import Fingerprints
+from gpulsh.errors import ParameterError
+from gpulsh.secret import chosen_secret, derived_key, evidence_keys
+from tests.support import naive
+from tests.support.forgery import LetterSums, Values, summands
+from tests.support.texts import SECRET, SECRETS
+
+BACKENDS = ["reference", "cpu"]
+LETTERS = 26
+
+VICTIM = (
+    "a page that somebody wrote with care about the birds of the northern islands and their nests on steep cliffs above"
+    " a cold sea where few people ever come"
+)
+
+
+@cache
+def forged(page: str) -> str:
+    """Another page, of words none of which stands in `page`, with the same public fingerprints."""
+    keys = [naive.place_key(naive.TOKEN, place) for place in range(LETTERS)]
+    words = LetterSums(keys)
+
+    def like(word: str) -> str:
+        total = sum(naive.place_key(naive.TOKEN, place) * ord(c) for place, c in enumerate(word))
+        return words.find((total + (len(word) - LETTERS) * naive.LENGTH) % 2**64)
+
+    return " ".join(like(word) for word in page.split())
+
+
+def syllables(count: int) -> list[str]:
+    parts = ["ba", "co", "di", "fu", "ge", "ha", "lo", "mi", "nu", "pe", "ra", "so", "ti", "vu", "we", "ya"]
+    return ["".join(word) for word in product(parts, repeat=count)]
+
+
+@cache
+def forged_copy(secret: bytes) -> tuple[str, str]:
+    """Two pages of ordinary words, none of which stands in both, whose exact hashes under `secret` are equal."""
+    words = naive.secret_words(secret)
+    source = random.Random(7)
+    vocabulary = syllables(3)
+    lists, choices, place = [], [], 0
+
+    def terms(candidates: list[str], place: int) -> Values:
+        columns = []
+        packed = np.array([int.from_bytes(word.encode(), "little") for word in candidates], np.uint64)
+        for half in (0, 1):
+            key = naive.secret_key(words, 3200 + 1024 * half, 1024, 5248 + 3072 * half, place)
+            spread = (packed * np.uint64(words[11392 + half])).byteswap()
+            columns.append(spread * np.uint64(key))
+        return np.stack(columns, axis=1)
+
+    for _ in range(128):  # 45^3 phrases of three words each
+        candidates = [source.sample(vocabulary, 45) for _ in range(3)]
+        first, second, third = (terms(words, place + n) for n, words in enumerate(candidates))
+        lists.append((first[:, None, None] + second[None, :, None] + third[None, None, :]).reshape(-1, 2))
+        choices.append(candidates)
+        place += 3
+    victim = [source.choice(syllables(2)) for _ in range(place)]
+    target = naive.exact_hash(victim, secret)
+    found = summands(lists, target, at_once=1 << 17)
+    page = [
+        word
+        for (first, second, third), at in zip(choices, found, strict=True)
+        for word in (first[at // 45**2], second[at // 45 % 45], third[at % 45])
+    ]
+    return " ".join(victim), " ".join(page)
+
+
+def key(place: int) -> int:
+    return naive.place_key(naive.SHINGLE, place)
+
+
+@cache
+def forged_shingle(size: int) -> tuple[str, str]:
+    """Two documents of `size` words and no word in common, whose only public fingerprints are equal."""
+    vocabulary = syllables(4)
+    source = random.Random(5)
+    candidates = [source.sample(vocabulary, 1 << 13) for _ in range(size)]
+    lists = [
+        np.array([[naive.token_hash(word)] for word in words], np.uint64) * np.uint64(key(place))
+        for place, words in enumerate(candidates)
+    ]
+    victim = source.sample(syllables(2), size)
+    target = sum(key(place) * naive.token_hash(word) for place, word in enumerate(victim)) % 2**64
+    found = summands(lists, [target], at_once=1 << 16)
+    return " ".join(victim), " ".join(words[at] for words, at in zip(candidates, found, strict=True))
+
+
+@cache
+def forged_characters(size: int) -> tuple[str, str]:
+    """Two documents of `size` characters, whose only public fingerprints are equal."""
+    source = random.Random(9)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    each = size // 16
+    runs_of = ["".join(run) for run in product(letters, repeat=each)]
+    candidates = [source.sample(runs_of, 1 << 13) for _ in range(16)]
+
+    def share(begin: int, run: str) -> int:
+        return sum(key(begin + place) * naive.token_hash(c) for place, c in enumerate(run)) % 2**64
+
+    lists = [
+        np.array([[share(each * number, run)] for run in runs], np.uint64) for number, runs in enumerate(candidates)
+    ]
+    victim = "".join(source.choices(letters, k=size))
+    found = summands(lists, [share(0, victim)], at_once=1 << 16)
+    return victim, "".join(runs[at] for runs, at in zip(candidates, found, strict=True))
+
+
+PAIRS = {
+    "words": (lambda: (VICTIM, forged(VICTIM)), gpulsh.Shingling()),
+    "one word a shingle": (lambda: (VICTIM, forged(VICTIM)), gpulsh.Shingling(size=1)),
+    "a shingle": (lambda: forged_shingle(16), gpulsh.Shingling(size=16)),
+    "characters": (lambda: forged_characters(48), gpulsh.Shingling(unit="char", size=48)),
+}
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_text_with_the_public_hashes_of_other_text_is_kept(kind: str, backend: Any) -> None:
+    make, shingling = PAIRS[kind]
+    pair = list(make())
+    rows: Fingerprints = gpulsh.shingle(pair, shingling=shingling, backend=backend)
+    assert set(pair[0].split()).isdisjoint(pair[1].split())
+    # The forgery is one: publicly the two have the same fingerprints, and so they are compared.
+    assert gpulsh.jaccard(rows, [[0, 1]]).tolist() == [1.0]
+    estimated = gpulsh.deduplicate(pair, shingling=shingling, backend=backend, verify="signature")
+    assert estimated.keep.tolist() == [True, False]
+    found = gpulsh.deduplicate(pair, shingling=shingling, backend=backend)
+    assert found.keep.tolist() == [True, True] and len(found.pairs) == 0
+    assert (found.funnel.candidates, found.funnel.exact_copies) == (1, 0)
+
+
+def test_a_page_with_the_exact_hash_of_another_is_kept_where_the_secret_is_not_known() -> None:
+    victim, page = forged_copy(SECRET)
+    assert set(victim.split()).isdisjoint(page.split())
+    # The forgery is one: who knows the secret has a document dropped as the copy of an unrelated one.
+    known = gpulsh.deduplicate([page, victim], backend="cpu", secret=SECRET)
+    assert known.keep.tolist() == [True, False] and known.funnel.exact_copies == 1
+    for secret in (None, *SECRETS):
+        found = gpulsh.deduplicate([page, victim], backend="cpu", secret=secret)
+        assert found.keep.all() and found.funnel.exact_copies == 0
+
+
+def test_a_crowd_of_forged_pages_drops_nothing_unrelated() -> None:
+    """In a bucket of more than 256 documents the prefix filter, too, goes by evidence."""
+    pages = [f"{VICTIM} {number}" for number in range(300)]
+    found = gpulsh.deduplicate([*pages, forged(VICTIM)], backend="cpu", num_perm=16, bands=16)
+    assert found.funnel.crowded > 256
+    assert found.keep.tolist() == [True] + [False] * 299 + [True]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_across_an_index(order: int, tmp_path: Path) -> None:
+    known, new = [VICTIM, forged(VICTIM)][::order]
+    with gpulsh.Index(backend="cpu") as index:
+        index.add(["known"], [known])
+        index.save(tmp_path / "index")
+    with gpulsh.Index.open(tmp_path / "index", backend="cpu") as index:
+        assert index.query([new]).keys.tolist() == []
+        assert index.add(["new"], [new]).keep.tolist() == [True]
+        index.save()
+    with gpulsh.Index.open(tmp_path / "index", backend="cpu") as index:  # under the same secret
+        assert index.query([VICTIM]).keys.tolist() == ["known" if order == 1 else "new"]
+
+
+def test_files_and_an_index_of_earlier_runs(tmp_path: Path) -> None:
+    victim, page = forged_copy(SECRET)
+    for name, text in (("first", page), ("second", victim), ("third", VICTIM), ("fourth", forged(VICTIM))):
+        (tmp_path / f"{name}.txt").write_text(text)
+    together = gpulsh.deduplicate_files([tmp_path / "*.txt"], tmp_path / "out", backend="cpu")
+    assert together.funnel["dropped"] == 0
+    for name in ("first", "second", "third", "fourth"):
+        options: dict[str, Any] = {"backend": "cpu", "index": tmp_path / "index"}
+        run = gpulsh.deduplicate_files(tmp_path / f"{name}.txt", tmp_path / f"out-{name}", **options)
+        assert run.funnel["dropped"] == 0
+
+
+# --- nothing depends on the secret
+
+
+def documents() -> list[str]:
+    source = random.Random(3)
+    words = [f"word{number}" for number in range(400)] + ["語", "naïve", "x" * 70, "слово" * 30]
+    found = [" ".join(source.choices(words, k=source.randrange(1, 60))) for _ in range(60)]
+    for _ in range(60):
+        near = source.choice(found).split()
+        for _ in range(source.randrange(3)):
+            near[source.randrange(len(near))] = source.choice(words)
+        found.append(" ".join(near))
+    return [*found, *(f"{VICTIM} {number % 7}" for number in range(270)), "", " ".join(["again"] * 300)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("options", [{}, {"resolve": "components"}, {"verify": "signature"}, {"verify": "none"}])
+def test_no_decision_depends_on_the_secret(backend: Any, options: dict[str, Any]) -> None:
+    results = [gpulsh.deduplicate(documents(), backend=backend, secret=secret, **options) for secret in SECRETS]
+    assert not results[0].keep.all()
+    for other in results[1:]:
+        for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
+            np.testing.assert_array_equal(getattr(other, name), getattr(results[0], name), err_msg=name)
+        assert {**other.funnel, "seconds": None} == {**results[0].funnel, "seconds": None}
+
+
+def written(out: Path) -> dict[str, bytes]:
+    files = [path for path in out.rglob("*") if path.is_file() and path.suffix not in (".html", ".json")]
+    return {path.relative_to(out).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.mark.parametrize("indexed", [False, True], ids=["files", "index"])
+def test_no_byte_of_the_results_depends_on_the_secret(indexed: bool, tmp_path: Path) -> None:
+    import json
+
+    for number, text in enumerate(documents()):
+        with open(tmp_path / f"{number % 3}.jsonl", "a") as file:
+            file.write(json.dumps({"text": text, "id": number}) + "\n")
+    found, counts = [], []
+    for number, secret in enumerate(SECRETS):
+        out = tmp_path / f"out{number}"
+        index = {"index": tmp_path / f"index{number}"} if indexed else {}
+        files = [tmp_path / f"{part}.jsonl" for part in range(3)]
+        result = gpulsh.deduplicate_files(files, out, backend="cpu", id_column="id", secret=secret, **index)
+        found.append(written(out))
+        counts.append({**result.funnel, "seconds": None})
+        told = (out / "report.json").read_text() + (out / "report.html").read_text()
+        assert secret.hex() not in told and derived_key(secret, "fixity").hex() not in told
+        assert not (out / "_work").exists()
+    assert all(other == found[0] for other in found[1:]) and len(found[0]) == 4
+    assert all(other == counts[0] for other in counts[1:]) and counts[0]["dropped"] > 200
+
+
+def test_the_secret_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpulsh.run import partitioned
+
+    seen: list[int] = []
+
+    def look(*given: Any) -> Any:
+        work = tmp_path / "out" / "_work"
+        seen.extend(path.stat().st_mode & 0o777 for path in (work, work / "manifest.jsonl"))
+        return real(*given)
+
+    real = partitioned.deduplicate_partitions
+    monkeypatch.setattr("gpulsh.run.files.deduplicate_partitions", look)
+    (tmp_path / "a.txt").write_text("some words")
+    gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", backend="cpu", index=tmp_path / "index")
+    assert seen == [0o700, 0o600]
+    assert (tmp_path / "index").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "index" / "index.json").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("made_before", [False, True])
+def test_files_of_hashes_are_for_their_owner_alone(made_before: bool, tmp_path: Path) -> None:
+    """They are linear in the keys, so that enough of them tell these; a folder that was there keeps its mode."""
+    path = tmp_path / "index"
+    if made_before:
+        path.mkdir(mode=0o755)
+    with gpulsh.Index.create(path, backend="cpu") as index:
+        index.add(["a", "b"], documents()[:2])
+        index.save()
+        index.remove(["b"])
+        index.save()
+    modes = {file.name.split("-")[0]: file.stat().st_mode & 0o777 for file in path.iterdir() if file.name != "lock"}
+    assert len(modes) == 8 and set(modes.values()) == {0o600}, modes
+
+
+def test_a_work_folder_of_an_earlier_version_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpulsh.run.output.work_folder import LOCK, WORDS
+
+    (tmp_path / "a.txt").write_text("some words")
+    work = tmp_path / "out" / "_work"
+    work.mkdir(parents=True, mode=0o755)
+    (work / LOCK).write_bytes(WORDS)
+    seen: list[int] = []
+
+    def look(*given: Any) -> Any:
+        seen.append(work.stat().st_mode & 0o777)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpulsh.run.files.deduplicate_partitions", look)
+    with pytest.raises(KeyboardInterrupt):
+        gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", backend="cpu", overwrite=True)
+    assert seen == [0o700]
+
+
+def test_nothing_that_is_shown_tells_the_secret(tmp_path: Path) -> None:
+    """Neither what prints objects, nor what an error tells with --verbose."""
+    from gpulsh.index.segments.snapshots import read_snapshot
+    from gpulsh.io.files.fixity import Fixity
+
+    keys = evidence_keys(SECRET)
+    with gpulsh.Index(backend="cpu", secret=SECRET) as index:
+        index.save(tmp_path / "index")
+        shown = [keys, read_snapshot(tmp_path / "index"), Fixity((), (), SECRET), index, index.parameters]
+        told = " ".join(repr(each) for each in shown)
+    assert SECRET.hex() not in told and repr(SECRET) not in told
+    assert not any(str(word) in told for word in keys.words.tolist() if word != 1)
+
+
+# --- how likely collisions are
+
+
+def chance(sums: NDArray[np.uint64], bits: int) -> float:
+    """How often sums are 0 modulo 2^bits. They depend on keys modulo 2^bits alone: it is the scheme of that width."""
+    return float(np.mean(sums << np.uint64(64 - bits) == 0))
+
+
+def test_collisions_are_as_rare_as_the_bounds_say() -> None:
+    """In 16 bits, where they can be counted, over a quarter of a million secrets; a bound holds with a tenth beside."""
+    from math import comb
+
+    source = np.random.default_rng(5)
+    first, second, far, farther = source.integers(0, 2**64, (4, 1 << 18), np.uint64) | np.uint64(1)
+    one, bits = np.uint64(1), 16
+
+    def bound(factors: int, v: int) -> float:
+        return float(sum(comb(bits - 1 - v, i) for i in range(factors)) * 2.0 ** (v - bits + 1))
+
+    for difference, v in ((1, 0), (0xE0100 - 0x100, 17), (ord("p") - ord("0"), 6), (0xE0100 - 0x20100, 18)):
+        scaled = np.uint64(difference >> max(v - 8, 0))  # v is at most 8 here
+        for sums, factors in (
+            (first - second, 1),
+            (first + np.uint64(3) * second, 1),
+            ((first - second) * (one - far), 2),
+            ((first - second) * (one - far) * (one - farther), 3),
+        ):
+            assert chance(sums * scaled, bits) < 1.1 * bound(factors, min(v, 8)) + 1e-4
+
+
+@pytest.mark.parametrize(
+    "words", [("a", "b"), ("word", "words"), ("aaaaaaa0", "aaaaaaap"), ("aaaaaa0a", "aaaaaapa"), ("0" * 8, "p" * 8)]
+)
+def test_reversed_products_differ_in_their_low_bits(words: tuple[str, str]) -> None:
+    spread = np.random.default_rng(6).integers(0, 2**64, 1 << 18, np.uint64) | np.uint64(1)
+    x, y = ((np.uint64(int.from_bytes(word.encode(), "little")) * spread).byteswap() for word in words)
+    low = (x - y) & -(x - y)  # 2^v; as large as it comes here
+    assert (low > 0).all() and np.minimum(low, np.uint64(1 << 15)).mean() < 2**7
+
+
+def test_code_points_differ_by_what_the_bounds_say() -> None:
+    from gpulsh.backends.unicode_table import SEPARATOR, unicode_table
+
+    stage1, stage2 = unicode_table()
+    point = np.arange(0x110000)
+    entry = stage2[stage1[point >> 7].astype(np.int64) << 7 | point & 127].astype(np.int64)
+    folded = np.unique(point[entry & 3 != SEPARATOR] + (entry >> 2)[entry & 3 != SEPARATOR])
+    values = np.append(folded, 0)  # where a token has no such place
+    for some, v in ((values, 18), (values[values < 0x80], 6)):
+        assert len(np.unique(some % (1 << v))) < len(some) == len(np.unique(some % (1 << v + 1)))
+
+
+def test_a_secret_is_32_bytes() -> None:
+    for wrong in (b"short", bytes(33), "0" * 32, 7):
+        with pytest.raises(ParameterError, match="give 32 bytes"):
+            gpulsh.deduplicate(["a"], backend="cpu", secret=wrong)  # type: ignore[arg-type]
+    assert len({chosen_secret(None) for _ in range(9)}) == 9
+
+
+def test_keys_are_odd_and_far_ones_of_digit_0_are_1() -> None:
+    words = evidence_keys(SECRET).words
+    assert (words % 2 == 1).all() and len(set(words.tolist())) == len(words) - 8
+    assert words.tolist()[:64] == naive.secret_words(SECRET)[:64]

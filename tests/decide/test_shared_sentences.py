@@ -1,0 +1,204 @@
+"""Pages put together from the same sentences: nearly all pairs meet and hardly any is similar enough. Bounds rule them
+out, and no decision depends on which.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh import Shingling
+from gpulsh.account.progress import Silent
+from gpulsh.backends.cpu import CpuBackend
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.budget import Cut
+from gpulsh.decide.compare import comparison, prefix_join
+from gpulsh.decide.compare.bounds import FEWEST_WORDS, MOST_WORDS, bounds_allow, words_for
+from gpulsh.decide.compare.crowd_bitmaps import CrowdBitmaps
+from gpulsh.lsh.collisions import SmallBuckets
+from tests.decide.test_decision import assert_decision, described
+from tests.run.test_partitioned import assert_rows, cut_as
+from tests.support import naive
+from tests.support.bounds import set_bounds
+
+SHINGLING = Shingling(size=2)
+BANDING: dict[str, Any] = {"num_perm": 6, "bands": 6, "rows": 1}
+SMALL_BUCKET = 20
+WORDS = [f"word{number}" for number in range(400)]
+
+
+@cache
+def pages(count: int, length: int, ordered: bool = True) -> list[str]:
+    """Pages of 45 of the same 60 sentences, in their order or any; every fifth is like an earlier one."""
+    source = Random(count)
+    sentences = [" ".join(source.choices(WORDS, k=length)) for _ in range(60)]
+    found: list[list[int]] = []
+    for number in range(count):
+        page = source.sample(range(60), 45)
+        if number % 5 == 4:
+            page = found[source.randrange(number)].copy()
+            for _ in range(source.randrange(1, 8)):
+                page[source.randrange(45)] = source.randrange(60)
+        found.append(sorted(page) if ordered else page)
+    return [" ".join(sentences[sentence] for sentence in page) for page in found]
+
+
+@cache
+def known(ordered: bool) -> naive.Documents:
+    return described(pages(90, 4, ordered), SHINGLING, **BANDING)
+
+
+@pytest.mark.parametrize("ordered", [True, False], ids=["in order", "in any order"])
+@pytest.mark.parametrize(("backend", "bounds"), [("cpu", None), ("cpu", (10_000, 30)), ("reference", None)])
+def test_the_decision_is_the_naive_one(
+    monkeypatch: pytest.MonkeyPatch, ordered: bool, backend: Any, bounds: tuple[int, int] | None
+) -> None:
+    if bounds:
+        set_bounds(monkeypatch, *bounds)
+        monkeypatch.setattr(CrowdBitmaps, "cost", lambda *given: -(1 << 40))  # they are always asked
+    monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
+    asked: list[int] = []
+    near = CrowdBitmaps.near
+
+    def counted(bitmaps: CrowdBitmaps, known: Any, *others: Any) -> Any:
+        asked.append(len(known))
+        return near(bitmaps, known, *others)
+
+    monkeypatch.setattr(CrowdBitmaps, "near", counted)
+    for threshold in (0.5, 0.8):
+        texts = pages(90, 4, ordered)
+        result = gpulsh.deduplicate(texts, threshold=threshold, shingling=SHINGLING, backend=backend, **BANDING)
+        assert_decision(result, naive.greedy(known(ordered), threshold, None, small_bucket=SMALL_BUCKET))
+        assert result.funnel.crowded > 50 and 0 < result.funnel.dropped < 90
+    assert sum(asked) > 20
+
+
+@pytest.mark.parametrize("keep", ["first", "longest"])
+@pytest.mark.parametrize("group", [20_000, 1 << 40], ids=["in shares", "whole"])
+def test_over_files(tmp_path: Path, keep: str, group: int) -> None:
+    texts = pages(90, 4)
+    pq.write_table(pa.table({"text": texts, "id": range(len(texts))}), tmp_path / "in.parquet", row_group_size=40)
+    cut = Cut(memory=1 << 30, partition=40_000, digests=400, group=group)
+    with cut_as(cut, run=1 << 10), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
+        patch.setattr("gpulsh.run.stages.collide.PAIRS_AT_ONCE", 100)
+        options: dict[str, Any] = {"shingling": SHINGLING, "backend": "cpu", **BANDING}
+        out = tmp_path / "out"
+        gpulsh.deduplicate_files(tmp_path / "in.parquet", out, keep=keep, id_column="id", **options)
+    priority = None if keep == "first" else [float(len(text)) for text in texts]
+    wanted = naive.greedy(known(True), 0.8, priority, small_bucket=SMALL_BUCKET)
+    rows = pq.read_table(out / "duplicates.parquet").to_pylist()
+    assert_rows(rows, (wanted.duplicate_of, wanted.similarity, wanted.cluster))
+
+
+def test_few_pairs_are_compared_by_fingerprints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all pairs that share a bucket, small or large, bitmaps leave a tenth; the first few are compared at once."""
+    texts = pages(600, 25)
+    measured: list[int] = []
+
+    def exact(rows: Any, parts: Any, ops: Any) -> Any:
+        measured.append(len(rows))
+        return comparison.exact(rows, parts, ops)
+
+    monkeypatch.setattr("gpulsh.decide.judgement.measure_of", lambda plan: exact)
+    monkeypatch.setattr("gpulsh.decide.compare.measure.measure_of", lambda plan: exact)
+    result = gpulsh.deduplicate(texts, backend="cpu", num_perm=42, bands=42, rows=1)
+    assert result.funnel.crowded == 600 and result.funnel.dropped > 5
+    assert 0 < sum(measured) < 600 * 599 // 2 // 10
+
+
+def test_matches_beyond_all_pairs_are_never_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every prefix meets every other, what is listed are pairs, not the shingles that they share."""
+    listed: list[int] = []
+    packed = prefix_join._Matches.packed_pairs
+
+    def counted(matches: Any) -> Any:
+        listed.append(matches.count)
+        return packed(matches)
+
+    monkeypatch.setattr(prefix_join._Matches, "packed_pairs", counted)
+    result = gpulsh.deduplicate(pages(400, 25), backend="cpu", num_perm=42, bands=42, rows=1)
+    assert result.funnel.crowded == 400 and sum(listed) < 400 * 399 // 2
+
+
+@pytest.mark.parametrize("words", [16, 64, 256])
+def test_no_bitmap_rules_out_a_similar_pair(words: int) -> None:
+    """At the very threshold too, and of rows far longer than a bitmap."""
+    source = np.random.default_rng(words)
+    rows, wanted = [], []
+    for size in (1, 5, 90, 1000, 20_000):
+        common = source.integers(0, 1 << 64, size * 4, dtype=np.uint64)
+        for own in (0, size // 2, size, 2 * size):
+            for side in (0, 1):
+                rows.append(np.unique(np.append(common, source.integers(0, 1 << 64, own * side, dtype=np.uint64))))
+            both, either = len(np.intersect1d(*rows[-2:])), len(np.union1d(*rows[-2:]))
+            wanted.append(both / either)
+    offset = np.cumsum([0, *map(len, rows)])
+    fingerprints = gpulsh.Fingerprints(np.concatenate(rows), offset.astype(np.int64))
+    pairs = np.arange(len(rows)).reshape(-1, 2)
+    for ops in (CpuBackend(2), ReferenceBackend()):
+        bitmaps = ops.bitmaps(fingerprints, words)
+        for number, similarity in enumerate(wanted):
+            one = pairs[number : number + 1]
+            assert bounds_allow(one, bitmaps, np.diff(offset), similarity, ops).all()
+            assert not bounds_allow(one, bitmaps, np.diff(offset), np.nextafter(1.0, 2), ops).any()
+
+
+def test_longer_documents_have_wider_bitmaps() -> None:
+    assert words_for(np.array([50, 90]), 10, 0.8) == FEWEST_WORDS == words_for(np.empty(0, np.int64), 0, 0.8)
+    assert words_for(np.array([1363]), 16_000, 0.8) == 32
+    assert words_for(np.array([10_000]), 100, 0.8) > words_for(np.array([10_000]), 100, 0.9) > FEWEST_WORDS
+    assert words_for(np.array([1 << 40]), 100, 0.1) == MOST_WORDS
+    assert words_for(np.array([1 << 40]), 1 << 30, 0.1) == FEWEST_WORDS
+
+
+def test_pairs_of_small_buckets_come_in_pieces() -> None:
+    """Each pair once, in order, and no piece much larger than asked for, also where a document is a large number."""
+    source = Random(1)
+    for ops, stretch in ((CpuBackend(2), 1), (CpuBackend(1), 1 << 33), (ReferenceBackend(), 1)):
+        buckets = [sorted(source.sample(range(60), source.randrange(2, 12))) for _ in range(40)]
+        ids = np.array([stretch * member for bucket in buckets for member in bucket])
+        sizes = np.array(list(map(len, buckets)))
+        small = SmallBuckets.joined([ids], [sizes], 60 * stretch, ops)
+        wanted = sorted({pair for bucket in buckets for pair in combinations(bucket, 2)})
+        for most in (1, 50, 1 << 20):
+            pieces = list(small.pieces(most))
+            assert np.concatenate(pieces).tolist() == [[stretch * i, stretch * j] for i, j in wanted]
+            assert (len(pieces) == 1) == (most == 1 << 20) and max(map(len, pieces)) <= most + 60
+    assert [piece.tolist() for piece in SmallBuckets.joined([], [], 5, CpuBackend(1)).pieces(1)] == [[]]
+
+
+def test_progress_is_told_while_a_group_is_compared(tmp_path: Path) -> None:
+    """Of the pairs of small buckets and of large ones, in small steps, and never more than there is."""
+    texts = pages(600, 25)
+    pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
+    told: dict[str, list[int]] = {}
+
+    class Told(Silent):
+        def stage(self, name: str, total: int | None, unit: str) -> Any:
+            told[name] = [total or 0]
+            return super().stage(name, total, unit)
+
+        def advance(self, amount: int) -> None:
+            told[list(told)[-1]].append(amount)
+
+    for group, stage in ((1 << 40, "verify"), (100_000, "compare")):
+        told.clear()
+        cut = Cut(memory=1 << 30, partition=1 << 40, digests=1 << 40, group=group)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("gpulsh.run.files.cut", lambda memory, sizes, cut=cut: cut)
+            patch.setattr("gpulsh.run.files.open_progress", lambda show: Told())
+            patch.setattr("gpulsh.decide.compare.comparison.PAIRS_AT_ONCE", 1000)
+            gpulsh.deduplicate_files(tmp_path / "in.parquet", tmp_path / f"out{group}", backend="cpu", progress=True)
+        assert told[stage][0] > 0, told
+        total, *steps = told[stage]
+        assert sum(steps) == total and sum(step > 0 for step in steps) > 5 and max(steps) < total / 2

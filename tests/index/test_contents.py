@@ -1,0 +1,352 @@
+"""The index equals one of dictionaries and sets, whatever is inserted, added, removed, saved, opened and compacted."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import gpulsh
+from gpulsh import Index, Shingling
+from gpulsh.backends.cpu import backend as cpu_backend
+from gpulsh.backends.protocol import Sizes
+from gpulsh.errors import InputTypeError, OutputError, ParameterError
+from gpulsh.index import comparing, meetings, storage
+from gpulsh.index.holdings import Holdings
+from gpulsh.index.segments import filters, fingerprint_blocks, merging
+from gpulsh.index.segments import segment as segments
+from gpulsh.io.memory.texts import open_texts
+from tests.support.naive_index import NaiveIndex
+from tests.support.texts import WORDS, known, licences
+
+SHAPE = {"num_perm": 16, "bands": 8, "rows": 2}
+THRESHOLD = 0.5
+SHINGLING = Shingling(unit="word", size=2)
+
+words = st.sampled_from(["a", "b", "c", "d", "e", "漢", "É", "🙂", "\0"])
+texts = st.one_of(
+    st.none(),
+    st.lists(words, max_size=12).map(" ".join),
+    # Near-copies of a few pages: their buckets are crowded.
+    st.tuples(st.sampled_from(["p", "q"]), st.integers(0, 30)).map(
+        lambda page: " ".join(f"{page[0]}{i}" if i != page[1] else "other" for i in range(20))
+    ),
+)
+
+
+@contextmanager
+def small_limits(batch: int = 200) -> Iterator[None]:
+    """Every limit so low that small tests pass it."""
+    with (
+        mock.patch.object(meetings, "CROWDED", 3),
+        mock.patch.object(storage, "SPILL_BYTES", 2000),
+        mock.patch.object(fingerprint_blocks, "BLOCK_VALUES", 24),
+        mock.patch.object(fingerprint_blocks, "BLOCKS_HELD", 2),
+        mock.patch.object(segments, "ROWS_AT_ONCE", 3),
+        mock.patch.object(merging, "ROWS_AT_ONCE", 5),
+        mock.patch.object(merging, "SAMPLED", 2),
+        mock.patch.object(filters, "HASHES_AT_ONCE", 3),
+        mock.patch.object(cpu_backend, "SIZES", Sizes(batch=batch, tile=300, largest_tile=600)),
+    ):
+        yield
+
+
+def new_index(**options: Any) -> Index:
+    shape: dict[str, Any] = {"threshold": THRESHOLD, "shingling": SHINGLING, **SHAPE, **options}
+    return Index(backend="cpu", threads=1, **shape)
+
+
+def naive_index() -> NaiveIndex:
+    return NaiveIndex(THRESHOLD, SHINGLING.size, **SHAPE)
+
+
+def assert_added(added: Any, wanted: list[tuple[Any, float]], keys: list[Any]) -> None:
+    assert added.duplicate_of.tolist() == [key for key, _ in wanted]
+    assert added.keep.tolist() == [key == own for (key, _), own in zip(wanted, keys, strict=True)]
+    np.testing.assert_array_equal(added.similarity, np.array([s for _, s in wanted], np.float32))
+
+
+def assert_same(index: Index, naive: NaiveIndex, asked: list[str | None]) -> None:
+    found = index.query(asked)
+    told = list(zip(found.positions.tolist(), found.keys.tolist(), found.similarity.tolist(), strict=True))
+    assert told == naive.query(asked)
+    assert len(index) == sum(document.held for document in naive.documents)
+    assert index.dropped() == len(naive.keys()) - len(index)
+
+
+class Machine(RuleBasedStateMachine):
+    """Any sequence of verbs, some of them on what was opened again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits = small_limits()
+        self.limits.__enter__()
+        self.folder = Path(tempfile.mkdtemp()) / "index"
+
+    def teardown(self) -> None:
+        self.index.close()
+        self.limits.__exit__(None, None, None)
+        shutil.rmtree(self.folder.parent)
+
+    @initialize(kind=st.sampled_from([str, int]))
+    def begin(self, kind: Any) -> None:
+        self.index, self.naive, self.saved = new_index(), naive_index(), None
+        self.kind, self.count = kind, 0
+
+    def keys(self, count: int) -> list[Any]:
+        self.count += count
+        return [self.kind(number * 7919 % 10007) for number in range(self.count - count, self.count)]
+
+    @rule(given=st.lists(texts, max_size=6))
+    def insert(self, given: list[Any]) -> None:
+        keys = self.keys(len(given))
+        self.index.insert(keys, given)
+        self.naive.insert(keys, given)
+
+    @rule(given=st.lists(texts, max_size=12))
+    def add(self, given: list[Any]) -> None:
+        keys = self.keys(len(given))
+        assert_added(self.index.add(keys, given), self.naive.add(keys, given), keys)
+
+    @rule(asked=st.lists(texts, max_size=6))
+    def query(self, asked: list[Any]) -> None:
+        assert_same(self.index, self.naive, asked)
+
+    @precondition(lambda self: self.naive.documents)
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        chosen = data.draw(st.lists(st.sampled_from(self.naive.keys()), unique=True, max_size=3))
+        self.index.remove(chosen)
+        self.naive.remove(chosen)
+        for key in chosen:
+            assert key not in self.index
+
+    @rule()
+    def save(self) -> None:
+        self.index.save(self.folder)
+        self.saved = self.naive.copy()
+
+    @precondition(lambda self: self.saved)
+    @rule(check=st.booleans())
+    def reopen(self, check: bool) -> None:
+        self.index.close()
+        self.index = Index.open(self.folder, check=check, backend="cpu", threads=1)
+        self.naive = self.saved.copy()
+
+    @rule()
+    def compact(self) -> None:
+        self.index.compact()
+        if self.saved:
+            self.saved = self.naive.copy()
+
+    @invariant()
+    def knows_its_keys(self) -> None:
+        for key in self.naive.keys()[:5]:
+            assert key in self.index
+
+
+Machine.TestCase.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)
+TestMachine = Machine.TestCase
+
+
+# --- several batches, crowded buckets, real text
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(texts, max_size=40), st.data(), st.sampled_from([60, 400, 1 << 20]))
+def test_any_cut_decides_as_one_run(given: list[Any], data: st.DataObject, batch: int) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(given)), max_size=4)))
+    wanted = gpulsh.deduplicate(given, threshold=THRESHOLD, shingling=SHINGLING, **SHAPE, backend="cpu")
+    with small_limits(batch):
+        index = new_index()
+        for start, stop in zip([0, *cuts], [*cuts, len(given)], strict=True):
+            added = index.add(range(start, stop), given[start:stop])
+            assert added.duplicate_of.tolist() == wanted.duplicate_of[start:stop].tolist()
+            assert added.keep.tolist() == wanted.keep[start:stop].tolist()
+            np.testing.assert_array_equal(added.similarity, wanted.similarity[start:stop])
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7])
+def test_real_text_is_decided_as_by_one_run(parts: int, tmp_path: Path) -> None:
+    given = licences()[::2]
+    wanted = gpulsh.deduplicate(given, backend="cpu")
+    assert 0 < wanted.funnel.dropped < len(given)
+    index = Index(backend="cpu")
+    index.save(tmp_path / "index")
+    bounds = np.linspace(0, len(given), parts + 1).astype(int).tolist()
+    with mock.patch.object(meetings, "CROWDED", 8), mock.patch.object(storage, "SPILL_BYTES", 1 << 18):
+        for start, stop in pairwise(bounds):
+            index.close()
+            index = Index.open(tmp_path / "index", backend="cpu")
+            added = index.add(range(start, stop), given[start:stop])
+            assert added.duplicate_of.tolist() == wanted.duplicate_of[start:stop].tolist()
+            np.testing.assert_array_equal(added.similarity, wanted.similarity[start:stop])
+            index.save()
+    assert len(index) == int(wanted.keep.sum())
+    index.compact()
+    fingerprints = gpulsh.shingle(given, backend="cpu")
+    found = index.query(given)
+    assert bool((found.similarity >= 0.8).all())
+    np.testing.assert_array_equal(
+        found.similarity, gpulsh.jaccard(fingerprints, np.stack([found.positions, found.keys], axis=1), backend="cpu")
+    )
+    # Each text finds the one that it was decided to duplicate; one kept later may be more similar.
+    told = set(zip(found.positions.tolist(), found.keys.tolist(), strict=True))
+    assert told >= set(enumerate(wanted.duplicate_of.tolist()))
+    index.close()
+
+
+def test_a_page_copied_often_meets_few() -> None:
+    page = [f"w{number}" for number in range(60)]
+    own = [[f"own{number}", *(f"x{number}y{i}" for i in range(9))] for number in range(300)]
+    given = [" ".join([*page[:30], *inside, *page[30:]]) for inside in own]
+    given += [" ".join([*page, f"near{number}"]) for number in range(300)]
+    wanted = gpulsh.deduplicate(given, threshold=0.7, backend="cpu")
+    index = Index(threshold=0.7, backend="cpu")
+    halves = [index.add(range(350), given[:350]), index.add(range(350, 600), given[350:])]
+    assert [k for half in halves for k in half.duplicate_of.tolist()] == wanted.duplicate_of.tolist()
+
+
+def test_a_template_of_many_held_documents_is_looked_up_once() -> None:
+    page = [f"w{number}" for number in range(60)]
+    given = [" ".join([*page[:30], *(f"x{number}y{i}" for i in range(9)), *page[30:]]) for number in range(400)]
+    index = Index(threshold=0.9, num_perm=16, bands=8, rows=2, backend="cpu")
+    assert index.add(range(300), given[:300]).keep.all()
+    source = list(index._signed(open_texts(given[300:])))
+    ops = index._ops
+    for one_another in (True, False):
+        met = meetings.meet(source[0].digests, index._holdings(), ops, one_another=one_another)
+        assert len(met.held) > 250 and len(met.collisions.crowded) > 350
+        assert len(met.collisions.pairs) < 5000  # of 100 x 300
+    with mock.patch.object(comparing, "PrefixJoin", wraps=comparing.PrefixJoin) as joins:
+        assert len(index.query(given)) == 300
+    assert joins.call_count == 1
+
+
+# --- what is refused
+
+
+def test_keys_are_of_one_kind_and_each_once() -> None:
+    index = new_index()
+    index.insert(["a"], ["one two"])
+    for keys, message in (
+        ([1], "integer"),
+        (["a"], "is in the index"),
+        (["b", "b"], "as keys"),
+        ([None], "None"),
+        ([True], "True"),
+        (["b", 2], "keys\\[1\\] is 2"),
+        (["\ud800"], "UTF-8"),
+        ("ab", "list"),
+    ):
+        given = ["text"] * len(keys)
+        for verb in (index.insert, index.add):
+            with pytest.raises(ParameterError, match=message):
+                verb(keys, given)
+    with pytest.raises(ParameterError, match="64 bits"):
+        new_index().insert([1 << 63], ["a"])
+    with pytest.raises(ParameterError, match="one key for each text"):
+        index.insert(["x", "y"], ["one"])
+    with pytest.raises(InputTypeError, match=r"texts\[1\] is 5"):
+        index.insert(["x", "y"], ["one two three", 5])
+    with pytest.raises(ParameterError, match="'z', which is not in the index"):
+        index.remove(["a", "z"])
+    assert len(index) == 1 and "a" in index and "x" not in index and 1 not in index and None not in index
+
+
+def test_a_removed_witness_speaks_for_nobody() -> None:
+    index = new_index()
+    texts = ["a b c d e f", "a b c d e f g", "a b c d e f g"]
+    assert index.add(["x", "y", "z"], texts).duplicate_of.tolist() == ["x", "x", "x"]
+    index.remove(["x"])
+    assert len(index) == 0 and index.dropped() == 0 and "y" not in index
+    assert index.add(["y"], [texts[1]]).keep.tolist() == [True]
+
+
+def test_empty_documents_are_kept_and_found_by_nobody(tmp_path: Path) -> None:
+    index = new_index()
+    assert index.add([1, 2, 3], ["", None, "..."]).keep.tolist() == [True] * 3
+    index.save(tmp_path / "i")
+    index.compact()
+    assert len(index.query(["", None, "..."])) == 0 and len(index) == 3
+    index.close()
+
+
+def test_parameters_are_compared_and_the_difference_told(tmp_path: Path) -> None:
+    with new_index() as index:
+        index.save(tmp_path / "i")
+    Index.open(tmp_path / "i", threshold=THRESHOLD, shingling=SHINGLING, num_perm=16, backend="cpu")
+    with pytest.raises(ParameterError, match=r"with threshold 0.5 and 0.9 was given, with shingling word:2 and char:3"):
+        Index.open(tmp_path / "i", threshold=0.9, shingling=Shingling(unit="char", size=3), backend="cpu")
+
+
+def test_one_writer_and_readers_that_see_one_state(tmp_path: Path) -> None:
+    writer = new_index()
+    writer.insert(["a"], ["one two three"])
+    writer.save(tmp_path / "i")
+    reader = Index.open(tmp_path / "i", backend="cpu")
+    other = Index.open(tmp_path / "i", backend="cpu")
+    writer.insert(["b"], ["one two three"])
+    assert reader.query(["one two three"]).keys.tolist() == ["a"]
+    with pytest.raises(OutputError, match="writes to it"):
+        other.insert(["c"], ["x"])
+    writer.save()
+    writer.remove(["a"])
+    writer.compact()
+    assert reader.query(["one two three"]).keys.tolist() == ["a"]
+    assert Index.open(tmp_path / "i", backend="cpu").query(["one two three"]).keys.tolist() == ["b"]
+    writer.close()
+    other.insert(["a"], ["one two three"])  # it sees what was committed meanwhile
+    assert other.query(["one two three"]).keys.tolist() == ["b", "a"]
+    other.close()
+    with pytest.raises(OutputError, match="is an index already"):
+        new_index().save(tmp_path / "i")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/file").write_text("mine")
+    with pytest.raises(OutputError, match="holds file"):
+        new_index().save(tmp_path / "mine")
+
+
+def test_words_of_many_scripts(tmp_path: Path) -> None:
+    given = [" ".join(WORDS[i:] + WORDS[:i]) for i in range(len(WORDS))]
+    given = [known(text) for text in given]
+    index, naive = new_index(), naive_index()
+    keys = [f"键{i}🙂\0" for i in range(len(given))]
+    assert_added(index.add(keys, given), naive.add(keys, given), keys)
+    index.save(tmp_path / "i")
+    assert_same(Index.open(tmp_path / "i", backend="cpu"), naive, given)
+    index.close()
+
+
+@pytest.mark.parametrize("spill", [0, 1 << 30])  # a segment for each call, or one
+def test_the_first_copy_and_its_witness_speak(spill: int, tmp_path: Path) -> None:
+    near = "a b c d e f g h i j"
+    with mock.patch.object(storage, "SPILL_BYTES", spill), new_index() as index:
+        index.save(tmp_path / "i")
+        assert index.add(["x", "y"], [near, near + " k"]).duplicate_of.tolist() == ["x", "x"]
+        copy = index.add(["z"], [near + " k"])
+        assert copy.duplicate_of.tolist() == ["x"] and copy.similarity.tolist() == [np.float32(9 / 10)]
+        for keys in (["p", "p2"], ["q", "q2"]):
+            index.insert(keys, ["m n o p q"] * 2)
+        assert index.add(["r"], ["m n o p q"]).duplicate_of.tolist() == ["p"]
+
+
+def test_half_a_hash_is_no_copy() -> None:
+    documents = segments.Documents(np.array([4]), np.array([4]), np.ones(1), np.array([1]))
+    fingerprints = gpulsh.Fingerprints(np.array([9], np.uint64), np.array([0, 1]))
+    exact, digests = np.array([[5, 6]], np.uint64), np.array([[7]], np.uint64)
+    segment = segments.make_segment(documents, exact, digests, fingerprints)
+    holdings = Holdings([segment], storage.NOTHING)
+    asked = np.array([[5, 7], [5, 6], [6, 6]], np.uint64)
+    assert holdings.first_copies(asked)[0].tolist() == [-1, 4, -1]

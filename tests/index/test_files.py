@@ -1,0 +1,147 @@
+"""`gpulsh index`: files in, an index that grows and answers; the same documents as one run over all files keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh import Index
+from gpulsh.cli import main
+from tests.support.texts import licences
+
+REFERENCE = ["--backend", "reference", "--threshold", "0.5", "--num-perm", "16"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, texts: list[Any], **columns: list[Any]) -> None:
+    Path(name).parent.mkdir(exist_ok=True)
+    if name.endswith(".parquet"):
+        pq.write_table(pa.table({"text": texts, **columns}), name, row_group_size=50)
+        return
+    rows = [{"text": text, **{k: v[i] for k, v in columns.items()}} for i, text in enumerate(texts)]
+    Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def told(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_two_halves_keep_what_one_run_keeps(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts: list[Any] = [*licences()[::4], None, ""]
+    ids = [f"doc {number}" for number in range(len(texts))]
+    third = len(texts) // 3
+    for place, (start, stop) in enumerate([(0, 100), (100, third), (third, len(texts))]):
+        name = f"in/{place}" + (".parquet" if place % 2 else ".jsonl")
+        write(name, texts[start:stop], id=ids[start:stop])
+    assert main(["dedup", "in", "-o", "out", "--backend", "cpu", "--write", "duplicates", "--id-column", "id"]) == 0
+    evidence = pq.read_table("out/duplicates.parquet").to_pylist()
+    wanted = [(row["file"], row["row"], row["id"], row["duplicate_of_id"], row["similarity"]) for row in evidence]
+    capsys.readouterr()
+
+    options = ["--backend", "cpu", "--id-column", "id"]
+    assert main(["index", "build", "index", "in/0.jsonl", "in/1.parquet", *options, "-o", "a.jsonl", "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert first["documents"] == third and first["kept"] == first["held"]
+    assert main(["index", "add", "index", "in/2.jsonl", *options, "-o", "b.parquet"]) == 0
+    assert f"the index holds {len(texts) - len(evidence)}" in capsys.readouterr().out
+    rows = told(Path("a.jsonl").read_text()) + pq.read_table("b.parquet").to_pylist()
+    found = [(row["file"], row["row"], row["id"], row["duplicate_of"], np.float32(row["similarity"])) for row in rows]
+    assert found == wanted and len(found) > 0
+
+    assert main(["index", "compact", "index"]) == 0
+    capsys.readouterr()
+    assert main(["index", "query", "index", "in", *options]) == 0
+    asked = told(capsys.readouterr().out)
+    assert len({(row["file"], row["row"]) for row in asked}) == len(asked) == len(texts) - 2
+    assert main(["index", "query", "index", "in", *options, "--every", "-o", "q.parquet"]) == 0
+    every = {(row["file"], row["row"], row["duplicate_of"]) for row in pq.read_table("q.parquet").to_pylist()}
+    assert every >= {(file, row, key) for file, row, _, key, _ in found} and len(every) > len(asked)
+
+
+def test_keys_are_file_and_row_or_integers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ["a b c d e f g", "h i j k l m n", "a b c d e f g", None]
+    write("a.jsonl", texts, n=[7, 5, 3, 1])
+    assert main(["index", "build", "named", "a.jsonl", *REFERENCE]) == 0
+    assert main(["index", "build", "numbered", "a.jsonl", *REFERENCE, "--id-column", "n"]) == 0
+    write("b.jsonl", ["A, b c d e f g!"])
+    capsys.readouterr()
+    assert main(["index", "query", "named", "b.jsonl", *REFERENCE[:2]]) == 0
+    row = {"file": "b.jsonl", "row": 0, "id": None, "similarity": 1.0}
+    assert told(capsys.readouterr().out) == [{**row, "duplicate_of": "a.jsonl:0"}]
+    assert main(["index", "query", "numbered", "b.jsonl", *REFERENCE[:2]]) == 0
+    assert told(capsys.readouterr().out) == [{**row, "duplicate_of": 7}]
+    assert main(["index", "query", "numbered", "b.jsonl", *REFERENCE[:2], "-o", "none.parquet"]) == 0
+    assert pq.read_schema("none.parquet").field("duplicate_of").type == pa.int64()
+
+
+def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write("a.jsonl", ["a b c d e f g", "h i j k l m"], n=["x", "x"], m=[1, None])
+    write("in/a.jsonl", ["x"])
+
+    def refused(status: int, *arguments: str) -> str:
+        assert main(["index", *arguments, "--backend", "reference"]) == status
+        out, err = capsys.readouterr()
+        assert out == "" and err.splitlines()[-1].startswith("gpulsh: error: ")
+        return err.splitlines()[-1]
+
+    assert "row 1: its key is 'x', as a.jsonl: row 0" in refused(2, "build", "i", "a.jsonl", "--id-column", "n")
+    assert "row 1: column 'm' is null" in refused(1, "build", "i", "a.jsonl", "--id-column", "m")
+    assert "give a file that ends with" in refused(2, "build", "i", "a.jsonl", "-o", "x.csv")
+    assert "lies inside the input" in refused(1, "build", "in/i", "in")
+    assert "no such file" in refused(1, "build", "i", "nothing.jsonl")
+    assert "is no index" in refused(1, "query", "i", "a.jsonl")
+    assert "is no index" in refused(1, "add", "i", "a.jsonl")
+    assert not os.path.exists("i")
+    Path("mine").mkdir()
+    Path("mine/file").write_text("mine")
+    assert "it holds file" in refused(1, "build", "mine", "a.jsonl")
+    assert os.listdir("mine") == ["file"]
+    assert main(["index", "build", "i", "a.jsonl", "--backend", "reference"]) == 0
+    before = {path: path.read_bytes() for path in Path("i").iterdir()}
+    capsys.readouterr()
+    assert "is an index already" in refused(1, "build", "i", "in")
+    assert "'a.jsonl:0', which is in the index" in refused(2, "add", "i", "a.jsonl")
+    assert "threshold 0.8 and 0.5 was given" in refused(2, "add", "i", "in", "--threshold", "0.5")
+    assert {path: path.read_bytes() for path in Path("i").iterdir()} == before
+
+
+def test_duckdb_finds_the_same_candidates(folder: Path) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="the SQL door is tested with DuckDB where it is installed")
+    texts = licences()[::6]
+    index = Index(backend="cpu")
+    index.insert(range(len(texts)), texts)
+    index.save("index")
+    index.close()
+
+    def files(kind: str) -> Any:
+        names = sorted(Path("index").glob(f"{kind}-*.arrow"))
+        return pa.concat_tables(pa.ipc.open_file(pa.memory_map(str(name))).read_all() for name in names)
+
+    digests, documents, keys = files("digests"), files("documents"), files("keys")
+    assert digests.num_rows and documents.num_rows == keys.num_rows == len(texts)
+    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+    (query,) = re.findall(r"^```sql\n(.*?)^```$", readme, flags=re.MULTILINE | re.DOTALL)
+    found = duckdb.sql(query).fetchnumpy()
+    fingerprints = gpulsh.shingle(texts, backend="cpu")
+    signatures = gpulsh.MinHash()(fingerprints, backend="cpu")
+    shape = index.parameters.banding
+    wanted = gpulsh.candidate_pairs(
+        gpulsh.Banding(bands=shape.bands, rows=shape.rows)(signatures, backend="cpu"), backend="cpu"
+    )
+    assert len(wanted) > 10
+    np.testing.assert_array_equal(np.stack([found["i"], found["j"]], axis=1), wanted)

@@ -1,0 +1,198 @@
+"""Taking in documents holds a bounded part of them, however many there are and however their keys are cut."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpulsh import Fingerprints, Index
+from gpulsh.backends.reference import backend as reference
+from gpulsh.cli import main
+from gpulsh.errors import OutputError, ParameterError
+from gpulsh.index import index as index_module
+from gpulsh.index import storage
+from gpulsh.index.keys import KeyStream
+from gpulsh.index.segments import fingerprint_blocks, merging
+from gpulsh.index.segments.fingerprint_blocks import BlockRows, write_blocks
+from gpulsh.run import indexing
+from gpulsh.store.scratch import Column
+
+SMALL = reference.SIZES._replace(batch=2000)
+
+
+def text(number: int) -> str:
+    return " ".join(f"{number}x{i}" for i in range(15))
+
+
+@given(st.lists(st.integers(0, 5), min_size=1), st.data())
+def test_keys_are_taken_in_any_lengths(lengths: list[int], data: st.DataObject) -> None:
+    whole = [f"键{number}" for number in range(sum(lengths))]
+    cuts = [0, *accumulate(lengths)]
+    pieces = [pa.array(whole[start:stop], pa.string()) for start, stop in pairwise(cuts)]
+    inner = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=4)))
+    stream = KeyStream(iter(pieces), None)
+    for start, stop in pairwise([0, *inner, len(whole)]):
+        taken = stream.take(stop - start)
+        assert taken.type == pa.large_string() and taken.to_pylist() == whole[start:stop]
+    assert stream.kind == ("string" if whole else None)
+
+
+def test_keys_of_two_kinds_are_refused() -> None:
+    for own, pieces in (("integer", [["a"]]), (None, [[1, 2], ["a"]])):
+        stream = KeyStream([pa.array(piece) for piece in pieces], own)
+        with pytest.raises(ParameterError, match="of kind string, and those in the index of kind integer"):
+            stream.take(3)
+
+
+def held_at_most(path: Path, count: int) -> tuple[int, int]:
+    """The bytes of segments in memory while `count` documents are added, at most, and those of the largest batch."""
+    held, added = [0], [0]
+    real = storage.settled
+
+    def settled(shelves: Any, folder: Path | None, spill: int) -> Any:
+        found = real(shelves, folder, spill)
+        held.append(sum(shelved.bytes() for shelved in found))
+        added.append(shelves[-1].bytes())
+        return found
+
+    with (
+        mock.patch.object(index_module, "settled", settled),
+        Index.create(path, backend="reference") as index,
+    ):
+        index.add(range(count), [text(number) for number in range(count)])
+        index.save()
+    assert len(Index.open(path, backend="reference")) == count
+    return max(held), max(added)
+
+
+def test_what_is_held_does_not_grow_with_what_is_added(tmp_path: Path) -> None:
+    spill = 30_000
+    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(storage, "SPILL_BYTES", spill):
+        few, _ = held_at_most(tmp_path / "few", 200)
+        many, batch = held_at_most(tmp_path / "many", 1000)
+    assert few == pytest.approx(many, rel=0.2) and batch < many <= 2 * spill
+
+
+def test_what_is_held_follows_the_budget() -> None:
+    assert storage.spill_bytes(None) == storage.spill_bytes(8 << 30) == 128 << 20
+    assert storage.spill_bytes(512 << 20) == 32 << 20
+    for wrong in ("1GiB", 0, 1 << 20):
+        with pytest.raises(ParameterError, match="memory is"):
+            Index(memory=wrong)  # type: ignore[arg-type]
+
+
+def test_large_segments_are_merged_while_they_are_written(tmp_path: Path) -> None:
+    merges: list[int] = []
+    real = storage.in_memory
+
+    def in_memory(segment: Any) -> Any:
+        whole = real(segment)
+        merges.append(storage.Shelved(whole).bytes())
+        return whole
+
+    patched = mock.patch.object(storage, "in_memory", in_memory)
+    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(storage, "SPILL_BYTES", 30_000), patched:
+        held_at_most(tmp_path / "i", 500)
+    assert 0 < max(merges) <= 30_000
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_is_merged_lies_in_files(whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No run of rows is longer than it may be, and a full disk is told while the index stays as it is."""
+    count = 600
+    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(storage, "SPILL_BYTES", 30_000):
+        held_at_most(tmp_path / "i", count)
+    runs: list[int] = []
+    real = Column.append
+
+    def append(column: Column, values: Any) -> None:
+        runs.append(len(values))
+        if not whole and len(runs) == 50:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(column, values)
+
+    monkeypatch.setattr(Column, "append", append)
+    monkeypatch.setattr(merging, "ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(merging, "SAMPLED", 4)
+    before = sorted(os.listdir(tmp_path / "i"))
+    with Index.open(tmp_path / "i", backend="reference") as index:
+        if whole:
+            index.compact()
+            segments = sum(name.startswith("keys-") for name in before)
+            assert segments > 4 and max(runs) <= 64 + 4 * segments and len(runs) > 300
+            assert len(os.listdir(tmp_path / "i")) == 8
+        else:
+            with pytest.raises(OutputError, match="No space left"):
+                index.compact()
+            assert sorted(os.listdir(tmp_path / "i")) == before
+    index = Index.open(tmp_path / "i", backend="reference")
+    assert len(index) == count and all(key in index for key in (0, 1, count - 1))
+    assert index.query([text(7)]).keys.tolist() == [7]
+
+
+def test_decoded_blocks_are_few_over_all_files(tmp_path: Path) -> None:
+    files = []
+    with (
+        mock.patch.object(fingerprint_blocks, "BLOCK_VALUES", 4),
+        mock.patch.object(fingerprint_blocks, "BLOCKS_HELD", 5),
+    ):
+        for number in range(6):
+            rows = Fingerprints(np.arange(40, dtype=np.uint64) + np.uint64(100 * number), np.arange(0, 41, 2))
+            write_blocks(tmp_path / str(number), [rows])
+            files.append(BlockRows(tmp_path / str(number), np.full(20, 2)))
+        for _ in range(2):
+            for number, file in enumerate(files):
+                read = file.read(np.array([19, 0, 7]))
+                assert read.values.tolist() == [100 * number + value for value in (38, 39, 0, 1, 14, 15)]
+                assert len(fingerprint_blocks.DECODED) <= 5
+
+
+@pytest.mark.parametrize("id_column", [None, "id"])
+def test_files_of_many_pieces_of_keys(id_column: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    count, names = 40, ["a.jsonl", "b.jsonl"]
+    for place, name in enumerate(names):
+        rows = [{"text": text(100 * place + n // 2), "id": f"{name}:{n}"} for n in range(count)]
+        Path(name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = ["--backend", "reference", *(["--id-column", id_column] if id_column else [])]
+    small = (
+        mock.patch.object(indexing, "KEYS_AT_ONCE", 7),
+        mock.patch.object(storage, "SPILL_BYTES", 4000),
+        mock.patch.object(reference, "SIZES", SMALL),
+    )
+    with small[0], small[1], small[2]:
+        assert main(["index", "build", "i", *names, *options, "-o", "dropped.jsonl"]) == 0
+        assert len(list(Path("i").glob("keys-*"))) > 2
+        index = Index.open("i", backend="reference")
+        assert all(f"{name}:{n}" in index for name in names for n in range(count))
+        told = [json.loads(line) for line in Path("dropped.jsonl").read_text().splitlines()]
+        assert [(row["file"], row["row"], row["duplicate_of"]) for row in told] == [
+            (name, n, f"{name}:{n - 1}") for name in names for n in range(1, count, 2)
+        ]
+
+
+def test_an_id_that_comes_again_pieces_later_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"text": text(n), "id": n % 38} for n in range(40)]
+    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with (
+        mock.patch.object(indexing, "KEYS_AT_ONCE", 7),
+        mock.patch.object(storage, "SPILL_BYTES", 4000),
+        mock.patch.object(reference, "SIZES", SMALL),
+    ):
+        assert main(["index", "build", "i", "a.jsonl", "--id-column", "id", "--backend", "reference"]) == 2
+    assert "a.jsonl: row 38: its key is 0, as a.jsonl: row 0: its key is" in capsys.readouterr().err
+    assert not os.path.exists("i")

@@ -1,0 +1,300 @@
+"""Arrow that lies about itself: an error names the file and the column, and no memory beyond a buffer is read."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.errors import DamagedInputError, InputError
+from gpulsh.run.files import deduplicate_files
+from gpulsh.run.indexing import build_index
+
+ROWS = 4
+LONG = [f"a page of words, long enough for a view, number {row}" for row in range(ROWS)]
+ENDS = np.cumsum([0, *map(len, LONG)])
+
+
+def packed(*values: int, kind: str = "i") -> bytes:
+    return struct.pack(f"<{len(values)}{kind}", *values)
+
+
+def view(text: str, offset: int, length: int | None = None, buffer: int = 0) -> bytes:
+    return packed(length or len(text)) + text[:4].encode() + packed(buffer, offset)
+
+
+def strings(last: int, kind: str = "i") -> tuple[bytes, bytes]:
+    return packed(*ENDS, kind=kind), packed(*ENDS[:-1], last, kind=kind)
+
+
+SEEN_WITHOUT_SIZES = ("string-negative", "string-descending", "dictionary-code", "dictionary-negative")
+CODES = pa.array([0, 1, 2, 0], pa.int32())
+# A sound array, bytes of its buffers, and others that lie in their place.
+LIES: dict[str, tuple[Any, bytes, bytes]] = {
+    "string-far": (pa.array(LONG), *strings(60000)),
+    "string-negative": (pa.array(LONG), *strings(-1)),
+    "string-descending": (pa.array(LONG), packed(*ENDS[:2]), packed(ENDS[1], 0)),
+    "large_string-far": (pa.array(LONG, pa.large_string()), *strings(1 << 40, "q")),
+    "binary-far": (pa.array(map(str.encode, LONG), pa.binary()), *strings(60000)),
+    "dictionary-code": (pa.DictionaryArray.from_arrays(CODES, LONG[:3]), packed(0, 1, 2, 0), packed(0, 1, 3, 0)),
+    "dictionary-negative": (pa.DictionaryArray.from_arrays(CODES, LONG[:3]), packed(0, 1, 2, 0), packed(0, 1, -9, 0)),
+    "dictionary-words": (pa.DictionaryArray.from_arrays(CODES, LONG[:3]), packed(*ENDS[:4]), packed(*ENDS[:3], 9999)),
+    "view-far": (pa.array(LONG, pa.string_view()), view(LONG[1], ENDS[1]), view(LONG[1], 1 << 20)),
+    "view-long": (pa.array(LONG, pa.string_view()), view(LONG[1], ENDS[1]), view(LONG[1], ENDS[1], 1 << 20)),
+    "view-buffer": (pa.array(LONG, pa.string_view()), view(LONG[1], ENDS[1]), view(LONG[1], ENDS[1], buffer=5)),
+}
+ELSEWHERE: dict[str, tuple[Any, bytes, bytes]] = {
+    "list": (pa.array([[7], [8, 9], [], [1]]), packed(0, 1, 3, 3, 4), packed(0, 1, 3, 3, 1 << 20)),
+    "list_of_strings": (pa.array([[text] for text in LONG]), *strings(60000)),
+    "struct": (pa.array([{"a": {"b": text}} for text in LONG]), *strings(60000)),
+    "map": (pa.array([[(text, 1)] for text in LONG], pa.map_(pa.string(), pa.int8())), *strings(60000)),
+    "list_view": (
+        pa.array([[7], [8, 9], [], [1]], pa.list_view(pa.int64())),
+        packed(1, 2, 0, 1),
+        packed(1, 2, 0, 1 << 20),
+    ),
+    "union-type": (
+        pa.UnionArray.from_sparse(pa.array([0, 1, 0, 1], pa.int8()), [pa.array(LONG), CODES]),
+        b"\0\1\0\1",
+        b"\0\7\0\1",
+    ),
+    "union-offset": (
+        pa.UnionArray.from_dense(
+            pa.array([0, 0, 0, 0], pa.int8()), pa.array([0, 1, 2, 3], pa.int32()), [pa.array(LONG)]
+        ),
+        packed(0, 1, 2, 3),
+        packed(0, 1, 2, 1 << 20),
+    ),
+    "run_end": (
+        pa.RunEndEncodedArray.from_arrays(pa.array([3, ROWS], pa.int32()), pa.array(["p", "q"])),
+        packed(3, ROWS),
+        packed(3, 2),
+    ),
+    "dictionary_of_lists": (
+        pa.DictionaryArray.from_arrays(CODES, pa.array([[7], [8, 9], []])),
+        packed(0, 1, 3, 3),
+        packed(0, 1, 3, 1 << 20),
+    ),
+}
+if hasattr(pa, "opaque"):  # of later releases
+    LIES["extension"] = (
+        pa.ExtensionArray.from_storage(pa.opaque(pa.string(), "a", "b"), pa.array(LONG)),
+        *strings(999),
+    )
+
+
+def write(path: Path, column: str, lie: tuple[Any, bytes, bytes]) -> str:
+    array, told, lied = lie
+    columns = {"text": pa.array([f"{text} alike" for text in LONG[:1] * ROWS]), "id": pa.array(range(ROWS))}
+    table = pa.table({**columns, column: array})
+    with path.open("wb") as sink:
+        make = pa.ipc.new_file if path.suffix == ".arrow" else pa.ipc.new_stream
+        with make(sink, table.schema) as writer:
+            writer.write_table(table)
+    data = path.read_bytes()
+    assert data.count(told) == 1
+    path.write_bytes(data.replace(told, lied))
+    return str(path)
+
+
+def run(path: str, out: Path, **options: Any) -> Any:
+    return deduplicate_files(path, out, backend="reference", **options)
+
+
+@pytest.mark.parametrize("ending", [".arrow", ".arrows"])
+@pytest.mark.parametrize("column", ["text", "id", "other"])
+@pytest.mark.parametrize("lie", LIES)
+def test_a_column_of_text_that_lies(tmp_path: Path, lie: str, column: str, ending: str) -> None:
+    path = write(tmp_path / f"a{ending}", column, LIES[lie])
+    with pytest.raises(DamagedInputError, match=rf"^\S+/a{ending}: column '{column}' is damaged: [^\n]+$"):
+        run(path, tmp_path / "out", id_column="id")
+    assert not (tmp_path / "out").exists() or column == "other"
+    if column != "other":
+        with pytest.raises(DamagedInputError, match=f"column '{column}'"):
+            build_index(tmp_path / "known", [path], id_column="id", backend="reference")
+
+
+@pytest.mark.parametrize("lie", ELSEWHERE)
+def test_a_column_of_another_type_that_lies(tmp_path: Path, lie: str) -> None:
+    for column in ("id", "other"):
+        path = write(tmp_path / "a.arrow", column, ELSEWHERE[lie])
+        with pytest.raises(DamagedInputError, match=f"column '{column}' is damaged"):
+            run(path, tmp_path / f"out {column}", id_column="id")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_type_without_arrays(nested: bool, tmp_path: Path) -> None:
+    """Intervals of months, which pyarrow writes none of: made of others, by their unit in the schema."""
+    array = pa.array([None] * ROWS, pa.month_day_nano_interval())
+    table = pa.table({"text": LONG, "other": pa.StructArray.from_arrays([array], ["a"]) if nested else array})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema) as out:
+        out.write_table(table)
+    content = bytearray(sink.getvalue().to_pybytes())
+    changed = 0
+    for place in [place for place, byte in enumerate(content) if byte == 2]:
+        content[place] = 0
+        try:
+            schema = pa.ipc.open_file(bytes(content)).schema
+            found = "month_interval" in str(schema.field("other").type)
+        except (pa.ArrowException, OSError, KeyError):
+            found = False
+        changed += found
+        content[place] = 0 if found else 2
+    assert changed
+    (tmp_path / "a.arrow").write_bytes(content)
+    with pytest.raises(DamagedInputError, match=r"column 'other' is of type .*month_interval.*, of which"):
+        run(str(tmp_path / "a.arrow"), tmp_path / "out")
+
+
+def uncounted(values: list[Any], kind: Any, nulls: int) -> Any:
+    """An array that says of another number of values that they are null."""
+    array = pa.array(values, kind)
+    return pa.Array.from_buffers(kind, len(array), array.buffers(), null_count=nulls)
+
+
+FEW = uncounted([LONG[0], None, None, LONG[3]], pa.string(), 1)
+UNCOUNTED = {
+    "string": FEW,
+    "large_string": uncounted([LONG[0], None, None, None], pa.large_string(), 4),
+    "string_view": uncounted([LONG[0], None, None, None], pa.string_view(), 1),
+    "integer": uncounted([1, None, None, 3], pa.int16(), 1),
+    "list": pa.ListArray.from_arrays(pa.array([0, 1, 2, 3, 4], pa.int32()), FEW),
+    "struct": pa.StructArray.from_arrays([FEW], ["a"]),
+    "dictionary": pa.DictionaryArray.from_arrays(CODES, FEW),
+}
+
+
+@pytest.mark.parametrize("ending", [".arrow", ".arrows"])
+@pytest.mark.parametrize("kind", UNCOUNTED)
+def test_other_nulls_than_are_told(tmp_path: Path, kind: str, ending: str) -> None:
+    table = pa.table({"text": LONG, "other": UNCOUNTED[kind]})
+    make = pa.ipc.new_file if ending == ".arrow" else pa.ipc.new_stream
+    with pa.OSFile(str(tmp_path / f"a{ending}"), "wb") as sink, make(sink, table.schema) as out:
+        out.write_table(table)
+    with pytest.raises(DamagedInputError, match=rf"a{ending}: column 'other' is damaged: it says that \d values are"):
+        deduplicate_files(tmp_path / f"a{ending}", tmp_path / "out", backend="cpu")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("rows", [1 << 23, 1 << 33, 1 << 62])
+def test_rows_that_stand_on_nothing(tmp_path: Path, rows: int) -> None:
+    path = tmp_path / "a.arrow"
+    with path.open("wb") as sink, pa.ipc.new_file(sink, pa.schema([("text", pa.null())])) as writer:
+        writer.write_batch(pa.record_batch([pa.nulls(7_777)], names=["text"]))
+    data = path.read_bytes()
+    path.write_bytes(data.replace(packed(7_777, kind="q"), packed(rows, kind="q")))
+    with pytest.raises(DamagedInputError, match="rows and no content"):
+        run(str(path), tmp_path / "out")
+    path.write_bytes(data)
+    assert run(str(path), tmp_path / "out").funnel["nulls"] == 7_777
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+@pytest.mark.parametrize("size", [-2, 1 << 20, 1 << 50, (1 << 63) - 1])
+def test_compressed_buffers_that_claim_any_length(tmp_path: Path, codec: str, size: int) -> None:
+    path = tmp_path / "a.arrow"
+    text = pa.array(LONG * 999)
+    with (
+        path.open("wb") as sink,
+        pa.ipc.new_file(
+            sink, pa.schema([("text", text.type)]), options=pa.ipc.IpcWriteOptions(compression=codec)
+        ) as out,
+    ):
+        out.write_batch(pa.record_batch([text], names=["text"]))
+    before, told, after = path.read_bytes().rpartition(packed(len("".join(LONG)) * 999, kind="q"))
+    path.write_bytes(before + packed(size, kind="q") + after)
+    assert told
+    with pytest.raises(InputError, match=r"a\.arrow: "):
+        run(str(path), tmp_path / "out")
+
+
+def test_text_and_other_columns_may_be_no_utf8_and_ids_may_not(tmp_path: Path) -> None:
+    raw = pa.array([b"\xff", b"\xff a b", b"c\xc3", b"\xff a b"], pa.binary())
+    for kind in (pa.string(), pa.string_view(), pa.list_(pa.string())):
+        odd = pa.array([b"\xff"] * ROWS, pa.binary())
+        odd = odd.cast(pa.binary_view()).view(kind) if kind == pa.string_view() else odd.view(pa.string())
+        if kind == pa.list_(pa.string()):
+            odd = pa.ListArray.from_arrays(pa.array(range(ROWS + 1), pa.int32()), odd)
+        table = pa.table({"text": raw.view(pa.string()), "id": odd, "n": range(ROWS)})
+        for path in (tmp_path / "a.arrow", tmp_path / "a.parquet"):
+            if path.suffix == ".parquet":
+                pq.write_table(table, path)
+            else:
+                with path.open("wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+                    writer.write_table(table)
+            result = run(str(path), tmp_path / "out", overwrite=True)
+            assert result.funnel["dropped"] == 1
+            with pytest.raises(DamagedInputError, match=rf"a{path.suffix}: column 'id' is damaged: .*UTF-?8"):
+                run(str(path), tmp_path / "failed", id_column="id")
+
+
+class OfTheInterface:
+    """An array of another library."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> Any:
+        return self._array.__arrow_c_array__(requested_schema)
+
+
+class OfTheStream:
+    def __init__(self, array: Any) -> None:
+        self._array = pa.chunked_array([array])
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        return self._array.__arrow_c_stream__(requested_schema)
+
+
+def through_pandas(array: Any) -> Any:
+    return pd.Series(pd.arrays.ArrowExtensionArray(array))
+
+
+@pytest.mark.parametrize("door", [pa.chunked_array, OfTheInterface, OfTheStream, through_pandas, None])
+@pytest.mark.parametrize("lie", LIES)
+def test_arrays_in_memory_that_lie(tmp_path: Path, lie: str, door: Any) -> None:
+    array = pa.ipc.open_file(write(tmp_path / "a.arrow", "text", LIES[lie])).get_batch(0).column("text")
+    if door in (OfTheInterface, OfTheStream) and lie not in SEEN_WITHOUT_SIZES:
+        return  # the interface does not say how long buffers are, and nobody can know
+    given = array if door is None else door([array] if door is pa.chunked_array else array)
+    with pytest.raises(DamagedInputError, match=r"^texts, an? \w+, is damaged: [^\n]+ lets pass$"):
+        gpulsh.deduplicate(given, backend="reference")
+    with pytest.raises(DamagedInputError, match="is damaged"):
+        gpulsh.shingle(given, backend="cpu")
+
+
+def test_keys_and_tables_that_lie(tmp_path: Path) -> None:
+    batch = pa.ipc.open_file(write(tmp_path / "a.arrow", "id", LIES["string-far"])).get_batch(0)
+    odd = pa.array([b"a\xff", b"b", b"c", b"d"], pa.binary()).view(pa.string())
+    texts = list("abcd")
+    for keys in (batch.column("id"), odd):
+        with pytest.raises(DamagedInputError, match="keys is damaged"):
+            gpulsh.Index(backend="reference").add(keys, texts)
+    result = gpulsh.deduplicate(texts, backend="reference")
+    column = batch.column("id")
+    for table in (column, pa.chunked_array([column]), pa.Table.from_batches([batch]), batch):
+        with pytest.raises(DamagedInputError, match="table is damaged"):
+            result.filter(table)
+    assert result.filter(odd) == odd
+
+
+def test_dictionaries_of_parquet_that_lie(tmp_path: Path) -> None:
+    # Codes 0, 1, 2 of two bits each, in runs as Parquet has them: 24 is eight codes.
+    path = tmp_path / "a.parquet"
+    for column in ("text", "id", "other"):
+        words = pa.array([f"{text} word" for text in ["a b c d", "e f g h", "i j k l"] * 8])
+        table = pa.table({"text": words, "id": range(24), column: words.dictionary_encode()})
+        pq.write_table(table, path, compression="none", use_dictionary=[column], write_statistics=False)
+        sound = path.read_bytes()
+        place = sound.index(bytes([2, 7, 0x24, 0x49]))
+        path.write_bytes(sound[: place + 2] + b"\xff" + sound[place + 3 :])
+        with pytest.raises(DamagedInputError, match=f"column '{column}' is damaged: .*indices"):
+            run(str(path), tmp_path / f"out {column}", id_column="id")

@@ -1,0 +1,65 @@
+"""Compressed streams: the same content gives the same bytes, and a stream that is cut anywhere is an error."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+from pathlib import Path
+from typing import Literal
+
+import pytest
+import zstandard
+
+from gpulsh.io.compression import streams as compression
+from gpulsh.io.compression.streams import MEMBER_BYTES, blocks, packed_writer
+from gpulsh.io.formats.jsonl.format import split_lines
+
+CONTENT = random.Random(5).randbytes(1 << 16) * (2 * MEMBER_BYTES // (1 << 16)) + b"the end of the last member"
+
+
+def unpacked(data: bytes, kind: Literal["", "gz", "zst"]) -> bytes:
+    return b"".join(blocks(io.BytesIO(data), kind))
+
+
+@pytest.mark.parametrize("kind", ["", "gz", "zst"])
+@pytest.mark.parametrize("content", [b"", b"x", CONTENT], ids=["nothing", "little", "members"])
+def test_written_and_read_back(
+    kind: Literal["", "gz", "zst"], content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+    for threads, step in ((1, 1000), (4, 1 << 20)):
+        monkeypatch.setattr(compression, "processors", lambda threads=threads: threads)
+        with packed_writer(str(tmp_path / "out"), kind) as out:
+            for start in range(0, len(content), step):
+                out.write(content[start : start + step])
+        written.append((tmp_path / "out").read_bytes())
+    assert unpacked(written[0], kind) == content
+    if kind == "gz":
+        assert written[0] == written[1]  # whatever the threads and the size of the pieces
+        assert gzip.decompress(written[0]) == content
+    if kind == "zst":
+        assert zstandard.ZstdDecompressor().stream_reader(written[0]).read() == content
+
+
+@pytest.mark.parametrize(("kind", "pack"), [("gz", gzip.compress), ("zst", zstandard.compress)])
+def test_cut_anywhere(kind: Literal["gz", "zst"], pack: object) -> None:
+    assert callable(pack)
+    data = pack(b"some text, and some more") + pack(random.Random(6).randbytes(300))
+    whole = unpacked(data, kind)
+    between = len(pack(b"some text, and some more"))
+    for length in range(1, len(data)):
+        if length == between:
+            assert unpacked(data[:length], kind) == b"some text, and some more"
+            continue
+        with pytest.raises((EOFError, ValueError)):
+            unpacked(data[:length], kind)
+    assert len(whole) == 324
+
+
+def test_lines_are_split_alike_wherever_the_blocks_end() -> None:
+    content = b"one\n\ntwo and more\r\n\nlast"
+    for size in range(1, len(content) + 1):
+        groups = list(split_lines(content[start : start + size] for start in range(0, len(content), size)))
+        assert b"".join(b"\n".join(lines) + end for lines, end in groups) == content
+        assert [line for lines, _ in groups for line in lines] == content.split(b"\n")

@@ -1,0 +1,127 @@
+"""Texts that stay in memory from one stage to the next: what is held, what is let go, and that no reading is missed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.budget import LEAST_HOLDING, held_bytes
+from gpulsh.io.arrow.rows import arrow_rows
+from gpulsh.io.files.file_texts import FileTexts, PartitionFacts
+from gpulsh.io.files.held_texts import OFFSET_BYTES, HeldTexts
+from gpulsh.io.format import Columns, File
+from gpulsh.io.formats.parquet.format import Parquet
+from gpulsh.io.rows import Rows
+from gpulsh.run.engines import in_process
+from gpulsh.run.files import deduplicate_files
+from tests.crash.test_resume import results
+
+
+def rows(*texts: str) -> Rows:
+    return arrow_rows(pa.array(texts))
+
+
+def texts_of(held: list[tuple[int, Rows]] | None) -> list[tuple[int, list[bytes]]]:
+    assert held is not None
+    return [(start, [bytes(text) for text in found.pieces(np.arange(len(found)))]) for start, found in held]
+
+
+def test_only_whole_pieces_are_given_and_once() -> None:
+    held = HeldTexts(1000)
+    held.add("a", 5, rows("one", "two"))
+    held.add("a", 7, rows("three"))
+    assert held.take("b") is None
+    held.add("b", 0, rows("of b"))
+    held.complete("a")
+    assert texts_of(held.take("a")) == [(5, [b"one", b"two"]), (7, [b"three"])]
+    assert held.take("a") is None
+    assert held.take("b") is None  # it was not complete
+
+
+def test_no_more_is_held_than_was_said() -> None:
+    size = 3 + OFFSET_BYTES
+    held = HeldTexts(2 * size)
+    for piece in ("a", "b", "c"):
+        held.add(piece, 0, rows("abc"))
+        held.complete(piece)
+    assert held.take("c") is None
+    assert held.take("a") is not None  # which makes room for one
+    held.add("d", 0, rows("abc"))
+    held.add("d", 1, rows("abc"))  # for which there is none, and so not for what came before
+    held.add("d", 2, rows("abc"))
+    held.complete("d")
+    assert held.take("d") is None
+    held.add("e", 0, rows("abc"))
+    held.complete("e")
+    assert held.take("e") is not None and held.take("b") is not None
+
+
+def test_when_closed_nothing_is_held() -> None:
+    held = HeldTexts(1000)
+    held.add("a", 0, rows("one"))
+    held.complete("a")
+    held.add("b", 0, rows("two"))
+    held.close()
+    held.complete("b")
+    held.add("c", 0, rows("three"))
+    held.complete("c")
+    assert [held.take(piece) for piece in "abc"] == [None, None, None]
+
+
+def test_chosen_texts_are_those_that_were_held(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    texts = [f"text {row}" for row in range(20)]
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=7)
+    held = HeldTexts(1 << 20)
+    source = FileTexts([File(str(path), "a.parquet", str(path))], Columns("text"), held=held)
+    partitions = source.partitions(1)
+    for partition in partitions:
+        list(source.read(partition.pieces, 1 << 20, PartitionFacts()))
+    path.unlink()
+    chosen = np.array([8, 13])
+    (found,) = source.chosen(partitions[1].pieces[0], chosen, len(texts))
+    assert [bytes(text) for text in found] == [b"text 8", b"text 13"]
+    with pytest.raises(gpulsh.errors.InputError):  # they are held no longer
+        list(source.chosen(partitions[1].pieces[0], chosen, len(texts)))
+
+
+def corpus(folder: Path) -> Path:
+    """Two files of pages, of which some are near-copies."""
+    source = random.Random(3)
+    pages = [" ".join(f"w{source.randrange(1000)}" for _ in range(40)) for _ in range(60)]
+    pages += [page + " more" for page in pages[::3]]
+    folder.mkdir()
+    for number in range(2):
+        table = pa.table({"text": pages[number::2], "other": list(range(len(pages[number::2])))})
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=11)
+    return folder
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_results_are_the_same_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    inputs = corpus(tmp_path / "in")
+    read: list[Any] = []
+    read_part = Parquet.read_part
+    monkeypatch.setattr(Parquet, "read_part", lambda self, *given: read.append(given) or read_part(self, *given))
+    found = []
+    for held in (1 << 20, 0):
+        monkeypatch.setattr(in_process, "held_bytes", lambda memory, held=held: held)
+        out = tmp_path / f"out-{held}"
+        deduplicate_files(inputs, out, backend="cpu", threads=threads)
+        found.append((results(out), len(read)))
+        read.clear()
+    (with_held, decoded), (without, again) = found
+    assert with_held == without
+    assert again == 2 * decoded
+
+
+def test_a_small_budget_holds_nothing() -> None:
+    assert held_bytes(LEAST_HOLDING - 1) == 0
+    assert held_bytes(8 << 30) == 512 << 20

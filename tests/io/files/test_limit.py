@@ -1,0 +1,240 @@
+"""A document that a memory budget does not allow: refused by name and size, with what to give, in every format."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from gpulsh.errors import DamagedInputError, InputError
+from gpulsh.io.files.file_texts import FileTexts
+from gpulsh.io.files.inputs import find_files
+from gpulsh.io.format import Columns, File, Limit, too_large
+
+LIMIT = Limit(40_000)
+MOST = LIMIT.document
+FITS, LARGER = "b" * (MOST - 1000), "c" * (MOST + 1)
+
+
+def read(path: Path, limit: Limit | None = LIMIT, skip: bool = False, readers: int = 1) -> list[str]:
+    texts = FileTexts(find_files([str(path)]), Columns(text="text"), readers, skip, limit)
+    texts.check()
+    batches = list(texts.batches(1 << 16))
+    return [
+        bytes(batch.values[start:stop]).decode()
+        for batch in batches
+        for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True)
+    ]
+
+
+def lines(texts: list[str]) -> bytes:
+    return b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts)
+
+
+def records(texts: list[str]) -> list[bytes]:
+    return [
+        b"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Type: text/plain\r\nWARC-Record-ID: <urn:%d>\r\n"
+        b"Content-Length: %d\r\n\r\n%s\r\n\r\n" % (number, len(text), text.encode())
+        for number, text in enumerate(texts)
+    ]
+
+
+def write_parquet(path: Path, texts: list[str]) -> None:
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=2)
+
+
+def write_ipc(path: Path, texts: list[str], kind: str = "string") -> None:
+    table = pa.table({"text": pa.array(texts, kind)})
+    with pa.ipc.new_file(str(path), table.schema) as out:
+        out.write_table(table, max_chunksize=2)
+
+
+FORMATS: dict[str, tuple[str, Callable[[Path, list[str]], object]]] = {
+    "parquet": (r"row 3", write_parquet),
+    "arrow": (r"row 3", write_ipc),
+    "jsonl": (r"line 4", lambda path, texts: path.write_bytes(lines(texts))),
+    "jsonl.gz": (r"line 4", lambda path, texts: path.write_bytes(gzip.compress(lines(texts)))),
+    "jsonl.zst": (r"line 4", lambda path, texts: path.write_bytes(zstandard.compress(lines(texts)))),
+    "wet": (r"byte \d+: the record", lambda path, texts: path.write_bytes(b"".join(records(texts)))),
+    "wet.gz": (
+        r"byte \d+: the record",
+        lambda path, texts: path.write_bytes(b"".join(map(gzip.compress, records(texts)))),
+    ),
+}
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize("ending", FORMATS)
+def test_a_larger_document_stops_the_run(ending: str, skip: bool, tmp_path: Path) -> None:
+    place, write = FORMATS[ending]
+    path = tmp_path / f"a.{ending}"
+    texts = ["a", FITS, "", LARGER, "d"]
+    write(path, texts)
+    with pytest.raises(
+        InputError, match=rf"a\.{ending}: {place}: has 10\d\d\d bytes; a memory budget of 40000"
+    ) as caught:
+        read(path, skip=skip)
+    assert not isinstance(caught.value, DamagedInputError)
+    assert read(path, None) == texts
+    texts.remove(LARGER)
+    write(path, texts)
+    assert read(path, skip=skip) == texts
+
+
+def test_a_text_file(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x" * MOST)
+    assert read(tmp_path / "a.txt") == ["x" * MOST]
+    (tmp_path / "a.txt").write_text("x" * (MOST + 1))
+    with pytest.raises(
+        InputError, match=r"a\.txt: has 10001 bytes; .* up to 10000 bytes: give memory='512MiB' or more"
+    ):
+        read(tmp_path / "a.txt")
+
+
+def test_a_text_file_that_does_not_fit_is_not_read(tmp_path: Path) -> None:
+    with open(tmp_path / "a.txt", "wb") as out:
+        out.truncate(1 << 42)
+    with pytest.raises(InputError, match=r"a\.txt: has 4398046511104 bytes"):
+        read(tmp_path / "a.txt", Limit(1 << 30))
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "jsonl.zst", "wet", "wet.gz"])
+def test_a_larger_document_is_never_in_memory(ending: str, tmp_path: Path) -> None:
+    limit = Limit(8 << 20)
+    path = tmp_path / f"a.{ending}"
+    FORMATS[ending][1](path, ["small", "x" * (64 << 20)])
+    tracemalloc.start()
+    with pytest.raises(
+        InputError, match=r"has 671088\d\d bytes.* of 8MiB allows documents up to 2MiB: give memory='512MiB'"
+    ):
+        read(path, limit)
+    assert tracemalloc.get_traced_memory()[1] < 32 << 20  # blocks of 4 MB, a few at a time
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("content", [b"\\u0001" * (MOST // 4), b"\xff" * (MOST // 2)])
+def test_a_line_and_its_text_are_both_held(content: bytes, tmp_path: Path) -> None:
+    # Escapes make the line the longer one; of bytes that are no UTF-8 each becomes three.
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "x"}\n{"text": "' + content + b'"}\n')
+    with pytest.raises(InputError, match=r"line 2: has 1\d\d\d\d bytes"):
+        read(tmp_path / "a.jsonl")
+
+
+def test_a_document_far_into_a_row_group_of_small_ones(tmp_path: Path) -> None:
+    texts = ["x"] * 5000 + [LARGER] + ["y"] * 5000
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    write_ipc(tmp_path / "b.arrow", texts, "large_string")
+    for path in ("a.parquet", "b.arrow"):
+        for readers in (1, 3):
+            with pytest.raises(InputError, match="row 5000: has 10001 bytes"):
+                read(tmp_path / path, readers=readers)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_large_record_that_is_no_document_is_passed_over(packed: bool, tmp_path: Path) -> None:
+    video = (
+        b"WARC/1.0\r\nWARC-Type: response\r\nContent-Type: application/http; msgtype=response\r\n"
+        b"WARC-Record-ID: <urn:video>\r\nContent-Length: %d\r\n\r\n%s\r\n\r\n"
+    )
+    content = b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\n\r\n" + b"v" * (40 << 20)
+    pages = records(["one", "two"])
+    all_records = [pages[0], video % (len(content), content), pages[1]]
+    path = tmp_path / ("a.warc.gz" if packed else "a.warc")
+    path.write_bytes(b"".join(map(gzip.compress, all_records) if packed else all_records))
+    tracemalloc.start()
+    assert read(path) == ["one", "two"]
+    assert tracemalloc.get_traced_memory()[1] < 24 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_large_record_with_a_wrong_length(packed: bool, tmp_path: Path) -> None:
+    # A length beyond the limit that is not true is damage, whatever the budget, and reading goes on behind it.
+    one, other, last = records(["one", "x" * (2 << 20), "three"])
+    for told in (b"Content-Length: 3000000", b"Content-Length: 2000000"):
+        damaged = other.replace(b"Content-Length: 2097152", told)
+        parts = [one, damaged, last]
+        path = tmp_path / ("a.wet.gz" if packed else "a.wet")
+        path.write_bytes(b"".join(map(gzip.compress, parts) if packed else parts))
+        with pytest.raises(DamagedInputError, match="the record"):
+            read(path)
+        assert read(path, skip=True) == ["one", "three"] == read(path, None, skip=True)
+
+
+@pytest.mark.parametrize(
+    ("memory", "size", "told"),
+    [
+        (512 << 20, (128 << 20) + 1, "of 512MiB allows documents up to 128MiB: give --memory 550MiB or more"),
+        (512 << 20, 150 << 20, "give --memory 600MiB or more"),
+        (1 << 30, 640 << 20, "of 1GiB allows documents up to 256MiB: give --memory 2.5GiB or more"),
+        (1 << 30, (640 << 20) + 1, "give --memory 3GiB or more"),
+        (3_000_000_001, 2 << 30, "of 3000000001 bytes allows documents up to 750000000 bytes: give --memory 8GiB or"),
+    ],
+)
+def test_the_budget_that_is_named_is_enough(memory: int, size: int, told: str) -> None:
+    message = too_large(File("a", "a", "a"), "row 7", size, Limit(memory)).message
+    assert message.startswith(f"a: row 7: has {size} bytes; ")
+    assert told in message
+    given = message.partition("--memory ")[2].split()[0]
+    unit = 1 << 30 if given.endswith("GiB") else 1 << 20
+    assert Limit(int(float(given[:-3]) * unit)).document >= size
+
+
+def test_zstd_content_comes_in_pieces_however_small_its_frames_are() -> None:
+    from gpulsh.io.compression.streams import PLAIN_STEP, blocks
+
+    content = b"ab" * (30 << 20)
+    for level, options in ((1, {}), (3, {"write_checksum": True}), (3, {"write_content_size": False})):
+        packed = zstandard.ZstdCompressor(level=level, **options).compress(content)  # type: ignore[arg-type]
+        skippable = b"\x50\x2a\x4d\x18\x05\0\0\0hello"
+        pieces = list(blocks(io.BytesIO(packed + skippable + packed), "zst"))
+        assert b"".join(pieces) == content + content
+        assert max(map(len, pieces)) <= PLAIN_STEP
+    assert max(map(len, blocks(io.BytesIO(gzip.compress(content)), "gz"))) <= PLAIN_STEP
+
+
+@pytest.mark.parametrize("skip", [False, True])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        *(bytes([0, window]) for window in (0xB0, 0xFF)),  # 4 GiB, 3.75 TiB
+        *(b"\xe0" + size.to_bytes(8, "little") for size in (1 << 32, (1 << 64) - 1)),  # all of the content at once
+    ],
+)
+def test_a_window_that_no_decoder_has(frame: bytes, skip: bool, tmp_path: Path) -> None:
+    line = b'{"text": "a"}\n'
+    whole = b"\x28\xb5\x2f\xfd" + frame + (len(line) << 3 | 1).to_bytes(3, "little") + line
+    (tmp_path / "a.jsonl.zst").write_bytes(whole)
+    if skip:
+        assert read(tmp_path / "a.jsonl.zst", Limit(8 << 30), skip) == []
+        return
+    with pytest.raises(DamagedInputError, match=r"a.jsonl.zst: .*asks for a window of \d+ bytes, and decoders have 2"):
+        read(tmp_path / "a.jsonl.zst", Limit(8 << 30))
+
+
+@pytest.mark.parametrize("window_log", [20, 22, 25, 31])
+def test_the_window_of_a_frame(window_log: int, tmp_path: Path) -> None:
+    limit = Limit(16 << 20)
+    options = zstandard.ZstdCompressionParameters.from_level(1, window_log=window_log)
+    packer = zstandard.ZstdCompressor(compression_params=options).compressobj()
+    content = lines(["one", "x" * (2 << 20), "two"])
+    (tmp_path / "a.jsonl.zst").write_bytes(packer.compress(content) + packer.flush())
+    if 1 << window_log <= 8 << 20:
+        assert len(read(tmp_path / "a.jsonl.zst", limit)) == 3
+        return
+    told = f"a.jsonl.zst: the window of its compression: has {1 << window_log} bytes; .* give memory="
+    with pytest.raises(InputError, match=told):
+        read(tmp_path / "a.jsonl.zst", limit)
+    assert len(read(tmp_path / "a.jsonl.zst", None)) == 3
+    # A frame that tells its size asks for no more than that.
+    sized = zstandard.ZstdCompressor(compression_params=options).compress(content)
+    (tmp_path / "b.jsonl.zst").write_bytes(sized)
+    assert len(read(tmp_path / "b.jsonl.zst", limit)) == 3

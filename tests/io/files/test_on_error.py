@@ -1,0 +1,328 @@
+"""Bad records: the run stops with their place named, or passes over them, counts and lists them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh import budget
+from gpulsh.cli import main
+from gpulsh.errors import DamagedInputError, InputError, InputTypeError, OutputError, ParameterError
+from gpulsh.io.files.rejected import end_to_end
+from gpulsh.io.formats.jsonl import format as jsonl
+from gpulsh.run.files import deduplicate_files
+from gpulsh.run.indexing import build_index
+from gpulsh.run.records import rejections as passed_over
+
+
+def run(inputs: Any, out: Path, **options: Any) -> Any:
+    return deduplicate_files(inputs, out, backend=options.pop("backend", "reference"), **options)
+
+
+def skip(inputs: Any, out: Path, **options: Any) -> Any:
+    return run(inputs, out, on_error="skip", **options)
+
+
+def text(number: int) -> str:
+    return " ".join(f"w{number}x{place}" for place in range(20))
+
+
+def line(value: Any) -> bytes:
+    return json.dumps({"text": value}).encode()
+
+
+def rejected(out: Path) -> list[tuple[Any, ...]]:
+    found = pq.read_table(out / "rejected.parquet")
+    assert found.schema.names == ["file", "row", "rows", "unit", "offset", "reason"]
+    return [(Path(row.pop("file")).name, *row.values()) for row in found.to_pylist()]
+
+
+def kept_lines(out: Path, name: str) -> list[bytes]:
+    return (out / "data" / name).read_bytes().split(b"\n")
+
+
+BAD_LINES = [line(text(0)), b'{"text": "cut', line(text(1)), b"", b"[1, 2]", line(7), line(None), line(text(0))]
+
+
+def test_bad_lines_are_no_documents_and_rows_count_on(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(BAD_LINES))
+    result = skip(tmp_path / "a.jsonl", tmp_path / "out")
+    # Line 4 is blank and no row at all.
+    assert [(row[:5], row[5][:16]) for row in rejected(tmp_path / "out")] == [
+        (("a.jsonl", 1, 1, "line", 2), "line 2 is not JS"),
+        (("a.jsonl", 3, 1, "line", 5), "line 5 is a list"),
+        (("a.jsonl", 4, 1, "line", 6), "line 6: 'text' i"),
+    ]
+    assert kept_lines(tmp_path / "out", "a.jsonl") == [BAD_LINES[0], BAD_LINES[2], BAD_LINES[6], b""]
+    (dropped,) = pq.read_table(tmp_path / "out/duplicates.parquet").to_pylist()
+    assert (dropped["row"], dropped["duplicate_of_row"]) == (6, 0)
+    funnel = result.funnel
+    assert (funnel["documents"], funnel["rejected"], funnel["nulls"], funnel["empty"]) == (4, 3, 1, 1)
+    assert (funnel["kept"], funnel["dropped"]) == (3, 1)
+    assert result.report["files"] == [{"file": str(tmp_path / "a.jsonl"), "rows": 7}]
+    assert result.report["parameters"]["on_error"] == "skip"
+    assert "rejected.parquet" in result.report["outputs"]
+
+
+@pytest.mark.parametrize(("bad", "error"), [(BAD_LINES[1], DamagedInputError), (line(7), InputTypeError)])
+def test_a_bad_line_stops_the_run_unless_told_otherwise(tmp_path: Path, bad: bytes, error: type[InputError]) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join([line(text(0)), bad]))
+    with pytest.raises(error, match=r"a\.jsonl: line 2"):
+        run(tmp_path / "a.jsonl", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_first_line_that_is_bad_is_passed_over_too(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join([b"{", line(text(0))]))
+    assert skip(tmp_path / "a.jsonl", tmp_path / "out").funnel["documents"] == 1
+    (tmp_path / "b.jsonl").write_bytes(b"{\n[")
+    assert skip(tmp_path / "b.jsonl", tmp_path / "out2").funnel["rejected"] == 2
+    assert (tmp_path / "out2/data/b.jsonl").read_bytes() == b""
+
+
+def test_nothing_bad_gives_an_empty_list_and_the_same_results(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join([line(text(0)), line(text(0)), line(None)]))
+    assert rejected(Path(skip(tmp_path / "a.jsonl", tmp_path / "out").output)) == []
+    run(tmp_path / "a.jsonl", tmp_path / "plain")
+    for name in ("data/a.jsonl", "duplicates.parquet"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
+    assert not (tmp_path / "plain/rejected.parquet").exists()
+
+
+def test_wrong_columns_are_no_bad_records(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"body": "x"}\n{"body": "y"}')
+    pq.write_table(pa.table({"body": ["x"]}), tmp_path / "a.parquet")
+    for name in ("a.jsonl", "a.parquet"):
+        with pytest.raises(InputError, match="has no column 'text'"):
+            skip(tmp_path / name, tmp_path / "out")
+    (tmp_path / "k.jsonl").write_bytes(b'{"text": "x", "n": "high"}')
+    with pytest.raises(InputTypeError, match="'n' is a string"):
+        skip(tmp_path / "k.jsonl", tmp_path / "out", keep="n")
+
+
+def test_a_bad_line_has_no_key(tmp_path: Path) -> None:
+    records = [b'{"text": "%s", "n": 1}' % text(0).encode(), b"{", b'{"text": "%s", "n": 2}' % text(0).encode()]
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(records))
+    skip(tmp_path / "a.jsonl", tmp_path / "out", keep="n")
+    assert kept_lines(tmp_path / "out", "a.jsonl") == [records[2]]
+
+
+@pytest.mark.parametrize("damage", ["truncated", "broken"])
+def test_compressed_lines_up_to_the_damage(tmp_path: Path, damage: str) -> None:
+    draw = random.Random(1)
+    texts = [" ".join(str(draw.getrandbits(40)) for _ in range(20)) for _ in range(4000)]
+    texts[3] = texts[0]
+    members = [gzip.compress(b"".join(line(text) + b"\n" for text in part)) for part in (texts[:3000], texts[3000:])]
+    packed = members[0] + (b"no gzip" if damage == "broken" else members[1][: len(members[1]) // 2])
+    (tmp_path / "a.jsonl.gz").write_bytes(packed)
+    (tmp_path / "b.jsonl").write_bytes(line(texts[1]) + b"\n" + line("another one"))
+    with pytest.raises(DamagedInputError, match=rf"a\.jsonl\.gz: .*{damage}"):
+        run([tmp_path / "a.jsonl.gz", tmp_path / "b.jsonl"], tmp_path / "out")
+    result = skip([tmp_path / "a.jsonl.gz", tmp_path / "b.jsonl"], tmp_path / "out")
+    ((name, row, rows, unit, offset, reason),) = rejected(tmp_path / "out")
+    assert (name, rows, unit, offset) == ("a.jsonl.gz", 0, "row", row)
+    assert damage in reason
+    assert 3000 <= row < 3900
+    assert result.funnel["documents"] == row + 2
+    assert result.funnel["dropped"] == 2
+    kept = gzip.decompress((tmp_path / "out/data/a.jsonl.gz").read_bytes()).splitlines()
+    assert kept == [line(texts[n]) for n in range(row) if n != 3]
+    assert kept_lines(tmp_path / "out", "b.jsonl") == [line("another one")]
+
+
+def damaged_parquet(path: Path, groups: int, damaged: int, rows: int = 1000, column: str = "text") -> list[str]:
+    """Row group `damaged` has pages of noise in `column`; every group repeats one text of the first."""
+    draw = random.Random(2)
+    texts = [" ".join(str(draw.getrandbits(40)) for _ in range(20)) for _ in range(groups * rows)]
+    for group in range(1, groups):
+        texts[group * rows] = texts[0]
+    table = pa.table({"text": texts, "n": range(groups * rows)})
+    pq.write_table(table, path, row_group_size=rows, compression="zstd", use_dictionary=False)
+    chunk = pq.ParquetFile(path).metadata.row_group(damaged).column(table.schema.get_field_index(column))
+    content = bytearray(path.read_bytes())
+    start, size = chunk.data_page_offset, chunk.total_compressed_size
+    content[start + size // 4 : start + size] = draw.randbytes(size - size // 4)
+    path.write_bytes(content)
+    return texts
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])  # the one reads whole files, the other row groups in threads
+def test_a_damaged_row_group_is_rejected_and_those_behind_it_are_not(tmp_path: Path, backend: str) -> None:
+    damaged_parquet(tmp_path / "a.parquet", 3, 1)
+    with pytest.raises(DamagedInputError, match=r"a\.parquet: cannot be read"):
+        run(tmp_path / "a.parquet", tmp_path / "out", backend=backend)
+    result = skip(tmp_path / "a.parquet", tmp_path / "out", backend=backend, keep="n", id_column="n")
+    ((*place, reason),) = rejected(tmp_path / "out")
+    assert place == ["a.parquet", 1000, 1000, "row", 1000]
+    assert reason.startswith("row group 1 cannot be read: ")
+    funnel = result.funnel
+    assert (funnel["documents"], funnel["rejected"], funnel["nulls"], funnel["empty"]) == (2000, 1000, 0, 0)
+    assert (funnel["dropped"], funnel["kept"]) == (1, 1999)
+    kept = pq.read_table(tmp_path / "out/data/a.parquet").column("n").to_pylist()
+    assert kept == [*range(1, 1000), *range(2000, 3000)]
+    (dropped,) = pq.read_table(tmp_path / "out/duplicates.parquet").to_pylist()
+    assert (dropped["row"], dropped["id"], dropped["duplicate_of_row"]) == (0, 0, 2000)
+
+
+def test_damage_elsewhere_in_a_row_stops_the_run(tmp_path: Path) -> None:
+    damaged_parquet(tmp_path / "a.parquet", 2, 1, column="n")
+    with pytest.raises(DamagedInputError, match="cannot be read"):
+        skip(tmp_path / "a.parquet", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_a_file_of_which_nothing_can_be_read_is_not_written(tmp_path: Path, backend: str) -> None:
+    names = ["a.parquet", "b.arrow", "c.jsonl.gz", "d.jsonl.zst"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"no such thing")
+    pq.write_table(pa.table({"text": [text(0), text(0), None], "n": [7, 8, 9]}), tmp_path / "e.parquet")
+    inputs = [tmp_path / name for name in [*names, "e.parquet"]]
+    result = skip(inputs, tmp_path / "out", backend=backend, id_column="n")
+    assert [row[:5] for row in rejected(tmp_path / "out")] == [(name, 0, 0, "row", 0) for name in names]
+    assert [path.name for path in (tmp_path / "out/data").iterdir()] == ["e.parquet"]
+    assert (result.funnel["documents"], result.funnel["rejected"], result.funnel["nulls"]) == (3, 4, 1)
+    (dropped,) = pq.read_table(tmp_path / "out/duplicates.parquet").to_pylist()
+    assert (Path(dropped["file"]).name, dropped["row"], dropped["duplicate_of_id"]) == ("e.parquet", 1, 7)
+
+
+def test_arrow_batches_up_to_the_damage(tmp_path: Path) -> None:
+    sink = pa.BufferOutputStream()
+    table = pa.table({"text": [text(n // 2) for n in range(40)], "n": range(40)})
+    with pa.ipc.new_stream(sink, table.schema) as out:
+        out.write_table(table, max_chunksize=10)
+    content = sink.getvalue().to_pybytes()
+    (tmp_path / "a.arrows").write_bytes(content[: len(content) * 6 // 10])
+    with pytest.raises(DamagedInputError):
+        run(tmp_path / "a.arrows", tmp_path / "out")
+    skip(tmp_path / "a.arrows", tmp_path / "out", id_column="n")
+    assert [row[:5] for row in rejected(tmp_path / "out")] == [("a.arrows", 20, 0, "row", 20)]
+    with pa.ipc.open_stream(tmp_path / "out/data/a.arrows") as kept:
+        assert kept.read_all().column("n").to_pylist() == list(range(0, 20, 2))
+
+
+def test_a_file_that_may_not_be_read_is_no_bad_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.jsonl").write_bytes(line(text(0)))
+
+    def denied(self: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("gpulsh.io.format.File.open", denied)
+    with pytest.raises(InputError, match=r"a\.jsonl: cannot be read: Permission denied") as caught:
+        skip(tmp_path / "a.jsonl", tmp_path / "out")
+    assert not isinstance(caught.value, DamagedInputError)
+
+
+def test_what_was_rejected_is_known_when_a_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abc":
+        (tmp_path / f"{name}.jsonl").write_bytes(b"\n".join(BAD_LINES))
+    damaged_parquet(tmp_path / "d.parquet", 3, 1, rows=100)
+    (tmp_path / "e.jsonl.gz").write_bytes(b"no gzip")
+    inputs = sorted(path for path in tmp_path.iterdir())
+    monkeypatch.setattr(budget, "PARTITION_BYTES", 100)
+    monkeypatch.setattr(budget, "PARTITION_BATCHES", 0)
+    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    whole = skip(inputs, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            skip(inputs, tmp_path / "out")
+    resumed = skip(inputs, tmp_path / "out", resume=True)
+    found = sorted((tmp_path / "whole/data").iterdir())
+    assert [path.name for path in found] == ["a.jsonl", "b.jsonl", "c.jsonl", "d.parquet"]
+    for name in ["rejected.parquet", "duplicates.parquet", *(f"data/{path.name}" for path in found)]:
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    for name in ("documents", "rejected", "nulls", "empty", "kept", "dropped"):
+        assert resumed.funnel[name] == whole.funnel[name]
+    assert whole.funnel["rejected"] == 3 * 3 + 100 + 1
+    with pytest.raises(OutputError, match="on_error"):
+        run(inputs, tmp_path / "out", resume=True)
+
+
+def interrupted(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(BAD_LINES))
+    arguments = ["dedup", str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "out"), "--backend", "reference"]
+    assert main(arguments) == 1
+    assert "line 2" in capsys.readouterr().err
+    assert main([*arguments, "--on-error", "skip"]) == 0
+    assert "bad records, listed in rejected.parquet" in capsys.readouterr().out
+    # A run over them replaces its own list, too.
+    assert main([*arguments, "--overwrite", "--on-error", "skip"]) == 0
+    (tmp_path / "a.jsonl").write_bytes(line(text(0)))
+    assert main([*arguments, "--overwrite"]) == 0
+    assert not (tmp_path / "out/rejected.parquet").exists()
+    with pytest.raises(ParameterError, match="on_error"):
+        gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out2", on_error="ignore")
+
+
+LONE = b'{"text": "a page of words", "id": "\\ud800", "n": 5}'
+DEEP = b'{"text": "a page of words", "id": ' + b"[" * 1000 + b"]" * 1000 + b', "n": 5}'
+LARGE = b'{"text": "a page of words", "id": "x", "n": 1e20, "deep": ' + b"[" * 1000 + b"]" * 1000 + b"}"
+
+
+@pytest.mark.parametrize(
+    ("bad", "told"),
+    [(LONE, "'id' holds half of a surrogate pair"), (DEEP, "nested too deeply"), (LARGE, "nested too deeply")],
+)
+def test_values_that_cannot_be_written_again(tmp_path: Path, bad: bytes, told: str) -> None:
+    # Twice, so that the second is dropped for the first, and its id told, unless it is rejected.
+    given = [json.dumps({"text": text(number), "id": f"i{number}", "n": number}).encode() for number in (1, 2, 1)]
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join([*given[:2], bad, bad, given[2]]))
+    options = {"id_column": "id", "keep": "n"}
+    with pytest.raises(DamagedInputError, match=rf"a\.jsonl: line 3.*{told}"):
+        run(tmp_path / "a.jsonl", tmp_path / "out", **options)
+    if bad != LARGE:  # whose id is whole
+        with pytest.raises(DamagedInputError, match=r"a\.jsonl: line 3"):
+            build_index(tmp_path / "known", [str(tmp_path / "a.jsonl")], id_column="id")
+    skip(tmp_path / "a.jsonl", tmp_path / "out", **options)
+    assert [row[:5] for row in rejected(tmp_path / "out")] == [("a.jsonl", n, 1, "line", n + 1) for n in (2, 3)]
+    assert kept_lines(tmp_path / "out", "a.jsonl") == [*given[:2], b""]
+
+
+@pytest.mark.parametrize("field", [b'"other": "\\ud800"', b'"\\udfff": 1', b'"id": ["\\ud800"]'])
+def test_half_a_surrogate_pair_elsewhere_is_copied_as_it_is(tmp_path: Path, field: bytes) -> None:
+    given = b'{"id": "a", "text": "a page of words", ' + field + b"}"
+    (tmp_path / "a.jsonl").write_bytes(given + b"\n" + given)
+    run(tmp_path / "a.jsonl", tmp_path / "out", id_column="id")
+    assert (tmp_path / "out/data/a.jsonl").read_bytes().rstrip() == given
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_many_bad_records_are_not_in_memory_together(
+    known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl, "MOST_REJECTED", 1000)
+    monkeypatch.setattr(passed_over, "HELD_ROWS", 2500)
+    held: list[int] = []
+
+    def seen(batches: Sequence[Any]) -> Any:
+        held.append(sum(map(len, batches)))
+        return end_to_end(batches)
+
+    monkeypatch.setattr(passed_over, "end_to_end", seen)
+    bad = 9000
+    (tmp_path / "a.jsonl").write_bytes(line(text(0)) + b"\n" + b"{\n" * bad + line(text(0)) + b"\n" + b"[]\n")
+    options = {"index": tmp_path / "index"} if known else {}
+    if known:
+        (tmp_path / "b.jsonl").write_bytes(line(text(1)))
+        build_index(tmp_path / "index", [str(tmp_path / "b.jsonl")], backend="reference")
+    result = skip(tmp_path / "a.jsonl", tmp_path / "out", **options)
+    assert held == [3000, 3000, 3000, 1]
+    assert (result.funnel["documents"], result.funnel["rejected"], result.funnel["dropped"]) == (2, bad + 1, 1)
+    found = pq.read_table(tmp_path / "out/rejected.parquet")
+    assert found.column("row").to_pylist() == [*range(1, bad + 1), bad + 2]
+    assert found.column("offset").to_pylist() == [*range(2, bad + 2), bad + 3]
+    assert kept_lines(tmp_path / "out", "a.jsonl") == [line(text(0)), b""]

@@ -1,0 +1,202 @@
+"""Where kept rows are written: below `data/`, whatever a bucket, an archive, a pattern or a link calls its files."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gpulsh.errors import InputError, OutputError
+from gpulsh.io.files.inputs import find_files
+from gpulsh.io.files.places import place_below, refuse_outside
+from gpulsh.io.format import File
+from gpulsh.run.files import deduplicate_files
+
+LINE = json.dumps({"text": "some words that are no evil"}).encode() + b"\n"
+EVIL = "p/y/../../../../settings.jsonl"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to be attacked: what lies beside OUT must stay as it is."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    (home / "settings.jsonl").write_text("precious")
+    (tmp_path / "settings.jsonl").write_text("precious")
+    return home
+
+
+def run(inputs: Any, out: str = "out", **options: Any) -> Any:
+    return deduplicate_files(inputs, out, backend="reference", **options)
+
+
+def zipped(path: str, *names: str) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(name, LINE)
+
+
+def tarred(path: str, *names: str) -> None:
+    with tarfile.open(path, "w") as archive:
+        for name in names:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(LINE)
+            archive.addfile(entry, io.BytesIO(LINE))
+
+
+def untouched(home: Path) -> bool:
+    return [(home / name).read_text() for name in ("settings.jsonl", "../settings.jsonl")] == ["precious"] * 2
+
+
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+@pytest.mark.parametrize(
+    "evil", [EVIL, "p/../../x.jsonl", "../settings.jsonl", "p/../../../home/settings.jsonl", "p/.../../../x.jsonl"]
+)
+def test_a_member_of_an_archive_that_climbs_is_refused(here: Path, kind: str, evil: str) -> None:
+    {"zip": zipped, "tar": tarred}[kind]("a.bin", "p/ok.jsonl", evil)
+    before = sorted(os.listdir())
+    with pytest.raises(InputError, match="which is no place below data/") as told:
+        run(f"{kind}://**/*.jsonl::a.bin")
+    assert evil in str(told.value)
+    assert untouched(here) and sorted(os.listdir()) == before and sorted(os.listdir("..")) == ["home", "settings.jsonl"]
+
+
+def test_in_a_folder_such_a_member_is_skipped_and_told(here: Path, caplog: pytest.LogCaptureFixture) -> None:
+    zipped("a.zip", "p/ok.jsonl", EVIL)
+    with caplog.at_level(logging.WARNING, "gpulsh"):
+        run("zip://::a.zip")
+    assert f"skips {EVIL}, whose path leads out of its folder" in caplog.text
+    assert untouched(here) and [str(path) for path in Path("out/data").rglob("*.*")] == ["out/data/p/ok.jsonl"]
+
+
+def test_a_member_with_an_absolute_name_stays_below_data(here: Path) -> None:
+    tarred("a.tar", f"{here}/settings.jsonl", "q/ok.jsonl")
+    for file in find_files(["tar://**/*.jsonl::a.tar"]):
+        assert place_below(here / "data", file).is_relative_to(here / "data")
+
+
+def test_keys_that_differ_in_empty_parts_are_not_lost(here: Path) -> None:
+    zipped("a.zip", "p/a.jsonl", "p//a.jsonl")
+    for given in ("zip://::a.zip", "zip://**/*.jsonl::a.zip"):
+        with pytest.raises(InputError, match="both"):
+            run(given)
+
+
+def test_a_pattern_that_climbs_behind_its_wildcards(here: Path) -> None:
+    Path("in/a").mkdir(parents=True)
+    Path("other").mkdir()
+    Path("other/x.jsonl").write_bytes(LINE)
+    with pytest.raises(InputError, match=r"data/\.\./other/x\.jsonl, which is no place below"):
+        run("in/*/../../other/*.jsonl")
+    assert not Path("out").exists()
+    os.chdir("in")
+    run("../other/*.jsonl", "../out")  # before them it may
+    assert Path("../out/data/x.jsonl").read_bytes() == LINE
+
+
+@pytest.mark.parametrize(
+    "relative", ["", ".", "..", "../a", "a/../b", "/a", "a//b", "a/./b", "a/", "a/..", "x" * 256, "a\0b", "\ud800"]
+)
+def test_no_such_place(relative: str, tmp_path: Path) -> None:
+    file = File("name", relative, "path")
+    with pytest.raises(InputError):
+        refuse_outside(file)
+    with pytest.raises(InputError):
+        place_below(tmp_path / "data", file)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("relative", ["a", "..a", "a..", "a/...", "\udcff", " ", "~", "a\\..\\b", "x" * 255])
+def test_odd_names_that_are_places(relative: str, tmp_path: Path) -> None:
+    assert place_below(tmp_path / "data", File("name", relative, "path")) == tmp_path / "data" / relative
+
+
+@pytest.mark.parametrize("link", ["data", "data/a", "data/a/b"])
+def test_a_link_on_the_way_is_not_followed(link: str, tmp_path: Path) -> None:
+    (tmp_path / "work" / link).parent.mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "work" / link).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OutputError, match="behind a link"):
+        place_below(tmp_path / "work/data", File("name", "a/b/c/d.jsonl", "path"))
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+def test_the_way_to_the_output_may_lead_over_links(here: Path) -> None:
+    Path("disk").mkdir()
+    os.symlink("disk", "link")
+    Path("a.jsonl").write_bytes(LINE)
+    run("a.jsonl", "link/out")
+    assert Path("disk/out/data/a.jsonl").read_bytes() == LINE
+
+
+# --- what is not there ---
+
+
+@pytest.mark.parametrize("given", ["in", "in/b.jsonl", "in/*.jsonl"])
+def test_a_dangling_link_is_told_as_one(here: Path, given: str) -> None:
+    Path("in").mkdir()
+    Path("in/a.jsonl").write_bytes(LINE)
+    os.symlink("nowhere.jsonl", "in/b.jsonl")
+    with pytest.raises(InputError, match=r"^in/b\.jsonl: is a link to nowhere\.jsonl, which is not there"):
+        run(given)
+    assert not Path("out").exists()
+
+
+def test_an_input_that_is_gone_when_work_begins_is_told_as_an_input(here: Path) -> None:
+    Path("a.jsonl").write_bytes(LINE)
+    (file,) = find_files(["a.jsonl"])
+    os.unlink("a.jsonl")
+    for ask in (file.stamp, file.size):
+        with pytest.raises(InputError, match=r"^a\.jsonl: cannot be read: No such file"):
+            ask()
+
+
+# --- names that are no UTF-8 ---
+
+
+def test_names_that_would_be_told_as_one_are_spelled(here: Path) -> None:
+    os.mkdir("in")
+    names = (b"\xfe", b"\xff", b"\xe9", "\u00e9".encode())
+    for number, name in enumerate(names):
+        text = {"text": "the same words in all of these files", "id": number}
+        Path(os.fsdecode(b"in/" + name + b".jsonl")).write_text(json.dumps(text) + "\n" + "no record\n" * number)
+    run("in", on_error="skip")
+    rows = pq.read_table("out/duplicates.parquet").to_pylist()
+    spelled = ["in/\u00e9.jsonl", r"in/\xe9.jsonl", r"in/\xfe.jsonl", r"in/\xff.jsonl"]
+    assert [row["duplicate_of_file"] for row in rows] == spelled[:1] * 3 and [row["file"] for row in rows] == spelled[
+        1:
+    ]
+    rejected = pq.read_table("out/rejected.parquet").column("file").to_pylist()
+    assert sorted(rejected) == sorted([spelled[0]] * 3 + [spelled[1]] * 2 + [spelled[3]])
+    assert sorted(os.listdir(b"out/data")) == sorted(name + b".jsonl" for name in names)
+
+
+def test_a_name_that_another_would_be_spelled_as(here: Path) -> None:
+    os.mkdir("in")
+    for name in (b"\xff", b"\xfe", rb"\xff"):
+        Path(os.fsdecode(b"in/" + name + b".jsonl")).write_bytes(LINE)
+    with pytest.raises(InputError, match="two files would be told by this name"):
+        run("in")
+    assert not Path("out").exists()
+
+
+def test_an_output_whose_name_is_no_utf8(here: Path) -> None:
+    Path("a.jsonl").write_bytes(LINE * 2)
+    pq.write_table(pa.table({"text": ["some other words than those", "some other words than those"]}), "b.parquet")
+    out = os.fsdecode(b"o\xff")
+    for _ in range(2):
+        result = run(["a.jsonl", "b.parquet"], out, overwrite=True, on_error="skip")
+        assert result.funnel["dropped"] == 2
+    assert Path(out, "data/a.jsonl").read_bytes() == LINE
+    with open(Path(out, "data/b.parquet"), "rb") as file:
+        assert pq.read_table(file).num_rows == 1

@@ -1,0 +1,143 @@
+"""Files behind URLs: a real S3 API server on loopback, read through fsspec by file, glob and folder."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from gpulsh.errors import DamagedInputError, InputError
+from gpulsh.run.files import deduplicate_files
+
+MISSING = [name for name in ("moto", "flask", "flask_cors", "s3fs") if find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The bucket `crawl` with three files; s3fs finds the server as it would find any other, by AWS's own variables."""
+    import s3fs
+
+    for name, value in {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "NO_PROXY": "127.0.0.1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    files = s3fs.S3FileSystem()
+    files.mkdir("crawl")
+    for path, content in CONTENTS.items():
+        files.pipe_file(f"crawl/{path}", content)
+    yield files
+    files.rm("crawl", recursive=True)
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+def words(number: int) -> str:
+    return " ".join(f"w{number}x{place}" for place in range(20))
+
+
+def parquet(texts: list[str]) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"text": texts, "n": range(len(texts))}), sink, row_group_size=3)
+    return sink.getvalue().to_pybytes()
+
+
+def conversion(number: int, text: str) -> bytes:
+    head = f"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Record-ID: <{number}>\r\nContent-Length: {len(text)}\r\n\r\n"
+    return gzip.compress(head.encode() + text.encode() + b"\r\n\r\n", mtime=0)
+
+
+LINES = [json.dumps({"text": words(number)}).encode() for number in (1, 20, 21)]
+RECORDS = [conversion(number, words(number)) for number in (20, 30, 2)]
+CONTENTS = {
+    "part/a.parquet": parquet([words(number) for number in range(10)]),
+    "part/b.jsonl.zst": zstandard.compress(b"\n".join(LINES)),
+    "part/deep/c.warc.wet.gz": b"".join(RECORDS),
+    "part/_SUCCESS": b"",
+    "part/readme.md": b"no data",
+}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "place"),
+    [
+        (["s3://crawl/part"], ""),
+        (["s3://crawl/part/"], ""),
+        (["s3://crawl/part/*.parquet", "s3://crawl/part/b.jsonl.*", "s3://crawl/part/deep/c.warc.wet.gz"], "c"),
+        (["s3://crawl/part/a.parquet", "s3://crawl/part/*.zst", "s3://crawl/part/**/*.wet.gz"], ""),
+    ],
+)
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_all_formats(bucket: Any, tmp_path: Path, inputs: list[str], place: str, backend: str) -> None:
+    result = deduplicate_files(inputs, tmp_path / "out", backend=backend)
+    assert result.funnel["documents"] == 16
+    found = {path.relative_to(tmp_path / "out/data").as_posix(): path for path in (tmp_path / "out/data").rglob("*.*")}
+    below = "c.warc.wet.gz" if place else "deep/c.warc.wet.gz"
+    assert sorted(found) == sorted(["a.parquet", "b.jsonl.zst", below])
+    assert pq.read_table(found["a.parquet"]).column("n").to_pylist() == list(range(10))
+    lines = zstandard.ZstdDecompressor().stream_reader(found["b.jsonl.zst"].read_bytes()).read().splitlines()
+    assert lines == LINES[1:]
+    assert found[below].read_bytes() == RECORDS[1]
+    evidence = pq.read_table(tmp_path / "out/duplicates.parquet").to_pylist()
+    wet, lines_file, table = (f"s3://crawl/part/{name}" for name in ("deep/c.warc.wet.gz", "b.jsonl.zst", "a.parquet"))
+    assert [(row["file"], row["row"], row["duplicate_of_file"], row["duplicate_of_row"]) for row in evidence] == [
+        (lines_file, 0, table, 1),
+        (wet, 0, lines_file, 1),
+        (wet, 2, table, 2),
+    ]
+
+
+def test_a_run_goes_on_only_with_the_same_objects(bucket: Any, tmp_path: Path) -> None:
+    first = deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference")
+    assert (
+        deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference", resume=True).report == first.report
+    )
+    bucket.pipe_file("crawl/part/b.jsonl.zst", zstandard.compress(b"\n".join(LINES[:2])))
+    bucket.invalidate_cache()
+    with pytest.raises(OSError, match=r"b\.jsonl\.zst"):
+        deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference", resume=True)
+
+
+def test_what_is_not_there_or_damaged(bucket: Any, tmp_path: Path) -> None:
+    for missing in ("s3://crawl/none.parquet", "s3://crawl/none/*.parquet", "s3://nowhere/a.parquet"):
+        with pytest.raises(InputError, match=missing.replace("*", r"\*")):
+            deduplicate_files(missing, tmp_path / "out", backend="reference")
+    bucket.pipe_file("crawl/part/z.parquet", b"PAR1 and no more")
+    with pytest.raises(DamagedInputError, match=r"s3://crawl/part/z\.parquet: cannot be read"):
+        deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference")
+    result = deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference", on_error="skip")
+    assert (result.funnel["documents"], result.funnel["rejected"]) == (16, 1)
+
+
+def test_a_key_that_climbs_writes_nothing_outside(bucket: Any, tmp_path: Path) -> None:
+    bucket.pipe_file("crawl/part/y/../../../../../settings.json", b'{"text": "evil"}')
+    bucket.invalidate_cache()
+    (tmp_path / "settings.json").write_text("precious")
+    with pytest.raises(InputError, match=r"part/y/\.\./.*which is no place below data/"):
+        deduplicate_files("s3://crawl/part/**/*.json*", tmp_path / "a/b/out", backend="reference")
+    assert (tmp_path / "settings.json").read_text() == "precious" and not (tmp_path / "a").exists()
+    deduplicate_files("s3://crawl/part", tmp_path / "a/b/out", backend="reference")
+    assert (tmp_path / "settings.json").read_text() == "precious"

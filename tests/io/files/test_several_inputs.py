@@ -1,0 +1,331 @@
+"""Several INPUTs: where the kept rows of each lie, though their files have equal names, and globs that the shell
+expands.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.cli import main
+from gpulsh.errors import InputError, OutputError
+from gpulsh.io.files.places import own_folders
+from tests.test_readme import COMMANDS
+
+WORDS = "one two three four five six seven eight nine ten eleven twelve"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def put(path: str, *texts: str) -> None:
+    """A file of JSON lines or Parquet with these texts, one of words of the path alone before them."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    own = " ".join(f"{path} {number}" for number in range(9))
+    if path.endswith(".parquet"):
+        pq.write_table(pa.table({"text": [own, *texts]}), path)
+    else:
+        Path(path).write_text("".join(json.dumps({"text": text}) + "\n" for text in (own, *texts)))
+
+
+def run(inputs: Any, out: str = "out", **options: Any) -> Any:
+    shutil.rmtree(out, ignore_errors=True)
+    return gpulsh.deduplicate_files(inputs, out, backend="reference", **options)
+
+
+def below(folder: str) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in Path(folder).rglob("*") if path.is_file()}
+
+
+def dropped(out: str = "out") -> list[tuple[str, str]]:
+    rows = pq.read_table(f"{out}/duplicates.parquet").to_pylist()
+    return [(row["file"], row["duplicate_of_file"]) for row in rows]
+
+
+# --- folders of their own ---
+
+
+@pytest.fixture
+def sources(here: Path) -> list[str]:
+    for name in ("books", "wiki", "crawl"):
+        put(f"{name}/part-0.parquet", WORDS)
+        put(f"{name}/part-1.parquet", *[" ".join(f"{name}{number}" for number in range(12))] * 2)  # a repeat
+    return ["books", "wiki", "crawl"]
+
+
+def test_folders_with_files_of_equal_names(sources: list[str]) -> None:
+    run(sources)
+    assert below("out/data") == {f"{name}/part-{number}.parquet" for name in sources for number in (0, 1)}
+    assert pq.read_table("out/data/crawl/part-0.parquet").num_rows == 1
+    assert pq.read_table("out/data/books/part-0.parquet").num_rows == 2
+    assert ("wiki/part-0.parquet", "books/part-0.parquet") in dropped()
+    run([f"{name}/*.parquet" for name in sources], "globs")
+    assert below("globs/data") == below("out/data")
+
+
+def test_one_folder_stays_as_it_is(sources: list[str]) -> None:
+    run("books")
+    assert below("out/data") == {"part-0.parquet", "part-1.parquet"}
+    put("other.jsonl")
+    run(["books", "other.jsonl"])
+    assert below("out/data") == {"part-0.parquet", "part-1.parquet", "other.jsonl"}
+
+
+def test_several_folders_of_other_names_have_folders_of_their_own(here: Path) -> None:
+    put("a/x.jsonl")
+    put("b/y.jsonl")
+    run(["a", "b"])
+    assert below("out/data") == {"a/x.jsonl", "b/y.jsonl"}
+
+
+def test_duplicates_alone(sources: list[str]) -> None:
+    run(sources, write="duplicates")
+    assert ("crawl/part-0.parquet", "books/part-0.parquet") in dropped() and not Path("out/data").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({"keep": "source:wiki,crawl,books"}, {"wiki": 2, "books": 1, "crawl": 1}),
+        ({"within": True}, {"wiki": 2, "books": 2, "crawl": 2}),
+        ({"across": True}, {"wiki": 1, "books": 2, "crawl": 1}),
+        ({"protect": "books"}, {"wiki": 1, "crawl": 1}),
+    ],
+)
+def test_policies_by_source(sources: list[str], options: dict[str, Any], kept: dict[str, int]) -> None:
+    run([name for name in sources if name != options.get("protect")], **options)
+    assert {name: pq.read_table(f"out/data/{name}/part-0.parquet").num_rows for name in kept} == kept
+    assert set(os.listdir("out/data")) == set(kept)
+    twice = 3 if options.get("across") else 2
+    assert {pq.read_table(f"out/data/{name}/part-1.parquet").num_rows for name in kept} == {twice}
+
+
+def test_on_ray(sources: list[str]) -> None:
+    pytest.importorskip("ray")
+    local = run(sources, "local", within=True)
+    ray = run([str(Path(name).absolute()) for name in sources], engine="ray", memory="1GiB", threads=1, within=True)
+    assert ray.funnel["dropped"] == local.funnel["dropped"] == 3
+    assert below("out/data") == below("local/data")
+    for name in below("local/data"):
+        assert Path("out/data", name).read_bytes() == Path("local/data", name).read_bytes()
+
+
+def test_urls(here: Path) -> None:
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    line = json.dumps({"text": WORDS}).encode() + b"\n"
+    try:
+        for name in ("old/books", "new/books", "wiki"):
+            memory.makedirs(f"/bucket/{name}", exist_ok=True)
+            memory.pipe(f"/bucket/{name}/part.jsonl", line)
+        put("books/part.jsonl")
+        run(["memory://bucket/old/books", "memory://bucket/new/books/", "memory://bucket/wiki/*.jsonl", "books"])
+        own = here.name
+        assert below("out/data") == {
+            f"{name}/part.jsonl" for name in ("old/books", "new/books", "wiki", f"{own}/books")
+        }
+        run(["memory://bucket/old/books/part.jsonl", "memory://bucket/wiki/part.jsonl"])
+        assert below("out/data") == {"books/part.jsonl", "wiki/part.jsonl"}
+    finally:
+        memory.rm("/bucket", recursive=True)
+
+
+def test_archives(here: Path) -> None:
+    import zipfile
+
+    for name in ("a.zip", "b.zip"):
+        with zipfile.ZipFile(name, "w") as archive:
+            archive.writestr("p/x.jsonl", json.dumps({"text": f"{name} {WORDS}"}) + "\n")
+    run(["zip://**/*.jsonl::a.zip", "zip://**/*.jsonl::b.zip"])
+    assert below("out/data") == {"a.zip/p/x.jsonl", "b.zip/p/x.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("paths", "folders"),
+    [
+        (["/d/a", "/d/b"], ["a", "b"]),
+        (["/d/a/x", "/d/b/x", "/d/c"], ["a/x", "b/x", "c"]),
+        (["/x", "/d/x", "/e/d/x"], ["x", "d/x", "e/d/x"]),  # no longer end of the first that others do not share
+        (["/a/x", "/b/x/y", "/c/y"], ["a/x", "x/y", "c/y"]),  # x/y must not lie below x
+        (["/a", "/a/b"], ["a", "b"]),
+    ],
+)
+def test_the_shortest_end_that_no_other_shares(paths: list[str], folders: list[str]) -> None:
+    origins = [tuple(path.strip("/").split("/")) for path in paths]
+    found = own_folders(origins)
+    assert [found[origin] for origin in origins] == folders
+
+
+def test_a_folder_that_is_spelled_by_dots(here: Path) -> None:
+    put("in/a/x.jsonl")
+    put("in/b/x.jsonl")
+    os.chdir("in/a")
+    run([".", "../b"], "../../out")
+    assert below("../../out/data") == {"a/x.jsonl", "b/x.jsonl"}
+
+
+def test_files_with_places_that_nothing_tells_apart(here: Path) -> None:
+    put("a/x.jsonl/y.jsonl")
+    put("b/x.jsonl")
+    run(["a", "b"])
+    assert below("out/data") == {"a/x.jsonl/y.jsonl", "b/x.jsonl"}
+    memory = pytest.importorskip("fsspec").filesystem("memory")
+    try:
+        memory.pipe(f"{here}/a/z.jsonl", b"{}\n")
+        put("a/z.jsonl")
+        with pytest.raises(InputError, match=r"would both become data/"):
+            run(["a", f"memory:/{here}/a"])
+    finally:
+        memory.rm("/", recursive=True)
+
+
+def test_the_same_files_given_otherwise_are_another_run(sources: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """They lie elsewhere in `data/`, or are of other sources: nothing that is finished is gone on with."""
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    os.mkdir("in")
+    for name in sources:
+        os.rename(name, f"in/{name}")
+    files = sorted(glob.glob("in/*/part-0.parquet"))
+    for first, then, options in (
+        (files, ["in/*/part-0.parquet"], {"within": True}),
+        ([files[0]], ["in/b*/part-0.parquet"], {}),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                run(first, **options)
+        with pytest.raises(OutputError, match="is of another run"):
+            gpulsh.deduplicate_files(then, "out", backend="reference", resume=True, **options)
+        gpulsh.deduplicate_files(first, "out", backend="reference", resume=True, **options)
+        whole = below("out/data")
+        run(first, **options)
+        assert below("out/data") == whole
+
+
+# --- what the shell makes of a glob ---
+
+
+@pytest.mark.parametrize("pattern", ["in/*/part.jsonl", "in/*.jsonl", "in/*/*.jsonl", "in/*", "in/*/"])
+def test_an_unquoted_glob_is_as_the_quoted_one(here: Path, pattern: str) -> None:
+    for name in ("de/part", "en/part", "en/more", "a", "b"):
+        put(f"in/{name}.jsonl", WORDS)
+    expanded = sorted(glob.glob(pattern))
+    quoted = run(pattern, "quoted")
+    unquoted = run(expanded, "unquoted")
+    assert below("unquoted/data") == below("quoted/data")
+    assert dropped("unquoted") == dropped("quoted")
+    assert unquoted.report["files"] == quoted.report["files"]
+    for name in below("quoted/data"):
+        assert Path("unquoted/data", name).read_bytes() == Path("quoted/data", name).read_bytes()
+
+
+def saved(folder: str, *splits: str) -> None:
+    """What `datasets` makes of a data set, or of one with splits."""
+    for split in splits or ("",):
+        place = Path(folder, split)
+        place.mkdir(parents=True)
+        table = pa.table({"text": [f"{split} {WORDS}"]})
+        with pa.ipc.new_stream(place / "data-00000-of-00001.arrow", table.schema) as out:
+            out.write_table(table)
+        (place / "dataset_info.json").write_text(json.dumps({"features": {"text": {"dtype": "string"}}}, indent=2))
+        (place / "state.json").write_text(json.dumps({"_data_files": [], "_fingerprint": "0"}, indent=2))
+    if splits:
+        Path(folder, "dataset_dict.json").write_text(json.dumps({"splits": list(splits)}))
+
+
+@pytest.mark.parametrize("given", [["saved"], ["saved/*"], [], ["saved/*.arrow", "saved/*.json"]])
+def test_what_describes_a_saved_data_set_is_no_document(here: Path, given: list[str]) -> None:
+    saved("saved")
+    put("more.jsonl", WORDS)
+    result = run([*(given or sorted(glob.glob("saved/*"))), "more.jsonl"] if given[1:] == [] else given[:1])
+    assert result.funnel["documents"] == (3 if given[1:] == [] else 1)
+    assert result.funnel["nulls"] == 0
+    with pytest.raises(InputError, match=r"describes a data set and holds no documents"):
+        run("saved/*.json")
+    with pytest.raises(InputError, match=r"saved/state\.json: describes a data set and holds no documents"):
+        run("saved/state.json")
+
+
+def test_a_saved_data_set_with_splits(here: Path) -> None:
+    saved("saved", "train", "test")
+    names = {f"{split}/data-00000-of-00001.arrow" for split in ("train", "test")}
+    for given in ("saved", "saved/*", "saved/**/*.*", sorted(glob.glob("saved/*")), f"file://{here}/saved"):
+        assert run(given).funnel["documents"] == 2
+        assert below("out/data") == names
+
+
+def computed(place: str, *names: str) -> None:
+    """What `datasets` keeps of a computation on a data set beside it."""
+    table = pa.table({"indices": pa.array([0], pa.uint64())})
+    for name in names:
+        with pa.ipc.new_stream(Path(place, name), table.schema) as out:
+            out.write_table(table)
+
+
+CACHES = ("cache-124d35cc3830a6f6.arrow", "cache-576bc3b866e1a0f4_00000_of_00002.arrow")
+
+
+def test_what_was_computed_of_a_data_set_is_left_out(here: Path, caplog: pytest.LogCaptureFixture) -> None:
+    saved("saved", "train", "test")
+    computed("saved/train", *CACHES)
+    computed("saved/test", CACHES[0])
+    names = {f"{split}/data-00000-of-00001.arrow" for split in ("train", "test")}
+    for given in ("saved", "saved/*", "saved/**/*.*", sorted(glob.glob("saved/*")), f"file://{here}/saved"):
+        caplog.clear()
+        assert run(given).funnel["documents"] == 2
+        assert below("out/data") == names
+        (told,) = [message for message in caplog.messages if "describes" not in message]
+        assert "test/cache-124d35cc3830a6f6.arrow and 2 more: `datasets` computed" in told
+    with pytest.raises(InputError, match=r"beside it; give the folder, or a copy that lies elsewhere"):
+        run("saved/train/cache-*.arrow")
+
+
+def test_a_name_alone_does_not_make_it_computed(here: Path) -> None:
+    """Early versions of `datasets` saved such files themselves, and tell of them."""
+    saved("saved")
+    data = Path("saved/data-00000-of-00001.arrow")
+    data.rename(f"saved/{CACHES[0]}")
+    state = Path("saved/state.json")
+    state.write_text(json.dumps({"_data_files": [{"filename": CACHES[0]}]}))
+    assert run("saved").funnel["documents"] == 1
+    state.unlink()
+    with pytest.raises(InputError, match="computed it"):
+        run("saved/*.arrow")
+    Path("saved/dataset_info.json").unlink()
+    assert run("saved").funnel["documents"] == 1
+
+
+def test_documents_may_have_such_names(here: Path) -> None:
+    for name in ("state.json", "dataset_info.json", "dataset_dict.json"):
+        put(f"in/{name}")
+    assert run("in").funnel["documents"] == 3
+
+
+def test_the_readmes_own_commands_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those with several folders, whose files have equal names as those of corpora have."""
+    for name in ("books", "wiki", "crawl", "en", "de", "old", "new"):
+        put(f"{name}/part-0.parquet", WORDS)
+    lines = [line for line in COMMANDS if re.search(r" dedup (books/ wiki/|en/ de/|old/ new/)", line)]
+    assert len(lines) == 3
+    for line in lines:
+        _, *arguments = shlex.split(line)
+        assert main([*arguments, "--backend", "reference"]) == 0, capsys.readouterr().err
+        inputs = [argument.rstrip("/") for argument in arguments[1 : arguments.index("-o")]]
+        assert below("clean/data") == {f"{name}/part-0.parquet" for name in inputs}
+        shutil.rmtree("clean")

@@ -1,0 +1,162 @@
+"""What is no regular file: standard input and named pipes are read once, all else is refused and never waited for."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from gpulsh.errors import InputError
+from gpulsh.io.files.inputs import find_files
+from gpulsh.run.files import deduplicate_files
+
+ROOT = Path(__file__).parents[3]
+LINES = b'{"text": "one and the same"}\n{"text": "another"}\n{"text": "one and the same"}\n'
+KEPT = [b'{"text": "one and the same"}', b'{"text": "another"}', b""]
+
+
+def record(content: bytes) -> bytes:
+    head = b"WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Record-ID: <%d>\r\nContent-Type: text/plain\r\n" % hash(content)
+    return head + b"Content-Length: %d\r\n\r\n" % len(content) + content + b"\r\n\r\n"
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where copies lie; nothing is left of them."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    yield folder
+    assert list(folder.iterdir()) == []
+
+
+def command(*arguments: object, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "gpulsh", *map(str, arguments)],
+        cwd=ROOT,
+        input=given,
+        capture_output=True,
+        timeout=100,
+        check=False,
+    )
+
+
+def write_to(pipe: Path, content: bytes) -> threading.Thread:
+    os.mkfifo(pipe)
+    thread = threading.Thread(target=lambda: pipe.write_bytes(content), daemon=True)
+    thread.start()
+    return thread
+
+
+def test_standard_input(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = command("dedup", "-", "-o", out, "--backend", "reference", given=LINES)
+    assert (done.returncode, done.stderr.count(b"rror")) == (0, 0)
+    assert (out / "data/stdin.jsonl").read_bytes().split(b"\n") == KEPT
+    (row,) = pq.read_table(out / "duplicates.parquet").to_pylist()
+    assert (row["file"], row["row"], row["duplicate_of_row"]) == ("-", 2, 0)
+    resumed = command("dedup", "-", "-o", out, "--backend", "reference", "--resume", given=LINES)
+    assert resumed.returncode == 0
+    other = command("dedup", "-", "-o", out, "--backend", "reference", "--resume", given=LINES[::-1])
+    assert other.returncode == 1
+
+
+def test_standard_input_into_an_index(tmp_path: Path) -> None:
+    assert command("index", "build", tmp_path / "index", "-", given=LINES).returncode == 0
+    found = command("index", "query", tmp_path / "index", "-", given=LINES)
+    assert [json.loads(line)["row"] for line in found.stdout.splitlines()] == [0, 1, 2]
+
+
+def parquet() -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"text": ["one and the same", "another", "one and the same"]}), sink)
+    return sink.getvalue().to_pybytes()
+
+
+RECORDS = b"".join(map(record, [b"one and the same", b"another", b"one and the same"]))
+CONTENTS: dict[str, tuple[str, bytes]] = {
+    "pipe": ("pipe.jsonl", LINES),
+    "a.ndjson": ("a.ndjson", LINES),
+    "b.jsonl.gz": ("b.jsonl.gz", gzip.compress(LINES)),
+    "packed": ("packed.jsonl.gz", gzip.compress(LINES)),
+    "frames": ("frames.jsonl.zst", zstandard.compress(LINES)),
+    "table": ("table.parquet", parquet()),
+    "crawl": ("crawl.warc", RECORDS),
+    "packed crawl": ("packed crawl.warc.gz", gzip.compress(RECORDS)),
+}
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_a_named_pipe(name: str, tmp_path: Path) -> None:
+    written, content = CONTENTS[name]
+    writer = write_to(tmp_path / name, content)
+    result = deduplicate_files(tmp_path / name, tmp_path / "out", backend="reference")
+    writer.join(10)
+    assert result.funnel["dropped"] == 1
+    assert result.data is not None
+    assert [path.name for path in result.data.iterdir()] == [written]
+
+
+def test_a_pipe_is_given_once(tmp_path: Path) -> None:
+    write_to(tmp_path / "pipe", LINES)
+    (tmp_path / "again").symlink_to("pipe")
+    with pytest.raises(InputError, match=r"again: can be read only once, and is given as .*pipe too"):
+        deduplicate_files([tmp_path / "pipe", tmp_path / "again"], tmp_path / "out", backend="reference")
+
+
+def test_standard_input_that_is_closed(tmp_path: Path) -> None:
+    code = "import os, sys; os.close(0); from gpulsh.cli import main; sys.exit(main(['dedup', '-', '-o', sys.argv[1]]))"
+    run = [sys.executable, "-c", code, str(tmp_path / "out")]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, timeout=100, check=False)
+    assert (done.returncode, done.stderr) == (1, b"gpulsh: error: -: cannot be read: Bad file descriptor\n")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+@pytest.mark.parametrize("how", ["folder", "glob", "link", "url"])
+def test_what_is_found_and_no_regular_file(tmp_path: Path, kind: str, how: str) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "b.jsonl").write_bytes(LINES)
+    special = folder / ("a.jsonl" if how != "link" else ".special")
+    with socket.socket(socket.AF_UNIX) as server:
+        if kind == "pipe":
+            os.mkfifo(special)
+        elif kind == "socket":
+            before = os.getcwd()
+            os.chdir(folder)  # the name of a socket is short
+            server.bind(special.name)
+            os.chdir(before)
+        else:
+            special.symlink_to("/dev/zero")
+        if how == "link":
+            (folder / "a.jsonl").symlink_to(special)
+        given = {"glob": f"{folder}/*.jsonl", "url": f"file://{folder}"}.get(how, str(folder))
+        with pytest.raises(InputError, match=rf"a\.jsonl: is a (named )?{kind} and no regular file; leave it out"):
+            deduplicate_files(given, tmp_path / "out", backend="reference")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("given", ["/dev/zero", "/dev/null", "file:///dev/zero"])
+def test_a_device(given: str, tmp_path: Path) -> None:
+    done = command("dedup", given, "-o", tmp_path / "out")
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"gpulsh: error: %s: is a device and no regular file" % given.encode())
+
+
+def test_streams_are_for_runs(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.jsonl")
+    with pytest.raises(InputError, match="give it as an INPUT of its own, which is read once"):
+        find_files([str(tmp_path / "a.jsonl")])

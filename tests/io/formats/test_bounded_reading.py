@@ -1,0 +1,148 @@
+"""Row groups and record batches of any size are read and written a part at a time, with the same result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gpulsh.io.files.file_texts import FileTexts
+from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.format import Columns, Divisible
+from gpulsh.io.formats.arrow_ipc import format as ipc
+from gpulsh.io.formats.parquet import format as parquet
+from gpulsh.io.formats.parquet import spilled_rows
+from gpulsh.io.formats.parquet.pages import largest_value
+
+ROWS = 5000
+
+
+def table(kind: str = "string") -> pa.Table:
+    texts = [None if row % 13 == 0 else f"{row} " + "some words " * (row % 40) for row in range(ROWS)]
+    return pa.table(
+        {
+            "text": pa.array(texts, kind),
+            "number": np.arange(ROWS),
+            "list": [[row, None] if row % 3 else None for row in range(ROWS)],
+            "word": pa.array([f"word {row % 5}" for row in range(ROWS)]).dictionary_encode(),
+        }
+    )
+
+
+def documents(path: Path, readers: int = 1, max_bytes: int = 1 << 16) -> list[bytes]:
+    texts = FileTexts(find_files([str(path)]), Columns(text="text"), readers)
+    return [
+        bytes(batch.values[start:stop])
+        for batch in texts.batches(max_bytes)
+        for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True)
+    ]
+
+
+def write_kept(path: Path, target: Path, keep: np.ndarray) -> bytes:
+    (file,) = find_files([str(path)])
+    format_of(file).write_kept(file, keep, str(target))
+    return target.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "binary"])
+@pytest.mark.parametrize("group", [ROWS, 1024, 700])
+def test_spilled_rows_give_the_same_file(
+    kind: str, group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = table(kind)
+    pq.write_table(given, tmp_path / "a.parquet", row_group_size=group)
+    keep = np.random.default_rng(3).random(ROWS) < 0.7
+    keep[700:1400] = False
+    held = write_kept(tmp_path / "a.parquet", tmp_path / "held", keep)
+    monkeypatch.setattr(spilled_rows, "HELD_BYTES", 20_000)
+    monkeypatch.setattr(spilled_rows, "LET_GO_SECONDS", 1e-4)
+    monkeypatch.setattr(parquet, "DECODED_BYTES", 7000)  # however the rows are read
+    assert write_kept(tmp_path / "a.parquet", tmp_path / "spilled", keep) == held
+    found = pq.read_table(tmp_path / "spilled")
+    assert found.equals(given.filter(pa.array(keep)))
+    groups = pq.ParquetFile(tmp_path / "spilled").metadata
+    rows = [int(keep[start : start + group].sum()) for start in range(0, ROWS, group)]
+    assert [groups.row_group(number).num_rows for number in range(groups.num_row_groups)] == [n for n in rows if n]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.parquet", "held", "spilled"]
+
+
+def test_a_value_of_a_dictionary_in_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # 40 kB that hold 80 MB: by the footer all rows would fit into one batch.
+    page = "x" * 40_000
+    pq.write_table(pa.table({"text": [page, "small"] * 1000}), tmp_path / "a.parquet")
+    monkeypatch.setattr(parquet, "WORST_BYTES", 1 << 20)
+    (file,) = find_files([str(tmp_path / "a.parquet")])
+    source = format_of(file)
+    assert isinstance(source, Divisible)
+    (part,) = source.parts(file, Columns("text"))
+    for block in source.read_part(file, Columns("text"), part, 1 << 20):
+        assert block.texts.lengths().sum() <= 1 << 20
+    assert documents(tmp_path / "a.parquet") == [page.encode(), b"small"] * 1000
+
+
+def test_the_largest_value_is_read_where_the_page_leaves_few_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [f"document {row % 3000}" for row in range(20_000)]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    monkeypatch.setattr(parquet, "WORST_BYTES", 4000)
+    (file,) = find_files([str(tmp_path / "a.parquet")])
+    with parquet._opened(file) as source:
+        rows = parquet._fitting_rows(file, source, 0, ["text"])
+    assert rows == 4000 // len("document 2999")
+    assert documents(tmp_path / "a.parquet") == [text.encode() for text in texts]
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_the_page_of_a_dictionary(codec: str, version: str, tmp_path: Path) -> None:
+    texts = {"one": ["y" * 1000] * 50, "many": [f"{row:04d}" for row in range(500)], "null": [None] * 50, "none": ["z"]}
+    for name, values in texts.items():
+        pq.write_table(
+            pa.table({"text": pa.array(values, pa.string())}),
+            tmp_path / f"{name}.parquet",
+            compression=codec,
+            data_page_version=version,
+            use_dictionary=name != "none",
+            write_page_checksum=name == "many",
+        )
+
+    def found(name: str) -> int:
+        (file,) = find_files([str(tmp_path / f"{name}.parquet")])
+        return largest_value(file, pq.ParquetFile(tmp_path / f"{name}.parquet").metadata.row_group(0).column(0))
+
+    assert found("one") == 1004  # a value behind its length
+    assert found("many") == 500 * 8 // 4
+    assert found("null") <= 4
+    assert found("none") == 0
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string"])
+@pytest.mark.parametrize("ending", ["arrow", "arrows"])
+def test_a_large_record_batch_in_parts(kind: str, ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = table(kind)
+    path = tmp_path / f"a.{ending}"
+    with (pa.ipc.new_file if ending == "arrow" else pa.ipc.new_stream)(str(path), given.schema) as out:
+        out.write_table(given, max_chunksize=3000)
+    whole = documents(path)
+    assert whole == [(text or "").encode() for text in given.column("text").to_pylist()]
+    monkeypatch.setattr(ipc, "BLOCK_BYTES", 5000)
+    monkeypatch.setattr(ipc, "BATCH_BYTES", 10_000)
+    assert documents(path) == whole
+    keep = np.random.default_rng(3).random(ROWS) < 0.7
+    write_kept(path, tmp_path / "out", keep)
+    with (pa.ipc.open_file if ending == "arrow" else pa.ipc.open_stream)(str(tmp_path / "out")) as reader:
+        assert reader.read_all().equals(given.filter(pa.array(keep)))
+
+
+def test_row_groups_of_any_size_by_several_threads(tmp_path: Path) -> None:
+    given = table()
+    with pq.ParquetWriter(tmp_path / "a.parquet", given.schema) as out:
+        for start, rows in ((0, 4000), (4000, 10), (4010, 490), (4500, 500)):
+            out.write_table(given.slice(start, rows), row_group_size=rows)
+    texts = [(text or "").encode() for text in given.column("text").to_pylist()]
+    for readers in (1, 2, 5):
+        assert documents(tmp_path / "a.parquet", readers, 4096) == texts

@@ -1,0 +1,146 @@
+"""The cut of the work and every format: ids of all types, bad records, files of one document, and where an error is."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+import gpulsh
+from gpulsh.budget import Cut
+from gpulsh.errors import InputError
+from tests.crash.test_resume import results
+from tests.run.test_partitioned import BANDING, MEMORY, SHINGLING, WHOLE, cut_as
+
+CUTS = [
+    Cut(memory=MEMORY, partition=1, digests=30, group=1),
+    Cut(memory=MEMORY, partition=600, digests=100, group=3000),
+    Cut(memory=MEMORY, partition=1 << 40, digests=30, group=1 << 40),
+]
+
+
+def pages(count: int, seed: int) -> list[str | None]:
+    """Near-copies and copies of a few pages, with what is empty or null among them."""
+    source = Random(seed)
+    words = [f"word{number}" for number in range(40)]
+    known = [source.choices(words, k=20) for _ in range(6)]
+    texts: list[str | None] = []
+    for _ in range(count):
+        page = [word if source.random() > 0.03 else "other" for word in source.choice(known)]
+        texts.append(source.choice([" ".join(page)] * 8 + ["", None, "漢字 " * 9]))
+    return texts
+
+
+def lines(texts: list[str | None], ids: list[Any]) -> bytes:
+    rows = zip(texts, ids, strict=True)
+    return b"".join(json.dumps({"text": text, "id": given}).encode() + b"\n" for text, given in rows)
+
+
+def write_zoo(folder: Path, ids: dict[str, list[Any]]) -> None:
+    """A file of each format, and of each as long as its ids."""
+    folder.mkdir()
+    texts = {name: pages(len(own), len(name)) for name, own in ids.items()}
+    for name, own in ids.items():
+        path, packed = folder / name, lines(texts[name], own) if "jsonl" in name else b""
+        if name.endswith(".gz"):
+            path.write_bytes(gzip.compress(packed[:90]) + gzip.compress(packed[90:]))
+        elif name.endswith(".zst"):
+            path.write_bytes(zstandard.compress(packed))
+        elif name.endswith(".jsonl"):
+            path.write_bytes(packed)
+        elif name.endswith(".parquet"):
+            table = pa.table({"text": pa.array(texts[name]).dictionary_encode(), "id": own})
+            pq.write_table(table, path, row_group_size=3)
+        else:
+            table = pa.table({"text": pa.array(texts[name], pa.large_string()), "id": own})
+            new = pa.ipc.new_file if name.endswith(".arrow") else pa.ipc.new_stream
+            with new(str(path), table.schema) as out:
+                out.write_table(table, 4)
+
+
+def assert_one_result(given: Path, folder: Path, **options: Any) -> Path:
+    """The folder of the result, which all cuts have in common."""
+    options = {"backend": "cpu", "threads": 2, "shingling": SHINGLING, **BANDING, **options}
+    with cut_as(WHOLE, fan=16, run=1 << 22):
+        gpulsh.deduplicate_files(given, folder / "whole", **options)
+    wanted = results(folder / "whole")
+    for number, cut in enumerate(CUTS):
+        with cut_as(cut):
+            gpulsh.deduplicate_files(given, folder / f"cut{number}", **options)
+        assert results(folder / f"cut{number}") == wanted, cut
+    return folder / "whole"
+
+
+@pytest.mark.parametrize("kind", ["one type", "numbers", "all types", "nested"])
+def test_ids_of_all_types(tmp_path: Path, kind: str) -> None:
+    """Where they agree, in their own; otherwise as JSON; however few of them a task sees."""
+    numbers = list(range(20))
+    other: dict[str, list[Any]] = {
+        "one type": numbers,
+        "numbers": [number + 0.5 for number in numbers],
+        "all types": [[number, f"id{number}", None, 1.5, True, [1]][number % 6] for number in numbers],
+        "nested": [{"of": number} for number in numbers],
+    }
+    write_zoo(
+        tmp_path / "in",
+        {
+            "a.parquet": numbers,
+            "b.jsonl": numbers,
+            "c.jsonl.gz": other[kind],
+            "d.jsonl.zst": numbers,
+            "e.arrow": numbers,
+            "f.arrows": numbers,
+            "g.jsonl": other[kind][::-1],
+            "h.jsonl": [],
+        },
+    )
+    out = assert_one_result(tmp_path / "in", tmp_path, id_column="id")
+    found = pq.read_table(out / "duplicates.parquet")
+    wanted = pa.int64() if kind == "one type" else pa.string()
+    assert found.schema.field("id").type == wanted == found.schema.field("duplicate_of_id").type
+    assert len(found) > 50
+
+
+def test_bad_records_that_are_skipped(tmp_path: Path) -> None:
+    ids = list(range(15))
+    write_zoo(tmp_path / "in", {"a.parquet": ids, "b.jsonl": ids, "c.jsonl": ids, "d.arrow": ids})
+    given = (tmp_path / "in/c.jsonl").read_bytes().splitlines(keepends=True)
+    given[3:3] = [b"{no record\n", b'{"text": 5}\n']
+    (tmp_path / "in/c.jsonl").write_bytes(b"".join([*given, b'{"text": "cut sho']))
+    (tmp_path / "in/e.jsonl.gz").write_bytes(gzip.compress(b"".join(given * 40))[:200])
+    out = assert_one_result(tmp_path / "in", tmp_path, on_error="skip")
+    assert len(pq.read_table(out / "rejected.parquet")) >= 4
+
+
+def test_files_of_one_document(tmp_path: Path) -> None:
+    folder = tmp_path / "in/of/texts"
+    folder.mkdir(parents=True)
+    for number, text in enumerate(pages(40, 3)):
+        (folder / f"{number:02d}.txt").write_text(text or "")
+    out = assert_one_result(tmp_path / "in", tmp_path)
+    dropped = pq.read_table(out / "duplicates.parquet")
+    assert len(list((out / "data").rglob("*.txt"))) == 40 - len(dropped) < 40
+
+
+@pytest.mark.parametrize("cut", [WHOLE, *CUTS])
+@pytest.mark.parametrize("row", [0, 4, 11, 19])
+def test_where_a_key_is_nan(tmp_path: Path, cut: Cut, row: int) -> None:
+    """The row is told as it is in the file, whatever part of it a task reads."""
+    (tmp_path / "in").mkdir()
+    table = pa.table({"text": pages(20, 1), "key": [1.0] * 20})
+    pq.write_table(table, tmp_path / "in/a.parquet", row_group_size=3)
+    keys = [math.nan if number == row else 2.0 for number in range(20)]
+    path = tmp_path / "in/b.parquet"
+    pq.write_table(table.set_column(1, "key", [keys]), path, row_group_size=4)
+    with cut_as(cut), pytest.raises(InputError) as told:
+        gpulsh.deduplicate_files(tmp_path / "in", tmp_path / "out", keep="key", backend="cpu", threads=1)
+    assert str(told.value) == f"{path}: row {row}: column 'key' is NaN; make it a number, or null to be kept last"
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,284 @@
+"""Texts in memory: every kind that is allowed gives the same bytes, in batches of bounded size; all else is refused."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from gpulsh.arrays import TextBatch
+from gpulsh.errors import InputTypeError
+from gpulsh.io.arrow import rows as arrow
+from gpulsh.io.memory.texts import open_texts
+from gpulsh.io.normalize import normalized
+
+TEXTS = ["a", "é" * 10, None, "x" * 40, "", "w" * 5, "日本語のテキスト", None, "exactly 12 b"]
+WANTED = [(text or "").encode() for text in TEXTS]
+RAW = [None if text is None else text.encode() for text in TEXTS]
+
+KINDS: dict[str, Callable[[], Any]] = {
+    "list": lambda: list(TEXTS),
+    "tuple": lambda: tuple(TEXTS),
+    "numpy object": lambda: np.array(TEXTS, object),
+    "numpy variable-width": lambda: np.array(TEXTS, np.dtypes.StringDType(na_object=None)),
+    "arrow string": lambda: pa.array(TEXTS),
+    "arrow large_string": lambda: pa.array(TEXTS, pa.large_string()),
+    "arrow string_view": lambda: pa.array(TEXTS, pa.string_view()),
+    "arrow binary": lambda: pa.array(RAW, pa.binary()),
+    "arrow large_binary": lambda: pa.array(RAW, pa.large_binary()),
+    "arrow dictionary": lambda: pa.array(TEXTS).dictionary_encode(),
+    "arrow dictionary with a null word": lambda: pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, 2, 3, 7, 4, 5, None, 6]),
+        pa.array(["a", "é" * 10, None, "x" * 40, "w" * 5, TEXTS[6], TEXTS[8], ""]),
+    ),
+    "arrow slice": lambda: pa.array(["before", *TEXTS, "after"])[1:-1],
+    "arrow view slice": lambda: pa.array(["before" * 9, *TEXTS, "after"], pa.string_view())[1:-1],
+    "arrow dictionary slice": lambda: pa.array(["before", *TEXTS, "after"]).dictionary_encode()[1:-1],
+    "arrow chunks": lambda: pa.chunked_array([TEXTS[:2], [], TEXTS[2:]], pa.string()),
+    "pandas string": lambda: pd.Series(TEXTS, index=range(100, 109)),
+    "pandas object": lambda: pd.Series(TEXTS, dtype=object, index=list("ihgfedcba")),
+    "pandas string[python]": lambda: pd.Series(TEXTS, dtype="string[python]"),
+    "pandas category": lambda: pd.Series(TEXTS, dtype="category"),
+    "pandas array": lambda: pd.array(TEXTS, dtype="string"),
+    "pandas index": lambda: pd.Index(TEXTS, dtype=object),
+    "pandas arrow": lambda: pd.Series(TEXTS, dtype=pd.ArrowDtype(pa.string())),
+    "polars": lambda: pl.Series(TEXTS),
+    "polars categorical": lambda: pl.Series(TEXTS, dtype=pl.Categorical),
+}
+
+
+def documents(batch: TextBatch) -> list[bytes]:
+    assert batch.values.dtype == np.uint8
+    return [bytes(batch.values[start:stop]) for start, stop in zip(batch.offset[:-1], batch.offset[1:], strict=True)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("max_bytes", [1, 30, 200, 1 << 20])
+def test_all_kinds_read_alike(kind: str, max_bytes: int) -> None:
+    texts = open_texts(KINDS[kind]())
+    assert len(texts) == len(TEXTS)
+    batches = [documents(batch) for batch in texts.batches(max_bytes)]
+    assert [document for batch in batches for document in batch] == WANTED
+    assert texts.nulls() == 2
+    assert all(len(batch) == 1 or sum(map(len, batch)) <= max_bytes for batch in batches)
+
+    chosen = texts.choose(np.array([1, 2, 3, 6, 8]))
+    assert chosen.sizes().tolist() == [len(WANTED[place]) for place in (1, 2, 3, 6, 8)]
+    assert documents(chosen.take(np.array([4, 0, 0, 1]))) == [WANTED[8], WANTED[1], WANTED[1], b""]
+    assert documents(chosen.take(np.array([], np.int64))) == []
+
+
+OFFSETS = [kind for kind in KINDS if kind.startswith("arrow") and "view" not in kind and "dictionary" not in kind]
+
+
+@pytest.mark.parametrize("kind", OFFSETS)
+@pytest.mark.parametrize("narrow", [20, 1 << 31])
+def test_many_chosen_texts_are_taken_by_arrow(kind: str, narrow: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.io.arrow.take.PAYS", 0)
+    monkeypatch.setattr("gpulsh.io.arrow.take.NARROW", narrow)
+    texts = open_texts(KINDS[kind]())
+    chosen = texts.choose(np.arange(len(TEXTS)))
+    for places in ([8, 0, 3, 3, 2, 1], [0, 3, 5, 7, 8], [6, 6], [2, 4, 2, 7], [0, 1, 3]):
+        batch = chosen.take(np.array(places))
+        assert documents(batch) == [WANTED[place] for place in places]
+        assert batch.offset.dtype == np.int64 and len(batch.values) >= batch.offset[-1]
+
+
+VIEWS = {
+    "string_view": lambda: pa.array(TEXTS, pa.string_view()),
+    "binary_view": lambda: pa.array([*RAW[:-1], b"\xff\xfe no UTF-8 at all"], pa.binary_view()),
+    "slice": lambda: pa.array(["before" * 9, *TEXTS, "after"], pa.string_view())[1:-1],
+    "chunks": lambda: pa.chunked_array([TEXTS[:2], [], TEXTS[2:]], pa.string_view()),
+    "polars": lambda: pl.Series(TEXTS),
+}
+
+
+@pytest.mark.parametrize("kind", VIEWS)
+@pytest.mark.parametrize("has_kernels", [True, False])
+def test_many_views_are_put_end_to_end_by_arrow(kind: str, has_kernels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = open_texts(VIEWS[kind]())
+    wanted = WANTED if kind != "binary_view" else [*WANTED[:-1], b"\xff\xfe no UTF-8 at all"]
+    monkeypatch.setattr("gpulsh.io.arrow.take.PAYS", 0)
+    joined: list[int] = []
+    pieces = arrow._ViewRows.pieces
+    monkeypatch.setattr(arrow._ViewRows, "pieces", lambda self, rows: joined.append(len(rows)) or pieces(self, rows))
+    if not has_kernels:  # as pyarrow before it could cast views
+        monkeypatch.setattr(arrow, "end_to_end", lambda *_: None)
+    for max_bytes in (1, 30, 1 << 20):
+        found = [document for batch in texts.batches(max_bytes) for document in documents(batch)]
+        assert found == wanted
+    chosen = texts.choose(np.arange(len(TEXTS)))
+    for places in ([8, 0, 3, 3, 2, 1], [0, 3, 5, 7, 8], [2], []):
+        assert documents(chosen.take(np.array(places, np.int64))) == [wanted[place] for place in places]
+    assert texts.nulls() == 2
+    assert bool(joined) != has_kernels or kind == "chunks"
+
+
+def test_others_run_while_many_chosen_texts_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that runs Python alone would be held up until all texts are joined."""
+    monkeypatch.setattr("gpulsh.io.arrow.take.PAYS", 0)
+    count = 2_000_000
+    offset = pa.py_buffer(np.arange(count + 1, dtype=np.int64) * 60)
+    array = pa.Array.from_buffers(pa.large_string(), count, [None, offset, pa.py_buffer(b"x" * 60 * count)])
+    chosen, places = open_texts(array).choose(np.arange(0, count, 2)), np.arange(count // 2)
+    chosen.take(places[:2000])  # loads Arrow's kernels
+    done = threading.Event()
+    woken: list[float] = []
+
+    def wake() -> None:
+        while not done.wait(1e-4):
+            woken.append(time.perf_counter())
+
+    other = threading.Thread(target=wake)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # nobody is asked for the interpreter's lock
+    try:
+        other.start()
+        began = time.perf_counter()
+        chosen.take(places)
+        ended = time.perf_counter()
+    finally:
+        sys.setswitchinterval(before)
+        done.set()
+        other.join()
+    inside = [began, *(at for at in woken if began < at < ended), ended]
+    assert max(later - earlier for earlier, later in pairwise(inside)) < (ended - began) / 2
+
+
+class Series:
+    """As much of cuDF's Series as the door uses: this machine may have no GPU."""
+
+    __module__ = "cudf.core.series"
+
+    def __init__(self, array: pa.Array) -> None:
+        self._array = array
+        self.ndim = 1
+        self.dtype = "object" if pa.types.is_string(array.type) else str(array.type)
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    @property
+    def iloc(self) -> Any:
+        class Rows:
+            def __getitem__(_, rows: Any) -> Series:
+                return Series(self._array[rows] if isinstance(rows, slice) else self._array.take(pa.array(rows)))
+
+        return Rows()
+
+    def isna(self) -> Any:
+        return np.array(self._array.is_null().to_pylist())
+
+    def to_arrow(self) -> pa.Array:
+        return self._array
+
+
+def test_cudf_through_its_own_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.io.memory.cudf.ROWS", 4)
+    texts = open_texts(Series(pa.array(TEXTS)))
+    assert (len(texts), texts.nulls()) == (9, 2)
+    assert [document for batch in texts.batches(30) for document in documents(batch)] == WANTED
+    chosen = texts.choose(np.array([1, 2, 3, 6, 8]))
+    assert chosen.sizes().tolist() == [len(WANTED[place]) for place in (1, 2, 3, 6, 8)]
+    assert documents(chosen.take(np.array([4, 0, 0, 1]))) == [WANTED[8], WANTED[1], WANTED[1], b""]
+    with pytest.raises(InputTypeError, match="cuDF Series of int64"):
+        open_texts(Series(pa.array([1])))
+
+
+def test_choosing_works_before_the_first_pass() -> None:
+    assert open_texts(["one", None, "three"]).choose(np.array([2])).sizes().tolist() == [5]
+
+
+def test_fixed_width_numpy_strings() -> None:
+    texts = open_texts(np.array(["one", "zwölf", ""]))
+    assert [document for batch in texts.batches(100) for document in documents(batch)] == [
+        b"one",
+        "zwölf".encode(),
+        b"",
+    ]
+
+
+@pytest.mark.parametrize(
+    "empty", [[], (), np.array([], object), pa.array([], pa.string()), pl.Series([], dtype=pl.String)]
+)
+def test_no_document_is_no_batch(empty: Any) -> None:
+    texts = open_texts(empty)
+    assert (len(texts), list(texts.batches(10)), texts.nulls()) == (0, [], 0)
+
+
+def test_every_null_among_strings() -> None:
+    nulls = [None, float("nan"), np.float32("nan"), pd.NA, pa.NA, pa.scalar(None, pa.string())]
+    texts = open_texts([*nulls, "text"])
+    assert [document for batch in texts.batches(100) for document in documents(batch)] == [b""] * 6 + [b"text"]
+    assert texts.nulls() == 6
+
+
+def test_null_rows_that_cover_bytes_are_empty() -> None:
+    data = pa.py_buffer(b"onehiddentwo")
+    offsets = pa.py_buffer(np.array([0, 3, 9, 12], np.int32).tobytes())
+    array = pa.Array.from_buffers(pa.string(), 3, [pa.py_buffer(b"\x05"), offsets, data])
+    texts = open_texts(array)
+    assert [document for batch in texts.batches(100) for document in documents(batch)] == [b"one", b"", b"two"]
+    assert texts.choose(np.array([1, 2])).sizes().tolist() == [0, 3]
+    assert documents(texts.choose(np.array([1, 2])).take(np.array([0, 1]))) == [b"", b"two"]
+
+
+def test_lone_surrogates_are_invalid_bytes() -> None:
+    (batch,) = open_texts(["a\ud800z", "plain"]).batches(100)
+    assert documents(batch) == [b"a\xed\xa0\x80z", b"plain"]
+    (batch,) = open_texts(pd.Series(["a\ud800z", "plain"], dtype="string[python]")).batches(100)
+    assert documents(batch) == [b"a\xed\xa0\x80z", b"plain"]
+
+
+def test_arrow_text_is_not_copied() -> None:
+    array = pa.array(["some", "text"], pa.large_string())
+    (batch,) = open_texts(array).batches(100)
+    assert batch.values.ctypes.data == array.buffers()[2].address
+    assert batch.offset.ctypes.data == array.buffers()[1].address
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        ("one text", "texts is one str; give a list"),
+        (b"bytes", "texts is one bytes; give a list"),
+        ([1, 2], r"texts\[0\] is 1 \(int\)"),
+        (["a", None, 1.5], r"texts\[2\] is 1.5 \(float\)"),
+        (["a", True], r"texts\[1\] is True \(bool\)"),
+        (["a", b"b"], r"texts\[1\] is bytes; give str or None"),
+        (["a"] * 5000 + [["b"]], r"texts\[5000\] is \['b'\] \(list\)"),
+        (np.array([1, 2]), "array of int64"),
+        (np.array([b"a"]), "array of bytes"),
+        (np.array([["a"]]), "array of 2 dimensions"),
+        (pa.array([1]), "Arrow type int64"),
+        (pa.array([["a"]]), "Arrow type list"),
+        (pa.table({"a": ["x"]}), "one column of it"),
+        (pd.DataFrame({"a": ["x"]}), "one column of it"),
+        (pl.DataFrame({"a": ["x"]}), "one of them"),
+        (pd.Series([1]), "Series of int64"),
+        (pl.Series([1]), "Arrow type int64"),
+        ({"a"}, "of type set"),
+        (7, "of type int"),
+        ((text for text in "ab"), "of type generator"),
+    ],
+)
+def test_what_is_no_text_is_refused(texts: Any, told: str) -> None:
+    with pytest.raises(InputTypeError, match=told):
+        list(open_texts(texts).batches(1 << 20))
+
+
+def test_normalization_reads_invalid_bytes_first() -> None:
+    (batch,) = open_texts(pa.array([b"plain", "e\u0301".encode(), b"\xff\xef\xac\x81", b""], pa.binary())).batches(1000)
+    assert documents(normalized(batch, "NFC")) == [b"plain", "é".encode(), "\ufffd\ufb01".encode(), b""]
+    assert documents(normalized(batch, "NFKC"))[2] == "\ufffdfi".encode()
+    ascii_only = batch.slice(0, 1)
+    assert normalized(ascii_only, "NFC") is ascii_only

@@ -1,0 +1,76 @@
+"""What the report marks as differing: the tokens that the method compares, no more."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from gpulsh.backends.reference.tokens import tokens
+from gpulsh.params import NormalForm, Shingling, Unit
+from gpulsh.report.differences import differences, pieces
+from gpulsh.report.page import missing
+from gpulsh.run.files import deduplicate_files
+
+CHINESE = "今天天气很好我们一起去公园散步看见许多花开得非常美丽孩子们在草地上奔跑老人坐在长椅上聊天"
+ALPHABET = [*"aB é", "İ", "ß", "Σ", "本", "\u30ab", "ไ", "ท", "्", "क", "1", ".", "\n", "\u200b", "…", "\U0001f600"]
+
+
+def marks(texts: list[str], unit: Unit = "word", form: NormalForm | None = None) -> list[list[str]]:
+    """The marked pieces of each text."""
+    found = differences(texts, unit, form)
+    assert ["".join(piece for _, piece in side) for side in found] == texts
+    return [[piece for differs, piece in side if differs] for side in found]
+
+
+def test_of_two_chinese_texts_the_characters_that_differ_are_marked() -> None:
+    other = CHINESE.replace("公园", "城里").replace("老人", "他")
+    assert marks([CHINESE, other]) == [["公园", "老人"], ["城里", "他"]]
+    assert marks([CHINESE, other], "char") == [["公园", "老人"], ["城里", "他"]]
+
+
+@pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed")
+@pytest.mark.parametrize("unit", ["word", "char"])
+def test_the_page_marks_them_so(unit: Unit, tmp_path: Path) -> None:
+    texts = [CHINESE, CHINESE.replace("园", "路") + "。"]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    shingling = Shingling(unit=unit, size=2)
+    deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", shingling=shingling, backend="reference")
+    html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert re.findall("<mark>(.*?)</mark>", html) == ["路", "园"]
+
+
+def test_what_the_method_does_not_compare_is_not_marked() -> None:
+    assert marks(["One, two; three!", "ONE two\nThree"]) == [[], []]
+    assert marks(["One, two; three!", "ONE two\nThree"], "char") == [[], []]
+    assert marks(["one two", "onetwo"], "char") == [[" "], []]
+    assert marks(["ﬁne print", "fine print"]) == [["ﬁne"], ["fine"]]
+    assert marks(["ﬁne print", "fine print"], form="NFKC") == [[], []]
+
+
+def test_words_are_marked_whole_with_what_stands_between_them() -> None:
+    assert marks(["a red, old car here", "a blue, new car here"]) == [["red, old"], ["blue, new"]]
+    assert marks(["a red car", "a rad car"], "char") == [["e"], ["a"]]
+
+
+def test_what_was_cut_off_is_not_told_to_differ() -> None:
+    assert marks(["one two three", "one two…"]) == [[], []]
+    assert marks(["…one two three five", "…one four three…"]) == [["two"], ["four"]]
+    assert marks(["", "anything"]) == [[], []]
+
+
+@pytest.mark.parametrize("unit", ["word", "char"])
+@pytest.mark.parametrize("form", [None, "NFC"])
+def test_pieces_are_the_tokens_of_the_reference(unit: Unit, form: NormalForm | None) -> None:
+    rng = random.Random(5)
+    for _ in range(400):
+        text = "".join(rng.choices(ALPHABET, k=rng.randrange(1, 12)))
+        text = unicodedata.normalize(form, text) if form else text
+        found = pieces(text, unit, form)
+        assert "".join(piece.text for piece in found) == text
+        expected = ["".join(map(chr, token)) for token in tokens(text.encode(), unit)]
+        assert [piece.token for piece in found if piece.token is not None] == expected

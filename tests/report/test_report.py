@@ -1,0 +1,322 @@
+"""The report's summary of the evidence against a naive count, and the page made of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gpulsh.cli import main
+from gpulsh.report import evidence as summary
+from gpulsh.report import excerpts
+from gpulsh.report.excerpts import SHOWN, beside, head
+from gpulsh.report.page import missing, render
+from gpulsh.run.files import deduplicate_files
+
+needs_jinja = pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed")
+
+WORDS = [f"word{number}" for number in range(60)]
+
+
+def page(number: int, changed: int = 0) -> str:
+    """Text about `number`, of which the last words differ from another's."""
+    words = [f"{word}x{number}" for word in WORDS]
+    return " ".join(words[: 60 - changed] + [f"other{place}" for place in range(changed)])
+
+
+def corpus(folder: Path) -> list[Path]:
+    """Three files: clusters of 1 to 4 documents, an exact copy, an empty one and a null."""
+    rows: list[str | None] = [page(number) for number in range(6)]
+    rows += [page(number, changed) for number in (1, 2, 3) for changed in range(1, number + 1)]
+    rows += [page(5), "", None, "<script>alert('1')</script> & " + page(7), "<script>alert('2')</script> & " + page(7)]
+    paths = [folder / name for name in ("a.parquet", "b <i>.parquet", "c.jsonl")]
+    for place, path in enumerate(paths):
+        part = rows[place::3]
+        ids = [f"{place}-{row}<b>" for row in range(len(part))]
+        if path.suffix == ".jsonl":
+            lines = [json.dumps({"id": name, "text": text}) for name, text in zip(ids, part, strict=True)]
+            path.write_text("\n".join(lines) + "\n")
+        else:
+            pq.write_table(pa.table({"id": ids, "text": part}), path, row_group_size=2)
+    return paths
+
+
+def run(folder: Path, **options: Any) -> Any:
+    paths = corpus(folder)
+    return deduplicate_files(paths, folder / "out", backend="reference", **{"id_column": "id", **options})
+
+
+class _Page(HTMLParser):
+    """The tags with their attributes, and the text, style aside."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self._open: list[str] = []
+        self.feed(html)
+        assert not self._open, f"never closed: {self._open}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "br"):
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self._open:
+            self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self.texts).split())
+
+
+def test_the_summary_counts_the_evidence(tmp_path: Path) -> None:
+    report = run(tmp_path).report
+    found = report["evidence"]
+    rows = pq.read_table(tmp_path / "out/duplicates.parquet").to_pylist()
+    assert len(rows) >= 6
+    by_file = Counter(row["file"] for row in rows)
+    assert found["dropped"] == [by_file[entry["file"]] for entry in report["files"]]
+    assert sum(found["similarity"]["below_one"].values()) + found["similarity"]["one"] == len(rows)
+    assert found["similarity"]["one"] == sum(row["similarity"] == 1 for row in rows) > 0
+    for row in rows:
+        if row["similarity"] < 1:
+            assert f"{int(row['similarity'] * 100 + 1e-4) / 100:.2f}" in found["similarity"]["below_one"]
+    clusters = Counter(row["cluster"] for row in rows)
+    assert found["clusters"]["count"] == len(clusters)
+    assert {entry["least"]: entry["count"] for entry in found["clusters"]["sizes"]} == Counter(clusters.values())
+    largest = [(entry["cluster"], entry["dropped"]) for entry in found["clusters"]["largest"]]
+    assert largest == sorted(clusters.items(), key=lambda item: (-item[1], item[0]))[: summary.LARGEST]
+
+
+def test_examples_are_rows_of_the_evidence_with_their_texts(tmp_path: Path) -> None:
+    report = run(tmp_path).report
+    texts: dict[tuple[str, int], str | None] = {}
+    for path in corpus(tmp_path):
+        read = pq.read_table(path)["text"].to_pylist() if path.suffix == ".parquet" else None
+        texts |= {
+            (str(path), row): text
+            for row, text in enumerate(read or [json.loads(line)["text"] for line in path.read_text().splitlines()])
+        }
+    rows = pq.read_table(tmp_path / "out/duplicates.parquet").to_pylist()
+    told = {(row["file"], row["row"]): row for row in rows}
+    examples = report["evidence"]["examples"]
+    assert examples and len({told[e["dropped"]["file"], e["dropped"]["row"]]["cluster"] for e in examples}) == len(
+        examples
+    )
+    assert [e["similarity"] for e in examples] == sorted(e["similarity"] for e in examples)
+    for example in examples:
+        row = told[example["dropped"]["file"], example["dropped"]["row"]]
+        assert example["dropped"]["id"] == row["id"]
+        assert example["similarity"] == pytest.approx(row["similarity"], abs=1e-6)
+        kept = {name: row[f"duplicate_of_{name}"] for name in ("file", "row", "id")}
+        assert example["kept"] == kept
+        whole = [texts[place["file"], place["row"]] or "" for place in (example["dropped"], example["kept"])]
+        for shown, text in zip(example["texts"], whole, strict=True):
+            assert shown.strip("…") in text
+
+
+def test_texts_that_were_gathered_are_not_looked_for_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_for: list[int] = []
+    monkeypatch.setattr(excerpts, "_texts", lambda file, columns, rows, wanted: looked_for.extend(rows.tolist()) or [])
+    pq.write_table(pa.table({"text": [page(1), page(2), page(1, 2), page(2, 1)]}), tmp_path / "near.parquet")
+    report = deduplicate_files(tmp_path / "near.parquet", tmp_path / "near", backend="reference").report
+    shown = [text for example in report["evidence"]["examples"] for text in example["texts"]]
+    assert len(shown) == 4 and all("word59x" in text or "other" in text for text in shown) and not looked_for
+    pq.write_table(pa.table({"text": [page(1), page(1)]}), tmp_path / "exact.parquet")
+    deduplicate_files(tmp_path / "exact.parquet", tmp_path / "exact", backend="reference")
+    assert looked_for == [0, 1]  # nobody had to read exact copies again
+
+
+def test_the_summary_does_not_depend_on_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = corpus(tmp_path)
+    whole = deduplicate_files(paths, tmp_path / "whole", backend="reference").report["evidence"]
+    monkeypatch.setattr("gpulsh.io.formats.parquet.row_groups.GROUP_ROWS", 1)
+    assert deduplicate_files(paths, tmp_path / "cut", backend="reference").report["evidence"] == whole
+
+
+@needs_jinja
+@pytest.mark.parametrize("options", [{}, {"verify": "none"}, {"verify": "signature"}, {"resolve": "components"}])
+def test_the_page_tells_it_and_stands_alone(tmp_path: Path, options: dict[str, Any]) -> None:
+    result = run(tmp_path, **options)
+    assert "report.html" in result.report["outputs"]
+    assert result.report["page"] == {"written": True, "reason": None}
+    html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    assert html == render(json.loads((tmp_path / "out/report.json").read_text()))
+    shown = _Page(html)
+    # Nothing from elsewhere, nothing to run, and no text of the user's became a tag.
+    assert not {name for name, _ in shown.tags} & {"script", "link", "img", "iframe", "i", "object"}
+    assert not [attrs for _, attrs in shown.tags if {"src", "href", "onclick", "onload"} & attrs.keys()]
+    assert "url(" not in html and "@import" not in html and "http-equiv" not in html
+    funnel = result.funnel
+    assert f"{funnel['kept']} of {funnel['documents']} documents kept" in shown.text
+    assert "<script>alert('" in shown.text and "b <i>.parquet" in shown.text and "<b>" in shown.text
+    if options.get("verify") == "none":
+        assert "similarity not measured" in shown.text
+
+
+@needs_jinja
+@pytest.mark.parametrize("texts", [[], [None, ""], ["one text only"], ["twice", "twice"], ["\0 \U0001f600 \ufffd"] * 3])
+def test_a_page_of_little(tmp_path: Path, texts: list[str | None]) -> None:
+    pq.write_table(pa.table({"text": pa.array(texts, pa.string())}), tmp_path / "a.parquet")
+    result = deduplicate_files(tmp_path / "a.parquet", tmp_path / "out", backend="reference")
+    shown = _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
+    assert f"{result.funnel['kept']} of {len(texts)} documents kept" in shown
+    assert ("Nothing was dropped." in shown) == (result.funnel["dropped"] == 0)
+
+
+@needs_jinja
+def test_a_file_whose_name_is_no_utf8(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/\xff.txt"
+    for name in (path, os.fsencode(tmp_path) + b"/b.txt"):
+        with open(name, "wb") as out:
+            out.write(b"the same words in both of the files, whatever their names")
+    paths = [os.fsdecode(path), tmp_path / "b.txt"]
+    report = deduplicate_files(paths, tmp_path / "out", backend="reference").report
+    assert report["evidence"]["dropped"] == [0, 1]
+    assert "1 of 2 documents kept" in _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
+
+
+@needs_jinja
+def test_files_whose_names_read_alike(tmp_path: Path) -> None:
+    paths = [os.fsdecode(os.fsencode(tmp_path) + b"/" + name) for name in (b"\xfe.txt", b"\xff.txt", b"b.txt")]
+    for path in paths:
+        Path(path).write_text("the same words in all of the files, whatever their names")
+    report = deduplicate_files(paths, tmp_path / "out", backend="reference").report
+    assert report["evidence"]["dropped"] == [0, 1, 1]  # two that would read alike are spelled, and told apart
+    told = pq.read_table(tmp_path / "out/duplicates.parquet").select(["file", "duplicate_of_file"]).to_pylist()
+    names = [f"{tmp_path}/{name}" for name in (r"\xfe.txt", r"\xff.txt", "b.txt")]
+    assert [tuple(row.values()) for row in told] == [(names[1], names[0]), (names[2], names[0])]
+    assert [entry["file"] for entry in report["files"]] == names
+    assert "1 of 3 documents kept" in _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
+
+
+@needs_jinja
+def test_bad_records_are_no_kept_rows(tmp_path: Path) -> None:
+    lines = [json.dumps({"text": page(number)}) for number in (1, 2, 1)]
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, "{no json", lines[1]]) + "\n")
+    result = deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", backend="reference", on_error="skip")
+    assert result.report["evidence"]["rejected"] == [1]
+    shown = _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
+    assert "1 bad records were passed over" in shown
+    assert "a.jsonl512240.0 %" in shown  # of 5 rows 1 is rejected, 2 are kept and 2 dropped
+
+
+@needs_jinja
+def test_protected_documents_are_kept_though_they_are_copies(tmp_path: Path) -> None:
+    for name in ("test", "crawl"):
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"text": page(1)}) + "\n" for _ in range(3)))
+    options: dict[str, Any] = {"protect": [tmp_path / "test.jsonl"], "backend": "reference"}
+    funnel = deduplicate_files(tmp_path / "crawl.jsonl", tmp_path / "out", **options).funnel
+    shown = _Page((tmp_path / "out/report.html").read_text(encoding="utf-8")).text
+    assert "0 of 3 documents kept" in shown and "3 documents are protected: never dropped, and not written" in shown
+    assert (funnel["documents"], funnel["protected"], funnel["dropped"], funnel["kept"]) == (6, 3, 3, 0)
+
+
+def test_without_jinja_the_report_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "jinja2", None)
+        paths = [str(path) for path in corpus(tmp_path)]
+        out = str(tmp_path / "out")
+        assert main(["dedup", *paths, "-o", out, "--backend", "reference"]) == 0
+        assert "gpulsh: report.html needs jinja2: pip install 'gpulsh[report]'" in capsys.readouterr().err
+        report = json.loads((tmp_path / "out/report.json").read_text())
+        assert not report["page"]["written"] and "gpulsh[report]" in report["page"]["reason"]
+        assert "report.html" not in report["outputs"] and not (tmp_path / "out/report.html").exists()
+        assert main(["report", out]) == 1
+        assert "needs jinja2" in capsys.readouterr().err
+    if missing() is None:
+        assert main(["report", out]) == 0
+        assert capsys.readouterr().out == f"{out}/report.html\n"
+        assert json.loads((tmp_path / "out/report.json").read_text())["outputs"] == [*report["outputs"], "report.html"]
+        # It is gpulsh's now: a later run replaces it.
+        assert main(["dedup", *paths, "-o", out, "--backend", "reference", "--overwrite"]) == 0
+
+
+@needs_jinja
+def test_report_leaves_alone_what_is_not_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tmp_path)]) == 1
+    assert "holds no report.json" in capsys.readouterr().err
+    run(tmp_path)
+    path = tmp_path / "out/report.json"
+    report = json.loads(path.read_text())
+    report["outputs"].remove("report.html")
+    path.write_text(json.dumps(report))
+    (tmp_path / "out/report.html").write_text("mine")
+    assert main(["report", str(tmp_path / "out")]) == 1
+    assert "was not written by gpulsh" in capsys.readouterr().err
+    assert (tmp_path / "out/report.html").read_text() == "mine"
+
+
+@pytest.mark.parametrize("size", [0, 1, SHOWN - 1, SHOWN, SHOWN + 1, 40_000])
+@pytest.mark.parametrize("word", ["w", "a word ", "x" * 700, "字", "\U0001f600 "])
+def test_excerpts_are_short_and_show_the_difference(word: str, size: int) -> None:
+    text = (word * (size // len(word) + 1))[:size].strip()
+    assert len(head(text)) <= SHOWN + 1
+    one, other = beside(text + " this", text + " that")
+    assert max(len(one), len(other)) <= SHOWN + 2
+    assert one.endswith("this") and other.endswith("that")
+    assert beside(text, text)[0] == beside(text, text)[1] == head(text)
+
+
+class _Isolated(HTMLParser):
+    """What stands in <bdi>, and all that stands elsewhere."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.inside, self.outside, self._depth = "", "", 0
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._depth += tag == "bdi"
+
+    def handle_endtag(self, tag: str) -> None:
+        self._depth -= tag == "bdi"
+
+    def handle_data(self, data: str) -> None:
+        if self._depth:
+            self.inside += data
+        else:
+            self.outside += data
+
+
+@needs_jinja
+def test_a_text_that_turns_the_line_around_turns_only_itself(tmp_path: Path) -> None:
+    """In texts such characters stay, and stand alone; in names and ids they are shown."""
+    turned = "foreign\u202e\u2066\u2069\u202cgnp\x1b"
+    path = tmp_path / f"{turned}.jsonl"
+    texts = [f"{turned} {page(1, changed)}" for changed in (0, 1, 2)] + [f"{turned} {page(2)}"] * 2
+    ids = [f"id{turned}{number}" for number in range(5)]
+    rows = [{"id": name, "text": text} for name, text in zip(ids, texts, strict=True)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    deduplicate_files([path], tmp_path / "out", backend="reference", id_column="id", keep=f"source:{path}")
+    html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    shown = _Isolated(html)
+    assert "foreign" not in shown.outside and not {"\u202e", "\u2066", "\u2069", "\x1b"} & set(shown.outside)
+    escaped = r"foreign\u202e\u2066\u2069\u202cgnp\u001b"
+    assert f"{escaped}.jsonl" in shown.inside and f"id id{escaped}1" in shown.inside
+    assert "foreign\u202e" in shown.inside and "foreign\u202e" not in "".join(_names(html))
+    assert "bdi { unicode-bidi: isolate; }" in html
+
+
+def _names(html: str) -> list[str]:
+    """Files, places and parameters: whatever is no text of a document."""
+    parts = [part.partition("</bdi>")[0] for part in html.split("<bdi>")[1:]]
+    return [part for part in parts if "word1x" not in part]

@@ -1,0 +1,225 @@
+"""Tasks side by side in one process: what they share, and who is alone."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gpulsh.errors import InputError, LargeDocumentError
+from gpulsh.io.arrow.rows import arrow_rows
+from gpulsh.io.files.held_texts import HeldTexts
+from gpulsh.run.engines import abreast
+from gpulsh.run.engines.abreast import Abreast
+from gpulsh.run.engines.in_process import InProcess
+from gpulsh.run.files import deduplicate_files
+from gpulsh.run.job.task import Made, Stage, Task, Workplace
+
+
+class Heard:
+    """What a listener was told, and whether two threads told it at once."""
+
+    def __init__(self) -> None:
+        self.amount = 0
+        self.counted: dict[str, int] = {}
+        self._telling = threading.Lock()
+
+    def advance(self, amount: int) -> None:
+        assert self._telling.acquire(blocking=False)
+        self.amount += amount
+        self._telling.release()
+
+    def count(self, **amounts: int) -> None:
+        assert self._telling.acquire(blocking=False)
+        for name, amount in amounts.items():
+            self.counted[name] = self.counted.get(name, 0) + amount
+        self._telling.release()
+
+
+def workplace(heard: Heard) -> Workplace:
+    return Workplace(cast(Any, None), Path(), cast(Any, None), cast(Any, heard), cast(Any, None))
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_a_task_that_meets_a_large_document_is_done_again_alone(most: int) -> None:
+    heard = Heard()
+    doing = Abreast(workplace(heard), most)
+    running: list[int] = []
+    begun: list[tuple[int, int]] = []
+
+    def work(place: Workplace, number: int, size: int) -> Made:
+        running.append(number)
+        begun.append((number, place.abreast))
+        try:
+            for step in range(4):
+                assert place.abreast > 1 or running == [number] or most == 1
+                place.progress.advance(1)
+                place.progress.count(documents=10)
+                time.sleep(0.001)
+                if step == 2 and size > 12 // place.abreast:
+                    raise LargeDocumentError("too large")
+            return Made(facts={"number": number})
+        finally:
+            running.remove(number)
+
+    sizes = [1, 12, 1, 2, 7, 1, 1, 12, 2, 1]
+    with ThreadPoolExecutor(most) as pool:
+        made = list(pool.map(lambda at: doing.do(work, at, sizes[at]), range(len(sizes))))
+    assert [one.facts["number"] for one in made] == list(range(len(sizes)))
+    # What an attempt told that came to nothing is not counted.
+    assert (heard.amount, heard.counted) == (4 * len(sizes), {"documents": 40 * len(sizes)})
+    again = {number for number, size in enumerate(sizes) if size > 12 // most}
+    assert sorted(begun) == sorted([(at, most) for at in range(len(sizes))] + [(at, 1) for at in again])
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_document_too_large_for_all_memory_is_an_error(most: int) -> None:
+    def work(place: Workplace) -> Made:
+        raise LargeDocumentError(f"too large for one of {place.abreast}")
+
+    with pytest.raises(InputError, match="for one of 1"):
+        Abreast(workplace(Heard()), most).do(work)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_large_document_has_the_memory_of_what_was_held(workers: int) -> None:
+    held = HeldTexts(1000)
+    held.add("piece", 0, arrow_rows(pa.array(["text"])))
+    held.complete("piece")
+    begun: list[tuple[int, bool]] = []
+
+    def work(place: Workplace, number: int) -> Made:
+        begun.append((place.abreast, place.held is not None))
+        if number == 1 and place.abreast > 1:
+            raise LargeDocumentError("too large beside others")
+        return Made()
+
+    runner = InProcess(replace(workplace(Heard()), held=held), cast(Any, Recorded()), workers)
+    tasks = [Task(f"step {number}", work, (number,)) for number in range(2)]
+    runner.run(Stage("stage", tasks, None, "things", abreast=False))
+    assert begun == [(1, False)] * 2  # whoever works with all threads has all memory, and nothing is held for him
+    begun.clear()
+    runner.run(Stage("stage", tasks, None, "things", abreast=True))
+    assert sorted(begun) == sorted([(workers + 1, True), (workers + 1, True), (1, False)])
+    assert held.take("piece") is None
+
+
+def test_what_is_stopped_ends_at_its_next_word() -> None:
+    doing = Abreast(workplace(Heard()), 2)
+    begun = threading.Event()
+
+    def work(place: Workplace) -> Made:
+        begun.set()
+        while True:
+            place.progress.advance(1)
+            time.sleep(0.001)
+
+    with ThreadPoolExecutor(1) as pool:
+        task = pool.submit(doing.do, work)
+        begun.wait()
+        doing.stop()
+    assert task.exception() is not None
+
+
+def test_who_waits_to_be_alone_does_not_begin_after_a_stop() -> None:
+    doing = Abreast(workplace(Heard()), 2)
+    slow, waits = threading.Event(), threading.Event()
+    begun: list[int] = []
+
+    def work(place: Workplace, number: int) -> Made:
+        begun.append(place.abreast)
+        if number == 0:
+            slow.wait()
+            return Made()
+        waits.set()
+        raise LargeDocumentError("too large beside others")
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(doing.do, work, 0)
+        other = pool.submit(doing.do, work, 1)
+        waits.wait()
+        doing.stop()
+        assert other.exception(timeout=10) is not None
+        slow.set()
+        assert first.result() == Made()
+    assert begun == [2, 2]
+
+
+class Recorded:
+    """Steps as they are finished."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def finished(self, step: str) -> None:
+        return None
+
+    def finish(self, step: str, made: Made) -> None:
+        self.steps.append(step)
+
+
+def test_steps_behind_a_slow_one_are_recorded_and_the_first_error_is_raised() -> None:
+    others = threading.Event()
+
+    def work(place: Workplace, number: int) -> Made:
+        if number == 0:
+            others.wait(timeout=10)
+        if number in (0, 3):
+            raise ValueError(f"of {number}")
+        if number == 2:
+            others.set()
+        return Made()
+
+    recorded = Recorded()
+    runner = InProcess(workplace(Heard()), cast(Any, recorded), 2)
+    tasks = [Task(f"step-{number}", work, (number,)) for number in range(6)]
+    with pytest.raises(ValueError, match="of 0"):
+        runner.run(Stage("any", tasks, None, "B", abreast=True))
+    assert {"step-1", "step-2"} <= set(recorded.steps)
+
+
+def test_memory_bounds_how_many_run_abreast() -> None:
+    assert [abreast.most_abreast(16, memory << 20) for memory in (512, 1023, 1024, 4096, 1 << 14)] == [1, 1, 2, 8, 16]
+
+
+def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 512 MiB one document may have 128, of four who share them 32."""
+    large = 180 * "".join(f"word{number} " for number in range(20_000))
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    for name, text in {
+        "a": "other words",
+        "b": large,
+        "c": "other  words!",
+        "d": large + "more",
+        "e": "still other",
+    }.items():
+        (inputs / f"{name}.jsonl").write_text(json.dumps({"text": text}) + "\n")
+    alone: list[Any] = []
+    running = Abreast._running_now
+
+    def noted(doing: Abreast, **how: bool) -> Any:
+        alone.extend([doing] * how["alone"])
+        return running(doing, **how)
+
+    monkeypatch.setattr(Abreast, "_running_now", noted)
+    results = {}
+    for share in (512 << 20, 128 << 20):
+        monkeypatch.setattr(abreast, "TASK_MEMORY", share)
+        result = deduplicate_files(inputs, tmp_path / str(share), backend="cpu", threads=4, memory="512MiB")
+        assert result.data is not None
+        kept = {path.name: path.read_bytes() for path in result.data.iterdir()}
+        results[share] = pq.read_table(result.duplicates).to_pylist(), kept
+        assert len(alone) == (0 if share == 512 << 20 else 4), (
+            "each large one when it is signed and when it is gathered"
+        )
+    assert results[512 << 20] == results[128 << 20]
+    assert [(row["row"], Path(row["file"]).name) for row in results[128 << 20][0]] == [(0, "c.jsonl"), (0, "d.jsonl")]

@@ -1,0 +1,220 @@
+"""Every number that a run tells: its parts add up, it is what a naive count finds, and all who show it say the same."""
+
+from __future__ import annotations
+
+import html
+import json
+import random
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.account.counts import COUNTS
+from gpulsh.account.funnel import Funnel
+from gpulsh.cli import main
+from gpulsh.report.funnel import funnel_table
+from gpulsh.report.page import missing
+from tests.support import naive
+
+WORDS = [f"w{number}" for number in range(400)]
+BAD = "{no json"
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"verify": "signature"},
+    {"verify": "none"},
+    {"resolve": "components"},
+    {"keep": "source:b.jsonl,a.jsonl"},
+    {"within": True},
+    {"across": True},
+    {"across": True, "keep": "source:b.jsonl,a.jsonl"},
+    {"protect": True},
+    {"protect": True, "within": True},
+    {"protect": True, "across": True, "verify": "none"},
+    {"protect": True, "resolve": "components", "keep": "source:b.jsonl,a.jsonl"},
+    {"protect": True, "on_error": "skip"},
+    {"on_error": "skip", "write": "duplicates"},
+    {"index": True},
+]
+SKETCH: dict[str, Any] = {
+    "backend": "reference",
+    "shingling": gpulsh.Shingling(size=2),
+    "threshold": 0.6,
+    "num_perm": 24,
+    "bands": 12,
+    "rows": 2,
+}
+
+
+@dataclass(frozen=True)
+class Document:
+    source: str
+    file: str
+    row: int
+    text: str | None
+
+    @property
+    def words(self) -> tuple[Any, ...]:
+        return tuple(map(tuple, naive.tokens(self.text or "", "word")))
+
+
+def texts(rng: random.Random, count: int, bad: bool) -> list[str | None]:
+    """Pages, their copies (of other case and punctuation too), near-copies, empty ones, nulls, and bad records."""
+    pages = [" ".join(random.Random(number).choices(WORDS, k=14)) for number in range(8)]
+    found: list[str | None] = []
+    for _ in range(count):
+        page = rng.choice(pages)
+        near = " ".join([*page.split()[: rng.randrange(10, 14)], *rng.choices(WORDS, k=rng.randrange(3))])
+        kinds = [page, page.upper() + "!", near, near, near, " ".join(rng.choices(WORDS, k=9)), "", "?!", None]
+        found.append(rng.choice([*kinds, BAD] if bad else kinds))
+    return found
+
+
+def write(folder: Path, name: str, given: list[str | None]) -> list[Document]:
+    """A file of them; what it holds but for bad records."""
+    lines = [BAD if text == BAD else json.dumps({"text": text}) for text in given]
+    (folder / name).write_text("\n".join(lines) + "\n")
+    path = str(folder / name)
+    return [Document(path, path, row, text) for row, text in enumerate(given) if text != BAD]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_numbers_are_those_of_a_naive_count(options: dict[str, Any], seed: int, tmp_path: Path) -> None:
+    rng, asked = random.Random(seed), dict(options)
+    bad = options.get("on_error") == "skip"
+    protected = write(tmp_path, "test.jsonl", texts(rng, 12, bad)) if asked.pop("protect", False) else []
+    inputs = [write(tmp_path, f"{name}.jsonl", texts(rng, 25, bad)) for name in "ab"]
+    if protected:
+        asked["protect"] = [tmp_path / "test.jsonl"]
+    before: list[Document] = []
+    gone_before: set[tuple[str, int]] = set()
+    if asked.pop("index", False):
+        asked["index"] = tmp_path / "index"
+        before = write(tmp_path, "before.jsonl", texts(rng, 25, False))
+        gpulsh.deduplicate_files(tmp_path / "before.jsonl", tmp_path / "first", index=tmp_path / "index", **SKETCH)
+        listed = pq.read_table(tmp_path / "first/duplicates.parquet").to_pylist()
+        gone_before = {(row["file"], row["row"]) for row in listed}
+    paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    report = gpulsh.deduplicate_files(paths, tmp_path / "out", **asked, **SKETCH).report
+    funnel = report["funnel"]
+    for row in COUNTS.values():
+        if row.parts:
+            assert funnel[row.name] == sum(funnel[part] for part in row.parts), row.name
+        assert funnel[row.name] >= 0 and (row.of is None or funnel[row.name] <= funnel[row.of]), row.name
+
+    own = [*inputs[0], *inputs[1]]
+    every = [*protected, *own]
+    rejected = [row for _, row in _bad(tmp_path)] if bad else []
+    evidence = pq.read_table(tmp_path / "out/duplicates.parquet").to_pylist()
+    gone = {(row["file"], row["row"]) for row in evidence}
+    assert funnel["documents"] == len(every) and funnel["protected"] == len(protected)
+    assert funnel["rejected"] == len(rejected) == sum(report["evidence"]["rejected"])
+    assert funnel["dropped"] == len(evidence) and funnel["kept"] == len(own) - len(evidence)
+    if asked.get("write") != "duplicates":
+        written = [path.read_text().splitlines() for path in (tmp_path / "out/data").iterdir()]
+        assert funnel["kept"] == sum(map(len, written))
+    assert funnel["nulls"] == sum(document.text is None for document in every)
+    assert funnel["wordless"] == sum(document.text is not None and not document.words for document in every)
+    assert funnel["bytes"] == sum(len((document.text or "").encode()) for document in every)
+
+    # Copies: of those with the same words, where it matters of one INPUT, the first in decision order is none.
+    apart = bool(asked.get("within") or asked.get("across"))
+    alike: dict[Any, list[Document]] = {}
+    ordered = [*before, *protected, *(own if "keep" not in asked else [*inputs[1], *inputs[0]])]
+    for document in ordered:
+        if document.words:
+            alike.setdefault((document.words, document.source if apart else None), []).append(document)
+    of_kept = of_dropped = 0
+    copies: set[tuple[str, int]] = set()
+    for first, *rest in alike.values():
+        later = [document for document in rest if document in own]
+        copies |= {(document.file, document.row) for document in later}
+        if (first.file, first.row) in gone | gone_before:
+            of_dropped += len(later)
+        else:
+            of_kept += len(later)
+    assert funnel["exact_copies"] == len(copies) == of_kept + of_dropped
+    assert funnel["copies_of_dropped"] == of_dropped
+    assert (funnel["copies_of_kept"], funnel["copies_left"]) == ((0, of_kept) if asked.get("across") else (of_kept, 0))
+    assert funnel["near_duplicates"] == len(gone - copies)
+    similar = report["evidence"]["similarity"]
+    assert similar["one"] + similar["unmeasured"] + sum(similar["below_one"].values()) == funnel["dropped"]
+    assert similar["one"] >= funnel["copies_of_kept"]
+
+    # Whose documents they were dropped for.
+    known = {document.file for document in every}
+    wanted = Counter(
+        (row["file"], row["duplicate_of_file"] if row["duplicate_of_file"] in known else None) for row in evidence
+    )
+    told = report["evidence"]["dropped_for"]
+    assert {(entry["input"], entry["of"]): entry["count"] for entry in told["listed"]} == wanted and not told["more"]
+    assert funnel["earlier"] == sum(count for (_, of), count in wanted.items() if of is None)
+    _shown_alike(report, tmp_path / "out/report.html")
+
+
+def _bad(folder: Path) -> list[tuple[str, int]]:
+    files = [path for path in folder.glob("*.jsonl") if path.name != "before.jsonl"]
+    return [(str(path), row) for path in files for row, line in enumerate(path.read_text().splitlines()) if line == BAD]
+
+
+def _shown_alike(report: dict[str, Any], page: Path) -> None:
+    """Report, page and summary have the numbers of the funnel under the names of the table."""
+    funnel = report["funnel"]
+    assert set(report["definitions"]) == set(COUNTS) == set(funnel) - {"seconds", "resumed"}
+    for name, entry in report["definitions"].items():
+        assert tuple(entry.get("sum_of", ())) == COUNTS[name].parts and entry["meaning"] == COUNTS[name].meaning
+    labels = {row.label: funnel[row.name] for row in COUNTS.values()}
+    assert len(labels) == len(COUNTS)
+    lines = [
+        re.match(r"(\w[\w -]*?)?  +([\d,]+)", line) for line in funnel_table(report).partition("\n\n")[0].split("\n")
+    ]
+    for line in lines:
+        assert line is not None
+        if line[1]:
+            assert int(line[2].replace(",", "")) == labels[line[1]]
+    whom = sum(int(line[2].replace(",", "")) for line in lines if line is not None and not line[1])
+    assert whom == funnel["dropped"]
+    if missing() is None:
+        content = page.read_text(encoding="utf-8").partition("<summary>")[2].partition("</details>")[0]
+        rows = re.findall(r"<td>([^<]*)</td><td class=\"number\">([\d,]+)</td>", content)
+        assert {html.unescape(name): int(count.replace(",", "")) for name, count in rows} == labels
+
+
+@pytest.mark.parametrize("options", [option for option in OPTIONS if set(option) <= {"verify", "resolve"}], ids=str)
+def test_pairs_in_memory_are_those_that_are_counted(options: dict[str, Any]) -> None:
+    given = texts(random.Random(7), 80, False)
+    found = gpulsh.deduplicate(given, **options, **SKETCH)
+    funnel = found.funnel
+    words = [tuple(map(tuple, naive.tokens(text or "", "word"))) for text in given]
+    first = {found: place for place, found in reversed(list(enumerate(words)))}
+    folded = [(i, j) for i, j in found.pairs.tolist() if words[i] == words[j]]
+    assert all(first[words[i]] == i for i, _ in folded)
+    assert funnel.verified == len(found.pairs) and funnel.similar == len(found.pairs) - len(folded)
+    assert funnel.candidates == funnel.similar + funnel.dissimilar and funnel.dissimilar >= 0
+    assert funnel.exact_copies == funnel.copies_of_kept + funnel.copies_of_dropped == len(folded) > 5
+    assert funnel.documents == funnel.dropped + funnel.kept == len(given)
+    assert funnel.dropped == funnel.exact_copies + funnel.near_duplicates and funnel.empty > funnel.nulls > 0
+
+
+def test_the_table_has_every_count_and_no_other() -> None:
+    assert set(COUNTS) == set(Funnel()) - {"seconds", "resumed"}
+    for row in COUNTS.values():
+        assert row.meaning and all(part in COUNTS for part in row.parts) and (row.of is None or row.of in COUNTS)
+
+
+def test_the_command_tells_of_protected_documents(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = " ".join(WORDS[:30])
+    write(tmp_path, "test.jsonl", [page, page])
+    write(tmp_path, "crawl.jsonl", [page, page + " more", "something else"])
+    arguments = [str(tmp_path / "crawl.jsonl"), "--protect", str(tmp_path / "test.jsonl"), "-o", str(tmp_path / "out")]
+    assert main(["dedup", *arguments, "--backend", "reference"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^documents +5  = 2 protected \+ 2 dropped \+ 1 kept;", shown, re.MULTILINE)
+    assert re.search(rf"^dropped +2 .*\n +2  for {tmp_path}/test.jsonl \(protected\)$", shown, re.MULTILINE)
+    assert re.search(r"^kept +1 ", shown, re.MULTILINE)

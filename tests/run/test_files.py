@@ -1,0 +1,621 @@
+"""Files in, kept rows and evidence out: every format, every column, the same decision as in memory."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+import gpulsh
+from gpulsh.errors import InputError, OutputError, ParameterError
+from gpulsh.report.page import missing
+from gpulsh.run.files import deduplicate_files
+from gpulsh.run.output.work_folder import WORDS
+
+REPORTS = {"report.json"} if missing() else {"report.json", "report.html"}
+FOX = "the quick brown fox jumps over the lazy dog and runs far away from here into the deep dark woods of the north"
+BACK = " ".join(FOX.split()[::-1])
+TEXTS = [FOX, BACK, None, "", FOX + " indeed", "tiny text", FOX]
+KEPT_ALONE = [0, 1, 2, 3, 5]  # of TEXTS by themselves
+ALL_IDS = [f"id-{number}" for number in range(7)]
+
+
+def run(inputs: Any, out: Path, **options: Any) -> Any:
+    return deduplicate_files(inputs, out, backend="reference", **options)
+
+
+def table(ids: list[Any] | None = None, **columns: Any) -> pa.Table:
+    return pa.table({"id": ids or ALL_IDS, "text": TEXTS, "nested": [{"a": [row]} for row in range(7)], **columns})
+
+
+def lines(texts: list[Any] = TEXTS, **more: list[Any]) -> list[bytes]:
+    rows = [{"id": f"id-{row}", "text": text} for row, text in enumerate(texts)]
+    for name, values in more.items():
+        for row, value in zip(rows, values, strict=True):
+            row[name] = value
+    return [json.dumps(row, ensure_ascii=False).encode() for row in rows]
+
+
+def evidence(out: Path) -> list[dict[str, Any]]:
+    return pq.read_table(out / "duplicates.parquet").to_pylist()
+
+
+def everything_below(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+# --- formats ---
+
+
+def test_parquet_keeps_every_column_and_the_row_groups(tmp_path: Path) -> None:
+    given = table().replace_schema_metadata({"mine": "yes"})
+    pq.write_table(given, tmp_path / "a.parquet", row_group_size=3, compression="zstd")
+    result = run(tmp_path / "a.parquet", tmp_path / "out", id_column="id")
+    kept = pq.ParquetFile(tmp_path / "out/data/a.parquet")
+    assert kept.read().equals(given.take(KEPT_ALONE))
+    assert kept.schema_arrow.metadata[b"mine"] == b"yes"
+    assert [kept.metadata.row_group(group).num_rows for group in range(kept.num_row_groups)] == [3, 2]
+    assert kept.metadata.row_group(0).column(0).compression == "ZSTD"
+    assert everything_below(tmp_path / "out") == {"data/a.parquet", "duplicates.parquet", *REPORTS}
+    assert result.funnel["dropped"] == 2
+    assert result.funnel["nulls"] == 1
+    assert evidence(tmp_path / "out") == [
+        {
+            "file": str(tmp_path / "a.parquet"),
+            "row": row,
+            "id": f"id-{row}",
+            "duplicate_of_file": str(tmp_path / "a.parquet"),
+            "duplicate_of_row": 0,
+            "duplicate_of_id": "id-0",
+            "similarity": pytest.approx(similarity),
+            "cluster": 0,
+        }
+        for row, similarity in ((4, 19 / 20), (6, 1.0))
+    ]
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.large_string(), pa.string_view(), pa.binary(), pa.dictionary(pa.int32(), pa.string())]
+)
+@pytest.mark.parametrize("ending", [".parquet", ".arrow", ".arrows"])
+def test_text_columns_of_every_arrow_type(tmp_path: Path, kind: pa.DataType, ending: str) -> None:
+    column = pa.array(TEXTS)
+    column = column.dictionary_encode() if pa.types.is_dictionary(kind) else column.cast(kind)
+    given = pa.table({"text": column, "row": range(7)})
+    path = tmp_path / f"a{ending}"
+    if ending == ".parquet":
+        pq.write_table(given, path)
+    else:
+        new = pa.ipc.new_file if ending == ".arrow" else pa.ipc.new_stream
+        with new(path, given.schema) as sink:
+            sink.write_table(given, max_chunksize=2)
+    run(path, tmp_path / "out", id_column="text")
+    if ending == ".parquet":
+        kept = pq.read_table(tmp_path / "out/data/a.parquet")
+    else:
+        source = pa.ipc.open_file if ending == ".arrow" else pa.ipc.open_stream
+        with source(tmp_path / f"out/data/a{ending}") as reader:
+            kept = reader.read_all()
+    assert kept.column("row").to_pylist() == KEPT_ALONE
+    assert kept.column("text").to_pylist() == [given.column("text")[row].as_py() for row in KEPT_ALONE]
+    assert kept.schema == given.schema
+    assert [row["id"] for row in evidence(tmp_path / "out")] == [given.column("text")[row].as_py() for row in (4, 6)]
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz", ".ndjson.zst", ".JSON"])
+@pytest.mark.parametrize("end_of_line", [b"\n", b"\r\n", b"\n \n"])
+@pytest.mark.parametrize("last", [b"\n", b""])
+def test_json_lines_are_copied_byte_for_byte(tmp_path: Path, ending: str, end_of_line: bytes, last: bytes) -> None:
+    odd = b'{ "text" : "\\ud800 lone", "n":1.50, "big":123456789012345678901234567890, "x": NaN, "y":"caf\\u00e9" }'
+    given = [*lines(), odd, b'{"no_text": 1}']
+    unpacked = end_of_line.join(given) + last
+    pack = {"gz": gzip.compress, "st": zstandard.compress}.get(ending[-2:], bytes)
+    (tmp_path / f"a{ending}").write_bytes(pack(unpacked))
+    result = run(tmp_path / f"a{ending}", tmp_path / "out", id_column="id")
+    unpack = {"gz": gzip.decompress, "st": lambda data: zstandard.ZstdDecompressor().stream_reader(data).read()}
+    kept = unpack.get(ending[-2:], bytes)((tmp_path / f"out/data/a{ending}").read_bytes())
+    wanted = [given[row] for row in (*KEPT_ALONE, 7, 8)]
+    end = b"\r\n" if end_of_line == b"\r\n" else b"\n"
+    assert kept == end.join(wanted) + last
+    assert [row["row"] for row in evidence(tmp_path / "out")] == [4, 6]
+    assert [row["id"] for row in evidence(tmp_path / "out")] == ["id-4", "id-6"]
+    assert result.funnel["nulls"] == 2
+
+
+def test_compressed_members_one_after_another(tmp_path: Path) -> None:
+    half = [b"\n".join(part) + b"\n" for part in (lines()[:3], lines()[3:])]
+    (tmp_path / "a.jsonl.gz").write_bytes(b"".join(map(gzip.compress, half)) + b"\0" * 100)
+    (tmp_path / "b.jsonl.zst").write_bytes(b"".join(map(zstandard.compress, half)))
+    result = run([tmp_path / "a.jsonl.gz", tmp_path / "b.jsonl.zst"], tmp_path / "out")
+    assert [entry["rows"] for entry in result.report["files"]] == [7, 7]
+
+
+def test_byte_order_mark_and_long_lines(tmp_path: Path) -> None:
+    long = "word " * 2_000_000  # longer than a block of the reader
+    (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + b"\n".join(lines([FOX, long, FOX])))
+    deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", backend="cpu")
+    assert (tmp_path / "out/data/a.jsonl").read_bytes() == b"\xef\xbb\xbf" + b"\n".join(lines([FOX, long])) + b"\n"
+
+
+@pytest.mark.parametrize("first", [b"", b" \r"])
+def test_a_byte_order_mark_on_a_line_of_its_own_is_no_row(tmp_path: Path, first: bytes) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + first + b"\n" + b"\n".join(lines([FOX, FOX, BACK])))
+    result = run(tmp_path / "a.jsonl", tmp_path / "out")
+    assert result.report["files"][0]["rows"] == 3
+    assert [row["row"] for row in evidence(tmp_path / "out")] == [1]
+    given = lines([FOX, FOX, BACK])
+    assert (tmp_path / "out/data/a.jsonl").read_bytes() == given[0] + b"\n" + given[2]
+
+
+def test_text_files_are_one_document_each(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, text in (("b.txt", FOX.encode()), ("a.txt", FOX.upper().encode() + b"\r\n\xff"), ("c.txt", b"")):
+        (folder / name).write_bytes(text)
+    run(folder, tmp_path / "out")
+    assert everything_below(tmp_path / "out/data") == {"a.txt", "c.txt"}
+    assert (tmp_path / "out/data/a.txt").read_bytes() == FOX.upper().encode() + b"\r\n\xff"
+
+
+def test_no_rows_at_all(tmp_path: Path) -> None:
+    pq.write_table(table().slice(0, 0), tmp_path / "a.parquet")
+    (tmp_path / "b.jsonl").write_bytes(b"")
+    result = run([tmp_path / "a.parquet", tmp_path / "b.jsonl"], tmp_path / "out", id_column="id")
+    assert result.funnel["documents"] == 0
+    assert pq.read_table(tmp_path / "out/data/a.parquet").schema.names == ["id", "text", "nested"]
+    assert (tmp_path / "out/data/b.jsonl").read_bytes() == b""
+    assert evidence(tmp_path / "out") == []
+
+
+# --- the same decision as in memory, whatever the format and the split ---
+
+
+def test_files_and_memory_decide_alike(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    vocabulary = [f"w{number}" for number in range(300)]
+    texts: list[str | None] = []
+    for _ in range(300):
+        if texts and rng.random() < 0.5 and (base := texts[rng.integers(len(texts))]):
+            words = base.split()
+            words[rng.integers(len(words))] = "changed"
+            texts.append(" ".join(words))
+        else:
+            texts.append(None if rng.random() < 0.1 else " ".join(rng.choice(vocabulary, 40)))
+    decision = gpulsh.deduplicate(texts, threshold=0.6, backend="reference")
+    assert 50 < decision.funnel.dropped < 250
+
+    folder = tmp_path / "in"
+    folder.mkdir()
+    pq.write_table(pa.table({"text": texts[:100]}), folder / "a.parquet", row_group_size=7)
+    (folder / "b.jsonl.gz").write_bytes(gzip.compress(b"\n".join(lines(texts[100:200]))))
+    pq.write_table(pa.table({"text": texts[200:]}), folder / "c.parquet")
+    run(folder, tmp_path / "out", threshold=0.6)
+    starts = {str(folder / name): start for name, start in (("a.parquet", 0), ("b.jsonl.gz", 100), ("c.parquet", 200))}
+    found = evidence(tmp_path / "out")
+    assert [starts[row["file"]] + row["row"] for row in found] == np.flatnonzero(~decision.keep).tolist()
+    dropped = ~decision.keep
+    witnesses = [starts[row["duplicate_of_file"]] + row["duplicate_of_row"] for row in found]
+    assert witnesses == decision.duplicate_of[dropped].tolist()
+    assert [row["similarity"] for row in found] == decision.similarity[dropped].tolist()
+    assert [row["cluster"] for row in found] == decision.cluster[dropped].tolist()
+    kept = pq.read_table(tmp_path / "out/data/a.parquet").column("text").to_pylist()
+    assert kept == [text for text, keep in zip(texts[:100], decision.keep, strict=False) if keep]
+
+
+# --- order and names ---
+
+
+def test_order_and_names_of_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("in/b.jsonl", "in/a/z.jsonl", "in/a.jsonl", "in/B.jsonl", "in/_no.jsonl", "in/.no.jsonl", "one.jsonl"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(b"\n".join(lines([FOX])))
+    for name in ("in/_skipped/_x.jsonl", "in/readme.md"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text("not read")
+    result = run(["one.jsonl", "in/"], Path("out"))
+    names = [entry["file"] for entry in result.report["files"]]
+    assert names == ["one.jsonl", "in/B.jsonl", "in/a.jsonl", "in/a/z.jsonl", "in/b.jsonl"]
+    assert {row["duplicate_of_file"] for row in evidence(Path("out"))} == {"one.jsonl"}
+    places = {"one.jsonl", "B.jsonl", "a.jsonl", "a/z.jsonl", "b.jsonl"}
+    assert everything_below(Path("out/data")) == places
+
+    result = run("in/**/[!_]*.jsonl", Path("globbed"))
+    assert [entry["file"] for entry in result.report["files"]] == [*names[1:3], "in/a/z.jsonl", "in/b.jsonl"]
+    assert everything_below(Path("globbed/data")) == places - {"one.jsonl"}
+
+    with pytest.raises(InputError, match=r"in/a\.jsonl: is reached twice, as \./in/a\.jsonl too"):
+        run(["./in/a.jsonl", "in"], Path("twice"))
+    Path("other").mkdir()
+    Path("other/one.jsonl").write_bytes(b"\n".join(lines([BACK])))
+    run(["one.jsonl", "other"], Path("same"))
+    assert everything_below(Path("same/data")) == {"one.jsonl", "other/one.jsonl"}
+    os.symlink("../../in", "in/a/loop")
+    with pytest.raises(InputError, match="leads back"):
+        run("in", Path("loop"))
+    assert not {"twice", "loop"} & set(os.listdir())
+
+
+def test_a_name_with_wildcards_that_exists_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a[1].jsonl").write_bytes(b"\n".join(lines()))
+    run(tmp_path / "a[1].jsonl", tmp_path / "out")
+    assert everything_below(tmp_path / "out/data") == {"a[1].jsonl"}
+
+
+def test_a_name_that_is_no_utf8(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path / "in")
+    os.mkdir(folder)
+    with open(os.path.join(folder, b"\xff.jsonl"), "wb") as file:
+        file.write(b"\n".join(lines()))
+    with open(os.path.join(folder, b"\xff.parquet"), "wb") as file:
+        pq.write_table(table(), file)
+    run(tmp_path / "in", tmp_path / "out", id_column="id")
+    assert {row["duplicate_of_file"] for row in evidence(tmp_path / "out")} == {f"{tmp_path}/in/\ufffd.jsonl"}
+    assert sorted(os.listdir(os.fsencode(tmp_path / "out/data"))) == [b"\xff.jsonl", b"\xff.parquet"]
+
+
+def test_urls(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    memory.mkdirs("/corpus/sub", exist_ok=True)
+    with memory.open("/corpus/sub/a.parquet", "wb") as sink:
+        pq.write_table(table(), sink)
+    memory.pipe("/corpus/b.jsonl.gz", gzip.compress(b"\n".join(lines())))
+    memory.pipe("/corpus/_SUCCESS", b"")
+    try:
+        result = run("memory://corpus", tmp_path / "out", id_column="id")
+        assert [entry["file"] for entry in result.report["files"]] == [
+            "memory://corpus/b.jsonl.gz",
+            "memory://corpus/sub/a.parquet",
+        ]
+        assert everything_below(tmp_path / "out/data") == {"b.jsonl.gz", "sub/a.parquet"}
+        result = run("memory://corpus/*/*.parquet", tmp_path / "globbed")
+        assert [entry["file"] for entry in result.report["files"]] == ["memory://corpus/sub/a.parquet"]
+        result = run("memory://corpus/b.jsonl.gz", tmp_path / "single")
+        assert everything_below(tmp_path / "single/data") == {"b.jsonl.gz"}
+        with pytest.raises(InputError, match="memory://nothing: no such file"):
+            run("memory://nothing", tmp_path / "none")
+    finally:
+        memory.rm("/corpus", recursive=True)
+
+
+# --- keep, ids, write ---
+
+
+@pytest.mark.parametrize(
+    ("values", "first"),
+    [
+        (pa.array([1, 0, 0, 0, 3, 0, 2]), 4),
+        (pa.array([2**53, 0, 0, 0, 2**53 + 1, 0, 2**53]), 4),  # equal as float64
+        (pa.array([2**64 - 2, 0, 0, 0, 2**64 - 1, 0, None], pa.uint64()), 4),
+        (pa.array([-(2**63), 0, 0, 0, None, 0, -(2**63) + 1]), 6),
+        (pa.array([0.5, 0, 0, 0, None, 0, 0.75]), 6),
+        (pa.array([-0.0, 0, 0, 0, float("-inf"), 0, 0.0]), 0),
+        (pa.array([5, 0, 0, 0, 5, 0, 5], pa.date32()), 0),
+        (pa.array([5, 0, 0, 0, 6, 0, 7], pa.timestamp("ns", "UTC")), 6),
+        (pa.array([5, 0, 0, 0, 7, 0, 6], pa.time32("s")), 4),
+        (pa.array([None] * 7, pa.int8()), 0),
+    ],
+)
+def test_keep_by_a_column_in_its_own_type(tmp_path: Path, values: pa.Array, first: int) -> None:
+    pq.write_table(table(score=values), tmp_path / "a.parquet", row_group_size=2)
+    run(tmp_path / "a.parquet", tmp_path / "out", keep="score")
+    assert {row["duplicate_of_row"] for row in evidence(tmp_path / "out")} == {first}
+
+
+def test_keep_by_numbers_of_json_lines(tmp_path: Path) -> None:
+    scores = [2**53, 0, 0, None, 2**53 + 1, 0, float(2**53)]
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines(first=scores)))
+    run(tmp_path / "a.jsonl", tmp_path / "out", keep="column:first")
+    assert {row["duplicate_of_row"] for row in evidence(tmp_path / "out")} == {4}
+
+
+def test_keep_by_integers_beyond_64_bits_of_json_lines(tmp_path: Path) -> None:
+    scores = [10**29, 0, 0, None, 10**29 + 2, 0, 10**29 + 1]
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines(score=scores)))
+    run(tmp_path / "a.jsonl", tmp_path / "out", keep="score")
+    assert {row["duplicate_of_row"] for row in evidence(tmp_path / "out")} == {4}
+
+
+def test_keep_longest_counts_bytes(tmp_path: Path) -> None:
+    texts = [FOX, FOX + "!!", FOX + " …", FOX + "!!!"]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    run(tmp_path / "a.parquet", tmp_path / "out", keep="longest")
+    assert {row["duplicate_of_row"] for row in evidence(tmp_path / "out")} == {2}
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind"),
+    [([10, 11, 12, 13, 14, 15, 16], pa.int64()), (["a", 1, None, 2.5, {"x": 1}, 6, 7], pa.string())],
+)
+def test_ids_of_json_lines_keep_their_type(tmp_path: Path, ids: list[Any], kind: pa.DataType) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines(key=ids)))
+    run(tmp_path / "a.jsonl", tmp_path / "out", id_column="key")
+    found = pq.read_table(tmp_path / "out/duplicates.parquet")
+    assert found.schema.field("id").type == found.schema.field("duplicate_of_id").type == kind
+    assert found.column("duplicate_of_id").to_pylist() == [ids[0]] * 2
+    wanted = ids[4] if kind == pa.int64() else json.dumps(ids[4])
+    assert found.column("id").to_pylist()[0] == wanted
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [10**29 + row for row in range(7)],
+        [-(2**63) - row for row in range(7)],
+        [2**64 + row for row in range(7)],
+        [[10**29 + row] for row in range(7)],
+        [{"x": {"y": 10**29 + row}} for row in range(7)],
+        [{}] * 7,
+        [{"x": {}}] * 7,
+        [{"x": 1}, *[{"y": row} for row in range(6)]],  # one Arrow type would give each the fields of both
+        [[{}]] * 7,
+    ],
+)
+def test_ids_of_json_lines_without_an_arrow_type_are_their_text(tmp_path: Path, ids: list[Any]) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines(key=ids)))
+    run(tmp_path / "a.jsonl", tmp_path / "out", id_column="key")
+    found = pq.read_table(tmp_path / "out/duplicates.parquet")
+    assert found.column("id").to_pylist() == [json.dumps(ids[4]), json.dumps(ids[6])]
+    assert found.column("duplicate_of_id").to_pylist() == [json.dumps(ids[0])] * 2
+
+
+def id_types(out: Path) -> list[pa.DataType]:
+    schema = pq.read_schema(out / "duplicates.parquet")
+    return [schema.field("id").type, schema.field("duplicate_of_id").type]
+
+
+def write_ids(path: Path, ids: pa.Array, texts: list[str]) -> Path:
+    given = pa.table({"id": ids, "text": texts})
+    if path.suffix == ".parquet":
+        pq.write_table(given, path)
+    else:
+        with pa.ipc.new_file(path, given.schema) as sink:
+            sink.write_table(given)
+    return path
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        (pa.uint16(), pa.uint16()),
+        (pa.string(), pa.string()),
+        (pa.timestamp("us"), pa.timestamp("us")),
+        (pa.dictionary(pa.int32(), pa.string()), pa.string()),
+    ],
+)
+def test_ids_have_their_type_where_nothing_is_dropped(
+    tmp_path: Path, ending: str, kind: pa.DataType, found: pa.DataType
+) -> None:
+    one = write_ids(tmp_path / f"a{ending}", pa.array([None, None], found).cast(kind), [FOX, BACK])
+    run(one, tmp_path / "out", id_column="id")
+    assert evidence(tmp_path / "out") == []
+    assert id_types(tmp_path / "out") == [found] * 2
+
+
+@pytest.mark.parametrize(
+    ("kinds", "found"),
+    [
+        ([pa.uint32(), pa.int64()], pa.int64()),
+        ([pa.uint8(), pa.int8()], pa.int64()),
+        ([pa.int16(), pa.int32()], pa.int64()),
+        ([pa.uint8(), pa.uint64()], pa.uint64()),
+        ([pa.uint64(), pa.int8()], pa.string()),
+        ([pa.string(), pa.large_string()], pa.large_string()),
+        ([pa.null(), pa.int8()], pa.int8()),
+        ([pa.int64(), pa.string()], pa.string()),
+        ([pa.int64(), pa.float64()], pa.string()),
+    ],
+)
+@pytest.mark.parametrize("dropped", [0, 1, 2])  # in how many of the files
+def test_ids_have_the_type_that_holds_those_of_all_files(
+    tmp_path: Path, kinds: list[pa.DataType], found: pa.DataType, dropped: int
+) -> None:
+    texts = [[FOX, FOX if dropped else BACK], [FOX if dropped == 2 else "other words", "tiny text"]]
+    numbers = [pa.array([None, None] if pa.types.is_null(kind) else [1, 2]).cast(kind) for kind in kinds]
+    files = [write_ids(tmp_path / f"{n}.parquet", ids, texts[n]) for n, ids in enumerate(numbers)]
+    run(files, tmp_path / "out", id_column="id")
+    assert id_types(tmp_path / "out") == [found] * 2
+    wanted = [numbers[0][1].as_py(), numbers[1][0].as_py()][:dropped]
+    wanted = [str(value) if pa.types.is_string(found) else value for value in wanted]
+    assert [row["id"] for row in evidence(tmp_path / "out")] == wanted
+
+
+def test_ids_of_a_type_that_parquet_lacks_are_their_text(tmp_path: Path) -> None:
+    ids = pa.array([{}, {}], pa.struct([]))
+    run(write_ids(tmp_path / "a.arrow", ids, [FOX, FOX]), tmp_path / "out", id_column="id")
+    assert [row["id"] for row in evidence(tmp_path / "out")] == ["{}"]
+
+
+def test_write_duplicates_leaves_no_data(tmp_path: Path) -> None:
+    pq.write_table(table(), tmp_path / "a.parquet")
+    result = run(tmp_path / "a.parquet", tmp_path / "out", write="duplicates")
+    assert everything_below(tmp_path / "out") == {"duplicates.parquet", *REPORTS}
+    assert result.data is None
+    schema = pq.read_schema(result.duplicates)
+    assert schema.names == [
+        "file",
+        "row",
+        "id",
+        "duplicate_of_file",
+        "duplicate_of_row",
+        "duplicate_of_id",
+        "similarity",
+        "cluster",
+    ]
+    assert schema.field("similarity").type == pa.float32()
+    assert {schema.field(name).type for name in ("row", "duplicate_of_row", "cluster")} == {pa.int64()}
+
+
+def test_report_says_what_was_done(tmp_path: Path) -> None:
+    pq.write_table(table(), tmp_path / "a.parquet")
+    result = run(tmp_path / "a.parquet", tmp_path / "out", threshold=0.7, keep="longest")
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    assert report == result.report
+    assert report["gpulsh"] == gpulsh.__version__
+    assert report["parameters"]["threshold"] == 0.7
+    assert report["parameters"]["keep"] == "longest"
+    assert report["backend"]["name"] == "reference"
+    assert set(report["outputs"]) == everything_below(tmp_path / "out")
+    funnel = report["funnel"]
+    assert (funnel["documents"], funnel["dropped"], funnel["kept"]) == (7, 2, 5)
+    assert {"sign", "verify", "write"} <= set(funnel["seconds"])
+
+
+# --- the output folder ---
+
+
+def test_overwrite_replaces_what_gpulsh_wrote_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines()))
+    (tmp_path / "b.jsonl").write_bytes(b"\n".join(lines()))
+    out = tmp_path / "out"
+    run(tmp_path / "a.jsonl", out)
+    with pytest.raises(OutputError, match="earlier run"):
+        run(tmp_path / "b.jsonl", out)
+    (out / "notes.txt").write_text("mine")
+    run(tmp_path / "b.jsonl", out, overwrite=True)
+    assert everything_below(out) == {"data/b.jsonl", "duplicates.parquet", *REPORTS, "notes.txt"}
+
+    (out / "data/mine.txt").write_text("mine")
+    before = everything_below(out)
+    with pytest.raises(OutputError, match=r"data/mine\.txt, which gpulsh did not write"):
+        run(tmp_path / "a.jsonl", out, overwrite=True)
+    assert everything_below(out) == before
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_a_failed_overwrite_leaves_the_earlier_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines()))
+    out = tmp_path / "out"
+    run(tmp_path / "a.jsonl", out)
+    before = {name: (out / name).read_bytes() for name in everything_below(out)}
+    rename, count = os.rename, 0
+
+    def failing(source: Any, target: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == 5:  # amid the new results, the old ones already aside
+            raise error
+        rename(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", failing)
+        with pytest.raises((KeyboardInterrupt, OutputError)):
+            run(tmp_path / "a.jsonl", out, overwrite=True, threshold=1.0)
+    there = everything_below(out)
+    assert {name: (out / name).read_bytes() for name in there if not name.startswith("_work/")} == before
+    if isinstance(error, OSError):
+        assert there == set(before)
+    else:
+        run(tmp_path / "a.jsonl", out, resume=True, threshold=1.0)
+        assert everything_below(out) == set(before)
+        assert (out / "data/a.jsonl").read_bytes() != before["data/a.jsonl"]
+
+
+def test_what_a_killed_run_left_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines()))
+    out = tmp_path / "out"
+    (out / "_work/data").mkdir(parents=True)
+    (out / "_work/lock").write_bytes(WORDS + b"12345")
+    (out / "_work/data/half.jsonl").touch()
+    with pytest.raises(OutputError, match="not empty"):
+        run(tmp_path / "a.jsonl", out)
+    run(tmp_path / "a.jsonl", out, overwrite=True)
+    assert everything_below(out) == {"data/a.jsonl", "duplicates.parquet", *REPORTS}
+
+
+def test_a_folder_in_which_another_run_works_is_left_alone(tmp_path: Path) -> None:
+    import fcntl
+
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines()))
+    (tmp_path / "out/_work").mkdir(parents=True)
+    with open(tmp_path / "out/_work/lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(OutputError, match="another run"):
+            run(tmp_path / "a.jsonl", tmp_path / "out", overwrite=True)
+    assert everything_below(tmp_path / "out") == {"_work/lock"}
+
+
+def test_an_interrupt_before_anything_is_finished_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines()))
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpulsh.run.stages.sign.sign", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "a.jsonl", tmp_path / "new/deep/out")
+    assert everything_below(tmp_path) == {"a.jsonl"}
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "a.jsonl", tmp_path / "empty")
+    assert list((tmp_path / "empty").iterdir()) == []  # the user's own folder stays
+
+
+def test_a_file_that_changes_between_two_readings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\n".join(lines()))
+    from gpulsh.run import partitioned
+
+    sign = partitioned.sign.sign
+
+    def then_change(*arguments: Any) -> Any:
+        signed = sign(*arguments)
+        path.write_bytes(b"\n".join(lines([text and text + " more" for text in TEXTS])))
+        return signed
+
+    monkeypatch.setattr(partitioned.sign, "sign", then_change)
+    with pytest.raises(InputError, match="changed while it was read"):
+        run(path, tmp_path / "out")
+    assert everything_below(tmp_path) == {"a.jsonl"}
+
+
+def test_inputs_must_be_paths(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="inputs is empty"):
+        run([], tmp_path / "out")
+    with pytest.raises(InputError, match=r"inputs\[0\] is of type int"):
+        run([3], tmp_path / "out")
+    with pytest.raises(InputError, match="an INPUT is empty; give a file, folder"):
+        run(["", tmp_path], tmp_path / "out")
+    with pytest.raises(InputError, match="inputs is None; give a path"):
+        run(None, tmp_path / "out")
+
+
+KEEPS = "give first, longest, source:INPUT,INPUT... or the name of a column"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"keep": None}, "keep is None; " + KEEPS),
+        ({"keep": 3}, "keep is 3; " + KEEPS),
+        ({"text_column": None}, "text_column is None; give the name of a column"),
+        ({"text_column": 3}, "text_column is 3; give the name of a column"),
+        ({"id_column": 3}, "id_column is 3; give the name of a column"),
+        ({"output": None}, "output is None; give the path of a folder"),
+        ({"output": ""}, "output is empty; give the path of a folder"),
+        ({"index": ""}, "index is empty; give the path of a folder"),
+        ({"output": b"out"}, "output is of type bytes; give the path of a folder"),
+        ({"output": 3}, "output is of type int; give the path of a folder"),
+    ],
+)
+def test_names_and_paths_must_be_strings(tmp_path: Path, options: dict[str, Any], told: str) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines()))
+    with pytest.raises(ParameterError) as raised:
+        run(tmp_path / "a.jsonl", **{"out": options.pop("output", tmp_path / "out"), **options})
+    assert str(raised.value) == told
+    assert everything_below(tmp_path) == {"a.jsonl"}

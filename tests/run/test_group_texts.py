@@ -1,0 +1,78 @@
+"""The texts of a group, read from the files of all partitions: in any order, by several threads at once."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpulsh.run.job.job import step_file, step_of
+from gpulsh.run.stages import gather
+from gpulsh.store.columns import write_columns
+
+GROUP, PARTS, ROWS = 4, 3, 20
+
+
+def texts(folder: Path) -> tuple[gather.GroupTexts, list[bytes]]:
+    """Those of a group in three partitions, others before and behind them in each file."""
+    chance, wanted = Random(1), []
+    for part in range(PARTS):
+        rows = [bytes(chance.randrange(256) for _ in range(chance.choice([0, 0, 1, 7, 300]))) for _ in range(ROWS)]
+        wanted += rows
+        ends = np.cumsum([9, *map(len, rows)])
+        (folder / f"{step_of('gather', part)}-texts.bin").write_bytes(b"x" * 9 + b"".join(rows) + b"behind")
+        columns = {
+            "group": np.array([GROUP - 1, *[GROUP] * ROWS, GROUP + 1]),
+            "document": np.array([0, *range(part * ROWS, (part + 1) * ROWS), 0]),
+            "size": np.array([9, *map(len, rows), 6]),
+            "offset": np.array([0, *ends]),
+        }
+        write_columns(step_file(folder, step_of("gather", part), "places"), columns)
+    return gather.GroupTexts(folder, GROUP, [(part, None) for part in range(PARTS)]), wanted
+
+
+def taken(group: gather.GroupTexts, places: list[int]) -> list[bytes]:
+    batch = group.take(np.array(places, np.int64))
+    return [batch.values[start:stop].tobytes() for start, stop in pairwise(batch.offset.tolist())]
+
+
+def test_texts_are_read_in_any_order(tmp_path: Path) -> None:
+    group, wanted = texts(tmp_path)
+    chance = Random(2)
+    orders = [[], [0], list(range(PARTS * ROWS)), list(range(PARTS * ROWS))[::-1], [5, 5, 4, 59, 0]]
+    for places in [*orders, *(chance.choices(range(PARTS * ROWS), k=chance.randrange(30)) for _ in range(40))]:
+        assert taken(group, places) == [wanted[place] for place in places]
+    assert group.sizes().tolist() == [len(text) for text in wanted]
+
+
+def test_lanes_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None waits for another one's reading, and no file is closed while one reads it."""
+    group, wanted = texts(tmp_path)
+    together, read = threading.Barrier(2), os.preadv
+
+    def meeting(*given: Any) -> int:
+        together.wait(30)
+        return read(*given)
+
+    monkeypatch.setattr(gather, "OPEN_FILES", 1)
+    monkeypatch.setattr(os, "preadv", meeting)
+    filled = [place for place, text in enumerate(wanted) if text][::-1]  # backwards each text is a reading of its own
+    sides = [[place for place in filled if place >= 2 * ROWS][:4], [place for place in filled if place < ROWS][:4]]
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda places: taken(group, places), sides))
+    assert found == [[wanted[place] for place in places] for places in sides]
+
+
+def test_a_file_that_ends_early_is_told(tmp_path: Path) -> None:
+    group, _ = texts(tmp_path)
+    path = tmp_path / f"{step_of('gather', 1)}-texts.bin"
+    os.truncate(path, 30)
+    with pytest.raises(EOFError, match=r"gather-000001-texts\.bin: ends early"):
+        taken(group, list(range(ROWS, 2 * ROWS)))

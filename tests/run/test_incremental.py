@@ -1,0 +1,244 @@
+"""`--index`: runs one after another keep what one run over everything keeps."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh import Index, budget
+from gpulsh.cli import main
+from gpulsh.errors import OutputError, ParameterError
+from tests.support.naive_index import NaiveIndex
+
+SHAPE: dict[str, Any] = {"threshold": 0.4, "num_perm": 16, "bands": 8, "rows": 2}
+OPTIONS: dict[str, Any] = {**SHAPE, "shingling": gpulsh.Shingling(size=2), "backend": "reference"}
+IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # where no flush takes time
+WORDS = ["a", "b", "c", "d", "Ä", "漢", "🙂", "x\0y"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(path: str, texts: Sequence[bytes | str | None], first: int = 0) -> str:
+    """Documents with ids from `first` on, as JSON lines, or as Parquet of binary where a text is."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    ids = [f"doc {first + row}" for row in range(len(texts))]
+    if path.endswith(".parquet"):
+        table = pa.table({"text": pa.array(texts, pa.binary()), "id": pa.array(ids, pa.string())})
+        pq.write_table(table, path, row_group_size=3)
+    else:
+        lines = [json.dumps({"text": text, "id": name}) + "\n" for text, name in zip(texts, ids, strict=True)]
+        Path(path).write_text("".join(lines))
+    return path
+
+
+def rows(out: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table(f"{out}/duplicates.parquet").to_pylist()
+    return found
+
+
+def contents(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())}
+
+
+@st.composite
+def crawls(draw: st.DrawFn) -> list[list[str | None]]:
+    """Four crawls that repeat one another, exactly and nearly."""
+    text = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+    pool = draw(st.lists(text, min_size=1, max_size=6))
+    row = st.one_of(st.none(), st.sampled_from(pool), st.sampled_from(pool).map(lambda text: text + " d"), text)
+    documents = draw(st.lists(row, max_size=30))
+    cuts = sorted(draw(st.lists(st.integers(0, len(documents)), min_size=3, max_size=3)))
+    return [documents[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(documents)], strict=True)]
+
+
+@given(crawls(), st.booleans(), st.booleans())
+@settings(max_examples=15, deadline=None)
+def test_runs_through_an_index_keep_what_one_run_keeps(parts: list[list[str | None]], ids: bool, binary: bool) -> None:
+    with TemporaryDirectory(dir=IN_MEMORY) as place, pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        patch.setattr(budget, "PARTITION_BYTES", 120)
+        patch.setattr(budget, "PARTITION_BATCHES", 0)
+        files, first = [], 0
+        for number, texts in enumerate(parts):
+            if binary:
+                raw = [None if text is None else text.encode() + b" \xff" for text in texts]
+                files.append(write(f"in/{number}.parquet", raw, first))
+            else:
+                files.append(write(f"in/{number}.jsonl", texts, first))
+            first += len(texts)
+        named = {"id_column": "id"} if ids else {}
+        gpulsh.deduplicate_files(files, "one", **OPTIONS, **named)
+        wanted, found = rows("one"), []
+        for number, file in enumerate(files):
+            result = gpulsh.deduplicate_files(file, str(number), index="known", **OPTIONS, **named)
+            name = Path(file).name
+            assert Path(f"{number}/data/{name}").read_bytes() == Path(f"one/data/{name}").read_bytes()
+            schema = pq.read_schema(f"{number}/duplicates.parquet")
+            assert binary is False or schema == pq.read_schema("one/duplicates.parquet")
+            told = rows(str(number))
+            earlier = [row for row in told if row["duplicate_of_file"] != file]
+            assert result.funnel["earlier"] == len(earlier) and result.funnel["dropped"] == len(told)
+            firsts: dict[Any, int] = {}
+            for row in told:
+                witness = (row["duplicate_of_file"], row["duplicate_of_row"], row["duplicate_of_id"])
+                own = row["duplicate_of_row"] if row["duplicate_of_file"] == file else row["row"]
+                assert row["cluster"] == firsts.setdefault(witness, own)
+                if ids and row in earlier:
+                    assert witness[:2] == (None, None)
+                    at = int(row["duplicate_of_id"].split()[1])
+                    place_of = next(n for n in range(4) if at < sum(map(len, parts[: n + 1])))
+                    row["duplicate_of_file"] = files[place_of]
+                    row["duplicate_of_row"] = at - sum(map(len, parts[:place_of]))
+            found += told
+        for row in (*wanted, *found):
+            del row["cluster"]
+        assert found == wanted
+        naive = NaiveIndex(SHAPE["threshold"], 2, SHAPE["num_perm"], SHAPE["bands"], SHAPE["rows"])
+        texts = [None if text is None else text + " \ufffd" * binary for part in parts for text in part]
+        kept = [key == at for at, (key, _) in enumerate(naive.add(range(len(texts)), texts))]
+        assert kept.count(False) == len(found)
+        assert len(Index.open("known", backend="reference")) == kept.count(True)
+
+
+PAGE, OTHER = "a b c d e f g h", "h g f e d c b a"
+
+
+def run(*arguments: str) -> int:
+    return main(["dedup", *arguments, "--index", "known", "--shingle", "word:2", "--backend", "reference"])
+
+
+def test_the_index_of_the_command_and_of_a_run_are_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write("jan.jsonl", [PAGE, OTHER])
+    assert main(["index", "build", "known", "jan.jsonl", "--shingle", "word:2", "--backend", "reference"]) == 0
+    write("feb.jsonl", [PAGE + " z", PAGE + " z", OTHER, "new one here", None])
+    capsys.readouterr()
+    assert run("feb.jsonl", "-o", "out") == 0
+    assert re.search("^dropped +[0-9]+ .*\n +3  for earlier runs$", capsys.readouterr().out, re.MULTILINE)
+    names = ("row", "duplicate_of_file", "duplicate_of_row", "duplicate_of_id", "cluster")
+    told = [tuple(row[name] for name in names) for row in rows("out")]
+    assert told == [(0, "jan.jsonl", 0, None, 0), (1, "jan.jsonl", 0, None, 0), (2, "jan.jsonl", 1, None, 2)]
+    report = json.loads(Path("out/report.json").read_text())
+    assert report["funnel"]["earlier"] == 3 and report["parameters"]["index"] == str(folder.resolve() / "known")
+    largest = report["evidence"]["clusters"]["largest"][0]
+    assert largest["kept"] == {"file": "jan.jsonl", "row": 0} and largest["text"] == ""
+    page = Path("out/report.html")
+    assert not page.exists() or "3 are dropped for documents of earlier runs" in page.read_text()
+    index = Index.open("known", backend="reference")
+    assert len(index) == 4 and index.dropped() == 3 and "feb.jsonl:3" in index
+    assert index.query([PAGE]).keys.tolist() == ["jan.jsonl:0"]
+
+
+def test_keys_of_any_form_are_told(folder: Path) -> None:
+    texts = [" ".join(f"{chr(97 + n)}{word}" for word in range(9)) for n in range(4)]
+    with Index(**OPTIONS) as index:
+        index.insert(["http://x:80", "a:b\nc:7", "plain", "x:y"], texts)
+        index.save("known")
+    write("new.jsonl", [texts[3], texts[2], texts[1], texts[0]])
+    gpulsh.deduplicate_files("new.jsonl", "out", index="known", backend="reference")
+    told = [(row["duplicate_of_file"], row["duplicate_of_row"]) for row in rows("out")]
+    assert told == [("x:y", None), ("plain", None), ("a:b\nc", 7), ("http://x", 80)]
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.int16(), pa.uint64()])
+def test_integer_ids(kind: Any, folder: Path) -> None:
+    for name, start in (("a", 1), ("b", 300)):
+        pq.write_table(pa.table({"text": [PAGE, OTHER], "n": pa.array([start, start + 1], kind)}), f"{name}.parquet")
+        gpulsh.deduplicate_files(f"{name}.parquet", name, index="known", id_column="n", backend="reference")
+    ids = [(row["id"], row["duplicate_of_id"]) for row in rows("b")]
+    assert ids == ([("300", "1"), ("301", "2")] if kind == pa.uint64() else [(300, 1), (301, 2)])
+
+
+def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write("jan.jsonl", [PAGE, OTHER])
+    write("feb.jsonl", [OTHER, "three"])
+    assert run("jan.jsonl", "-o", "jan", "--threshold", "0.7") == 0
+    before = contents("known")
+    capsys.readouterr()
+
+    def refused(status: int, *arguments: str) -> str:
+        assert run(*arguments) == status
+        err = capsys.readouterr().err
+        assert contents("known") == before and not Path("out").exists()
+        return err.splitlines()[-1]
+
+    assert "has taken in jan.jsonl already" in refused(2, "feb.jsonl", "jan.jsonl", "-o", "out")
+    assert "threshold 0.7 and 0.8 was given" in refused(2, "feb.jsonl", "-o", "out", "--threshold", "0.8")
+    assert "keep is 'longest'" in refused(2, "feb.jsonl", "-o", "out", "--keep", "longest")
+    assert "verify is 'none'" in refused(2, "feb.jsonl", "-o", "out", "--verify", "none")
+    assert "resolve is 'components'" in refused(2, "feb.jsonl", "-o", "out", "--resolve", "components")
+    assert "protect is given" in refused(2, "feb.jsonl", "-o", "out", "--protect", "jan.jsonl")
+    assert "within is given" in refused(2, "feb.jsonl", "-o", "out", "--within")
+    assert "across is given" in refused(2, "feb.jsonl", "-o", "out", "--across")
+    skipping = ("--on-error", "skip", "--id-column", "id")
+    assert "leave id_column out" in refused(2, "feb.jsonl", "-o", "out", *skipping)
+    Path("null.jsonl").write_text('{"text": "one", "id": "x"}\n{"text": "two", "id": null}\n')
+    assert "row 1: column 'id' is null" in refused(1, "null.jsonl", "-o", "out", "--id-column", "id")
+    assert "known: is the input itself" in refused(1, "feb.jsonl", "-o", "known")
+    assert "lies inside the input known" in refused(1, "feb.jsonl", "-o", "known/out")
+    assert run("feb.jsonl", "-o", "feb", "--id-column", "id") == 0  # parameters left open are the index's own
+    assert json.loads(Path("feb/report.json").read_text())["parameters"]["threshold"] == 0.7
+    before = contents("known")
+    assert "'doc 0', which is in the index" in refused(2, "feb.jsonl", "-o", "out", "--id-column", "id")
+    with Index(backend="reference") as numbered:
+        numbered.insert([1], [PAGE])
+        numbered.save("numbered")
+    with pytest.raises(ParameterError, match="its keys are integers"):
+        gpulsh.deduplicate_files("feb.jsonl", "out", index="numbered", backend="reference")
+    Path("mine").mkdir()
+    Path("mine/file").write_text("mine")
+    with pytest.raises(OutputError, match="it holds file"):
+        gpulsh.deduplicate_files("feb.jsonl", "out", index="mine", backend="reference")
+    assert not Path("out").exists() and [path.name for path in Path("mine").iterdir()] == ["file"]
+
+
+def test_a_run_that_fails_leaves_no_new_index(folder: Path) -> None:
+    Path("bad.jsonl").write_text('{"text": "fine"}\n{"text": 7}\n')
+    with pytest.raises(gpulsh.errors.InputError):
+        gpulsh.deduplicate_files("bad.jsonl", "out", index="known", backend="reference")
+    assert sorted(path.name for path in folder.iterdir()) == ["bad.jsonl"]
+
+
+def test_bad_records_are_no_documents_of_the_index(folder: Path) -> None:
+    lines = [json.dumps({"text": text}) for text in (PAGE, OTHER, PAGE)]
+    Path("bad.jsonl").write_text("\n".join([lines[0], '{"text": 7}', "{", *lines[1:]]) + "\n")
+    result = gpulsh.deduplicate_files("bad.jsonl", "out", index="known", on_error="skip", backend="reference")
+    assert (result.funnel["documents"], result.funnel["rejected"], result.funnel["kept"]) == (3, 2, 2)
+    assert [(row["row"], row["duplicate_of_row"]) for row in rows("out")] == [(4, 0)]
+    index = Index.open("known", backend="reference")
+    assert len(index) == 2 and index.dropped() == 1
+    assert "bad.jsonl:3" in index and "bad.jsonl:1" not in index and "bad.jsonl:2" not in index
+
+
+def test_a_finished_run_is_left_as_it_is(folder: Path) -> None:
+    write("jan.jsonl", [PAGE, OTHER, PAGE])
+    options: dict[str, Any] = {"index": "known", "backend": "reference"}
+    first = gpulsh.deduplicate_files("jan.jsonl", "out", **options)
+    before = contents("known")
+    assert gpulsh.deduplicate_files("jan.jsonl", "out", resume=True, **options).report == first.report
+    with pytest.raises(ParameterError, match="already"):
+        gpulsh.deduplicate_files("jan.jsonl", "out", overwrite=True, **options)
+    with pytest.raises(OutputError, match=r"index was .* and is absent now"):
+        gpulsh.deduplicate_files("jan.jsonl", "out", resume=True, backend="reference")
+    assert contents("known") == before and len(rows("out")) == 1
+
+
+def test_a_name_that_is_no_utf8_is_in_keys_too(folder: Path) -> None:
+    for number in range(2):  # the second time the index is asked whether it knows the file
+        write(f"{number}\udcff.jsonl", [f"a page of words {number}"])
+        assert run(f"{number}\udcff.jsonl", "-o", f"out{number}") == 0
+    assert all(f"{number}\ufffd.jsonl:0" in Index.open("known") for number in range(2))

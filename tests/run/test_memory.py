@@ -1,0 +1,81 @@
+"""`--memory` holds for the whole process, whatever the input's size."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.corpora import random_words
+from benchmarks.tree_memory import TreeMemory
+from gpulsh.arrays import Signed
+from gpulsh.backends.cpu import CpuBackend
+from gpulsh.io.files.file_texts import FileTexts, PartitionFacts, Piece
+from gpulsh.io.files.inputs import find_files
+from gpulsh.io.format import Columns
+from gpulsh.io.formats.jsonl.blank_lines import BlankLines
+from gpulsh.run.stages import sign
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/PID/smaps_rollup is Linux's")
+
+BUDGET = 512 << 20
+
+
+@pytest.mark.parametrize(("documents", "words"), [(2_000_000, 6), (250_000, 386)])
+def test_a_run_stays_within_its_budget(tmp_path: Path, documents: int, words: int) -> None:
+    """Digests of 2 million documents alone are 672 MB with their numbers, and 250,000 pages 675 MB of text."""
+    source = random_words.make(tmp_path / "in.parquet", documents, words)
+    command = [sys.executable, "-m", "gpulsh", "dedup", str(source), "-o", str(tmp_path / "out"), "--json"]
+    with subprocess.Popen(
+        [*command, "--memory", str(BUDGET), "--backend", "cpu"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as process:
+        with TreeMemory(process.pid) as watched:
+            printed, _ = process.communicate()
+        assert process.returncode == 0
+    funnel = json.loads(printed)["funnel"]
+    assert funnel["documents"] == documents and funnel["dropped"] > documents // 20
+    assert 64 << 20 < watched.peak <= BUDGET * 11 // 10
+
+
+@contextmanager
+def at_most(size: int) -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] <= size
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_block_of_short_lines_costs_about_what_it_has() -> None:
+    block = b'{"a": 1}\n' * (1 << 19)
+    with at_most(3 * len(block)):
+        assert sum(map(len, BlankLines([block]))) == len(block)
+
+
+def test_of_short_documents_little_is_known(tmp_path: Path) -> None:
+    """Of a file that cannot be read apart it is known of all, until the end."""
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "a b"}\n' * 10_000)
+    facts = PartitionFacts()
+    texts = FileTexts(find_files([str(tmp_path / "a.jsonl")]), Columns(text="text"))
+    assert sum(map(len, texts.read([Piece(0, None)], 1 << 20, facts))) == 10_000
+    assert sum(map(len, facts.sizes)) == 10_000 and sum(sizes.nbytes for sizes in facts.sizes) == 10_000
+
+
+def test_what_is_held_of_signed_rows_does_not_depend_on_bands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One band has few digests a row, and an exact hash and a number as every other."""
+    monkeypatch.setattr(sign, "RUN_DIGESTS", 1 << 18)
+    rows, ops = 1 << 13, CpuBackend(threads=1)
+    signed = (
+        Signed(np.ones((rows, 1), np.uint64), np.ones((rows, 2), np.uint64), np.ones(rows, np.int64)) for _ in range(64)
+    )
+    with at_most(10 << 20):
+        made, counts = sign._write_runs(tmp_path, "sign-000000", signed, 1, ops)
+    assert counts == {"shingles": 64 * rows, "empty": 0} and len(made) == 2

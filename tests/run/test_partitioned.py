@@ -1,0 +1,379 @@
+"""However the work over files is cut, the results are the same bytes, and what the definition of the decision says."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh import Shingling
+from gpulsh.budget import Cut
+from gpulsh.run.engines.in_process import InProcess
+from gpulsh.run.job.task import Stage
+from gpulsh.run.stages import compare as compare_stage
+from tests.crash.test_resume import results
+from tests.decide.test_decision import corpus, described, estimated
+from tests.support import naive
+
+MEMORY = 1 << 30
+WHOLE = Cut(memory=MEMORY, partition=1 << 40, digests=1 << 40, group=1 << 40)
+BANDING: dict[str, Any] = {"num_perm": 12, "bands": 6, "rows": 2}
+SHINGLING = Shingling(size=2)
+SMALL_BUCKET = 4
+EDGES = [-(2**63), -(2**53) - 1, -1, 0, 1, 2**53, 2**53 + 1, 2**53 + 2, 2**62, 2**63 - 1]
+DAY = datetime.date(1970, 1, 1)
+INSTANT = datetime.datetime(2024, 1, 1)
+
+# Of a key column its Arrow type, None where it is mixed, as only JSON has it, and how a value is drawn.
+KEYS: dict[str, tuple[Any, Any]] = {
+    "int": (pa.int64(), lambda source: source.choice(EDGES)),
+    "unsigned": (pa.uint64(), lambda source: source.choice([0, 2**53, 2**53 + 1, 2**63, 2**64 - 1])),
+    "float": (pa.float64(), lambda source: source.choice([0.0, -0.0, 1.5, 2.0**53, math.inf, -math.inf, -1e300])),
+    "date": (pa.date32(), lambda source: DAY + datetime.timedelta(source.randrange(-4, 4))),
+    "instant": (pa.timestamp("us"), lambda source: INSTANT + datetime.timedelta(microseconds=source.randrange(4))),
+    "mixed": (None, lambda source: source.choice([*EDGES, 2**64 - 1, 2.0**53, 1.5, -0.0, float(2**63), 1e300])),
+}
+
+
+@dataclass
+class Given:
+    """Documents in folders, one an INPUT, of several files each; the first `protected` folders are never dropped."""
+
+    texts: list[str | None]
+    sources: list[int]  # ascending
+    kind: str
+    seed: int
+    protected: int = 0
+    keys: list[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        source = Random(self.seed)
+        draw = KEYS[self.kind][1]
+        self.keys = [None if source.random() < 0.2 else draw(source) for _ in self.texts]
+
+    def write(self, folder: Path) -> tuple[list[str], list[str]]:
+        """The files, in their order; the paths of what is protected and of what is not."""
+        source = Random(self.seed)
+        paths = []
+        for number in range(max(self.sources, default=0) + 1):
+            rows = [row for row, of in enumerate(self.sources) if of == number]
+            (folder / f"s{number}").mkdir(parents=True)
+            paths.append(str(folder / f"s{number}"))
+            for file in range(source.randrange(1, 4)):
+                size = source.choice([0, 1, 3, 7]) if file < 2 else len(rows)
+                self._write_file(folder / f"s{number}" / f"s{number}f{file}", rows[:size], source)
+                rows = rows[size:]
+            self._write_file(folder / f"s{number}" / f"s{number}f9", rows, source)
+        return paths[: self.protected], paths[self.protected :]
+
+    def _write_file(self, path: Path, rows: list[int], source: Random) -> None:
+        kind = KEYS[self.kind][0]
+        columns = {"text": [self.texts[row] for row in rows], "key": [self.keys[row] for row in rows], "id": rows}
+        if kind is None or (source.random() < 0.3 and self.kind in ("int", "float") and math.inf not in columns["key"]):
+            finite = all(not isinstance(key, float) or math.isfinite(key) for key in columns["key"])
+            if finite:
+                lines = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+                path.with_suffix(".jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+                return
+        schema = pa.schema([("text", pa.string()), ("key", kind), ("id", pa.int64())])
+        table = pa.table(columns, schema)
+        if source.random() < 0.5:
+            pq.write_table(table, path.with_suffix(".parquet"), row_group_size=source.choice([1, 4, 100]))
+        else:
+            with pa.ipc.new_file(str(path.with_suffix(".arrow")), schema) as out:
+                out.write_table(table, source.choice([1, 4, 100]))
+
+    def priority(self, keep: str) -> list[int]:
+        """By the policy's definition: the higher is kept first, ties to the earlier."""
+        if keep == "first":
+            values: list[Any] = [0] * len(self.texts)
+        elif keep == "longest":
+            values = [len((text or "").encode()) for text in self.texts]
+        elif keep == "key":
+            values = self.keys
+        else:
+            listed = [int(name.removeprefix("s")) for name in keep.removeprefix("source:").split(",")]
+            values = [-listed.index(source) if source in listed else -len(listed) for source in self.sources]
+        ranked = sorted({value for value in values if value is not None})
+        return [-1 if value is None else ranked.index(value) for value in values]
+
+    @cached_property
+    def documents(self) -> naive.Documents:
+        """For the oracle."""
+        return described(self.texts, SHINGLING, **BANDING)
+
+    @property
+    def guarded(self) -> int:
+        """Protected documents."""
+        return sum(source < self.protected for source in self.sources)
+
+
+@st.composite
+def givens(draw: st.DrawFn, kinds: Sequence[str] = tuple(KEYS), protecting: bool = False) -> Given:
+    """Families of near-copies, chains, copies, empty and null documents, in one to four folders."""
+    seed = draw(st.integers(0, 2**32))
+    source = Random(seed)
+    size = draw(st.sampled_from([1, 10, 40, 60]))
+    texts = corpus(seed, size, source.choice([1, 2, 8]), source.choice([4, 20]), source.choice([0.0, 0.03, 0.1]))
+    chain = [f"link{number}" for number in range(40)]
+    for _ in range(source.choice([0, 0, 12])):
+        start = source.randrange(28)
+        texts[source.randrange(len(texts))] = " ".join(chain[start : start + 12])
+    folders = draw(st.integers(1 + protecting, 4))
+    sources = sorted(source.randrange(folders) for _ in texts)
+    protected = draw(st.integers(1, folders - 1)) if protecting else 0
+    return Given(texts, [*sources[:-1], folders - 1], draw(st.sampled_from(kinds)), seed, protected)
+
+
+cuts = st.builds(
+    Cut,
+    memory=st.just(MEMORY),
+    partition=st.sampled_from([1, 300, 2000]),
+    digests=st.sampled_from([5, 40, 150]),
+    group=st.sampled_from([1, 2000, 20_000, 1 << 40]),
+)
+
+
+@contextmanager
+def cut_as(cut: Cut, *, fan: int = 2, run: int = 20) -> Iterator[None]:
+    """Runs over files are cut so, connect `fan` ranges at a time and sign in runs of so many digests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.run.files.cut", lambda memory, sizes: cut)
+        patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
+        patch.setattr("gpulsh.run.stages.connect.FAN", fan)
+        patch.setattr("gpulsh.run.stages.sign.RUN_DIGESTS", run)
+        patch.setattr("gpulsh.run.stages.route.ROWS_AT_ONCE", run)
+        patch.setattr("gpulsh.run.records.stars.ROWS_AT_ONCE", run)
+        patch.setattr("gpulsh.run.stages.evidence.ROWS_AT_ONCE", run)
+        patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
+
+
+def run(documents: Given, folder: Path, cut: Cut, **options: Any) -> tuple[dict[str, bytes], list[dict[str, Any]]]:
+    """The results of a run that is cut so, after it was held against one that is not cut: the bytes and the rows."""
+    protect, inputs = documents.write(folder / "in")
+    given = {"backend": "cpu", "threads": 1, "shingling": SHINGLING, **BANDING, **options, "protect": protect}
+    with cut_as(WHOLE, fan=16, run=1 << 22):
+        gpulsh.deduplicate_files(inputs, folder / "whole", **given)
+    with cut_as(cut):
+        gpulsh.deduplicate_files(inputs, folder / "cut", **{**given, "threads": 2})
+    found = results(folder / "cut")
+    assert found == results(folder / "whole")
+    return found, pq.read_table(folder / "cut/duplicates.parquet").to_pylist()
+
+
+def assert_rows(rows: list[dict[str, Any]], wanted: Any) -> None:
+    """The evidence tells this decision; ids are positions."""
+    duplicate_of, similarity, cluster = wanted
+    dropped = [document for document, target in enumerate(duplicate_of) if target != document]
+    assert [row["id"] for row in rows] == dropped
+    assert [row["duplicate_of_id"] for row in rows] == [duplicate_of[document] for document in dropped]
+    assert [row["cluster"] for row in rows] == [cluster[document] for document in dropped]
+    given = np.array([row["similarity"] for row in rows], np.float32)
+    np.testing.assert_array_equal(given, np.array([similarity[document] for document in dropped], np.float32))
+
+
+def keeps(documents: Given) -> list[str]:
+    names = [f"s{number}" for number in range(documents.protected, max(documents.sources) + 1)]
+    return ["first", "longest", "key", f"source:{','.join(names[::-1])}", f"source:{names[-1]}"]
+
+
+thresholds = st.sampled_from([0.3, 0.5, 2 / 3, 0.8, 1.0])
+resolves = st.sampled_from(["kept", "components"])
+
+
+@settings(max_examples=40)
+@given(givens(), cuts, thresholds, resolves, st.integers(0, 4))
+def test_any_cut_gives_what_memory_gives(
+    documents: Given, cut: Cut, threshold: float, resolve: Any, policy: int
+) -> None:
+    keep = keeps(documents)[policy]
+    priority = documents.priority(keep)
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"keep": keep, "threshold": threshold, "resolve": resolve}
+        _, rows = run(documents, Path(folder), cut, id_column="id", **options)
+        with cut_as(WHOLE):
+            memory = gpulsh.deduplicate(
+                documents.texts,
+                priority=np.array(priority),
+                threshold=threshold,
+                resolve=resolve,
+                shingling=SHINGLING,
+                backend="cpu",
+                threads=1,
+                **BANDING,
+            )
+    assert_rows(rows, (memory.duplicate_of.tolist(), memory.similarity, memory.cluster.tolist()))
+    wanted = naive.greedy(
+        documents.documents, threshold, list(map(float, priority)), resolve=resolve, small_bucket=SMALL_BUCKET
+    )
+    assert_rows(rows, (wanted.duplicate_of, wanted.similarity, wanted.cluster))
+
+
+relations = st.sampled_from([{}, {"within": True}, {"across": True}])
+
+
+@settings(max_examples=60)
+@given(
+    st.one_of(givens(("int",)), givens(("int",), protecting=True)),
+    cuts,
+    relations,
+    thresholds,
+    resolves,
+    st.integers(0, 4),
+)
+def test_sources_apart_and_protected_documents(
+    documents: Given, cut: Cut, relation: dict[str, bool], threshold: float, resolve: Any, policy: int
+) -> None:
+    keep = keeps(documents)[policy]
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"keep": keep, "threshold": threshold, "resolve": resolve, "id_column": "id", **relation}
+        found, rows = run(documents, Path(folder), cut, **options)
+    wanted = naive.greedy(
+        documents.documents,
+        threshold,
+        list(map(float, documents.priority(keep))),
+        resolve=resolve,
+        small_bucket=SMALL_BUCKET,
+        protected=documents.guarded,
+        sources=documents.sources if relation else None,
+        across=relation.get("across", False),
+    )
+    assert_rows(rows, (wanted.duplicate_of, wanted.similarity, wanted.cluster))
+    assert not [
+        name for name in found if Path(name).name.startswith(tuple(f"s{n}f" for n in range(documents.protected)))
+    ]
+
+
+def families(seed: int) -> list[str | None]:
+    """Near-copies of several pages, with words in common that are rare in one family and frequent in another."""
+    source = Random(seed)
+    texts: list[str | None] = []
+    common = [f"common{number}" for number in range(12)]
+    for page in range(5):
+        words = [f"page{page}x{number}" for number in range(20)]
+        texts += [" ".join([*words, *source.sample(common[page : page + 8], 4)]) for _ in range(12)]
+    source.shuffle(texts)
+    return texts
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("verify", ["signature", "none"])
+@pytest.mark.parametrize("resolve", ["kept", "components"])
+def test_whom_large_buckets_compare_does_not_depend_on_the_cut(
+    tmp_path: Path, seed: int, verify: Any, resolve: Any
+) -> None:
+    """Without an exact measure the filter's frequencies decide that: they are those of connected documents."""
+    documents = Given(families(seed), [row // 20 for row in range(60)], "int", seed)
+    options: dict[str, Any] = {"threshold": 0.85, "verify": verify, "resolve": resolve, "shingling": Shingling(size=1)}
+    keep = ["first", "key"][seed % 2]
+    cut = Cut(memory=MEMORY, partition=300, digests=40, group=1)
+    _, rows = run(documents, tmp_path, cut, keep=keep, id_column="id", **options)
+    with cut_as(WHOLE):
+        priority = np.array(documents.priority(keep))
+        memory = gpulsh.deduplicate(documents.texts, priority=priority, backend="cpu", **options, **BANDING)
+    assert_rows(rows, (memory.duplicate_of.tolist(), memory.similarity, memory.cluster.tolist()))
+    assert memory.funnel.crowded > 20 and rows
+
+
+@settings(max_examples=25)
+@given(givens(("int",), protecting=True), cuts, relations, st.sampled_from(["signature", "none"]), resolves)
+def test_relations_do_not_depend_on_the_cut_either(
+    documents: Given, cut: Cut, relation: dict[str, bool], verify: Any, resolve: Any
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run(documents, Path(folder), cut, verify=verify, resolve=resolve, threshold=0.5, **relation)
+
+
+@settings(max_examples=40)
+@given(givens(("int",)), cuts, st.sampled_from([0.5, 0.75, 1.0]), resolves)
+def test_by_signature_as_defined(documents: Given, cut: Cut, threshold: float, resolve: Any) -> None:
+    """In small buckets, where the estimate alone decides, to the naive definition with that estimate."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        options = {"verify": "signature", "threshold": threshold, "resolve": resolve}
+        patch.setattr(f"{__name__}.SMALL_BUCKET", 256)
+        _, rows = run(documents, Path(folder), cut, id_column="id", **options)
+    estimate = estimated(documents.texts, SHINGLING, BANDING["num_perm"])
+    sequences, digests = documents.documents.sequences, documents.documents.digests
+    oracle = naive.Documents(sequences, digests, lambda i, j: float(estimate[i, j]))
+    wanted = naive.greedy(oracle, threshold, None, resolve=resolve)
+    assert_rows(rows, (wanted.duplicate_of, wanted.similarity, wanted.cluster))
+
+
+@pytest.mark.parametrize("keep", ["first", "key"])
+@pytest.mark.parametrize("resolve", ["kept", "components"])
+@pytest.mark.parametrize("verify", ["exact", "signature", "none"])
+def test_a_component_that_is_compared_in_shares_is_decided_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verify: Any, resolve: Any, keep: str
+) -> None:
+    """A chain through many ranges and partitions, several pairs a share; and where nothing is measured, no share."""
+    words = [f"word{number}" for number in range(90)]
+    texts: list[str | None] = [" ".join(words[start : start + 12]) for start in range(78)]
+    Random(3).shuffle(texts)
+    documents = Given(texts, [row // 26 for row in range(78)], "int", 7)
+    shares: list[int] = []
+    compare = compare_stage.compare
+
+    def counted(place: Any, placed: Any, told: Any, share: int, pairs: Any) -> Any:
+        made = compare(place, placed, told, share, pairs)
+        shares.append(made.facts["candidates"])
+        return made
+
+    monkeypatch.setattr(compare_stage, "compare", counted)
+    options: dict[str, Any] = {"threshold": 0.6, "verify": verify, "resolve": resolve}
+    _, rows = run(
+        documents,
+        tmp_path,
+        Cut(memory=MEMORY, partition=500, digests=40, group=9000),
+        keep=keep,
+        id_column="id",
+        **options,
+    )
+    with cut_as(WHOLE):
+        options |= {"shingling": SHINGLING, "priority": np.array(documents.priority(keep)), "backend": "cpu"}
+        memory = gpulsh.deduplicate(documents.texts, **options, **BANDING)
+    assert_rows(rows, (memory.duplicate_of.tolist(), memory.similarity, memory.cluster.tolist()))
+    assert len(set(memory.cluster.tolist())) < 20 and memory.funnel.candidates > 100
+    if verify == "none":
+        assert shares == []
+    else:
+        assert len(shares) > 5 and max(shares) > 5 and sum(shares) <= memory.funnel.candidates
+
+
+def test_there_is_much_of_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the tests above rely on: many partitions, ranges, levels, groups, large buckets and copies."""
+    documents = Given(corpus(5, 60, 8, 20, 0.03), [row // 20 for row in range(60)], "int", 5)
+    steps: dict[str, int] = {}
+    in_process = InProcess.run
+
+    def run_and_count(runner: InProcess, stage: Stage) -> Any:
+        for task in stage.tasks:
+            name = task.step.rstrip("0123456789-")
+            steps[name] = steps.get(name, 0) + 1
+        return in_process(runner, stage)
+
+    _, inputs = documents.write(tmp_path / "in")
+    monkeypatch.setattr(InProcess, "run", run_and_count)
+    with cut_as(Cut(memory=MEMORY, partition=300, digests=40, group=1)):
+        result = gpulsh.deduplicate_files(inputs, tmp_path / "out", shingling=SHINGLING, backend="cpu", **BANDING)
+    expected = {"sign": 5, "copies": 2, "collide": 9, "gather": 5, "verify": 6, "collect": 5, "write": 3, "compare": 20}
+    assert {name: most for name, most in expected.items() if steps[name] < most} == {}
+    assert steps["connect"] > 5 and result.funnel["crowded"] > 10 and result.funnel["exact_copies"] > 3

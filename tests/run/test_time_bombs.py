@@ -1,0 +1,164 @@
+"""Files made to take long: the work grows with their size, whatever they hold. The limits are a tenth or less of what
+work that grows with the square of the size takes, and ten times what was measured.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from gpulsh.errors import InputError
+from gpulsh.io.files.file_texts import FileTexts
+from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.format import Columns
+from gpulsh.io.formats.jsonl import blank_lines
+from gpulsh.io.formats.jsonl.format import split_lines
+from gpulsh.io.formats.warc.records import warc_records
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    began = time.process_time()
+    yield
+    assert time.process_time() - began < seconds
+
+
+def record(content: bytes = b"x", headers: bytes = b"") -> bytes:
+    head = b"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Type: text/plain\r\n" + headers
+    return head + b"Content-Length: %d\r\n\r\n" % len(content) + content + b"\r\n\r\n"
+
+
+def lying(length: int, count: int) -> bytes:
+    return b"WARC/1.0\r\nContent-Length: %d\r\n\r\n" % length * count
+
+
+def small_members(length: int, count: int) -> bytes:
+    return gzip.compress(b"\r\n" + lying(length, 1), 1) * count
+
+
+FEW, MANY = 1 << 16, 1 << 21
+
+# name: (the file, compressed, records, broken stretches, seconds)
+ARCHIVES: dict[str, tuple[Callable[[], bytes], bool, int, int, float]] = {
+    "headers of one name": (lambda: record(headers=b"a:\r\n" * 60_000), False, 1, 0, 1),
+    "a header of many lines": (lambda: record(headers=b"a: b\r\n" + b" c\r\n" * 60_000), False, 1, 0, 1),
+    "line ends between records": (lambda: (record() + b"\r\n" * (1 << 23)) * 2, False, 2, 0, 3),
+    "first lines alone": (lambda: b"WARC/1.0\r\n" * MANY, False, 0, 1, 1),
+    "first lines alone, packed": (lambda: gzip.compress(b"WARC/1.0\r\n" * MANY), True, 0, 1, 1),
+    "first lines of no version": (lambda: b"WARC/0.17\r\n" * MANY, False, 0, 1, 1),
+    "first lines without their end": (lambda: b"WARC/1.0\n" * MANY, False, 0, 1, 1),
+    "headers cut short": (lambda: b"WARC/1.1\r\nContent-Length: 0\r\n" * MANY, False, 0, 1, 1),
+    "headers without a length": (lambda: b"WARC/1.0\r\na: b\r\n\r\n" * MANY, False, 0, 1, 1),
+    "lengths behind headers": (lambda: b"WARC/1.0\r\n\r\nContent-Length: 0\r\n" * FEW, False, 0, 1, 1),
+    "first lines between records": (lambda: (b"WARC/1.0\r\n" * 1000 + record()) * 2000, False, 2000, 2000, 3),
+    "lengths beyond the file": (lambda: lying(1 << 40, 60_000), False, 0, 1, 5),
+    "lengths within the file": (lambda: lying(4 << 20, 160_000), False, 0, 1, 15),
+    "lengths beyond the file, packed": (lambda: gzip.compress(lying(1 << 40, 40_000)), True, 0, 1, 5),
+    "lengths beyond members": (lambda: gzip.compress(lying(1 << 40, 1)) * 10_000, True, 0, 1, 5),
+    "members of nothing": (lambda: gzip.compress(b"") * 200_000, True, 0, 0, 5),
+    "small members in a record": (lambda: small_members(900_000, 20_000), True, 0, 1, 8),
+    "small members that lie": (lambda: small_members(1 << 40, 6000), True, 0, 1, 8),
+    "broken members": (lambda: (gzip.compress(b"WARC/1.0\r\n")[:-1] + b"x") * 10_000, True, 0, 1, 5),
+    "broken members between records": (
+        lambda: (gzip.compress(b"a") + gzip.compress(record())) * 5000,
+        True,
+        5000,
+        5000,
+        5,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "checked"),
+    [(name, checked) for name in ARCHIVES for checked in (False, True) if ARCHIVES[name][1] >= checked],
+)
+def test_an_archive(name: str, checked: bool) -> None:
+    make, compressed, records, broken, seconds = ARCHIVES[name]
+    content = make()
+    told: list[int] = []
+    with within(seconds):
+        records_of = warc_records(
+            io.BytesIO(content),
+            compressed,
+            lambda at, _: told.append(at),
+            lambda _: False,
+            checked=checked,
+            aside=lambda: io.BytesIO(content),
+        )
+        found = sum(1 for _ in records_of)
+    assert (found, len(told)) == (records, broken)
+    assert told == sorted(told)
+
+
+ONE = b'{"text": "a"}'
+BLANKS: dict[str, bytes] = {
+    "newlines": b"\n" * (1 << 26),
+    "carriage returns": b"\r\n" * (1 << 25),
+    "spaces": b"       \n" * (1 << 23),
+    "a line of spaces": b" " * (1 << 26),
+}
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("name", BLANKS)
+def test_blank_lines(name: str, ending: str, tmp_path: Path) -> None:
+    content = ONE + b"\n" + BLANKS[name] + b"\n" + ONE + b"\n{\n"
+    pack = {"": bytes, ".gz": lambda data: gzip.compress(data, 1), ".zst": zstandard.compress}[ending]
+    path = tmp_path / f"a.jsonl{ending}"
+    path.write_bytes(pack(content))
+    texts = FileTexts(find_files([str(path)]), Columns(text="text"))
+    lines = content.count(b"\n")
+    with within(5), pytest.raises(InputError, match=f"line {lines} is not JSON"):
+        list(texts.batches(1 << 20))
+    path.write_bytes(pack(content[:-2]))
+    (file,) = find_files([str(path)])
+    with within(5):
+        format_of(file).write_kept(file, np.array([False, True]), str(tmp_path / "out"))
+    kept = tmp_path / f"kept.jsonl{ending}"
+    (tmp_path / "out").rename(kept)
+    assert [len(batch) for batch in FileTexts(find_files([str(kept)]), Columns(text="text")).batches(100)] == [1]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100, 5000])
+def test_blank_lines_are_left_out_wherever_blocks_end(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blank_lines, "RUN", 3)
+    draw = random.Random(size)
+    for _ in range(100):
+        content = b"".join(draw.choice([b"\n", b"\n\n\n\n", b" ", b"\r\n", b"a", b"\n  \n"]) for _ in range(40))
+        blocks = [content[start : start + size] for start in range(0, len(content), size)]
+        filled = blank_lines.BlankLines(blocks)
+        found: dict[int, bytes] = {}
+        number = 1
+        for lines, _ in split_lines(filled):
+            found |= {number + filled.left_out + place: bytes(line) for place, line in enumerate(lines)}
+            number += len(lines)
+        every = dict(enumerate(content.split(b"\n"), 1))
+        assert {n: line for n, line in found.items() if line.strip()} == {n: x for n, x in every.items() if x.strip()}
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_parquet_of_many_row_groups(rows: int, tmp_path: Path) -> None:
+    table = pa.table({"text": pa.array(["a"] * rows, pa.string())})
+    with pq.ParquetWriter(tmp_path / "a.parquet", table.schema) as out:
+        for _ in range(3000):
+            out.write_table(table)
+    texts = FileTexts(find_files([str(tmp_path / "a.parquet")]), Columns(text="text"), readers=2)
+    with within(10):
+        assert sum(map(len, texts.batches(1 << 20))) == 3000 * rows
+    texts = FileTexts(find_files([str(tmp_path / "a.parquet")]), Columns(text="text"))
+    (*_, last) = texts.partitions(1)[-1].pieces
+    with within(10):
+        for _ in range(1000):
+            list(texts.chosen(last, np.arange(2999 * rows, 3000 * rows), 3000 * rows))

@@ -1,0 +1,48 @@
+"""The bounds on how much is done at once, found by their names in the modules: no bit may depend on any of them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import gpulsh.backends.cpu
+import gpulsh.decide
+import gpulsh.decide.compare
+import gpulsh.lsh
+import gpulsh.sketch
+import gpulsh.text
+from gpulsh.backends.protocol import Sizes
+
+PACKAGES = [gpulsh.backends.cpu, gpulsh.decide, gpulsh.decide.compare, gpulsh.lsh, gpulsh.sketch, gpulsh.text]
+# Not SMALL_BUCKET, which is part of the decision's definition, nor what is compiled into a kernel's layout.
+BOUND = re.compile(
+    r"(?:[A-Z]+_)*(?:BYTES|SHINGLES|PAIRS|DOCUMENTS|NEIGHBOURS|BLOCK|JOIN|AT_ONCE)|FEW_KEPT|GROUP|ROUNDS|REREAD|SAMPLE"
+)
+LEAST_PIECE = 100
+COMPILED = {"gpulsh.backends.cpu.fingerprinting.BLOCK"}
+
+
+def bounds() -> Iterator[str]:
+    """The full name of each."""
+    yield "gpulsh.io.memory.texts.GROUP"
+    inside = [pkgutil.iter_modules(package.__path__, f"{package.__name__}.") for package in PACKAGES]
+    for module in ["gpulsh.budget", *(found.name for modules in inside for found in modules)]:
+        for name, value in vars(importlib.import_module(module)).items():
+            full = f"{module}.{name}"
+            if BOUND.fullmatch(name) and isinstance(value, (int, float)) and full not in COMPILED:
+                yield full
+
+
+def set_bounds(patch: pytest.MonkeyPatch, size: int, items: int) -> None:
+    """Give every bound on bytes `size`, every other one `items`; with few items, texts are never read twice."""
+    for name in bounds():
+        value = size if "BYTES" in name else items
+        if name.endswith("PIECE_BYTES"):  # a call of Python each, and text has many bytes; test_giants has smaller ones
+            value = max(size, LEAST_PIECE)
+        patch.setattr(name, 0 if name.endswith("REREAD") and items < 1000 else value)
+    for backend in ("cpu", "reference"):
+        patch.setattr(f"gpulsh.backends.{backend}.backend.SIZES", Sizes(size, size, size, whole=max(2 * size, 1 << 14)))

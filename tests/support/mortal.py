@@ -1,0 +1,252 @@
+"""Commands in processes that are killed, or refused a write, at a chosen call; and a disk that forgets.
+
+A server imports everything once and forks a child for each request, so that a run costs milliseconds and its death is
+that of a process: no handler runs, no buffer is flushed. A child that dies at a chosen call takes with it what was not
+made durable before, as a power cut may: files lose the half of what was not synced, renames in a folder that was not
+synced after them are undone.
+"""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from unittest import mock
+
+SWITCHES = (
+    "fsync",
+    "replace",
+    "rename",
+    "unlink",
+    "rmdir",
+)  # calls of `os` between which a disk goes from one state to another
+CALLS = (*SWITCHES, "open", "write")  # those that may be refused
+
+
+class Disk:
+    """All that is done to the files in `folder`, counted; call number `at` is refused with `error`, or is the last."""
+
+    def __init__(self, folder: str, at: int | None, error: int | None) -> None:
+        self._folder, self._at, self._error = folder, at, error
+        self._calls = SWITCHES if error is None else CALLS
+        self._unsynced: set[int] = set()  # inodes
+        self._renames: list[tuple[str, str, str | None]] = []  # from, to, what was there before
+        self._real = {name: getattr(os, name) for name in SWITCHES}
+        self._open = builtins.open
+        self.count = 0
+
+    def patched(self) -> contextlib.ExitStack:
+        """While entered, everything goes through here."""
+        stack = contextlib.ExitStack()
+        stack.enter_context(mock.patch.multiple(os, **{name: getattr(self, f"_{name}_") for name in SWITCHES}))
+        stack.enter_context(mock.patch.object(builtins, "open", self._open_))
+        return stack
+
+    def called(self, name: str, path: Any) -> None:
+        """Counts a call, which is about to be made."""
+        if name not in self._calls:
+            return
+        self.count += 1
+        if self.count == self._at:
+            if self._error is not None:
+                raise OSError(self._error, os.strerror(self._error), str(path))
+            self._forget()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _forget(self) -> None:
+        rename = self._real["rename"]
+        for source, target, before in reversed(self._renames):
+            if before is None:
+                rename(target, source)
+            else:
+                os.link(target, source)
+                rename(before, target)  # at once, for readers
+        for path in list(Path(self._folder).rglob("*")):
+            if path.is_file() and path.stat().st_ino in self._unsynced:
+                half = path.read_bytes()[: path.stat().st_size // 2]
+                os.remove(path)  # whoever mapped it would die of a truncation in place
+                path.write_bytes(half)
+
+    def _fsync_(self, handle: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{handle}")
+        self.called("fsync", path)
+        self._real["fsync"](handle)
+        self._unsynced.discard(os.fstat(handle).st_ino)
+        if os.path.isdir(path):
+            self._renames = [rename for rename in self._renames if os.path.dirname(rename[1]) != path]
+
+    def _replace_(self, source: Any, target: Any) -> None:
+        self.called("replace", target)
+        before = None
+        if os.path.exists(target):
+            before = f"{self._folder}.before-{self.count}"
+            os.link(target, before)
+        self._real["replace"](source, target)
+        self._renames.append((os.fspath(source), os.fspath(target), before))
+
+    def _rename_(self, source: Any, target: Any) -> None:
+        self.called("rename", target)
+        self._real["rename"](source, target)
+
+    def _unlink_(self, path: Any, **named: Any) -> None:
+        self.called("unlink", path)
+        self._real["unlink"](path, **named)
+
+    def _rmdir_(self, path: Any, **named: Any) -> None:
+        self.called("rmdir", path)
+        self._real["rmdir"](path, **named)
+
+    def _open_(self, path: Any, mode: str = "r", *given: Any, **named: Any) -> Any:
+        ours = isinstance(path, str | os.PathLike) and os.fspath(path).startswith(self._folder)
+        if not ours or mode != "wb":
+            return self._open(path, mode, *given, **named)
+        self.called("open", path)
+        raw = _Written(self, os.fspath(path))
+        self._unsynced.add(os.fstat(raw.fileno()).st_ino)
+        return io.BufferedWriter(raw)
+
+
+class _Written(io.FileIO):
+    def __init__(self, disk: Disk, path: str) -> None:
+        super().__init__(path, "wb")
+        self._disk = disk
+
+    def write(self, data: Any) -> int:
+        self._disk.called("write", self.name)
+        return super().write(data)
+
+
+@dataclass(frozen=True)
+class Death:
+    """How a run ended: its exit status, -9 where it was killed; the calls it made; its seconds; what it complained."""
+
+    status: int
+    calls: int
+    seconds: float
+    told: str
+
+    @property
+    def killed(self) -> bool:
+        return self.status == -signal.SIGKILL
+
+
+class Mortals:
+    """The server, seen from a test."""
+
+    def __enter__(self) -> Self:
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.mortal"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.communicate()
+
+    def run(
+        self,
+        folder: Path,
+        arguments: list[str],
+        *,
+        at: int | None = None,
+        error: int | None = None,
+        after: float | None = None,
+        spill: int | None = None,
+    ) -> Death:
+        """Run `gpulsh ARGUMENTS`, or `step PATH NUMBER` of `index_steps`, which writes to `folder`.
+
+        It is killed at its call number `at`, or that is refused with `error`, or it is killed `after` so many seconds.
+        From `spill` bytes on segments in memory are written.
+        """
+        assert self._server.stdin is not None and self._server.stdout is not None
+        asked = {"folder": str(folder), "arguments": arguments, "at": at, "error": error, "after": after}
+        self._server.stdin.write(json.dumps({**asked, "spill": spill}) + "\n")
+        self._server.stdin.flush()
+        return Death(**json.loads(self._server.stdout.readline()))
+
+
+def _serve() -> None:
+    _prepare()
+    for line in sys.stdin:
+        asked = json.loads(line)
+        err, out = os.pipe(), os.pipe()
+        start = time.monotonic()
+        child = os.fork()
+        if child == 0:
+            os.dup2(err[1], 2)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            status, calls = 1, 0
+            try:
+                status, calls = _live(asked)
+            finally:
+                os.write(out[1], str(calls).encode())
+                os._exit(status)
+        if asked["after"] is not None:
+            time.sleep(asked["after"])
+            os.kill(child, signal.SIGKILL)  # a child that has ended is there until it is waited for
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        seconds = time.monotonic() - start
+        for pipe in (err, out):
+            os.close(pipe[1])
+        told, calls = (os.fdopen(pipe[0]).read() for pipe in (err, out))
+        death = {"status": status, "calls": int(calls or 0), "seconds": seconds, "told": told}
+        print(json.dumps(death), flush=True)
+
+
+def _prepare() -> None:
+    """All that a child will need is loaded once, by using it."""
+    from gpulsh.cli import main
+    from tests.support import index_steps
+
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "a.jsonl").write_text('{"text": "a b c d e f"}\n')
+        given = [f"{folder}/index", f"{folder}/a.jsonl", "--backend", index_steps.BACKEND]
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            assert main(["index", "build", *given]) == 0
+            assert main(["index", "query", *given]) == 0
+            assert main(["index", "compact", given[0]]) == 0
+            index_of_run = ["--index", f"{folder}/known", "--backend", index_steps.BACKEND]
+            assert main(["dedup", f"{folder}/a.jsonl", "-o", f"{folder}/out", *index_of_run]) == 0
+
+
+def _live(asked: dict[str, Any]) -> tuple[int, int]:
+    from gpulsh.cli import main
+    from gpulsh.errors import OutputError
+    from gpulsh.index import storage
+    from tests.support import index_steps
+
+    disk = Disk(asked["folder"], asked["at"], asked["error"])
+    spill = storage.SPILL_BYTES if asked["spill"] is None else asked["spill"]
+    verb, *given = asked["arguments"]
+    with mock.patch.object(storage, "SPILL_BYTES", spill), disk.patched():
+        status = 0
+        if verb != "step":
+            status = main(asked["arguments"])
+        else:
+            try:
+                index_steps.live(Path(given[0]), int(given[1]))
+            except OutputError as error:
+                status = 1
+                print(error, file=sys.stderr)
+    sys.stderr.flush()
+    return status, disk.count
+
+
+if __name__ == "__main__":
+    _serve()
