@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from gpulsh.errors import ParameterError
 
@@ -43,13 +43,19 @@ def check_type(name: str, value: object, *allowed: type) -> None:
 class Parameters:
     """What all parameter objects share: one canonical JSON form and its digest."""
 
+    kind: ClassVar[str]  # in the digest; the class's name, unless that was another when the scheme began
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.kind = vars(cls).get("kind", cls.__name__)
+
     def to_json(self) -> str:
         """Canonical JSON of the fields: sorted names, no spaces."""
         return json.dumps(self._fields(), sort_keys=True, separators=(",", ":"))
 
     def digest(self) -> str:
         """SHA-256 of the kind, the scheme and `to_json()`, in hexadecimal."""
-        text = f"{type(self).__name__}:{SCHEME}:{self.to_json()}"
+        text = f"{self.kind}:{SCHEME}:{self.to_json()}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _fields(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from gpulsh.decide.relation import Relation
 from gpulsh.decide.resolve import distinct_edges, heads, resolve_kept, witnesses
 from gpulsh.io.source import ChosenTexts
 from gpulsh.lsh.collisions import Collisions, packed
-from gpulsh.method import Plan
+from gpulsh.method import Method
 from gpulsh.secret import EvidenceKeys
 
 
@@ -38,9 +38,9 @@ def involved_in(met: Collisions, documents: int) -> Numbers:
     return np.flatnonzero(meets)
 
 
-def is_read(plan: Plan, crowded: int) -> bool:
+def is_read(method: Method, crowded: int) -> bool:
     """Whether texts are read again: without a measure only the prefix filter of large buckets does."""
-    return plan.verify != "none" or crowded > 0
+    return method.verify != "none" or crowded > 0
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Case:
     rank: Numbers  # [n] numbers that ascend in decision order
     relation: Relation
     texts: ChosenTexts  # of the documents that meet others, ascending
-    plan: Plan
+    method: Method
     keys: EvidenceKeys
     ops: Backend
     compared: Compared | None = None  # then `met` has no pairs
@@ -92,7 +92,7 @@ class Case:
     @cached_property
     def _shingled(self) -> ShingledTexts:
         places = np.searchsorted(self._ascending, self.involved)
-        return ShingledTexts(self.texts, places, self.plan, self.keys, self.ops)
+        return ShingledTexts(self.texts, places, self.method, self.keys, self.ops)
 
     @cached_property
     def _place(self) -> Numbers:
@@ -113,7 +113,7 @@ class Case:
             edges = self.compared.edges()
             return Edges(self._place[edges.earlier], self._place[edges.later], edges.similarity)
         return similar_pairs(
-            *(self._pairs, self.involved, self.relation, self._shingled, self.plan, self.ops), progress.advance
+            *(self._pairs, self.involved, self.relation, self._shingled, self.method, self.ops), progress.advance
         )
 
     def _resolved(self, small: Edges, advance: Callable[[int], None]) -> tuple[NDArray[np.bool_], Edges]:
@@ -122,7 +122,7 @@ class Case:
         crowd = np.flatnonzero(np.isin(self.involved, self.met.crowded))
         if len(crowd) == 0:
             return resolve_kept(count, small, None, crowd)
-        if self.plan.verify == "exact":
+        if self.method.verify == "exact":
             return resolve_kept(count, small, self._join(crowd, advance), crowd)
         # Without an exact measure the filter's frequencies decide which pairs count: they are those of a connected
         # component, whatever else is decided with it.
@@ -156,10 +156,18 @@ class Case:
         return label
 
     def _join(self, crowd: Numbers, advance: Callable[[int], None]) -> PrefixJoin:
-        plan, readable = self.plan, self._shingled.renumbered(crowd)
+        method, readable = self.method, self._shingled.renumbered(crowd)
         return PrefixJoin(
-            *(self.involved[crowd], self.met, readable, readable.sizes(), measure_of(plan), plan.threshold, self.ops),
-            exact=plan.verify == "exact",
+            *(
+                self.involved[crowd],
+                self.met,
+                readable,
+                readable.sizes(),
+                measure_of(method),
+                method.threshold,
+                self.ops,
+            ),
+            exact=method.verify == "exact",
             allows=self.relation.allows,
             advance=advance,
         )
@@ -172,7 +180,7 @@ class Case:
         like, heads_of = ops.asarray(copies), ops.asarray(first)
         place = np.arange(count, dtype=np.int64, like=like)
         target, similarity = place.copy(), np.ones_like(place, np.float64)
-        dropped = witnesses(kept, edges) if self.plan.resolve == "kept" else self._component_heads(edges)
+        dropped = witnesses(kept, edges) if self.method.resolve == "kept" else self._component_heads(edges)
         later = ops.asarray(self.involved[dropped.later])
         target[later] = ops.asarray(self.involved[dropped.earlier])
         similarity[later] = ops.asarray(dropped.similarity)
@@ -214,10 +222,10 @@ class Case:
         head = heads(self.ops.asnumpy(self.ops.components(len(self.involved), self.ops.asarray(pairs))))
         later = np.flatnonzero((head != np.arange(len(head))) & (self.involved >= self.relation.protected))
         pairs = np.stack([head[later], later], axis=1)
-        if self.plan.verify == "none":
+        if self.method.verify == "none":
             return Edges(head[later], later, np.full(len(later), np.nan))
         texts = self._shingled
-        similarity = compare(pairs, texts.sizes(), texts, measure_of(self.plan), 0.0, self.ops, lambda done: None)
+        similarity = compare(pairs, texts.sizes(), texts, measure_of(self.method), 0.0, self.ops, lambda done: None)
         return Edges(head[later], later, similarity)
 
 

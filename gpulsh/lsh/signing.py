@@ -10,21 +10,21 @@ from gpulsh.arrays import Signed, TextBatch
 from gpulsh.backends.large_alone import each_large_alone
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.normalize import normalized
-from gpulsh.method import Plan
+from gpulsh.method import Method
 from gpulsh.permutations import coefficients
 from gpulsh.secret import EvidenceKeys
 
 
 def sign_batches(
-    batches: Iterable[TextBatch], plan: Plan, keys: EvidenceKeys, ops: Backend, funnel: Funnel, progress: Progress
+    batches: Iterable[TextBatch], method: Method, keys: EvidenceKeys, ops: Backend, funnel: Funnel, progress: Progress
 ) -> Iterator[Signed]:
     """The documents of `batches`, signed, their exact hashes under `keys`; counts their bytes."""
-    drawn = coefficients(plan.family)
+    drawn = coefficients(method.family)
 
     def prepared() -> Iterator[TextBatch]:
         for batch in batches:
             size, count = int(batch.offset[-1] - batch.offset[0]), len(batch)
-            ready = normalized(batch, plan.folding.form)
+            ready = normalized(batch, method.folding.form)
             del batch
             yield ready
             del ready  # before the next one is read
@@ -33,7 +33,7 @@ def sign_batches(
             progress.count(documents=count)
 
     def sign(lane: Backend, batch: TextBatch) -> Signed:
-        return lane.sign(batch, plan.shingling, drawn, plan.banding, keys)
+        return lane.sign(batch, method.shingling, drawn, method.banding, keys)
 
     with ops.here():
         yield from each_large_alone(ops, prepared(), sign)

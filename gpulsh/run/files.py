@@ -23,7 +23,7 @@ from gpulsh.io.files.inputs import as_lines, find_files, natural_id, refuse_pack
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.format import Columns, File
-from gpulsh.method import Resolve, Verify, make_plan
+from gpulsh.method import Method, Resolve, Verify
 from gpulsh.params import Folding, Shingling, check_choice
 from gpulsh.report.document import describe, write_report
 from gpulsh.report.evidence import summarise
@@ -176,7 +176,7 @@ def deduplicate_files(
     asked: dict[str, Any] = {"threshold": threshold, "shingling": shingling, "folding": folding, "num_perm": num_perm}
     asked |= {"bands": bands, "rows": rows, "seed": seed}
     if index is None:
-        plan = make_plan(**{k: v for k, v in asked.items() if v is not None}, verify=verify, resolve=resolve)
+        method = Method.chosen(**{k: v for k, v in asked.items() if v is not None}, verify=verify, resolve=resolve)
     elif not _is_path(index) or index == "":
         raise ParameterError(f"index is {_shown(index)}; give the path of a folder")
     else:
@@ -199,14 +199,14 @@ def deduplicate_files(
         refuse_overlap(given_output, [os.fspath(index)], [])
         where = {"backend": backend, "threads": threads, "devices": devices, "memory": parse_memory(memory)}
         earlier = EarlierRuns(os.fspath(index), id_column, asked, where, own_secret)
-        plan = earlier.plan()
+        method = earlier.method()
     shown = open_progress(progress)
     goes_on = resume and os.path.lexists(out / WORK)
     try:
         with open_engine(engine, address, backend, threads, devices, memory) as doing:
             there = files if engine == "local" else [_anywhere(file) for file in files]
             job = Job(
-                plan=plan,
+                method=method,
                 policy=policy,
                 files=tuple(there),
                 fixity=Fixity.of(there),
@@ -246,7 +246,7 @@ def deduplicate_files(
                     seconds=time.perf_counter() - clock,
                     compiling=COMPILING.seconds() - compiled,
                     parameters=parameters,
-                    plan=plan,
+                    method=method,
                     backend=doing.ops,
                     engine=doing.to_json(),
                     inputs=given,

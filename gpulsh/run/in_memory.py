@@ -22,20 +22,20 @@ from gpulsh.decide.relation import ALL, Relation
 from gpulsh.io.source import TextSource, TextsReadAgain
 from gpulsh.lsh.collisions import Collisions, collide
 from gpulsh.lsh.signing import sign_batches
-from gpulsh.method import Plan
+from gpulsh.method import Method
 from gpulsh.run.signed_documents import ArrivingRows, ParticipatingDigests, SignedDocuments
 from gpulsh.secret import EvidenceKeys
 
 
 def sign(
-    source: TextSource, plan: Plan, keys: EvidenceKeys, ops: Backend, progress: Progress, total: int | None = None
+    source: TextSource, method: Method, keys: EvidenceKeys, ops: Backend, progress: Progress, total: int | None = None
 ) -> SignedDocuments:
     """Sign all documents in one pass; `total` is their bytes, where known, for the progress alone."""
-    digests, exact = ArrivingRows(np.uint64, plan.banding.bands), ArrivingRows(np.uint64, 2)
+    digests, exact = ArrivingRows(np.uint64, method.banding.bands), ArrivingRows(np.uint64, 2)
     shingles = ArrivingRows(np.int64)
     funnel = Funnel()
     with funnel.stage(progress, OF_MEMORY["sign"], total):
-        for part in sign_batches(source.batches(ops.sizes().batch), plan, keys, ops, funnel, progress):
+        for part in sign_batches(source.batches(ops.sizes().batch), method, keys, ops, funnel, progress):
             digests.append(ops.keep(part.digests))
             exact.append(ops.keep(part.exact))
             shingles.append(ops.keep(part.shingles))
@@ -46,7 +46,7 @@ def decide(
     signed: SignedDocuments,
     source: TextsReadAgain,
     order: NDArray[np.int64] | None,
-    plan: Plan,
+    method: Method,
     keys: EvidenceKeys,
     ops: Backend,
     progress: Progress,
@@ -55,20 +55,20 @@ def decide(
     """Decide about all documents; `order` int64 [n] are their positions in decision order, None for input order."""
     funnel = signed.funnel
     rank = _rank(order, funnel.documents)
-    with ops.here(), funnel.stage(progress, OF_MEMORY["collide"], plan.banding.bands):
+    with ops.here(), funnel.stage(progress, OF_MEMORY["collide"], method.banding.bands):
         filled = np.flatnonzero(signed.filled)
         sources = None if relation.source is None else relation.source.__getitem__
         copies, first = first_copies(signed.exact.whole(ops), filled, rank.__getitem__, ops, sources)
         takes_part = signed.filled.copy()
         takes_part[ops.asarray(copies)] = False
-        digests = ParticipatingDigests(signed.digests, plan.banding.bands, takes_part, ops)
-        met = Collisions.of(*collide(digests, ops, progress.advance), plan.banding.bands)
+        digests = ParticipatingDigests(signed.digests, method.banding.bands, takes_part, ops)
+        met = Collisions.of(*collide(digests, ops, progress.advance), method.banding.bands)
         funnel.crowded = len(met.crowded)
     involved = involved_in(met, funnel.documents)
     with funnel.stage(progress, OF_MEMORY["read"], len(involved)):
-        chosen = source.choose(involved if is_read(plan, len(met.crowded)) else involved[:0])
+        chosen = source.choose(involved if is_read(method, len(met.crowded)) else involved[:0])
         progress.count(size=int(chosen.sizes().sum()))
-    return Case(met, copies, first, rank, relation, chosen, plan, keys, ops).decide(funnel, progress)
+    return Case(met, copies, first, rank, relation, chosen, method, keys, ops).decide(funnel, progress)
 
 
 def _rank(order: NDArray[np.int64] | None, count: int) -> NDArray[np.int64]:

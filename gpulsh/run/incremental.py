@@ -28,7 +28,7 @@ from gpulsh.index.keys import KeyNames
 from gpulsh.index.segments.segment import Documents
 from gpulsh.index.segments.snapshots import has_index
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
-from gpulsh.method import Plan
+from gpulsh.method import Method
 from gpulsh.run.engines.steps import ADMIT, Steps, tell
 from gpulsh.run.indexing import keys_of_files, names_of_files, place_keys
 from gpulsh.run.job.job import Earlier, step_of
@@ -63,11 +63,11 @@ class EarlierRuns:
                 f"{path}: its keys are integers, and without id_column keys are FILE:ROW; give id_column"
             )
 
-    def plan(self) -> Plan:
+    def method(self) -> Method:
         """The index's parameters, as those of a run."""
         own = (self._index or Index(**self._parameters, **self._where)).parameters
         shared = {name: getattr(own, name) for name in own.__dataclass_fields__}
-        return Plan(**shared, verify="exact", resolve="kept")
+        return Method(**shared, verify="exact", resolve="kept")
 
     def to_job(self) -> Earlier:
         """As a job tells it."""

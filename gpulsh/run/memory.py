@@ -1,4 +1,4 @@
-"""`gpulsh.deduplicate`: the plan run over texts in memory."""
+"""`gpulsh.deduplicate`: the method run over texts in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.decide.decision import Decision
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.method import Resolve, Verify, make_plan
+from gpulsh.method import Method, Resolve, Verify
 from gpulsh.params import Folding, Shingling
 from gpulsh.run.display.progress import open_progress
 from gpulsh.run.in_memory import decide, sign
@@ -61,7 +61,7 @@ def deduplicate(
     >>> result.keep, result.duplicate_of
     (array([ True, False,  True]), array([0, 0, 2]))
     """
-    plan = make_plan(
+    method = Method.chosen(
         threshold=threshold,
         shingling=shingling,
         folding=folding,
@@ -77,7 +77,7 @@ def deduplicate(
     source = open_texts(texts, ops)
     order = None if priority is None else _decision_order(priority, len(source))
     shown = open_progress(progress)
-    return decide(sign(source, plan, keys, ops, shown), source, order, plan, keys, ops, shown)
+    return decide(sign(source, method, keys, ops, shown), source, order, method, keys, ops, shown)
 
 
 def _decision_order(priority: Any, count: int) -> NDArray[np.int64]:

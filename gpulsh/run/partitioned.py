@@ -151,7 +151,7 @@ class _Run:
         met = self.collide(placed, copied)
         members = self.connect(placed, met.stars, copied)
         pairs, crowds, copied = self.route(members, met.pairs, met.crowds, copied)
-        read = members.meeting > 0 and is_read(self.job.plan, met.memberships)
+        read = members.meeting > 0 and is_read(self.job.method, met.memberships)
         if read:
             self.gather(placed, partitions, members, signed)
         if members.shares:
@@ -181,7 +181,7 @@ class _Run:
 
     def collide(self, placed: Placed, copied: Paths) -> _Met:
         """Find who meets whom in every range of digests."""
-        bands = self.job.plan.banding.bands
+        bands = self.job.method.banding.bands
         parts = self._ranges(len(placed) * bands)
         tasks = [
             Task(step_of("collide", part), collide.collide, (placed, copied, part, parts)) for part in range(parts)

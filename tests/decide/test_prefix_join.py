@@ -23,7 +23,7 @@ from gpulsh.decide.resolve import resolve_kept
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.lsh.collisions import Collisions, Crowd
-from gpulsh.method import Plan
+from gpulsh.method import Method
 from tests.decide.test_shared_sentences import pages
 from tests.support.traced import at_most
 
@@ -33,8 +33,8 @@ OWN = [f"own{number}" for number in range(50_000)]
 
 def readable_of(texts: list[str], ops: Backend, threshold: float = 0.8) -> ShingledTexts:
     ids = np.arange(len(texts))
-    plan = Plan.chosen(threshold=threshold, verify="exact", resolve="kept")
-    return ShingledTexts(open_texts(pa.array(texts), ops).choose(ids), ids, plan, None, ops)
+    method = Method.chosen(threshold=threshold, verify="exact", resolve="kept")
+    return ShingledTexts(open_texts(pa.array(texts), ops).choose(ids), ids, method, None, ops)
 
 
 def prefixes_of(texts: list[str], ops: Backend, is_exact: bool) -> CrowdPrefixes:

@@ -17,7 +17,7 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import BackendError
 from gpulsh.io.memory.device import DeviceTexts
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.method import make_plan
+from gpulsh.method import Method
 from gpulsh.run.in_memory import decide, sign
 from tests.kernels.device_arrays import DeviceArray, DeviceModule, current_device
 from tests.kernels.host import HostLauncher
@@ -51,8 +51,8 @@ def replace_sizes(sizes: Any, **changed: int) -> Any:
 
 
 def decision(ops: Any, documents: Any, **options: Any) -> Any:
-    source, plan = open_texts(documents, ops), make_plan(**options)
-    return decide(sign(source, plan, KEYS, ops, Silent()), source, None, plan, KEYS, ops, Silent()).to_numpy()
+    source, method = open_texts(documents, ops), Method.chosen(**options)
+    return decide(sign(source, method, KEYS, ops, Silent()), source, None, method, KEYS, ops, Silent()).to_numpy()
 
 
 @pytest.mark.parametrize("devices", [None, [0, 1], [1, 0], [1]])
@@ -98,8 +98,8 @@ def test_text_of_one_device_is_shared(devices: list[int], nulls: bool, monkeypat
         return asarray(self, array)
 
     monkeypatch.setattr(DeviceModule, "asarray", counting)
-    source, plan = DeviceTexts(text, null if nulls else None, ops), make_plan()
-    found = decide(sign(source, plan, KEYS, ops, Silent()), source, None, plan, KEYS, ops, Silent()).to_numpy()
+    source, method = DeviceTexts(text, null if nulls else None, ops), Method.chosen()
+    found = decide(sign(source, method, KEYS, ops, Silent()), source, None, method, KEYS, ops, Silent()).to_numpy()
     wanted = decision(ReferenceBackend(), documents if nulls else [text or "hidden" for text in documents])
     for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)

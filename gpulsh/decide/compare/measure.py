@@ -1,4 +1,4 @@
-"""Candidate pairs measured as a plan names it: which of them are at or above the threshold."""
+"""Candidate pairs measured as a method names it: which of them are at or above the threshold."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gpulsh.decide.compare.comparison import Measure, compare, estimated, exact,
 from gpulsh.decide.compare.prefix_join import Edges
 from gpulsh.decide.compare.shingled_texts import ShingledTexts
 from gpulsh.decide.relation import Relation
-from gpulsh.method import Plan
+from gpulsh.method import Method
 from gpulsh.permutations import coefficients
 
 
-def measure_of(plan: Plan) -> Measure:
+def measure_of(method: Method) -> Measure:
     """What `verify` names."""
-    if plan.verify == "exact":
+    if method.verify == "exact":
         return exact
-    return estimated(coefficients(plan.family)) if plan.verify == "signature" else unmeasured
+    return estimated(coefficients(method.family)) if method.verify == "signature" else unmeasured
 
 
 def similar_pairs(
@@ -28,7 +28,7 @@ def similar_pairs(
     involved: Numbers,
     relation: Relation,
     texts: ShingledTexts,
-    plan: Plan,
+    method: Method,
     ops: Backend,
     advance: Callable[[int], None],
 ) -> Edges:
@@ -38,8 +38,8 @@ def similar_pairs(
     goes, `texts` those of the places.
     """
     pairs = pairs[relation.allows(involved[pairs[:, 0]], involved[pairs[:, 1]])]
-    if plan.verify == "none":
+    if method.verify == "none":
         return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
-    threshold = plan.threshold if plan.verify == "exact" else 0.0  # sizes bound the Jaccard, not its estimate
-    similarity = compare(pairs, texts.sizes(), texts, measure_of(plan), threshold, ops, advance)
-    return Edges(pairs[:, 0], pairs[:, 1], similarity).where(~(similarity < plan.threshold))
+    threshold = method.threshold if method.verify == "exact" else 0.0  # sizes bound the Jaccard, not its estimate
+    similarity = compare(pairs, texts.sizes(), texts, measure_of(method), threshold, ops, advance)
+    return Edges(pairs[:, 0], pairs[:, 1], similarity).where(~(similarity < method.threshold))

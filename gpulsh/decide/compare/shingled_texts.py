@@ -11,7 +11,7 @@ from gpulsh.arrays import Array, Fingerprints, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.normalize import normalized
 from gpulsh.io.source import ChosenTexts
-from gpulsh.method import Plan
+from gpulsh.method import Method
 from gpulsh.secret import EvidenceKeys
 from gpulsh.text.shingling import concatenated
 
@@ -19,23 +19,23 @@ from gpulsh.text.shingling import concatenated
 class ShingledTexts:
     """`decide.compare.comparison.Readable` over a choice of documents; `places` [m] renumbers them.
 
-    Their fingerprints are evidence, under secret `keys`; public where the plan asks for no proof, so that what it
+    Their fingerprints are evidence, under secret `keys`; public where the method asks for no proof, so that what it
     decides can be reproduced.
     """
 
     def __init__(
-        self, texts: ChosenTexts, places: NDArray[np.int64], plan: Plan, keys: EvidenceKeys | None, ops: Backend
+        self, texts: ChosenTexts, places: NDArray[np.int64], method: Method, keys: EvidenceKeys | None, ops: Backend
     ) -> None:
-        self._texts, self._places, self._plan, self._ops = texts, places, plan, ops
-        self._keys = keys if plan.verify == "exact" else None
+        self._texts, self._places, self._method, self._ops = texts, places, method, ops
+        self._keys = keys if method.verify == "exact" else None
 
     def on(self, ops: Backend) -> ShingledTexts:
         """The same documents, shingled by another backend."""
-        return ShingledTexts(self._texts, self._places, self._plan, self._keys, ops)
+        return ShingledTexts(self._texts, self._places, self._method, self._keys, ops)
 
     def renumbered(self, places: NDArray[np.int64]) -> ShingledTexts:
         """The same documents by other numbers: new place i is place `places[i]` here."""
-        return ShingledTexts(self._texts, self._places[places], self._plan, self._keys, self._ops)
+        return ShingledTexts(self._texts, self._places[places], self._method, self._keys, self._ops)
 
     def sizes(self) -> NDArray[np.int64]:
         """int64 [places]: bytes of UTF-8."""
@@ -43,22 +43,22 @@ class ShingledTexts:
 
     def fingerprints(self, places: NDArray[np.int64]) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order."""
-        return self._ops.shingle_sets(self._batch(places), self._plan.shingling, self._keys)
+        return self._ops.shingle_sets(self._batch(places), self._method.shingling, self._keys)
 
     def fingerprints_by_range(self, places: NDArray[np.int64], parts: int) -> Iterator[Fingerprints]:
         """The same in `parts` equal ranges of values, one after another; one text is held at a time."""
         for part in range(parts):
             one_by_one = (self._batch(places[at : at + 1]) for at in range(len(places)))
-            asked = self._plan.shingling, part, parts, self._keys
+            asked = self._method.shingling, part, parts, self._keys
             yield concatenated([self._ops.shingle_part(one, *asked) for one in one_by_one])
 
     def frequencies(self, places: NDArray[np.int64], counts: Array) -> Array:
         """`counts` plus those of the fingerprints of the documents at `places`."""
-        return self._ops.text_frequencies(self._batch(places), self._plan.shingling, counts, self._keys)
+        return self._ops.text_frequencies(self._batch(places), self._method.shingling, counts, self._keys)
 
     def prefixes(self, places: NDArray[np.int64], counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
         """The prefixes of the documents at `places`, and how many fingerprints each has."""
         return self._ops.text_prefixes(self._batch(places), self._plan.shingling, counts, rare, share, self._keys)
 
     def _batch(self, places: NDArray[np.int64]) -> TextBatch:
-        return normalized(self._texts.take(self._places[places]), self._plan.folding.form)
+        return normalized(self._texts.take(self._places[places]), self._method.folding.form)

@@ -15,7 +15,7 @@ from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.io.files.readers import Reader, open_files
 from gpulsh.io.format import Columns, File, Limit
-from gpulsh.method import Plan
+from gpulsh.method import Method
 from gpulsh.params import SCHEME
 from gpulsh.run.job.policy import Policy
 
@@ -35,7 +35,7 @@ class Earlier:
 class Job:
     """One run of `deduplicate_files`."""
 
-    plan: Plan
+    method: Method
     policy: Policy
     files: tuple[File, ...]
     columns: Columns
@@ -59,7 +59,7 @@ class Job:
     def parameters(self) -> dict[str, Any]:
         """All that decides the bytes of the results, but for the files."""
         return {
-            **json.loads(self.plan.to_json()),
+            **json.loads(self.method.to_json()),
             "text_column": self.columns.text,
             "id_column": self.columns.id,
             **self.policy.to_json(),

@@ -31,7 +31,7 @@ PAIRS_AT_ONCE = 1 << 20  # made and written, counted in every band
 
 def collide(place: Workplace, placed: Placed, copies: Sequence[Path], part: int, parts: int) -> Made:
     """Find who meets whom in one of `parts` equal ranges of digests; the `copies` in files of theirs do not."""
-    bands = place.job.plan.banding.bands
+    bands = place.job.method.banding.bands
     digests = _Digests(place, placed, copies, part, parts)
     with place.ops.here():
         small, crowd = bucketed(digests, place.ops, lambda done: None)
@@ -58,7 +58,7 @@ class _Digests:
 
     def __init__(self, place: Workplace, placed: Placed, copies: Sequence[Path], part: int, parts: int) -> None:
         self._part, self._parts, self._ops = part, parts, place.ops
-        self.documents, self.bands = len(placed), place.job.plan.banding.bands
+        self.documents, self.bands = len(placed), place.job.method.banding.bands
         self._digests: list[list[NDArray[np.uint64]]] = [[] for _ in range(self.bands)]
         self._ids: list[list[Numbers]] = [[] for _ in range(self.bands)]
         known = [MappedColumns(path) for path in copies]

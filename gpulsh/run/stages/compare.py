@@ -43,7 +43,7 @@ def compare(place: Workplace, placed: Placed, shares: Path, share: int, pairs: S
     candidates = unpacked(distinct(packed(*(np.searchsorted(members, column) for column in met))))
     involved = np.argsort(rank)
     wanted = ((number, members[part]) for number, part in placed.by_partition(members))
-    texts = ShingledTexts(GroupTexts(place.folder, group, wanted), involved, job.plan, place.keys, place.ops)
+    texts = ShingledTexts(GroupTexts(place.folder, group, wanted), involved, job.method, place.keys, place.ops)
     done = 0
 
     def tell(pairs: int) -> None:
@@ -57,7 +57,7 @@ def compare(place: Workplace, placed: Placed, shares: Path, share: int, pairs: S
             involved,
             relation_of(members, job.policy, placed),
             texts,
-            job.plan,
+            job.method,
             place.ops,
             tell,
         )

@@ -45,7 +45,7 @@ def group(place: Workplace, placed: Placed, stars: Sequence[Path], copies: Seque
     within(place.folder, "documents", found.document, 0, len(placed))
     costs = _Costs(found, place, placed)
     groups, oversized = _grouped(found, costs, place.job.cut.group)
-    compared = oversized if place.job.plan.verify != "none" else []
+    compared = oversized if place.job.method.verify != "none" else []
     shares, pairs = _shares(found, groups, compared, costs, place.job.cut.group, len(placed))
     meets = found.pairs != NO_PAIR
     facts = {

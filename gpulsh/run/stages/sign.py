@@ -45,9 +45,9 @@ def sign(place: Workplace, partition: Partition) -> Made:
     with passed_over(place, partition) as rejected:
         facts = PartitionFacts(rejected=rejected)
         batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
-        signed = sign_batches(batches, place.job.plan, place.keys, place.ops, funnel, place.progress)
+        signed = sign_batches(batches, place.job.method, place.keys, place.ops, funnel, place.progress)
         with place.kept(piece.file for piece in partition.pieces):
-            made, counts = _write_runs(folder, step, signed, place.job.plan.banding.bands, place.ops)
+            made, counts = _write_runs(folder, step, signed, place.job.method.banding.bands, place.ops)
         known = write_facts(place, partition, facts, rejected)
     return Made(
         {**made, **known.files},

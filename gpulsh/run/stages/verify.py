@@ -54,7 +54,7 @@ def verify(
     meeting = texts.documents if compared else np.unique(np.concatenate([*met, crowd.document, crowd.bucket]))
     members = np.unique(np.concatenate([meeting, later, first]))
     within(place.folder, "documents", members, 0, len(placed))
-    within(place.folder, "bands", crowd.band, 0, job.plan.banding.bands)
+    within(place.folder, "bands", crowd.band, 0, job.method.banding.bands)
     if not (met[0] < met[1]).all() or (gathered and not np.array_equal(meeting, texts.documents)):
         raise tampered(place.folder, f"pairs of group {group} that are not of its documents")
 
@@ -64,7 +64,7 @@ def verify(
     collisions = Collisions.of(
         unpacked(distinct(packed(*map(number, met)))),  # a pair may meet in several ranges
         Crowd(number(crowd.document), crowd.band, number(crowd.bucket)),
-        job.plan.banding.bands,
+        job.method.banding.bands,
     )
     order = np.argsort(later)
     later, first = ascending(place.folder, "copies", later[order]), first[order]
@@ -78,7 +78,7 @@ def verify(
         rank,
         relation_of(members, job.policy, placed),
         texts,
-        job.plan,
+        job.method,
         place.keys,
         place.ops,
         Compared(number(meeting), partial(_edges, place.folder, compared, number, rank)) if compared else None,
