@@ -15,6 +15,7 @@ SCHEME = 1  # version of the definition of all bits; CHANGELOG.md tells what eac
 Unit = Literal["word", "char"]
 NormalForm = Literal["NFC", "NFKC"]
 FamilyName = Literal["affine32"]
+SKETCHES: dict[FamilyName, str] = {"affine32": "minhash"}  # and the file of each backend that makes it
 
 
 def check_integer(name: str, value: object, low: int, high: int) -> int:
@@ -135,6 +136,11 @@ class Family(Parameters):
         check_choice("family", self.name, get_args(FamilyName))
         object.__setattr__(self, "num_perm", check_integer("num_perm", self.num_perm, 1, MAX_NUM_PERM))
         object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**64 - 1))
+
+    @property
+    def sketch(self) -> str:
+        """The name of the file in each backend's `sketches` that makes it."""
+        return SKETCHES[self.name]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ NumPy's version nor `num_perm`: the first 64 functions of a family of 128 are th
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ def splitmix64(state: int) -> int:
     return z ^ (z >> 31)
 
 
+@lru_cache(maxsize=64)
 def coefficients(family: Family) -> Coefficients:
     """Draw the functions of `family`.
 
@@ -44,7 +46,10 @@ def coefficients(family: Family) -> Coefficients:
     """
     start = splitmix64(family.seed + _GAMMA)
     draws = [splitmix64(start + (i + 1) * _GAMMA) for i in range(family.num_perm)]
-    return Coefficients(
+    drawn = Coefficients(
         np.array([(draw >> 32) | 1 for draw in draws], np.uint32),
         np.array([draw & 0xFFFFFFFF for draw in draws], np.uint32),
     )
+    for column in drawn:
+        column.flags.writeable = False  # they are handed out again
+    return drawn

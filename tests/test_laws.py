@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 import gpulsh
 from gpulsh import Decision, Fingerprints, Shingling
 from gpulsh.backends.cpu import CpuBackend
+from gpulsh.backends.protocol import sketched
 from gpulsh.params import Family
-from gpulsh.permutations import coefficients
 from tests.support import naive
 from tests.support.bounds import set_bounds
 from tests.support.texts import batch_of, batches, licences, shinglings
@@ -107,10 +107,10 @@ def test_a_part_of_the_documents_has_the_bits_it_has_in_the_whole(notices: list[
 def test_the_signature_of_a_union_is_the_smaller_of_both(
     left: Any, right: Any, shingling: Shingling, num_perm: int, seed: int
 ) -> None:
-    ops, family = CpuBackend(1), coefficients(Family(num_perm=num_perm, seed=seed))
+    ops, family = CpuBackend(1), Family(num_perm=num_perm, seed=seed)
     a, b = ops.shingle(left, shingling).values, ops.shingle(right, shingling).values
     rows = Fingerprints(np.concatenate([a, b, a, b]), np.cumsum([0, len(a), len(b), len(a) + len(b)]))
-    one, two, both = ops.minhash(rows, family)
+    one, two, both = sketched(ops, rows, family)
     np.testing.assert_array_equal(both, np.minimum(one, two))
 
 
@@ -120,9 +120,7 @@ def test_repeats_and_order_of_shingles_change_no_signature(values: list[int], ra
     again = values + [value for value in values if random.random() < 0.5]
     random.shuffle(again)
     offset = np.cumsum([0, len(values), len(again)])
-    one, two = CpuBackend(1).minhash(
-        Fingerprints(np.array(values + again, np.uint64), offset), coefficients(Family(num_perm=16))
-    )
+    one, two = sketched(CpuBackend(1), Fingerprints(np.array(values + again, np.uint64), offset), Family(num_perm=16))
     np.testing.assert_array_equal(one, two)
 
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.params import BandShape, Family, Shingling
-from gpulsh.permutations import coefficients
 from gpulsh.secret import evidence_keys
 
 SHINGLING = Shingling(unit="word", size=5)
@@ -28,7 +27,6 @@ def operations_of(protocol: type = Backend) -> set[str]:
 
 def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict[str, Any]:
     """What each operation gives, by its name."""
-    hashing = coefficients(FAMILY)
     found: dict[str, Any] = {}
     found["shingle"] = backend.shingle(text, shingling)
     found["exact_hashes"] = backend.exact_hashes(text, shingling, KEYS)
@@ -39,10 +37,10 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     for part in range(2):
         found[f"shingle_part {part}"] = backend.shingle_part(text, shingling, part, 2)
     found["unique"] = unique = backend.unique(found["shingle"])
-    found["minhash"] = backend.minhash(found["shingle"], hashing)
-    found["text_signatures"] = backend.text_signatures(text, shingling, hashing)
+    found["minhash"] = sketched(backend, found["shingle"], FAMILY)
+    found["text_signatures"] = backend.text_signatures(text, shingling, FAMILY)
     found["band_digests"] = digests = backend.band_digests(found["minhash"], SHAPE)
-    found["sign"] = backend.sign(text, shingling, hashing, SHAPE, KEYS)
+    found["sign"] = backend.sign(text, shingling, FAMILY, SHAPE, KEYS)
     ids = backend.asarray(np.arange(len(text), dtype=np.int64))
     found["collisions"] = buckets = backend.collisions(digests[:, 0].copy(), ids)
     found["candidates"] = pairs = backend.candidates(buckets)

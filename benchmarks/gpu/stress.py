@@ -24,7 +24,6 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.cuda import CudaBackend, why_unavailable
 from gpulsh.backends.cuda.device import import_cupy
 from gpulsh.backends.cuda.launcher import Geometry
-from gpulsh.permutations import coefficients
 
 MEGABYTES, ROUNDS, BATCH = 200.0, 10, 1 << 20
 INSIDE = 16  # results read between one `each` inside and the next
@@ -52,10 +51,9 @@ def run(cupy: Any, megabytes: float, rounds: int, batch: int, say: Callable[[str
     text = mixed(megabytes, batch)
     backend = CudaBackend(geometry=Geometry(text_bytes=batch))
     cuts = _cuts(text, batch)
-    drawn = coefficients(FAMILY)
 
     def sign(ops: Any, part: TextBatch) -> tuple[Any, ...]:
-        signed = ops.sign(part, SHINGLING, drawn, SHAPE, KEYS)
+        signed = ops.sign(part, SHINGLING, FAMILY, SHAPE, KEYS)
         return signed.digests, signed.exact, signed.shingles
 
     def sets(ops: Any, part: TextBatch) -> tuple[Any, ...]:

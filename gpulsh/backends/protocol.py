@@ -69,8 +69,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch
-from gpulsh.params import BandShape, Shingling
-from gpulsh.permutations import Coefficients
+from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
 MIX_1 = 0x3C79AC492BA7B653
@@ -98,6 +97,32 @@ class Sizes(NamedTuple):
     largest_tile: int  # the same where documents that belong together are more; two of these are held
     readers: int = 1  # threads that decode input files while it works
     whole: int | None = None  # to compare whole; documents beyond are compared by ranges of fingerprints
+
+
+class SetSketch(Protocol):
+    """How a backend sketches sets by one family: a fold, so that a set may come in parts, in any order, with repeats.
+
+    A state has a row a set, and is of the backend's own making; what `finish` makes of it is a signature, the same bits
+    in every backend: of the union of parts the signature is `finish(merge(fold(one), fold(other)))`.
+
+    MinHash (`affine32`): the minimum of multiplier * (x >> 32) + addend mod 2^32 over a set (Broder 1997).
+    """
+
+    def empty(self, rows: int) -> Array:
+        """The state of `rows` empty sets."""
+        ...
+
+    def fold(self, fingerprints: Fingerprints) -> Array:
+        """The state of every row of fingerprints."""
+        ...
+
+    def merge(self, state: Array, other: Array) -> Array:
+        """The state of each union of a set and the `other` of its row; may reuse `state`."""
+        ...
+
+    def finish(self, state: Array) -> Array:
+        """uint32 [n, num_perm]: signatures, all ones where a set is empty; may reuse `state`."""
+        ...
 
 
 @runtime_checkable
@@ -159,11 +184,8 @@ class Backend(Protocol):
         """
         ...
 
-    def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
-        """uint32 [n, num_perm]: the minimum of multiplier * (x >> 32) + addend mod 2^32 over a row; all ones if empty.
-
-        Repeats change nothing, so rows need not be unique (Broder 1997).
-        """
+    def set_sketch(self, family: Family) -> SetSketch:
+        """How sets are sketched by `family`."""
         ...
 
     def band_digests(self, signatures: Array, shape: BandShape) -> Array:
@@ -244,14 +266,14 @@ class Backend(Protocol):
         """
         ...
 
-    def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
-        """`minhash(shingle(text, shingling), coefficients)` in one pass, fingerprints never held as a whole."""
+    def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
+        """Signatures of `shingle(text, shingling)` by `family`, in one pass that never holds all fingerprints."""
         ...
 
     def sign(
-        self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape, keys: EvidenceKeys
+        self, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
     ) -> Signed:
-        """`shingle`, `minhash`, `band_digests` and `exact_hashes` in one pass that never holds all fingerprints."""
+        """`shingle`, the sketch, `band_digests` and `exact_hashes` in one pass that never holds all fingerprints."""
         ...
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
@@ -265,3 +287,9 @@ class Backend(Protocol):
     def keep(self, array: Array) -> Array:
         """An array that `each` gave, where it can stay: in this backend's memory, or NumPy's where that has no room."""
         ...
+
+
+def sketched(ops: Backend, fingerprints: Fingerprints, family: Family) -> Array:
+    """uint32 [n, num_perm]: the signature of each row, by `family`."""
+    sketch = ops.set_sketch(family)
+    return sketch.finish(sketch.fold(fingerprints))

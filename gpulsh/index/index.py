@@ -39,7 +39,6 @@ from gpulsh.io.format import LEAST_MEMORY
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.source import TextSource
 from gpulsh.params import Folding, Shingling, check_integer
-from gpulsh.permutations import coefficients
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.store.allocators import give_back
 from gpulsh.text.shingling import folded_batches
@@ -420,10 +419,10 @@ class Index:
 
     def _signed(self, source: TextSource) -> Iterator[Arrivals]:
         parameters, ops = self._parameters, self._ops
-        drawn, keys = coefficients(parameters.family), evidence_keys(self._secret)
+        keys = evidence_keys(self._secret)
 
         def sign(lane: Backend, batch: TextBatch) -> Arrivals:
-            signed = lane.sign(batch, parameters.shingling, drawn, parameters.banding, keys)
+            signed = lane.sign(batch, parameters.shingling, parameters.family, parameters.banding, keys)
             return Arrivals.of(batch, keys, signed, lane)
 
         with ops.here():

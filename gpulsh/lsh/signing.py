@@ -11,7 +11,6 @@ from gpulsh.backends.large_alone import each_large_alone
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.normalize import normalized
 from gpulsh.method import Method
-from gpulsh.permutations import coefficients
 from gpulsh.secret import EvidenceKeys
 
 
@@ -19,7 +18,6 @@ def sign_batches(
     batches: Iterable[TextBatch], method: Method, keys: EvidenceKeys, ops: Backend, funnel: Funnel, progress: Progress
 ) -> Iterator[Signed]:
     """The documents of `batches`, signed, their exact hashes under `keys`; counts their bytes."""
-    drawn = coefficients(method.family)
 
     def prepared() -> Iterator[TextBatch]:
         for batch in batches:
@@ -33,7 +31,7 @@ def sign_batches(
             progress.count(documents=count)
 
     def sign(lane: Backend, batch: TextBatch) -> Signed:
-        return lane.sign(batch, method.shingling, drawn, method.banding, keys)
+        return lane.sign(batch, method.shingling, method.family, method.banding, keys)
 
     with ops.here():
         yield from each_large_alone(ops, prepared(), sign)

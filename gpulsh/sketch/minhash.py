@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulsh.arrays import Fingerprints, Signatures
+from gpulsh.backends.protocol import sketched
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.params import Family, FamilyName, Folding, Shingling, check_type, checked_text_parameters
-from gpulsh.permutations import Coefficients, coefficients
 from gpulsh.text.shingling import folded_batches
 
 BATCH_BYTES = 32 << 20  # text handed to the backend at once
@@ -33,7 +33,7 @@ class MinHash:
     family: FamilyName = "affine32"
 
     def __post_init__(self) -> None:
-        self._coefficients()
+        self._functions()
 
     def __call__(
         self, fingerprints: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
@@ -41,7 +41,7 @@ class MinHash:
         """Signatures, uint32 [n, num_perm], of Fingerprints of n rows; all ones where the document is empty."""
         check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
-        return Signatures(ops.minhash(fingerprints.moved(ops.asarray), self._coefficients()))
+        return Signatures(sketched(ops, fingerprints.moved(ops.asarray), self._functions()))
 
     def from_texts(
         self,
@@ -54,15 +54,14 @@ class MinHash:
     ) -> Signatures:
         """`self(shingle(texts))` without ever holding the fingerprints of more than a batch of the texts."""
         shingling, folding = checked_text_parameters(shingling, folding)
-        ops = select_backend(backend, threads=threads)
-        drawn = self._coefficients()
+        ops, family = select_backend(backend, threads=threads), self._functions()
         source = open_texts(texts, ops)
         signatures = ops.asarray(np.empty((len(source), self.num_perm), np.uint32))
         start = 0
         for batch in folded_batches(source, folding, BATCH_BYTES):
-            signatures[start : start + len(batch)] = ops.text_signatures(batch, shingling, drawn)
+            signatures[start : start + len(batch)] = ops.text_signatures(batch, shingling, family)
             start += len(batch)
         return Signatures(signatures)
 
-    def _coefficients(self) -> Coefficients:
-        return coefficients(Family(name=self.family, num_perm=self.num_perm, seed=self.seed))
+    def _functions(self) -> Family:
+        return Family(name=self.family, num_perm=self.num_perm, seed=self.seed)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh.backends.cpu import CpuBackend
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.hashing import mix64, shingle_hash, token_hash
 from gpulsh.backends.reference.tokens import classify, tokens
@@ -85,7 +85,7 @@ def test_text_to_bits_by_the_definition(text: str, shingling: Shingling) -> None
     assert REFERENCE.exact_hashes(batch, shingling, KEYS).tolist() == [list(naive.exact_hash(words, SECRET))]
     evidence = [naive.evidence(shingle, SECRET) for shingle in naive.shingles(words, shingling.size)]
     assert REFERENCE.shingle_sets(batch, shingling, KEYS).values.tolist() == sorted(set(evidence))
-    signatures = REFERENCE.minhash(fingerprints, coefficients(Family(num_perm=12, seed=7)))
+    signatures = sketched(REFERENCE, fingerprints, Family(num_perm=12, seed=7))
     assert signatures.tolist() == [naive.signature(wanted, 12, 7)]
     digests = REFERENCE.band_digests(signatures, BandShape(bands=4, rows=3))
     assert digests.tolist() == [naive.band_digests(signatures[0].tolist(), 4, 3)]

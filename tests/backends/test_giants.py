@@ -19,13 +19,12 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.params import BandShape, Family, Shingling
-from gpulsh.permutations import Coefficients, coefficients
 from tests.backends.test_parity_cpu import same
 from tests.support.bounds import set_bounds
 from tests.support.texts import KEYS, NOT_UTF8, SEPARATORS, WORDS, batch_of, batches, raw_documents
 
 REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
-FAMILY, SHAPE = coefficients(Family(num_perm=16)), BandShape(bands=5, rows=3)
+FAMILY, SHAPE = Family(num_perm=16), BandShape(bands=5, rows=3)
 PIECES = [1, 2, 3, 4, 5, 7, 16, 33, 64, 65, 100, 1000]
 SHINGLINGS = st.builds(Shingling, unit=st.sampled_from(["word", "char"]), size=st.integers(1, 9))
 
@@ -41,7 +40,7 @@ def pieces_of(size: int) -> Iterator[None]:
         yield
 
 
-def operations(ops: Backend, text: TextBatch, shingling: Shingling, family: Coefficients = FAMILY) -> Iterator[Any]:
+def operations(ops: Backend, text: TextBatch, shingling: Shingling, family: Family = FAMILY) -> Iterator[Any]:
     """All that a backend makes of text."""
     yield ops.shingle(text, shingling)
     yield ops.exact_hashes(text, shingling, KEYS)

@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch
 from gpulsh.backends.cpu import CpuBackend, bitsets
-from gpulsh.backends.protocol import GOLDEN, INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend
+from gpulsh.backends.protocol import GOLDEN, INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend, sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import BandShape, Family, Shingling
-from gpulsh.permutations import coefficients
 from tests.support import naive
 from tests.support.bounds import set_bounds
 from tests.support.texts import KEYS, batch_of, batches, licences, shinglings
@@ -152,7 +151,7 @@ def test_long_words_of_all_lengths() -> None:
 def test_chunks_and_threads_of_real_text(threads: int, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     set_bounds(monkeypatch, chunk, chunk)
     batch = batch_of([text.encode()[:2000] for text in licences()[::70]] + [b"", b"x", b""])
-    ops, family, shape = CpuBackend(threads), coefficients(Family(num_perm=16)), BandShape(bands=5, rows=3)
+    ops, family, shape = CpuBackend(threads), Family(num_perm=16), BandShape(bands=5, rows=3)
     check_texts(ops, batch, Shingling())
     same(ops.sign(batch, Shingling(), family, shape, KEYS), REFERENCE.sign(batch, Shingling(), family, shape, KEYS))
 
@@ -160,7 +159,7 @@ def test_chunks_and_threads_of_real_text(threads: int, chunk: int, monkeypatch: 
 @settings(max_examples=50)
 @given(batches(), shinglings, st.integers(1, 20), st.sampled_from([1, 2, 5]))
 def test_sign(batch: TextBatch, shingling: Shingling, columns: int, threads: int) -> None:
-    family, shape = coefficients(Family(num_perm=columns)), BandShape(bands=max(columns // 3, 1), rows=min(columns, 3))
+    family, shape = Family(num_perm=columns), BandShape(bands=max(columns // 3, 1), rows=min(columns, 3))
     wanted = REFERENCE.sign(batch, shingling, family, shape, KEYS)
     same(CpuBackend(threads).sign(batch, shingling, family, shape, KEYS), wanted)
     signatures = REFERENCE.text_signatures(batch, shingling, family)
@@ -199,9 +198,9 @@ def test_offsets_beyond_32_bits_of_fingerprints(sparse: Path) -> None:
     values[start:] = np.array([value for row in rows for value in row], np.uint64)
     far = Fingerprints(values, start + np.cumsum([0, *map(len, rows)], dtype=np.int64))
     near = table(rows)
-    family = coefficients(Family(num_perm=9))
+    family = Family(num_perm=9)
     same(ONE.unique(far), REFERENCE.unique(near))
-    same(ONE.minhash(far, family), REFERENCE.minhash(near, family))
+    same(sketched(ONE, far, family), sketched(REFERENCE, near, family))
     same(ONE.bitmaps(far), REFERENCE.bitmaps(near))
     same(ONE.frequencies(far, np.zeros(16, np.uint8)), REFERENCE.frequencies(near, np.zeros(16, np.uint8)))
     pairs = np.array([[0, 2], [2, 3], [1, 3]])
@@ -319,8 +318,8 @@ def test_a_row_of_two_values_many_times_over(a: int, b: int) -> None:
 @settings(max_examples=60)
 @given(tables, st.integers(1, 40), st.integers(0, 2**64 - 1))
 def test_minhash(rows: list[list[int]], columns: int, seed: int) -> None:
-    family = coefficients(Family(num_perm=columns, seed=seed))
-    same(ONE.minhash(table(rows, 2), family), REFERENCE.minhash(table(rows, 2), family))
+    family = Family(num_perm=columns, seed=seed)
+    same(sketched(ONE, table(rows, 2), family), sketched(REFERENCE, table(rows, 2), family))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
@@ -328,8 +327,8 @@ def test_minhash(rows: list[list[int]], columns: int, seed: int) -> None:
 def test_minhash_of_every_length(columns: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if threads > 1:
         set_bounds(monkeypatch, 300, 300)
-    family, rows = coefficients(Family(num_perm=columns)), random_table(LENGTHS)
-    same(CpuBackend(threads).minhash(rows, family), REFERENCE.minhash(rows, family))
+    family, rows = Family(num_perm=columns), random_table(LENGTHS)
+    same(sketched(CpuBackend(threads), rows, family), sketched(REFERENCE, rows, family))
 
 
 @settings(max_examples=60)

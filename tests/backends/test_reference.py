@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpulsh.arrays import Buckets, Fingerprints
-from gpulsh.backends.protocol import NO_DIGEST, Backend
+from gpulsh.backends.protocol import NO_DIGEST, Backend, sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import BandShape, Family, Shingling
-from gpulsh.permutations import coefficients
 from tests.support import naive
 from tests.support.texts import KEYS, batch_of, known, licences, shinglings, strings
 
@@ -81,7 +80,7 @@ def test_documents_without_a_token() -> None:
         fingerprints = REFERENCE.shingle(batch, Shingling(unit=unit, size=1))  # type: ignore[arg-type]
         assert fingerprints.offset.tolist() == [0] * 6
         assert not REFERENCE.exact_hashes(batch, Shingling(unit=unit), KEYS).any()  # type: ignore[arg-type]
-    signatures = REFERENCE.minhash(fingerprints, coefficients(Family(num_perm=6)))
+    signatures = sketched(REFERENCE, fingerprints, Family(num_perm=6))
     assert (signatures == 2**32 - 1).all()
     assert (REFERENCE.band_digests(signatures, BandShape(bands=2, rows=3)) == NO_DIGEST).all()
 
@@ -162,14 +161,16 @@ def test_frequencies_stop_at_255() -> None:
 @given(st.lists(strings.map(known), max_size=4), shinglings)
 def test_sign_is_its_parts(texts: list[str], shingling: Shingling) -> None:
     batch = batch_of([text.encode() for text in texts])
-    drawn, shape = coefficients(Family(num_perm=10)), BandShape(bands=3, rows=3)
+    drawn, shape = Family(num_perm=10), BandShape(bands=3, rows=3)
     signed = REFERENCE.sign(batch, shingling, drawn, shape, KEYS)
     fingerprints = REFERENCE.shingle(batch, shingling)
-    np.testing.assert_array_equal(signed.digests, REFERENCE.band_digests(REFERENCE.minhash(fingerprints, drawn), shape))
+    np.testing.assert_array_equal(
+        signed.digests, REFERENCE.band_digests(sketched(REFERENCE, fingerprints, drawn), shape)
+    )
     np.testing.assert_array_equal(signed.exact, REFERENCE.exact_hashes(batch, shingling, KEYS))
     assert signed.shingles.tolist() == np.diff(fingerprints.offset).tolist()
     np.testing.assert_array_equal(
-        REFERENCE.text_signatures(batch, shingling, drawn), REFERENCE.minhash(fingerprints, drawn)
+        REFERENCE.text_signatures(batch, shingling, drawn), sketched(REFERENCE, fingerprints, drawn)
     )
     assert rows_of(REFERENCE.shingle_sets(batch, shingling)) == rows_of(REFERENCE.unique(fingerprints))
     counts = np.arange(8, dtype=np.uint8)

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.tokens import tokens
 from gpulsh.params import SCHEME, BandShape, Family, Folding, Shingling
@@ -41,12 +41,13 @@ SHAPES = [(16, 1), (8, 2), (3, 5), (1, 16)]
 def bits(ops: Backend) -> dict[str, Any]:
     """Everything that is pinned, as `ops` computes it; 64-bit numbers in hexadecimal."""
     batch = batch_of(DOCUMENTS)
-    drawn = {f"{count} {seed}": coefficients(Family(num_perm=count, seed=seed)) for count, seed in FAMILIES}
+    families = {f"{count} {seed}": Family(num_perm=count, seed=seed) for count, seed in FAMILIES}
+    drawn = {name: coefficients(family) for name, family in families.items()}
     signed = {}
     for unit, size in SHINGLINGS:
         shingling = Shingling(unit=unit, size=size)  # type: ignore[arg-type]
         fingerprints = ops.shingle(batch, shingling)
-        signatures = {name: ops.minhash(fingerprints, functions) for name, functions in drawn.items()}
+        signatures = {name: sketched(ops, fingerprints, family) for name, family in families.items()}
         small = signatures["16 1"]
         signed[f"{unit}:{size}"] = {
             "offset": fingerprints.offset.tolist(),

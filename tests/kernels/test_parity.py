@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets, Fingerprints
 from gpulsh.backends.cuda import CudaBackend
-from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE
+from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import BandShape, Family
-from gpulsh.permutations import coefficients
 from tests.kernels.conftest import far_array
 
 pytestmark = pytest.mark.kernels
@@ -55,9 +54,9 @@ def assert_rows(cuda: CudaBackend, found: Fingerprints, wanted: Fingerprints) ->
 
 
 def check_minhash(cuda: CudaBackend, rows: Fingerprints, columns: int) -> None:
-    family = coefficients(Family(num_perm=columns, seed=3))
-    found = cuda.asnumpy(cuda.minhash(on_device(cuda, rows), family))
-    np.testing.assert_array_equal(found, REFERENCE.minhash(rows, family))
+    family = Family(num_perm=columns, seed=3)
+    found = cuda.asnumpy(sketched(cuda, on_device(cuda, rows), family))
+    np.testing.assert_array_equal(found, sketched(REFERENCE, rows, family))
     assert found.dtype == np.uint32
 
 
@@ -276,8 +275,8 @@ def test_rows_beyond_32_bits(cuda: CudaBackend) -> None:
     first = 2**31 + 3
     rows = REFERENCE.unique(random_rows([5, 0, 300, 40], 600))
     far = Fingerprints(far_array(cuda, first, rows.values), cuda.asarray(rows.offset + first))
-    family = coefficients(Family(num_perm=9))
-    np.testing.assert_array_equal(cuda.asnumpy(cuda.minhash(far, family)), REFERENCE.minhash(rows, family))
+    family = Family(num_perm=9)
+    np.testing.assert_array_equal(cuda.asnumpy(sketched(cuda, far, family)), sketched(REFERENCE, rows, family))
     pairs = np.array([[0, 2], [1, 2], [2, 3]], np.int64)
     for one, other in zip(cuda.intersect(cuda.asarray(pairs), far), REFERENCE.intersect(pairs, rows), strict=True):
         np.testing.assert_array_equal(cuda.asnumpy(one), other)

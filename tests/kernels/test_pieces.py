@@ -19,14 +19,13 @@ from gpulsh.backends.cuda.pieces import TextPieces, sign_in_pieces
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.tokens import classify, tokens
 from gpulsh.params import BandShape, Family, Shingling, Unit
-from gpulsh.permutations import coefficients
 from tests.kernels.device_arrays import DeviceModule
 from tests.kernels.test_text import PIECES, batch, documents, sizes, units
 from tests.support.texts import KEYS
 
 pytestmark = pytest.mark.kernels
 REFERENCE = ReferenceBackend()
-FAMILY, SHAPE = coefficients(Family(num_perm=6)), BandShape(bands=3, rows=2)
+FAMILY, SHAPE = Family(num_perm=6), BandShape(bands=3, rows=2)
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "bits.json").read_text())
 
 # Text that offers few cuts, next to text that offers many: words longer than pieces, runs of separators, sequences of
@@ -66,7 +65,7 @@ def with_pieces(cuda: CudaBackend, piece_bytes: int, arrays: Any = None) -> Cuda
 
 def sign(cuda: CudaBackend, text: TextBatch, shingling: Shingling, piece_bytes: int) -> Signed:
     pieces = TextPieces(cuda._machine, cuda._unicode(), shingling, cuda._keys.of(None), piece_bytes)
-    return sign_in_pieces(pieces, text, cuda._permutations.of(FAMILY), SHAPE, cuda._keys.of(KEYS))
+    return sign_in_pieces(pieces, text, cuda._sketch_of(FAMILY), SHAPE, cuda._keys.of(KEYS))
 
 
 def assert_signed(cuda: CudaBackend, text: TextBatch, shingling: Shingling, piece_bytes: int) -> None:
@@ -204,10 +203,10 @@ def test_counts_of_shingles_in_pieces(cuda: CudaBackend, unit: Unit, count: int)
 @pytest.mark.parametrize("shingling", ["word:5", "char:9"])
 def test_golden_documents_in_pieces(cuda: CudaBackend, shingling: str) -> None:
     pinned = GOLDEN["signed"][shingling]
-    family, shape = coefficients(Family(num_perm=16)), BandShape(bands=8, rows=2)
+    family, shape = Family(num_perm=16), BandShape(bands=8, rows=2)
     for i, document in enumerate(map(bytes.fromhex, GOLDEN["documents"])):
         pieces = TextPieces(cuda._machine, cuda._unicode(), Shingling.parse(shingling), cuda._keys.of(None), 23)
-        found = sign_in_pieces(pieces, batch([document]), cuda._permutations.of(family), shape, cuda._keys.of(KEYS))
+        found = sign_in_pieces(pieces, batch([document]), cuda._sketch_of(family), shape, cuda._keys.of(KEYS))
         assert [f"{x:016x}" for x in cuda.asnumpy(found.exact)[0].tolist()] == pinned["exact"][i]
         assert [f"{x:016x}" for x in cuda.asnumpy(found.digests)[0].tolist()] == pinned["digests"]["8x2"][i]
         assert cuda.asnumpy(found.shingles).tolist() == [pinned["offset"][i + 1] - pinned["offset"][i]]

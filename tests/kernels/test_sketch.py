@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.shingle import TokenSums
-from gpulsh.backends.cuda.sketch import MAX_COLUMNS, sketch_digests
+from gpulsh.backends.cuda.sketches.minhash import Sketch
+from gpulsh.backends.cuda.sketches.minhash_of_tokens import MAX_COLUMNS
 from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.hashing import mix64, shingle_hash
@@ -78,8 +79,9 @@ def wanted_digests(
 
 def check(cuda: CudaBackend, tokens: TokenSums, size: int, family: Coefficients, shape: BandShape) -> Any:
     given = TokenSums(cuda.asarray(tokens.sums), cuda.asarray(tokens.starts), tokens.skip)
-    drawn, keys = cuda._permutations.of(family), cuda._keys.of(None)
-    digests, shingles = sketch_digests(cuda._machine, given, size, drawn, shape, keys)
+    sketch = Sketch(cuda._machine, Family(num_perm=len(family.multiplier)))
+    sketch.functions = Coefficients(*map(cuda.asarray, family))
+    digests, shingles = sketch.digests(given, size, shape, cuda._keys.of(None))
     wanted, counts = wanted_digests(tokens, size, family, shape)
     np.testing.assert_array_equal(cuda.asnumpy(digests), wanted)
     assert cuda.asnumpy(shingles).tolist() == counts
@@ -181,7 +183,7 @@ def test_a_document_of_more_tokens_than_32_bits_count(kernels_built: None, span_
 def test_sign_runs_it(cuda: CudaBackend) -> None:
     rows = [b"", "one two 語 three".encode(), b"\xff\0", b"a b c d e f g h"]
     text = TextBatch(np.frombuffer(b"".join(rows), np.uint8), np.array([0, *accumulate(map(len, rows))], np.int64))
-    family, shape = coefficients(Family()), BandShape(bands=21, rows=6)
+    family, shape = Family(), BandShape(bands=21, rows=6)
     given = TextBatch(cuda.asarray(text.values), cuda.asarray(text.offset))
     for unit in ("word", "char"):
         shingling = Shingling(unit=unit, size=3)  # type: ignore[arg-type]

@@ -12,9 +12,9 @@ from benchmarks.gpu import corpora, operations, synthetic
 from benchmarks.gpu.bench import Bench, Found
 from benchmarks.gpu.operations import FAMILY, KEYS, SHAPE, SHINGLING, size_of
 from gpulsh.arrays import Fingerprints, TextBatch
+from gpulsh.backends.protocol import sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import Family
-from gpulsh.permutations import coefficients
 
 TITLE = "Operations, their inputs in device memory"
 SECONDS = 100
@@ -77,7 +77,7 @@ def _measure(bench: Bench, found: Found, of: Measured) -> None:
 
 
 def of_text(bench: Bench, found: Found) -> list[Measured]:
-    ops, hashing = bench.backend, coefficients(FAMILY)
+    ops, family = bench.backend, FAMILY
     counts = bench.cupy.zeros(SLOTS, np.uint8)
     rows = []
     for given, phrases in (("400 words", corpora.PAGE), ("50 shingles", corpora.SHINGLES_50)):
@@ -85,13 +85,13 @@ def of_text(bench: Bench, found: Found) -> list[Measured]:
         texts = [bench.text(text) for text in host]
         size = len(host[0].values)
         work: dict[str, Callable[[TextBatch], Any]] = {
-            "sign": lambda text: ops.sign(text, SHINGLING, hashing, SHAPE, KEYS),
+            "sign": lambda text: ops.sign(text, SHINGLING, family, SHAPE, KEYS),
             "shingle": lambda text: ops.shingle(text, SHINGLING),
             "exact_hashes": lambda text: ops.exact_hashes(text, SHINGLING, KEYS),
             "shingle_sets": lambda text: ops.shingle_sets(text, SHINGLING),
             "gather": lambda text: ops.gather(text.values, text.offset[:-1], text.offset[1:]),
             "shingle_part": lambda text: ops.shingle_part(text, SHINGLING, 1, 4),
-            "text_signatures": lambda text: ops.text_signatures(text, SHINGLING, hashing),
+            "text_signatures": lambda text: ops.text_signatures(text, SHINGLING, family),
             "text_frequencies": lambda text: ops.text_frequencies(text, SHINGLING, counts),
             "text_prefixes": lambda text: ops.text_prefixes(text, SHINGLING, counts, 2, 0.8),
         }
@@ -113,8 +113,8 @@ def of_fingerprints(bench: Bench, found: Found) -> list[Measured]:
     for given, length in (("one row", total), ("rows of 1000", 1000), ("rows of 50", 50), ("rows of 10", 10)):
         sets = [synthetic.rows_of(bench, one, length) for one in values]
         for num_perm in (128, 256, 64) if length == 1000 else (128,):
-            hashing = coefficients(Family(num_perm=num_perm))
-            calls = [lambda one=one, hashing=hashing: ops.minhash(one, hashing) for one in sets]  # type: ignore[misc]
+            family = Family(num_perm=num_perm)
+            calls = [lambda one=one, family=family: sketched(ops, one, family) for one in sets]  # type: ignore[misc]
             evaluations = float(total * num_perm)
             rows.append(
                 Measured("minhash", f"{given}, k={num_perm}", calls, sets[0], items=total, unit="shingles",

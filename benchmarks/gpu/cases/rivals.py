@@ -13,7 +13,6 @@ from benchmarks.gpu.bench import Bench, Found
 from benchmarks.gpu.operations import FAMILY, SHINGLING
 from benchmarks.gpu.timing import by_clock
 from gpulsh.arrays import TextBatch
-from gpulsh.permutations import coefficients
 
 TITLE = "Text to signatures beside other libraries with CUDA"
 SECONDS = 30
@@ -54,11 +53,11 @@ def run(bench: Bench) -> Found:
 def _gpulsh(bench: Bench, text: TextBatch) -> tuple[str, str, Callable[[], Any]]:
     from gpulsh import __version__
 
-    given, hashing = bench.text(text), coefficients(FAMILY)
+    given, family = bench.text(text), FAMILY
     note = "word 5-shingles, from device memory"
 
     def call() -> Any:
-        return bench.backend.text_signatures(given, SHINGLING, hashing)[0, 0].get()
+        return bench.backend.text_signatures(given, SHINGLING, family)[0, 0].get()
 
     return __version__, note, call
 

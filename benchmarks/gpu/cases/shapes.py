@@ -11,7 +11,6 @@ from benchmarks.gpu import corpora
 from benchmarks.gpu.bench import Bench, Found
 from benchmarks.gpu.operations import FAMILY, KEYS, SHAPE, SHINGLING
 from gpulsh.arrays import TextBatch
-from gpulsh.permutations import coefficients
 
 TITLE = "Forms of a corpus: text in device memory to band digests (`sign`) and to sets of shingles (`shingle_sets`)"
 SECONDS = 45
@@ -66,13 +65,13 @@ def spread(bench: Bench) -> TextBatch:
 
 
 def _measure(bench: Bench, found: Found, operation: str, form: str, batches: list[TextBatch]) -> None:
-    ops, hashing = bench.backend, coefficients(FAMILY)
+    ops, family = bench.backend, FAMILY
     size = sum(len(batch.values) for batch in batches)
 
     def call() -> Any:
         for batch in batches:
             given = (
-                ops.sign(batch, SHINGLING, hashing, SHAPE, KEYS)
+                ops.sign(batch, SHINGLING, family, SHAPE, KEYS)
                 if operation == "sign"
                 else ops.shingle_sets(batch, SHINGLING)
             )

@@ -20,19 +20,19 @@ from gpulsh.backends.cpu.components import components
 from gpulsh.backends.cpu.gather import gather
 from gpulsh.backends.cpu.giants import giant_pieces, is_giant, text_chunks
 from gpulsh.backends.cpu.intersect import intersect
-from gpulsh.backends.cpu.minhash import minhash
 from gpulsh.backends.cpu.parts import shingle_part
 from gpulsh.backends.cpu.prefixes import frequencies, prefix_rows, prefixes
 from gpulsh.backends.cpu.room import Room
+from gpulsh.backends.cpu.set_sketch import ThreadedSketch
 from gpulsh.backends.cpu.shingle import CHUNK_BYTES, exact_hashes, set_rows, shingle, shingle_rows, shingle_sets
 from gpulsh.backends.cpu.sign import sign_rows
+from gpulsh.backends.cpu.sketches import sketch_of
 from gpulsh.backends.cpu.unique import unique
 from gpulsh.backends.in_order import in_order
 from gpulsh.backends.prefix_lengths import prefix_lengths
 from gpulsh.backends.processors import processors
-from gpulsh.backends.protocol import Backend, Item, Result, Sizes
-from gpulsh.params import BandShape, Shingling
-from gpulsh.permutations import Coefficients
+from gpulsh.backends.protocol import Backend, Item, Result, SetSketch, Sizes
+from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
 ABREAST = 2  # items in work
@@ -95,8 +95,8 @@ class CpuBackend:
     ) -> Fingerprints:
         return shingle_part(text, shingling, part, parts, keys, self.threads, Room(self._memory >> SETS + 1))
 
-    def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
-        return minhash(fingerprints, coefficients, self.threads)
+    def set_sketch(self, family: Family) -> SetSketch:
+        return ThreadedSketch(sketch_of(family), self.threads)
 
     def band_digests(self, signatures: Array, shape: BandShape) -> Array:
         return band_digests(signatures, shape, self.threads)
@@ -160,30 +160,29 @@ class CpuBackend:
         chunks = text_chunks(text.offset, CHUNK_BYTES)
         return joined(chunks, self.threads.map(work, chunks), self.threads), sizes
 
-    def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
-        signatures = np.empty((len(text), len(coefficients.multiplier)), np.uint32)
+    def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
+        signatures, sketch = np.empty((len(text), family.num_perm), np.uint32), sketch_of(family)
 
         def work(start: int, stop: int) -> None:
-            sign_rows(text, start, stop, shingling, coefficients, signatures[start:stop])
+            signatures[start:stop] = sign_rows(text, start, stop, shingling, sketch).signatures
 
         self.threads.map(work, text_chunks(text.offset, SIGNATURE_BYTES))
         return signatures
 
     def sign(
-        self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape, keys: EvidenceKeys
+        self, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
     ) -> Signed:
         count = len(text)
         digests = np.empty((shape.bands, count), np.uint64).T  # band after band, as they are read later
         signed = Signed(digests, np.empty((count, 2), np.uint64), np.empty(count, np.int64))
-        one = Threads(1)
+        one, sketch = Threads(1), sketch_of(family)
 
         def work(start: int, stop: int) -> None:
             # A chunk passes all stages while it is in the cache; only what `signed` holds outlives it.
-            signatures = np.empty((stop - start, len(coefficients.multiplier)), np.uint32)
-            shingles, exact = sign_rows(text, start, stop, shingling, coefficients, signatures, proof=keys)
-            signed.digests[start:stop] = band_digests(signatures, shape, one)
-            signed.exact[start:stop] = exact
-            signed.shingles[start:stop] = shingles
+            rows = sign_rows(text, start, stop, shingling, sketch, proof=keys)
+            signed.digests[start:stop] = band_digests(rows.signatures, shape, one)
+            signed.exact[start:stop] = rows.exact
+            signed.shingles[start:stop] = rows.shingles
 
         self.threads.map(work, text_chunks(text.offset, CHUNK_BYTES))
         return signed

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import Array, Fingerprints, TextBatch
 from gpulsh.backends.cpu.giants import giant_pieces, is_giant
-from gpulsh.backends.cpu.minhash import minhash_rows
 from gpulsh.backends.cpu.shingle import shingle_rows
-from gpulsh.backends.protocol import NO_VALUE
+from gpulsh.backends.protocol import SetSketch
 from gpulsh.params import Shingling
-from gpulsh.permutations import Coefficients
 from gpulsh.secret import EvidenceKeys
+
+
+class SignedRows(NamedTuple):
+    """Some documents of a batch."""
+
+    signatures: Array  # uint32 [documents, num_perm]
+    shingles: NDArray[np.int64]  # [documents] how many each has
+    exact: NDArray[np.uint64]  # [documents, 2] exact hashes under `proof`, [0, 2] without
 
 
 def sign_rows(
@@ -20,27 +28,18 @@ def sign_rows(
     start: int,
     stop: int,
     shingling: Shingling,
-    coefficients: Coefficients,
-    out: NDArray[np.uint32],
+    sketch: SetSketch,
     *,
     proof: EvidenceKeys | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Signatures of documents [start, stop), or of one giant, into `out` [documents, num_perm].
-
-    Their numbers of shingles [documents] and, under `proof`, exact hashes [documents, 2] (or [0, 2]). A giant's minima
-    are those of its pieces, so that its fingerprints are never held together.
-    """
+) -> SignedRows:
+    """Documents [start, stop), or one giant, whose pieces are folded, so that its fingerprints are never together."""
     if not is_giant(text, start, stop):
         values, ends, exact = shingle_rows(text, start, stop, shingling, proof=proof)
         offset = np.concatenate([[0], ends])
-        minhash_rows(values, offset, coefficients, out)
-        return np.diff(offset), exact
+        return SignedRows(sketch.finish(sketch.fold(Fingerprints(values, offset))), np.diff(offset), exact)
     exact = np.empty((1 if proof else 0, 2), np.uint64)
-    shingles = 0
-    minima = np.empty_like(out)
-    out[:] = NO_VALUE
+    state, shingles = sketch.empty(1), 0
     for values in giant_pieces(text, start, shingling, proof=proof, exact=exact[0] if proof else None):
-        minhash_rows(values, np.array([0, len(values)]), coefficients, minima)
-        np.minimum(out, minima, out=out)
+        state = sketch.merge(state, sketch.fold(Fingerprints(values, np.array([0, len(values)]))))
         shingles += len(values)
-    return np.array([shingles]), exact
+    return SignedRows(sketch.finish(state), np.array([shingles]), exact)

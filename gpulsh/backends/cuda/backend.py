@@ -23,23 +23,23 @@ from gpulsh.backends.cuda.keys import DeviceKeys, KeysOnDevice
 from gpulsh.backends.cuda.lanes import LANES
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
 from gpulsh.backends.cuda.memory import RESIDENT, free_bytes, text_sizes
-from gpulsh.backends.cuda.minhash import minhash
 from gpulsh.backends.cuda.pieces import TextPieces, shingle_part
 from gpulsh.backends.cuda.prefixes import frequencies, prefixes
 from gpulsh.backends.cuda.ranges import collisions_by_range
+from gpulsh.backends.cuda.set_sketch import AnywhereSketch, DeviceSketch
 from gpulsh.backends.cuda.shared import Shared
 from gpulsh.backends.cuda.shingle import Table, TokenSums, hash_tokens, shingle_tokens, token_sums
 from gpulsh.backends.cuda.sign import Signer
+from gpulsh.backends.cuda.sketches import sketch_of
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.cuda.unique import unique
-from gpulsh.backends.cuda.uploads import CoefficientsOnDevice
+from gpulsh.backends.cuda.uploads import Uploads
 from gpulsh.backends.cuda.waiting import wait
 from gpulsh.backends.in_order import in_order
 from gpulsh.backends.prefix_lengths import lengths_with_rare
-from gpulsh.backends.protocol import Backend, Sizes
+from gpulsh.backends.protocol import Backend, SetSketch, Sizes, sketched
 from gpulsh.errors import BackendError
-from gpulsh.params import BandShape, Shingling
-from gpulsh.permutations import Coefficients
+from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
 
@@ -94,7 +94,7 @@ class CudaBackend:
         self._machine = self._machines[0]
         self._staging = Staging(arrays)
         self._keys = KeysOnDevice(arrays)
-        self._permutations = CoefficientsOnDevice(arrays)
+        self._sketches = Uploads[Family, DeviceSketch](arrays)
         self._room: int | None = None  # bytes that `keep` may still leave on the device
 
     def here(self) -> AbstractContextManager[None]:
@@ -144,8 +144,8 @@ class CudaBackend:
         return shingle_part(pieces, text, part, parts)
 
     @_on_device
-    def minhash(self, fingerprints: Fingerprints, coefficients: Coefficients) -> Array:
-        return minhash(self._machine, fingerprints, self._permutations.of(coefficients))
+    def set_sketch(self, family: Family) -> SetSketch:
+        return AnywhereSketch(self._sketch_of(family))
 
     @_on_device
     def band_digests(self, signatures: Array, shape: BandShape) -> Array:
@@ -205,16 +205,16 @@ class CudaBackend:
         return self.prefixes(sets, counts, lengths_with_rare(sets, counts, rare, share)), np.diff(sets.offset)
 
     @_on_device
-    def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
-        return self.minhash(self.shingle(text, shingling), coefficients)
+    def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
+        return sketched(self, self.shingle(text, shingling), family)
 
     @_on_device
     def sign(
-        self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape, keys: EvidenceKeys
+        self, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
     ) -> Signed:
         parts = (self._machine, self._unicode(), self._staging, self._piece())
         public, proof = self._keys.of(None), self._keys.of(keys)
-        return Signer(*parts, shingling, self._permutations.of(coefficients), shape, public, proof).sign(text)
+        return Signer(*parts, shingling, self._sketch_of(family), shape, public, proof).sign(text)
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         with self._shared.lanes.taken(self._devices) as lanes:
@@ -262,6 +262,9 @@ class CudaBackend:
     ) -> TokenSums:
         there = self._staging.on_device(text)
         return token_sums(self._machine, self._unicode(), there, shingling, keys, proof)
+
+    def _sketch_of(self, family: Family) -> DeviceSketch:
+        return self._sketches.of(family, lambda: sketch_of(self._machine, family))
 
     def _unicode(self) -> Table:
         return self._shared.table(self._machine.device)

@@ -18,7 +18,7 @@ from gpulsh.backends.cuda.band_digests import band_digests
 from gpulsh.backends.cuda.cuts import cut_pieces
 from gpulsh.backends.cuda.keys import DeviceKeys
 from gpulsh.backends.cuda.launcher import Machine
-from gpulsh.backends.cuda.minhash import minhash
+from gpulsh.backends.cuda.set_sketch import DeviceSketch
 from gpulsh.backends.cuda.shingle import (
     Table,
     TokenSums,
@@ -28,9 +28,7 @@ from gpulsh.backends.cuda.shingle import (
 )
 from gpulsh.backends.cuda.unique import kept_rows, unique
 from gpulsh.backends.parts import part_range
-from gpulsh.backends.protocol import NO_VALUE
 from gpulsh.params import BandShape, Shingling
-from gpulsh.permutations import Coefficients
 
 
 class TokenPiece(NamedTuple):
@@ -61,23 +59,23 @@ class TextPieces(NamedTuple):
 
 
 def sign_in_pieces(
-    pieces: TextPieces, document: TextBatch, coefficients: Coefficients, shape: BandShape, proof: DeviceKeys
+    pieces: TextPieces, document: TextBatch, sketch: DeviceSketch, shape: BandShape, proof: DeviceKeys
 ) -> Signed:
     """`sign` of one document, of which the device holds a piece at a time, more only where one token is longer.
 
-    `document` is a batch of one row, on the host or on the device. Minima of pieces merge by minimum, sums by addition.
+    `document` is a batch of one row, on the host or on the device. Sketches of pieces merge, sums add up.
     """
     machine = pieces.machine
     xp = machine.arrays
-    minima = xp.full((1, len(coefficients.multiplier)), np.uint32(NO_VALUE), np.uint32)
+    state = sketch.empty(1)
     exact = xp.zeros((1, 2), np.uint64)
     carried, shingles = xp.zeros(0, np.uint64), 0
     for piece in _token_pieces(pieces, document, proof):
         add_exact_terms(machine, piece.tokens, piece.before, proof, exact)
         fingerprints, carried = _shingle_piece(pieces, carried, piece)
-        minima = xp.minimum(minima, minhash(machine, fingerprints, coefficients))
+        state = sketch.merge(state, sketch.fold(fingerprints))
         shingles += len(fingerprints.values)
-    return Signed(band_digests(machine, minima, shape), exact, xp.full(1, np.int64(shingles), np.int64))
+    return Signed(band_digests(machine, sketch.finish(state), shape), exact, xp.full(1, np.int64(shingles), np.int64))
 
 
 def shingle_part(pieces: TextPieces, text: TextBatch, part: int, parts: int) -> Fingerprints:

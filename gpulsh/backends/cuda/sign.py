@@ -11,11 +11,10 @@ from gpulsh.arrays import Signed, TextBatch
 from gpulsh.backends.cuda.keys import DeviceKeys
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.cuda.pieces import TextPieces, sign_in_pieces
+from gpulsh.backends.cuda.set_sketch import DeviceSketch
 from gpulsh.backends.cuda.shingle import Table, hash_tokens, token_sums
-from gpulsh.backends.cuda.sketch import sketch_digests
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.params import BandShape, Shingling
-from gpulsh.permutations import Coefficients
 
 _log = logging.getLogger("gpulsh")
 
@@ -29,7 +28,7 @@ class Signer:
     staging: Staging
     piece_bytes: int  # of a document that is larger than the device
     shingling: Shingling
-    coefficients: Coefficients
+    sketch: DeviceSketch
     shape: BandShape
     keys: DeviceKeys  # public
     proof: DeviceKeys
@@ -45,7 +44,7 @@ class Signer:
         if len(text) == 1:
             _log.warning("device memory does not hold a document of %d bytes at once; it is signed in pieces", size)
             pieces = TextPieces(self.machine, self.table, self.shingling, self.keys, self.piece_bytes)
-            return sign_in_pieces(pieces, text, self.coefficients, self.shape, self.proof)
+            return sign_in_pieces(pieces, text, self.sketch, self.shape, self.proof)
         _log.warning("device memory does not hold a batch of %d bytes; it is halved", size)
         middle = _middle(text)
         left, right = self.sign(text.slice(0, middle)), self.sign(text.slice(middle, len(text)))
@@ -61,8 +60,7 @@ class Signer:
         try:
             there = self.staging.on_device(text)
             tokens = token_sums(self.machine, self.table, there, self.shingling, self.keys, self.proof)
-            sketched = self.shingling.size, self.coefficients, self.shape, self.keys
-            digests, shingles = sketch_digests(self.machine, tokens, *sketched)
+            digests, shingles = self.sketch.digests(tokens, self.shingling.size, self.shape, self.keys)
             digests = xp.ascontiguousarray(digests.T).T  # band after band, as they are read later
             return Signed(digests, hash_tokens(self.machine, tokens, self.proof), shingles)
         except xp.cuda.memory.OutOfMemoryError:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 from gpulsh.backends.cuda.waiting import wait
-from gpulsh.permutations import Coefficients
 
 Key = TypeVar("Key", bound=Hashable)
 Made = TypeVar("Made")
@@ -36,17 +35,3 @@ class Uploads(Generic[Key, Made]):
         """Those keys for which `which` says so."""
         for key in list(filter(which, self._known)):
             del self._known[key]
-
-
-class CoefficientsOnDevice:
-    """Permutations that were asked for."""
-
-    def __init__(self, arrays: Any) -> None:
-        self._arrays = arrays
-        self._uploads = Uploads[bytes, Coefficients](arrays)
-
-    def of(self, drawn: Coefficients) -> Coefficients:
-        """The same on the device."""
-        return self._uploads.of(
-            b"".join(part.tobytes() for part in drawn), lambda: Coefficients(*map(self._arrays.asarray, drawn))
-        )

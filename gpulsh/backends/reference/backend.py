@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch, on_host
-from gpulsh.backends.protocol import Backend, Item, Result, Sizes
+from gpulsh.backends.protocol import Backend, Item, Result, SetSketch, Sizes, sketched
 from gpulsh.backends.reference.band_digests import band_digests
 from gpulsh.backends.reference.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.reference.candidates import candidates
@@ -17,13 +17,12 @@ from gpulsh.backends.reference.collisions import collisions
 from gpulsh.backends.reference.components import components
 from gpulsh.backends.reference.gather import gather
 from gpulsh.backends.reference.intersect import intersect
-from gpulsh.backends.reference.minhash import minhash
 from gpulsh.backends.reference.parts import shingle_part
 from gpulsh.backends.reference.prefixes import frequencies, prefixes, rare_or_first
 from gpulsh.backends.reference.shingle import exact_hashes, shingle
+from gpulsh.backends.reference.sketches import sketch_of
 from gpulsh.backends.reference.unique import unique
-from gpulsh.params import BandShape, Shingling
-from gpulsh.permutations import Coefficients
+from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
 SIZES = Sizes(batch=1 << 20, tile=1 << 20, largest_tile=1 << 20)
@@ -38,7 +37,6 @@ class ReferenceBackend:
     shingle_part = staticmethod(shingle_part)
     exact_hashes = staticmethod(exact_hashes)
     unique = staticmethod(unique)
-    minhash = staticmethod(minhash)
     band_digests = staticmethod(band_digests)
     collisions = staticmethod(collisions)
     candidates = staticmethod(candidates)
@@ -48,6 +46,9 @@ class ReferenceBackend:
     components = staticmethod(components)
     frequencies = staticmethod(frequencies)
     prefixes = staticmethod(prefixes)
+
+    def set_sketch(self, family: Family) -> SetSketch:
+        return sketch_of(family)
 
     def here(self) -> AbstractContextManager[None]:
         return nullcontext()
@@ -84,14 +85,14 @@ class ReferenceBackend:
         sets = self.shingle_sets(text, shingling, keys)
         return prefixes(sets, counts, rare_or_first(sets, counts, rare, share)), np.diff(sets.offset)
 
-    def text_signatures(self, text: TextBatch, shingling: Shingling, coefficients: Coefficients) -> Array:
-        return minhash(shingle(text, shingling), coefficients)
+    def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
+        return sketched(self, shingle(text, shingling), family)
 
     def sign(
-        self, text: TextBatch, shingling: Shingling, coefficients: Coefficients, shape: BandShape, keys: EvidenceKeys
+        self, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
     ) -> Signed:
         fingerprints = shingle(text, shingling)
-        digests = band_digests(minhash(fingerprints, coefficients), shape)
+        digests = band_digests(sketched(self, fingerprints, family), shape)
         return Signed(digests, exact_hashes(text, shingling, keys), np.diff(fingerprints.offset))
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:

@@ -17,7 +17,7 @@ from gpulsh.decide.compare.bounds import bounds_allow, words_for
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import first_of_runs
 from gpulsh.lsh.similarity import estimates
-from gpulsh.permutations import Coefficients
+from gpulsh.params import Family
 
 Result = TypeVar("Result")
 
@@ -76,11 +76,12 @@ def exact(rows: NDArray[np.int64], parts: Iterable[Fingerprints], ops: Backend) 
     return share
 
 
-def estimated(coefficients: Coefficients) -> Measure:
+def estimated(family: Family) -> Measure:
     """The share of equal signature values."""
 
     def measure(rows: NDArray[np.int64], parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
-        signatures = reduce(np.minimum, (ops.minhash(part, coefficients) for part in parts))
+        sketch = ops.set_sketch(family)
+        signatures = sketch.finish(reduce(sketch.merge, map(sketch.fold, parts)))
         return ops.asnumpy(estimates(signatures, ops.asarray(rows)))  # type: ignore[no-any-return]
 
     return measure

@@ -13,14 +13,13 @@ from gpulsh.decide.compare.prefix_join import Edges
 from gpulsh.decide.compare.shingled_texts import ShingledTexts
 from gpulsh.decide.relation import Relation
 from gpulsh.method import Method
-from gpulsh.permutations import coefficients
 
 
 def measure_of(method: Method) -> Measure:
     """What `verify` names."""
     if method.verify == "exact":
         return exact
-    return estimated(coefficients(method.family)) if method.verify == "signature" else unmeasured
+    return estimated(method.family) if method.verify == "signature" else unmeasured
 
 
 def similar_pairs(

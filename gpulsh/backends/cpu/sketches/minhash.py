@@ -1,4 +1,4 @@
-"""minhash: hash functions in the lanes of vectors, their running minima in registers, a shingle broadcast to all.
+"""MinHash: hash functions in the lanes of vectors, their running minima in registers, a shingle broadcast to all.
 
 The inner loop is a multiply, an add and a minimum a vector. With functions in the lanes no minimum is taken across
 lanes and no row needs padding, so that short documents run at the rate of long ones.
@@ -15,11 +15,11 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
-from gpulsh.backends.cpu.chunks import Threads, by_weight
 from gpulsh.backends.cpu.kernel import kernel
-from gpulsh.permutations import Coefficients
+from gpulsh.backends.protocol import NO_VALUE
+from gpulsh.params import Family
+from gpulsh.permutations import coefficients
 
-CHUNK_SHINGLES = 1 << 16
 TILE = 2048  # shingles, 8 KB, stay in the first-level cache over all functions
 LANES = 16  # 32-bit lanes of the widest vectors; narrower machines take two or four for one
 VECTORS = 4  # together; their minima, multipliers and addends fill 12 registers
@@ -104,24 +104,29 @@ def _minhash(values, offset, tile, minima, tile_at, multiplier_at, addend_at, mi
             signatures[document, i] = minima[i]
 
 
-def minhash_rows(
-    values: NDArray[np.uint64], offset: NDArray[np.int64], coefficients: Coefficients, out: NDArray[np.uint32]
-) -> None:
-    """Signatures of the rows `offset` [n + 1] of `values`, into `out` [n, num_perm]."""
-    multiplier, addend = coefficients
-    if len(multiplier) % LANES:
-        spare = -len(multiplier) % LANES
-        multiplier, addend = np.pad(multiplier, (0, spare), constant_values=1), np.pad(addend, (0, spare))
-    tile, minima = np.empty(TILE, np.uint32), np.empty(len(multiplier), np.uint32)
-    places = [array.ctypes.data for array in (tile, multiplier, addend, minima)]
-    _minhash(values, offset, tile, minima, *places, out)
+class Sketch:
+    """The minima of the family's functions over a set; fingerprints lie without gaps."""
 
+    def __init__(self, family: Family) -> None:
+        self._columns = family.num_perm
+        spare = -family.num_perm % LANES  # whole vectors of functions
+        drawn = coefficients(family)
+        self._multiplier = np.pad(drawn.multiplier, (0, spare), constant_values=1)
+        self._addend = np.pad(drawn.addend, (0, spare))
 
-def minhash(fingerprints: Fingerprints, coefficients: Coefficients, threads: Threads) -> NDArray[np.uint32]:
-    signatures = np.empty((len(fingerprints), len(coefficients.multiplier)), np.uint32)
-    values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
-    threads.map(
-        lambda start, stop: minhash_rows(values, offset[start : stop + 1], coefficients, signatures[start:stop]),
-        by_weight(offset, CHUNK_SHINGLES),
-    )
-    return signatures
+    def empty(self, rows: int) -> NDArray[np.uint32]:
+        return np.full((rows, self._columns), NO_VALUE, np.uint32)
+
+    def fold(self, fingerprints: Fingerprints) -> NDArray[np.uint32]:
+        minima = np.empty((len(fingerprints), self._columns), np.uint32)
+        # The kernel compiles in less time where it makes no arrays of its own.
+        tile, least = np.empty(TILE, np.uint32), np.empty(len(self._multiplier), np.uint32)
+        places = [array.ctypes.data for array in (tile, self._multiplier, self._addend, least)]
+        _minhash(fingerprints.values, fingerprints.offset, tile, least, *places, minima)
+        return minima
+
+    def merge(self, state: NDArray[np.uint32], other: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        return np.minimum(state, other, out=state)
+
+    def finish(self, state: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        return state

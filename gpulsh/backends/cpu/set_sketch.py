@@ -1,0 +1,30 @@
+"""A set sketch on threads: rows are folded in chunks of about as many shingles each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpulsh.arrays import Array, Fingerprints
+from gpulsh.backends.cpu.chunks import Threads, by_weight
+from gpulsh.backends.protocol import SetSketch
+
+CHUNK_SHINGLES = 1 << 16
+
+
+class ThreadedSketch:
+    """A `SetSketch` of one thread, by `threads`."""
+
+    def __init__(self, sketch: SetSketch, threads: Threads) -> None:
+        self._sketch, self._threads = sketch, threads
+        self.empty, self.merge, self.finish = sketch.empty, sketch.merge, sketch.finish
+
+    def fold(self, fingerprints: Fingerprints) -> Array:
+        """A state of as many rows."""
+        values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
+        state = self._sketch.empty(len(fingerprints))
+
+        def work(start: int, stop: int) -> None:
+            state[start:stop] = self._sketch.fold(Fingerprints(values, offset[start : stop + 1]))
+
+        self._threads.map(work, by_weight(offset, CHUNK_SHINGLES))
+        return state

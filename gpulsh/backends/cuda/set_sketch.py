@@ -1,0 +1,62 @@
+"""A set sketch on the device, and the way from tokens to band digests that every sketch has."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from gpulsh.arrays import Array, Fingerprints
+from gpulsh.backends.cuda.band_digests import band_digests
+from gpulsh.backends.cuda.keys import DeviceKeys
+from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.cuda.shingle import TokenSums, shingle_tokens
+from gpulsh.params import BandShape
+
+
+class DeviceSketch(ABC):
+    """A `SetSketch` while the machine's device is the current one."""
+
+    machine: Machine
+
+    @abstractmethod
+    def empty(self, rows: int) -> Array: ...
+
+    @abstractmethod
+    def fold(self, fingerprints: Fingerprints) -> Array: ...
+
+    @abstractmethod
+    def merge(self, state: Array, other: Array) -> Array: ...
+
+    @abstractmethod
+    def finish(self, state: Array) -> Array: ...
+
+    def digests(self, tokens: TokenSums, size: int, shape: BandShape, keys: DeviceKeys) -> tuple[Array, Array]:
+        """Band digests uint64 [n, bands] and numbers of shingles int64 [n], under public `keys`.
+
+        A sketch may have a way that does not write the fingerprints.
+        """
+        fingerprints = shingle_tokens(self.machine, tokens, size, keys)
+        signatures = self.finish(self.fold(fingerprints))
+        return band_digests(self.machine, signatures, shape), self.machine.arrays.diff(fingerprints.offset)
+
+
+class AnywhereSketch:
+    """A `SetSketch` whichever device is the current one."""
+
+    def __init__(self, sketch: DeviceSketch) -> None:
+        self._sketch = sketch
+
+    def empty(self, rows: int) -> Array:
+        with self._sketch.machine.here():
+            return self._sketch.empty(rows)
+
+    def fold(self, fingerprints: Fingerprints) -> Array:
+        with self._sketch.machine.here():
+            return self._sketch.fold(fingerprints)
+
+    def merge(self, state: Array, other: Array) -> Array:
+        with self._sketch.machine.here():
+            return self._sketch.merge(state, other)
+
+    def finish(self, state: Array) -> Array:
+        with self._sketch.machine.here():
+            return self._sketch.finish(state)

@@ -1,0 +1,55 @@
+"""MinHash: minima in the registers of a warp's lanes, over spans of fingerprints, whatever rows they belong to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpulsh.arrays import Array, Fingerprints
+from gpulsh.backends.cuda.keys import DeviceKeys
+from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.cuda.set_sketch import DeviceSketch
+from gpulsh.backends.cuda.shingle import TokenSums
+from gpulsh.backends.cuda.sketches.minhash_of_tokens import LANES, MAX_COLUMNS, columns_a_lane, sketch_digests
+from gpulsh.backends.protocol import NO_VALUE
+from gpulsh.params import BandShape, Family
+from gpulsh.permutations import Coefficients, coefficients
+
+
+class Sketch(DeviceSketch):
+    """The minima of the family's functions over a set."""
+
+    def __init__(self, machine: Machine, family: Family) -> None:
+        self.machine, self.columns = machine, family.num_perm
+        self.functions = Coefficients(*map(machine.arrays.asarray, coefficients(family)))
+
+    def empty(self, rows: int) -> Array:
+        return self.machine.arrays.full((rows, self.columns), np.uint32(NO_VALUE), np.uint32)
+
+    def fold(self, fingerprints: Fingerprints) -> Array:
+        machine, geometry = self.machine, self.machine.geometry
+        minima, documents = self.empty(len(fingerprints)), len(fingerprints)
+        total = machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
+        threads, lane = geometry.minhash_threads, columns_a_lane(self.columns)
+        machine.run(
+            *("minhash", f"minhash_{lane}_columns", total, geometry.span * (threads // LANES)),
+            *(fingerprints.values, fingerprints.offset, np.int64(documents)),
+            *(self.functions.multiplier, self.functions.addend, np.int32(self.columns)),
+            *(np.int32(geometry.span), minima),
+            threads=threads,
+            rows=-(-self.columns // (LANES * lane)),
+        )
+        return minima
+
+    def merge(self, state: Array, other: Array) -> Array:
+        return self.machine.arrays.minimum(state, other)
+
+    def finish(self, state: Array) -> Array:
+        return state
+
+    def digests(self, tokens: TokenSums, size: int, shape: BandShape, keys: DeviceKeys) -> tuple[Array, Array]:
+        """In one kernel where a signature fits it: a longer one costs so much more arithmetic a fingerprint that what
+        the separate kernels write is little beside it.
+        """
+        if self.columns > MAX_COLUMNS:
+            return super().digests(tokens, size, shape, keys)
+        return sketch_digests(self.machine, tokens, size, self.functions, shape)
