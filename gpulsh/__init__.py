@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gpulsh.run.files import deduplicate_files as deduplicate_files
     from gpulsh.run.memory import deduplicate as deduplicate
     from gpulsh.sketch.minhash import MinHash as MinHash
+    from gpulsh.sketch.one_permutation import OnePermutation as OnePermutation
     from gpulsh.text.shingling import shingle as shingle
     from gpulsh.theory import SCurve as SCurve
     from gpulsh.theory import choose_banding as choose_banding
@@ -56,6 +57,7 @@ _HOMES = {
     "InputTypeError": "errors",
     "LargeDocumentError": "errors",
     "MinHash": "sketch.minhash",
+    "OnePermutation": "sketch.one_permutation",
     "OutputError": "errors",
     "ParameterError": "errors",
     "SCurve": "theory",

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
-from gpulsh.params import BandShape, Family, Folding, Parameters, Shingling, check_choice, checked_text_parameters
+from gpulsh.params import (
+    BandShape,
+    Family,
+    Folding,
+    Parameters,
+    Shingling,
+    Sketch,
+    check_choice,
+    checked_text_parameters,
+    chosen_family,
+)
 from gpulsh.theory import default_banding
 
 Verify = Literal["exact", "signature", "none"]
@@ -29,6 +39,7 @@ class Matching(Parameters):
         threshold: float = 0.8,
         shingling: Shingling | None = None,
         folding: Folding | None = None,
+        sketch: Sketch | None = None,
         num_perm: int = 128,
         bands: int | None = None,
         rows: int | None = None,
@@ -37,7 +48,7 @@ class Matching(Parameters):
     ) -> Self:
         """What was left open is chosen; `others` are a subclass's fields. ParameterError names what is wrong."""
         shingling, folding = checked_text_parameters(shingling, folding)
-        family = Family(num_perm=num_perm, seed=seed)
+        family = chosen_family(sketch, num_perm, seed)
         chosen_bands, chosen_rows = default_banding(family.num_perm, threshold, bands=bands, rows=rows)
         return cls(
             threshold=float(threshold),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from gpulsh.errors import ParameterError
 
@@ -14,8 +14,11 @@ SCHEME = 1  # version of the definition of all bits; CHANGELOG.md tells what eac
 
 Unit = Literal["word", "char"]
 NormalForm = Literal["NFC", "NFKC"]
-FamilyName = Literal["affine32"]
-SKETCHES: dict[FamilyName, str] = {"affine32": "minhash"}  # and the file of each backend that makes it
+FamilyName = Literal["affine32", "one_permutation"]
+SKETCHES: dict[FamilyName, str] = {  # and the file of each backend that makes it
+    "affine32": "minhash",
+    "one_permutation": "one_permutation",
+}
 
 
 def check_integer(name: str, value: object, low: int, high: int) -> int:
@@ -123,9 +126,9 @@ def checked_text_parameters(shingling: Shingling | None, folding: Folding | None
 
 @dataclass(frozen=True, kw_only=True)
 class Family(Parameters):
-    """A family of `num_perm` hash functions, drawn from `seed` by `permutations.coefficients`.
+    """How signatures of `num_perm` values are made, with what `permutations` draws from `seed`.
 
-    `affine32`: h_i(x) = a_i * x + b_i mod 2^32, a_i odd, x the upper 32 bits of a fingerprint.
+    `gpulsh.backends.protocol.SetSketch` defines each by its name.
     """
 
     name: FamilyName = "affine32"
@@ -141,6 +144,30 @@ class Family(Parameters):
     def sketch(self) -> str:
         """The name of the file in each backend's `sketches` that makes it."""
         return SKETCHES[self.name]
+
+
+class Sketch(Protocol):
+    """A sketch of sets, as its user chooses it."""
+
+    @property
+    def functions(self) -> Family:
+        """What the backends make signatures by."""
+        ...
+
+
+def chosen_family(sketch: Sketch | None, num_perm: int, seed: int) -> Family:
+    """That of `sketch`, where it is given; `num_perm` and `seed` then are its own, or the defaults."""
+    if sketch is None:
+        return Family(num_perm=num_perm, seed=seed)
+    family = getattr(sketch, "functions", None)
+    if not isinstance(family, Family):
+        raise ParameterError(
+            f"sketch is of type {type(sketch).__name__}; give a sketch of sets, as gpulsh.MinHash(num_perm=128)"
+        )
+    for name, value, usual, own in (("num_perm", num_perm, 128, family.num_perm), ("seed", seed, 1, family.seed)):
+        if value not in (usual, own):
+            raise ParameterError(f"{name} is {value!r} and the sketch has {own}; give {name} to the sketch alone")
+    return family
 
 
 @dataclass(frozen=True, kw_only=True)

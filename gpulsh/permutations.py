@@ -6,6 +6,7 @@ NumPy's version nor `num_perm`: the first 64 functions of a family of 128 are th
 
 from __future__ import annotations
 
+import hashlib
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -35,6 +36,19 @@ def splitmix64(state: int) -> int:
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
     return z ^ (z >> 31)
+
+
+def words(family: Family, count: int) -> list[int]:
+    """Integers below 2^64 for a family, in a stream that its name and seed choose; of more words the first are these.
+
+    >>> words(Family(name="one_permutation", seed=1), 2) == words(
+    ...     Family(name="one_permutation", seed=1), 3
+    ... )[:2]
+    True
+    """
+    name = int.from_bytes(hashlib.blake2b(family.name.encode(), digest_size=8).digest(), "little")
+    start = splitmix64(splitmix64(family.seed + _GAMMA) ^ name)
+    return [splitmix64(start + (i + 1) * _GAMMA) for i in range(count)]
 
 
 @lru_cache(maxsize=64)

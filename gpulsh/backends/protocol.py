@@ -105,7 +105,13 @@ class SetSketch(Protocol):
     A state has a row a set, and is of the backend's own making; what `finish` makes of it is a signature, the same bits
     in every backend: of the union of parts the signature is `finish(merge(fold(one), fold(other)))`.
 
-    MinHash (`affine32`): the minimum of multiplier * (x >> 32) + addend mod 2^32 over a set (Broder 1997).
+    `affine32`, MinHash: the minimum of multiplier * (x >> 32) + addend mod 2^32 over a set (Broder 1997), for each of
+    the functions that `permutations.coefficients` draws.
+
+    `one_permutation`: of the words a, b, c that `permutations.words` draws, y = (a | 1) * x + b, the bin
+    (y >> 32) * num_perm >> 32, and in each bin the minimum of min(y mod 2^32, NO_VALUE - 1) (Li, Owen, Zhang 2012). An
+    empty bin i takes the value of the first bin (mix64(c + (i << 32 | t)) >> 32) * num_perm >> 32, t = 0, 1, ..., that
+    is not empty (Shrivastava 2017), and after 64 * num_perm such t that of the next one that is not, cyclically.
     """
 
     def empty(self, rows: int) -> Array:

@@ -27,6 +27,11 @@ from gpulsh.cli.terminal import conclude, tell
     metavar="UNIT:SIZE",
     help="What is compared: runs of SIZE words, or char:SIZE.  [default: word:5]",
 )
+@click.option(
+    "--sketch",
+    metavar="NAME[:K]",
+    help="What finds candidates: minhash or one-permutation, of K values.  [default: minhash]",
+)
 @click.option("--num-perm", type=int, metavar="K", help="Values of a signature.  [default: 128]")
 @click.option("--bands", type=int, metavar="B", help="Bands, with --rows; chosen for the threshold where not given.")
 @click.option("--rows", type=int, metavar="R", help="Rows of a band.")
@@ -131,7 +136,9 @@ from gpulsh.cli.terminal import conclude, tell
     is_flag=True,
     help="Print the report as JSON instead of the table, and the progress as JSON lines on standard error.",
 )
-def dedup(inputs: tuple[str, ...], output: str, shingle: str | None, as_json: bool, **options: Any) -> None:
+def dedup(
+    inputs: tuple[str, ...], output: str, shingle: str | None, sketch: str | None, as_json: bool, **options: Any
+) -> None:
     """Write INPUT without its near-duplicates to OUT.
 
     INPUT is a file, folder, glob or URL of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst), WARC and WET (plain, .gz)
@@ -147,6 +154,11 @@ def dedup(inputs: tuple[str, ...], output: str, shingle: str | None, as_json: bo
     from gpulsh.params import Shingling
 
     shingling = None if shingle is None else Shingling.parse(shingle)
+    if sketch is not None:
+        from gpulsh.sketch.named import parse_sketch
+
+        options["sketch"] = found = parse_sketch(sketch, options["num_perm"], options["seed"])
+        options |= {"num_perm": found.num_perm, "seed": found.seed}
     # Ray prints which of its processes ended, and standard output is for the result.
     with _ended_cleanly(), redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout):
         from gpulsh.run.files import deduplicate_files

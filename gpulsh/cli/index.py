@@ -52,6 +52,7 @@ def _parameters(says: str) -> Callable[[Command], Command]:
         options = (
             click.option("--threshold", type=float, metavar="J", help=f"Jaccard similarity of duplicates{says % 0.8}"),
             click.option("--shingle", metavar="UNIT:SIZE", help=f"What is compared{says % 'word:5'}"),
+            click.option("--sketch", metavar="NAME[:K]", help=f"minhash or one-permutation{says % 'minhash'}"),
             click.option("--num-perm", type=int, metavar="K", help=f"Values of a signature{says % 128}"),
             click.option("--bands", type=int, metavar="B", help="Bands, with --rows."),
             click.option("--rows", type=int, metavar="R", help="Rows of a band."),
@@ -123,6 +124,12 @@ def _prepared(output: str | None, options: dict[str, Any]) -> dict[str, Any]:
     shingle = options.pop("shingle", None)
     if shingle is not None:
         options["shingling"] = Shingling.parse(shingle)
+    sketch = options.pop("sketch", None)
+    if sketch is not None:
+        from gpulsh.sketch.named import parse_sketch
+
+        options["sketch"] = found = parse_sketch(sketch, options["num_perm"], options["seed"])
+        options |= {"num_perm": found.num_perm, "seed": found.seed}
     return {name: value for name, value in options.items() if value is not None}
 
 

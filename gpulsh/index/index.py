@@ -38,7 +38,7 @@ from gpulsh.index.storage import Contents, Folder, Shelved, compacted, discard, 
 from gpulsh.io.format import LEAST_MEMORY
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.source import TextSource
-from gpulsh.params import Folding, Shingling, check_integer
+from gpulsh.params import Folding, Shingling, Sketch, check_integer
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.store.allocators import give_back
 from gpulsh.text.shingling import folded_batches
@@ -93,6 +93,7 @@ class Index:
         threshold: float = 0.8,
         shingling: Shingling | None = None,
         folding: Folding | None = None,
+        sketch: Sketch | None = None,
         num_perm: int = 128,
         bands: int | None = None,
         rows: int | None = None,
@@ -107,6 +108,7 @@ class Index:
             threshold=threshold,
             shingling=shingling,
             folding=folding,
+            sketch=sketch,
             num_perm=num_perm,
             bands=bands,
             rows=rows,
@@ -148,6 +150,7 @@ class Index:
         threshold: float | None = None,
         shingling: Shingling | None = None,
         folding: Folding | None = None,
+        sketch: Sketch | None = None,
         num_perm: int | None = None,
         bands: int | None = None,
         rows: int | None = None,
@@ -170,7 +173,7 @@ class Index:
         folder, contents = Folder.opened(Path(path), contents=check)
         parameters = _restored(Path(path), folder.snapshot.parameters, contents)
         given = {"threshold": threshold, "shingling": shingling, "folding": folding, "num_perm": num_perm}
-        parameters.refuse_others(path, {**given, "bands": bands, "rows": rows, "seed": seed})
+        parameters.refuse_others(path, {**given, "sketch": sketch, "bands": bands, "rows": rows, "seed": seed})
         self = cls.__new__(cls)
         self._begin(parameters, ops, memory, folder, contents, bytes.fromhex(folder.snapshot.secret))
         return self

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from gpulsh.errors import ParameterError
 from gpulsh.method import Matching
-from gpulsh.params import BandShape, Family, Folding, Shingling
+from gpulsh.params import BandShape, Family, Folding, Shingling, chosen_family
 
 
 class IndexParameters(Matching):
@@ -34,15 +34,19 @@ class IndexParameters(Matching):
             "threshold": self.threshold,
             "shingling": self.shingling,
             "folding": self.folding,
+            "sketch": self.family,
             "num_perm": self.family.num_perm,
             "bands": self.banding.bands,
             "rows": self.banding.rows,
             "seed": self.family.seed,
         }
+        given = {name: value for name, value in given.items() if value is not None}
+        if "sketch" in given:
+            given["sketch"] = chosen_family(given["sketch"], self.family.num_perm, self.family.seed)
         differences = [
             f"{name} {_shown(own[name])} and {_shown(value)} was given"
             for name, value in given.items()
-            if value is not None and value != own[name]
+            if value != own[name]
         ]
         if differences:
             raise ParameterError(
@@ -54,6 +58,8 @@ class IndexParameters(Matching):
 def _shown(value: Any) -> str:
     if isinstance(value, Shingling):
         return f"{value.unit}:{value.size}"
+    if isinstance(value, Family):
+        return f"{value.name}:{value.num_perm} of seed {value.seed}"
     return str(value.form) if isinstance(value, Folding) else str(value)
 
 

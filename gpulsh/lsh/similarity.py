@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from gpulsh.arrays import Array, Fingerprints, Signatures, held
-from gpulsh.backends.protocol import NO_VALUE, Backend
+from gpulsh.arrays import Array, Fingerprints, Signatures
+from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.errors import ParameterError
 from gpulsh.params import check_type
-
-PAIRS_AT_ONCE = 1 << 14  # signature rows gathered at once
+from gpulsh.sketch.agreement import checked_pairs, estimates
 
 
 def jaccard(
@@ -57,36 +55,6 @@ def containment(
     unique = _unique(fingerprints, ops)
     both, _ = ops.intersect(rows, unique)
     return _ratio(both, (unique.offset[1:] - unique.offset[:-1])[rows[:, 0]])
-
-
-def estimates(signatures: Array, rows: Array) -> Array:
-    """The share of equal values of signature rows `rows` [m, 2], 0 where a row is an empty document's."""
-    parts = []
-    for start in range(0, max(len(rows), 1), PAIRS_AT_ONCE):
-        left, right = (signatures[rows[start : start + PAIRS_AT_ONCE, side]] for side in (0, 1))
-        filled = (left != NO_VALUE).any(axis=1)
-        parts.append((left == right).mean(axis=1) * filled)
-    return np.concatenate(parts)
-
-
-def checked_pairs(pairs: Any, count: int, ops: Backend) -> Array:
-    """Pairs of rows of `count` documents as int64 [m, 2], on the host or the backend's device, or a ParameterError."""
-    try:
-        array = held(pairs) if hasattr(pairs, "dtype") else np.asarray(pairs)
-        array = array if isinstance(array, np.ndarray) else ops.asarray(array)
-    except ValueError as error:  # rows of unequal length
-        raise ParameterError(f"pairs is no array: {error}; give integers of shape [m, 2]") from None
-    if array.size == 0:
-        return np.empty((0, 2), np.int64)
-    if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
-        raise ParameterError(
-            f"pairs is an array of {array.dtype} with shape {tuple(array.shape)}; give integers of shape [m, 2]"
-        )
-    if int(array.min()) < 0 or int(array.max()) >= count:
-        raise ParameterError(
-            f"pairs holds rows from {int(array.min())} to {int(array.max())}; give rows from 0 to {count - 1}"
-        )
-    return array.astype(np.int64)
 
 
 def _unique(fingerprints: Fingerprints, ops: Backend) -> Fingerprints:

@@ -24,7 +24,7 @@ from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.format import Columns, File
 from gpulsh.method import Method, Resolve, Verify
-from gpulsh.params import Folding, Shingling, check_choice
+from gpulsh.params import Folding, Shingling, Sketch, check_choice
 from gpulsh.report.document import describe, write_report
 from gpulsh.report.evidence import summarise
 from gpulsh.report.page import missing, write_page
@@ -94,6 +94,7 @@ def deduplicate_files(
     threshold: float | None = None,
     shingling: Shingling | None = None,
     folding: Folding | None = None,
+    sketch: Sketch | None = None,
     num_perm: int | None = None,
     bands: int | None = None,
     rows: int | None = None,
@@ -174,7 +175,7 @@ def deduplicate_files(
     parse_memory(memory)
     check_engine(engine, address, devices)
     asked: dict[str, Any] = {"threshold": threshold, "shingling": shingling, "folding": folding, "num_perm": num_perm}
-    asked |= {"bands": bands, "rows": rows, "seed": seed}
+    asked |= {"bands": bands, "rows": rows, "seed": seed, "sketch": sketch}
     if index is None:
         method = Method.chosen(**{k: v for k, v in asked.items() if v is not None}, verify=verify, resolve=resolve)
     elif not _is_path(index) or index == "":

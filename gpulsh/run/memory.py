@@ -14,7 +14,7 @@ from gpulsh.decide.decision import Decision
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import Method, Resolve, Verify
-from gpulsh.params import Folding, Shingling
+from gpulsh.params import Folding, Shingling, Sketch
 from gpulsh.run.display.progress import open_progress
 from gpulsh.run.in_memory import decide, sign
 from gpulsh.secret import chosen_secret, evidence_keys
@@ -26,6 +26,7 @@ def deduplicate(
     threshold: float = 0.8,
     shingling: Shingling | None = None,
     folding: Folding | None = None,
+    sketch: Sketch | None = None,
     num_perm: int = 128,
     bands: int | None = None,
     rows: int | None = None,
@@ -47,6 +48,7 @@ def deduplicate(
     `threshold` of their shingles. Documents come in order of `priority` (float or integer array [n], highest first),
     ties and None by position.
 
+    `sketch` finds the candidates, as `OnePermutation(num_perm=256)`; None takes `MinHash` of `num_perm` and `seed`.
     `bands`, `rows`: None takes the most rows with bands = num_perm // rows that find a pair at `threshold` with
     probability at least 0.995. `verify`: "exact", "signature" (the estimate in place of the Jaccard similarity) or
     "none" (every compared pair counts; similarities are NaN). `resolve`: "kept", or "components", which keeps one
@@ -65,6 +67,7 @@ def deduplicate(
         threshold=threshold,
         shingling=shingling,
         folding=folding,
+        sketch=sketch,
         num_perm=num_perm,
         bands=bands,
         rows=rows,

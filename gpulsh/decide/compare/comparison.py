@@ -16,8 +16,8 @@ from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.decide.compare.bounds import bounds_allow, words_for
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import first_of_runs
-from gpulsh.lsh.similarity import estimates
 from gpulsh.params import Family
+from gpulsh.sketch.agreement import estimates
 
 Result = TypeVar("Result")
 

@@ -1,0 +1,50 @@
+"""One permutation hashing: an atomic minimum a fingerprint, and a warp a document to fill what stayed empty."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpulsh.arrays import Array, Fingerprints
+from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.cuda.set_sketch import DeviceSketch
+from gpulsh.backends.cuda.sketches.minhash_of_tokens import LANES
+from gpulsh.backends.protocol import NO_VALUE
+from gpulsh.params import Family
+from gpulsh.permutations import words
+
+
+class Sketch(DeviceSketch):
+    """The least value in each of `num_perm` bins."""
+
+    def __init__(self, machine: Machine, family: Family) -> None:
+        self.machine, self._bins = machine, family.num_perm
+        multiplier, addend, probe = words(family, 3)
+        self._multiplier, self._addend, self._probe = np.uint64(multiplier | 1), np.uint64(addend), np.uint64(probe)
+
+    def empty(self, rows: int) -> Array:
+        return self.machine.arrays.full((rows, self._bins), np.uint32(NO_VALUE), np.uint32)
+
+    def fold(self, fingerprints: Fingerprints) -> Array:
+        machine, geometry = self.machine, self.machine.geometry
+        minima, documents = self.empty(len(fingerprints)), len(fingerprints)
+        total = int(fingerprints.offset[-1]) - int(fingerprints.offset[0])
+        machine.run(
+            *("one_permutation", "one_permutation", total, geometry.span * (geometry.minhash_threads // LANES)),
+            *(fingerprints.values, fingerprints.offset, np.int64(documents), self._multiplier, self._addend),
+            *(np.int32(self._bins), np.int32(geometry.span), minima),
+            threads=geometry.minhash_threads,
+        )
+        return minima
+
+    def merge(self, state: Array, other: Array) -> Array:
+        return self.machine.arrays.minimum(state, other)
+
+    def finish(self, state: Array) -> Array:
+        machine, threads = self.machine, self.machine.geometry.minhash_threads
+        signatures = machine.arrays.empty_like(state)
+        machine.run(
+            *("one_permutation", "one_permutation_fill", len(state), threads // LANES),
+            *(state, np.int64(len(state)), np.int32(self._bins), self._probe, signatures),
+            threads=threads,
+        )
+        return signatures

@@ -1,0 +1,102 @@
+"""The main job with every sketch: the decision is exact whatever finds the candidates, on every way to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import gpulsh
+from gpulsh.cli import group as command
+from gpulsh.errors import ParameterError
+from gpulsh.params import SKETCHES
+from gpulsh.sketch.named import parse_sketch
+from gpulsh.sketch.set_sketch import SetSketch
+
+SKETCH_NAMES = sorted(name.replace("_", "-") for name in set(SKETCHES.values()))
+every_sketch = pytest.mark.parametrize("name", SKETCH_NAMES)
+
+
+def documents() -> list[str]:
+    generator = np.random.default_rng(3)
+    words = [f"w{number}" for number in range(400)]
+    found = []
+    for _ in range(60):
+        text = generator.choice(words, 80).tolist()
+        found.append(" ".join(text))
+        text[int(generator.integers(80))] = "changed"
+        found.append(" ".join(text))
+    return found
+
+
+@every_sketch
+def test_every_backend_and_resolution_decides_alike(name: str) -> None:
+    texts, sketch = documents(), parse_sketch(f"{name}:64")
+    for options in ({}, {"verify": "signature"}, {"verify": "none"}, {"resolve": "components"}):
+        one, two = (
+            gpulsh.deduplicate(texts, threshold=0.6, sketch=sketch, backend=backend, **options)  # type: ignore[arg-type]
+            for backend in ("reference", "cpu")
+        )
+        assert (one.duplicate_of == two.duplicate_of).all() and (one.pairs == two.pairs).all()
+        np.testing.assert_array_equal(one.similarity, two.similarity)
+    kept = gpulsh.deduplicate(texts, threshold=0.6, sketch=sketch, backend="cpu").keep
+    assert kept[::2].all() and kept[1::2].sum() <= 2  # nearly every changed copy is found
+
+
+@every_sketch
+def test_files_the_index_and_the_command_decide_as_memory(name: str, tmp_path: Path) -> None:
+    texts, sketch = documents(), parse_sketch(f"{name}:64")
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    wanted = gpulsh.deduplicate(texts, threshold=0.6, sketch=sketch, backend="cpu")
+    given: dict[str, Any] = {"threshold": 0.6, "backend": "cpu"}
+    gpulsh.deduplicate_files(tmp_path / "a.parquet", tmp_path / "one", sketch=sketch, **given)
+    asked = [str(tmp_path / "a.parquet"), "--sketch", f"{name}:64", "--threshold", "0.6", "--backend", "cpu"]
+    ran = CliRunner().invoke(command, ["dedup", *asked, "-o", str(tmp_path / "two")])
+    assert ran.exit_code == 0, ran.output
+    for out in ("one", "two"):
+        rows = pq.read_table(tmp_path / out / "duplicates.parquet").column("row").to_pylist()
+        assert rows == np.flatnonzero(~wanted.keep).tolist()
+    family = json.loads((tmp_path / "two" / "report.json").read_text())["parameters"]["family"]
+    assert family["num_perm"] == 64 and SKETCHES[family["name"]] == name.replace("-", "_")
+
+    index = gpulsh.Index(threshold=0.6, sketch=sketch, backend="cpu")
+    added = index.add(list(range(len(texts))), texts)
+    assert (added.keep == wanted.keep).all()
+    index.save(tmp_path / "index")
+    again = gpulsh.Index.open(tmp_path / "index", sketch=sketch, backend="cpu")
+    assert again.query(texts[:1]).keys.tolist() == [0]
+    with pytest.raises(ParameterError, match="sketch"):
+        gpulsh.Index.open(tmp_path / "index", sketch=parse_sketch(f"{name}:65"), backend="cpu")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"sketch": "minhash"}, "sketch is of type str; give a sketch of sets, as gpulsh.MinHash"),
+        ({"sketch": gpulsh.OnePermutation(num_perm=64), "num_perm": 32}, "num_perm is 32 and the sketch has 64"),
+        ({"sketch": gpulsh.OnePermutation(seed=4), "seed": 5}, "seed is 5 and the sketch has 4"),
+    ],
+)
+def test_what_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        gpulsh.deduplicate(["a"], backend="cpu", **given)
+
+
+@pytest.mark.parametrize("text", ["", "minhush", "minhash:", "minhash:x", "minhash:0", "one_permutation:-1", "minhash:1e3"])
+def test_names_that_are_none(text: str) -> None:
+    with pytest.raises(ParameterError, match="num_perm is 0" if text.endswith(":0") else "sketch is"):
+        parse_sketch(text)
+
+
+def test_a_sketch_has_its_own_parameters() -> None:
+    with pytest.raises(ParameterError, match="family"):
+        gpulsh.MinHash(family="one_permutation")
+    with pytest.raises(ParameterError, match="num_perm"):
+        gpulsh.OnePermutation(num_perm=0)
+    assert isinstance(gpulsh.OnePermutation(), SetSketch)

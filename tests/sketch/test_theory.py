@@ -1,0 +1,71 @@
+"""Every set sketch estimates Jaccard similarity without bias, and errs as much as its theory says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gpulsh
+from gpulsh.arrays import Fingerprints
+from gpulsh.errors import ParameterError
+from gpulsh.sketch.set_sketch import SetSketch
+
+SKETCHES = [kind for kind in (gpulsh.MinHash, gpulsh.OnePermutation) if issubclass(kind, SetSketch)]
+ESTIMATES = 8000  # for each case: the deviation of a variance is then 1.6 %
+NORMAL = 3.29  # beyond this many deviations lies a thousandth
+
+
+def sets_with(common: int, own: int, pairs: int, generator: np.random.Generator) -> Fingerprints:
+    """Rows 2 i and 2 i + 1 have `common` values in common and `own` each of their own."""
+    size = common + own
+    values = np.empty((pairs, 2, size), np.uint64)
+    values[:, :, :common] = generator.integers(0, 2**64, (pairs, 1, common), np.uint64)
+    values[:, :, common:] = generator.integers(0, 2**64, (pairs, 2, own), np.uint64)
+    return Fingerprints(values.reshape(-1), np.arange(2 * pairs + 1, dtype=np.int64) * size)
+
+
+@pytest.mark.parametrize("kind", SKETCHES)
+@pytest.mark.parametrize("size", [20, 200, 2000, 20_000])
+@pytest.mark.parametrize("similarity", [0.2, 0.5, 0.8])
+def test_bias_and_variance(kind: type[SetSketch], size: int, similarity: float) -> None:
+    common = round(size * similarity)
+    own = (size - common) // 2
+    union = common + 2 * own
+    pairs = min(ESTIMATES, max(200_000 // size, 40))
+    rows = sets_with(common, own, pairs, np.random.default_rng(size))
+    asked = np.arange(2 * pairs).reshape(-1, 2)
+    sketches = [kind(num_perm=64, seed=seed) for seed in range(-(-ESTIMATES // pairs))]
+    found = np.concatenate([sketch.estimate(sketch(rows, backend="cpu"), asked, backend="cpu") for sketch in sketches])
+
+    exact = common / union
+    deviation = sketches[0].standard_deviation(exact, size=union)
+    assert abs(found.mean() - exact) < NORMAL * found.std() / np.sqrt(len(found))
+    assert found.var() == pytest.approx(deviation**2, rel=0.1)
+
+
+@pytest.mark.parametrize("kind", SKETCHES)
+def test_what_theory_says(kind: type[SetSketch]) -> None:
+    sketch = kind(num_perm=200)
+    assert sketch.standard_deviation(0.5) == pytest.approx(0.0354, abs=5e-5)
+    assert sketch.standard_deviation(0.5, size=10**7) == pytest.approx(sketch.standard_deviation(0.5), rel=1e-3)
+    assert sketch.standard_deviation(0) == sketch.standard_deviation(1, size=50) == 0
+    for wrong in ({"value": 1.5}, {"value": 0.5, "size": 0}):
+        with pytest.raises(ParameterError):
+            sketch.standard_deviation(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", SKETCHES)
+def test_real_texts(kind: type[SetSketch]) -> None:
+    """Words as people write them, not random numbers: bias and deviation over many seeds."""
+    from tests.support.texts import licences
+
+    texts = [text for text in licences() if len(text.split()) > 300][:12]
+    fingerprints = gpulsh.shingle(texts, shingling=gpulsh.Shingling(size=1), backend="cpu")
+    pairs = np.array([(i, j) for i in range(len(texts)) for j in range(i)])
+    exact = gpulsh.jaccard(fingerprints, pairs, backend="cpu")
+    sketches = [kind(num_perm=64, seed=seed) for seed in range(300)]
+    found = np.array([sketch.estimate(sketch(fingerprints, backend="cpu"), pairs, backend="cpu") for sketch in sketches])
+    errors = (found.mean(axis=0) - exact) / (found.std(axis=0) / np.sqrt(len(sketches)) + 1e-9)
+    assert abs(errors).max() < 5  # of some dozens
+    expected = np.array([sketches[0].standard_deviation(float(value)) for value in exact])
+    assert (found.std(axis=0) / expected).mean() == pytest.approx(1, abs=0.1)
