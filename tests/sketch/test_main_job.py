@@ -88,7 +88,9 @@ def test_what_is_refused(given: dict[str, Any], said: str) -> None:
         gpulsh.deduplicate(["a"], backend="cpu", **given)
 
 
-@pytest.mark.parametrize("text", ["", "minhush", "minhash:", "minhash:x", "minhash:0", "one_permutation:-1", "minhash:1e3"])
+@pytest.mark.parametrize(
+    "text", ["", "minhush", "minhash:", "minhash:x", "minhash:0", "one_permutation:-1", "minhash:1e3"]
+)
 def test_names_that_are_none(text: str) -> None:
     with pytest.raises(ParameterError, match="num_perm is 0" if text.endswith(":0") else "sketch is"):
         parse_sketch(text)

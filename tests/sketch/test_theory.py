@@ -64,7 +64,9 @@ def test_real_texts(kind: type[SetSketch]) -> None:
     pairs = np.array([(i, j) for i in range(len(texts)) for j in range(i)])
     exact = gpulsh.jaccard(fingerprints, pairs, backend="cpu")
     sketches = [kind(num_perm=64, seed=seed) for seed in range(300)]
-    found = np.array([sketch.estimate(sketch(fingerprints, backend="cpu"), pairs, backend="cpu") for sketch in sketches])
+    found = np.array(
+        [sketch.estimate(sketch(fingerprints, backend="cpu"), pairs, backend="cpu") for sketch in sketches]
+    )
     errors = (found.mean(axis=0) - exact) / (found.std(axis=0) / np.sqrt(len(sketches)) + 1e-9)
     assert abs(errors).max() < 5  # of some dozens
     expected = np.array([sketches[0].standard_deviation(float(value)) for value in exact])

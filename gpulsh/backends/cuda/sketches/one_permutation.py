@@ -41,7 +41,7 @@ class Sketch(DeviceSketch):
 
     def finish(self, state: Array) -> Array:
         machine, threads = self.machine, self.machine.geometry.minhash_threads
-        signatures = machine.arrays.empty_like(state)
+        signatures = machine.arrays.empty(state.shape, np.uint32)
         machine.run(
             *("one_permutation", "one_permutation_fill", len(state), threads // LANES),
             *(state, np.int64(len(state)), np.int32(self._bins), self._probe, signatures),
