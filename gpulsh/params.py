@@ -136,7 +136,7 @@ class Family(Parameters):
     seed: int = 1
 
     def __post_init__(self) -> None:
-        check_choice("family", self.name, get_args(FamilyName))
+        check_choice("family", self.name, tuple(SKETCHES))
         object.__setattr__(self, "num_perm", check_integer("num_perm", self.num_perm, 1, MAX_NUM_PERM))
         object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**64 - 1))
 

@@ -1,0 +1,98 @@
+"""The recipe of CONTRIBUTING.md is whole: its sketch goes through text, giants, files, index, command, all backends."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import gpulsh
+from gpulsh.backends.cpu import CpuBackend
+from gpulsh.backends.cuda import CudaBackend
+from gpulsh.backends.cuda.source import kernel_folder
+from gpulsh.backends.protocol import sketched
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.cli import group
+from gpulsh.params import SKETCHES, BandShape, Family, Shingling
+from gpulsh.sketch.named import parse_sketch
+from tests.backends.test_giants import pieces_of
+from tests.backends.test_parity_cpu import LENGTHS, random_table
+from tests.kernels.device_arrays import DeviceModule
+from tests.kernels.host import HostLauncher, compiler
+from tests.sketch.test_main_job import documents
+from tests.support.texts import KEYS, batch_of
+
+PAGE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+FILES = dict(re.findall(r"^`([\w/]+\.(?:py|cu))`\n```\w+\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The page's files, as if they stood where it says."""
+    assert len(FILES) == 5
+    for path, source in FILES.items():
+        if path.endswith(".py"):
+            module = ModuleType(path.removesuffix(".py").replace("/", "."))
+            monkeypatch.setitem(sys.modules, module.__name__, module)
+            exec(compile(source, path, "exec"), module.__dict__)
+    folder = tmp_path_factory.mktemp("tree") / "kernels"
+    shutil.copytree(kernel_folder(), folder)
+    (folder / "toy.cu").write_text(FILES["kernels/toy.cu"])
+    monkeypatch.setattr("gpulsh.backends.cuda.source.kernel_folder", lambda: folder)
+    monkeypatch.setitem(SKETCHES, "toy", "toy")  # type: ignore[misc]
+    yield
+
+
+def family(columns: int) -> Family:
+    return Family(name="toy", num_perm=columns)  # type: ignore[arg-type]
+
+
+def test_it_stands_where_a_real_one_stands() -> None:
+    for path in FILES:
+        real = Path(path.replace("toy", "one_permutation"))
+        assert (Path(__file__).parents[2] / real).is_file(), real
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_cpu_equals_the_oracle_in_any_pieces(threads: int) -> None:
+    text, shingling = batch_of([b"", b"a", b"a b c d e f " * 20, "漢字 ".encode() * 9]), Shingling(size=2)
+    rows, shape = random_table(LENGTHS), BandShape(bands=3, rows=2)
+    reference, cpu = ReferenceBackend(), CpuBackend(threads)
+    np.testing.assert_array_equal(sketched(cpu, rows, family(7)), sketched(reference, rows, family(7)))
+    wanted = reference.sign(text, shingling, family(7), shape, KEYS).digests
+    np.testing.assert_array_equal(cpu.sign(text, shingling, family(7), shape, KEYS).digests, wanted)
+    with pieces_of(5):
+        np.testing.assert_array_equal(cpu.sign(text, shingling, family(7), shape, KEYS).digests, wanted)
+
+
+@pytest.mark.kernels
+def test_the_kernel_equals_the_oracle() -> None:
+    if compiler() is None:
+        pytest.skip("no C++ compiler: none of $CXX, g++, clang++ and the ziglang package is there")
+    cuda, reference, rows = CudaBackend(DeviceModule(), HostLauncher()), ReferenceBackend(), random_table([3, 0, 70, 1])
+    there = rows.moved(cuda.asarray)
+    np.testing.assert_array_equal(cuda.asnumpy(sketched(cuda, there, family(9))), sketched(reference, rows, family(9)))
+
+
+def test_the_main_job_the_index_and_the_command(tmp_path: Path) -> None:
+    texts, sketch = documents(), parse_sketch("toy:64")
+    found = [gpulsh.deduplicate(texts, threshold=0.6, sketch=sketch, backend=b) for b in ("reference", "cpu")]  # type: ignore[arg-type]
+    assert (found[0].duplicate_of == found[1].duplicate_of).all() and not found[0].keep.all()
+    index = gpulsh.Index(threshold=0.6, sketch=sketch, backend="cpu")
+    assert (index.add(list(range(len(texts))), texts).keep == found[0].keep).all()
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    asked: list[Any] = ["dedup", str(tmp_path / "a.parquet"), "-o", str(tmp_path / "out"), "--sketch", "toy:64"]
+    ran = CliRunner().invoke(group, [*asked, "--threshold", "0.6", "--backend", "cpu"])
+    assert ran.exit_code == 0, ran.output
+    kept = pq.read_table(tmp_path / "out" / "data" / "a.parquet").column("text").to_pylist()
+    assert kept == [text for text, keep in zip(texts, found[0].keep, strict=True) if keep]
