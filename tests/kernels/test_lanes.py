@@ -149,7 +149,7 @@ def test_lanes_wait_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
     busily("synchronize", _Stream)
     monkeypatch.setattr(_Event, "synchronize", asleep)
     ops = CudaBackend(DeviceModule(), HostLauncher())
-    drawn, shape = coefficients(Family(num_perm=8)), BandShape(bands=2, rows=4)
+    drawn, shape = Family(num_perm=8), BandShape(bands=2, rows=4)
     keys = evidence_keys(SECRETS[0])
 
     def signed(lane: Any, batch: TextBatch) -> list[int]:
@@ -174,7 +174,7 @@ def test_permutations_are_uploaded_once(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(DeviceModule, "asarray", watched)
     ops = CudaBackend(DeviceModule(), HostLauncher())
-    families = [coefficients(Family(num_perm=8, seed=seed)) for seed in (1, 2)]
+    families = [Family(num_perm=8, seed=seed) for seed in (1, 2)]
     given = batches("some", 4 * LANES)
 
     def signatures(lane: Any, batch: TextBatch) -> list[list[int]]:
@@ -182,7 +182,7 @@ def test_permutations_are_uploaded_once(monkeypatch: pytest.MonkeyPatch) -> None
 
     wanted = [signatures(ReferenceBackend(), batch) for batch in given]
     assert list(ops.each(given, signatures)) == wanted
-    parts = [(len(part), int(part[0])) for family in families for part in family]
+    parts = [(len(part), int(part[0])) for family in families for part in coefficients(family)]
     assert all(1 <= uploaded.count(part) <= LANES for part in parts)
 
 

@@ -27,7 +27,7 @@ class Sketch(DeviceSketch):
     def fold(self, fingerprints: Fingerprints) -> Array:
         machine, geometry = self.machine, self.machine.geometry
         minima, documents = self.empty(len(fingerprints)), len(fingerprints)
-        total = int(fingerprints.offset[-1]) - int(fingerprints.offset[0])
+        total = machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
         machine.run(
             *("one_permutation", "one_permutation", total, geometry.span * (geometry.minhash_threads // LANES)),
             *(fingerprints.values, fingerprints.offset, np.int64(documents), self._multiplier, self._addend),
