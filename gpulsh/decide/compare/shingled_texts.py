@@ -58,7 +58,7 @@ class ShingledTexts:
 
     def prefixes(self, places: NDArray[np.int64], counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
         """The prefixes of the documents at `places`, and how many fingerprints each has."""
-        return self._ops.text_prefixes(self._batch(places), self._plan.shingling, counts, rare, share, self._keys)
+        return self._ops.text_prefixes(self._batch(places), self._method.shingling, counts, rare, share, self._keys)
 
     def _batch(self, places: NDArray[np.int64]) -> TextBatch:
         return normalized(self._texts.take(self._places[places]), self._method.folding.form)
