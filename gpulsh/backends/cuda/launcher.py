@@ -16,6 +16,7 @@ from gpulsh.backends.cuda.waiting import wait
 from gpulsh.errors import BackendError, DeviceMemoryError
 
 OPTIONS = ("-std=c++17",)
+LANES = 32  # of a warp
 MAX_BLOCKS = (2**31 - 1, 65535)
 BAD_ALLOC = "std::bad_alloc"  # says CuPy's MemoryError where a sort finds no memory to work in
 

@@ -10,8 +10,8 @@ Pages put together from the same sentences meet nearly all others over their pre
 match more often than there are pairs, all pairs are asked for and bitmaps rule out most of them (`bounds`).
 
 A few kept documents that rule out nearly all others need neither prefixes nor frequencies: near-copies of one page are
-compared with it and nothing else is made of them. Else the prefixes of all are made first (`crowd_prefixes`), and of the
-texts only those are read again whose prefixes meet.
+compared with it and nothing else is made of them. Else the prefixes of all are made first (`crowd_prefixes`), and of
+the texts only those are read again whose prefixes meet.
 
 What is held follows the budget that the backend tells (`Sizes.whole`): where the measure is exact, an entry of the
 index is a document and 32 bits of a shingle, for a wrong match is a pair that the measure rules out.

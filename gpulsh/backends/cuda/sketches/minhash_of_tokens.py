@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Array
-from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.cuda.launcher import LANES, Machine
 from gpulsh.backends.cuda.shingle import TokenSums
 from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE
 from gpulsh.params import BandShape
 from gpulsh.permutations import Coefficients
 
-LANES = 32
 MAX_COLUMNS = 512  # the longest signature that fits the kernel's shared memory
 
 

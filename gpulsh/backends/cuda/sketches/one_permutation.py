@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
-from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.backends.cuda.launcher import LANES, Machine
 from gpulsh.backends.cuda.set_sketch import DeviceSketch
-from gpulsh.backends.cuda.sketches.minhash_of_tokens import LANES
 from gpulsh.backends.protocol import NO_VALUE
 from gpulsh.params import Family
 from gpulsh.permutations import words
