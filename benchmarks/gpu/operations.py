@@ -8,7 +8,7 @@ import numpy as np
 
 from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch
 from gpulsh.backends.protocol import Backend, sketched
-from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.params import SKETCHES, BandShape, Family, Shingling
 from gpulsh.secret import evidence_keys
 
 SHINGLING = Shingling(unit="word", size=5)
@@ -37,9 +37,11 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     for part in range(2):
         found[f"shingle_part {part}"] = backend.shingle_part(text, shingling, part, 2)
     found["unique"] = unique = backend.unique(found["shingle"])
-    found["minhash"] = sketched(backend, found["shingle"], FAMILY)
+    for name in SKETCHES:
+        family = Family(name=name, num_perm=FAMILY.num_perm)
+        found[f"set_sketch {name}"] = sketched(backend, found["shingle"], family)
     found["text_signatures"] = backend.text_signatures(text, shingling, FAMILY)
-    found["band_digests"] = digests = backend.band_digests(found["minhash"], SHAPE)
+    found["band_digests"] = digests = backend.band_digests(found[f"set_sketch {FAMILY.name}"], SHAPE)
     found["sign"] = backend.sign(text, shingling, FAMILY, SHAPE, KEYS)
     ids = backend.asarray(np.arange(len(text), dtype=np.int64))
     found["collisions"] = buckets = backend.collisions(digests[:, 0].copy(), ids)

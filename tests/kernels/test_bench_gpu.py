@@ -164,7 +164,7 @@ def made_up(folder: Path) -> dict[str, dict[str, Any]]:
         "not_measured": ["x"],
     }
     times = {"median ms": 1.23456, "min ms": 1.0, "max ms": 2.0, "rounds": 3}
-    operation = {"operation": "minhash", "input": "rows of 50", **times, "GB/s": 10.0, "kernels": {"minhash": {}}}
+    operation = {"operation": "set_sketch", "input": "rows of 50", **times, "GB/s": 10.0, "kernels": {"minhash": {}}}
     rows = {
         "roofline": [{"what": "device copy", "rate": 1.0, "unit": "GB/s", **times}],
         "kernels": [
@@ -187,7 +187,7 @@ def test_the_page(tmp_path: Path) -> None:
     made_up(tmp_path)
     text = page.write(tmp_path).read_text()
     assert "# A made-up device, 2026-01-02" in text and "driver 1.2" in text
-    assert "| minhash | rows of 50 | 1.235 |" in text
+    assert "| set_sketch | rows of 50 | 1.235 |" in text
     assert "- not measured: x" in text and "kernels |" not in text
     with pytest.raises(FileNotFoundError, match=r"holds none of roofline\.json"):
         page.write(tmp_path / "missing")

@@ -15,7 +15,7 @@ import gpulsh
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.index import index
 from gpulsh.lsh import banding, collisions, similarity
-from gpulsh.sketch import minhash
+from gpulsh.sketch import set_sketch
 from gpulsh.text import shingling
 from tests.decide.test_shared_sentences import pages
 from tests.kernels.conftest import WHERE
@@ -35,7 +35,7 @@ def selected(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cud
     def select(name: Any = "auto", **options: Any) -> Any:
         return cuda if name == "cuda" else select_backend(name, **options)
 
-    for module in (banding, collisions, similarity, minhash, shingling, memory, engines, index):
+    for module in (banding, collisions, similarity, set_sketch, shingling, memory, engines, index):
         monkeypatch.setattr(module, "select_backend", select)
     yield cuda
 

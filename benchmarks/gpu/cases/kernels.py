@@ -117,7 +117,7 @@ def of_fingerprints(bench: Bench, found: Found) -> list[Measured]:
             calls = [lambda one=one, family=family: sketched(ops, one, family) for one in sets]  # type: ignore[misc]
             evaluations = float(total * num_perm)
             rows.append(
-                Measured("minhash", f"{given}, k={num_perm}", calls, sets[0], items=total, unit="shingles",
+                Measured("set_sketch", f"{given}, k={num_perm}", calls, sets[0], items=total, unit="shingles",
                          evaluations=evaluations)
             )  # fmt: skip
         if length == 50:
