@@ -1,8 +1,68 @@
-"""How hypothesis runs: without deadlines, which a busy machine breaks, and from fixed seeds in CI, which repeat."""
+"""How the tests run: the slowest files first, a quick choice of them, and hypothesis from fixed seeds in CI."""
+
+from __future__ import annotations
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
+# The slowest first, so that none of them is left to one worker in the end. `--quick` leaves them out.
+SLOW = [
+    "run/test_ray",
+    "run/test_partitioned",
+    "crash/test_resume",
+    "kernels/test_pieces",
+    "backends/test_giants",
+    "crash/test_index_crash",
+    "kernels/test_figures",
+    "test_fuzz",
+    "crash/test_incremental_crash",
+    "kernels/test_bench_gpu",
+    "kernels/test_scarce_memory",
+    "backends/test_kernel_cache",
+    "cli/test_terminal",
+    "io/formats/test_parquet_footer",
+    "crash/test_damage",
+    "run/test_memory",
+    "io/files/test_on_error",
+    "decide/test_prefix_join",
+    "io/compression/test_packing",
+    "kernels/test_compile",
+    "run/test_time_bombs",
+    "io/files/test_several_inputs",
+    "io/files/test_s3",
+    "decide/test_shared_sentences",
+    "crash/test_io_errors",
+    "io/formats/test_warc_memory",
+    "kernels/test_scale",
+    "cli/test_command",
+    "test_demo",
+    "decide/test_forged_evidence",
+    "io/formats/test_cut_formats",
+]
+FOLDER = Path(__file__).parent
+
+# Without deadlines, which a busy machine breaks.
 settings.register_profile("gpulsh", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile("quick", parent=settings.get_profile("gpulsh"), max_examples=5)
 settings.load_profile("gpulsh")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="leave out the slowest files, and ask for few examples")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--quick"):
+        settings.load_profile("quick")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    places = {FOLDER / f"{name}.py": place for place, name in enumerate(SLOW)}
+    if config.getoption("--quick"):
+        left_out = [item for item in items if item.path in places]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item.path not in places]
+    items.sort(key=lambda item: places.get(item.path, len(SLOW)))

@@ -61,7 +61,7 @@ def check(text: TextBatch, shingling: Shingling, *pieces: int) -> None:
                 same(found, one)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(batches(), SHINGLINGS, st.sampled_from(PIECES))
 def test_any_documents_in_any_pieces(text: TextBatch, shingling: Shingling, piece: int) -> None:
     check(text, shingling, piece)

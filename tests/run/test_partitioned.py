@@ -231,7 +231,7 @@ def test_any_cut_gives_what_memory_gives(
 relations = st.sampled_from([{}, {"within": True}, {"across": True}])
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     st.one_of(givens(("int",)), givens(("int",), protecting=True)),
     cuts,
