@@ -113,6 +113,7 @@ class Sketch:
         drawn = coefficients(family)
         self._multiplier = np.pad(drawn.multiplier, (0, spare), constant_values=1)
         self._addend = np.pad(drawn.addend, (0, spare))
+        self._lie_at = self._multiplier.ctypes.data, self._addend.ctypes.data
 
     def empty(self, rows: int) -> NDArray[np.uint32]:
         return np.full((rows, self._columns), NO_VALUE, np.uint32)
@@ -121,7 +122,7 @@ class Sketch:
         minima = np.empty((len(fingerprints), self._columns), np.uint32)
         # The kernel compiles in less time where it makes no arrays of its own.
         tile, least = np.empty(TILE, np.uint32), np.empty(len(self._multiplier), np.uint32)
-        places = [array.ctypes.data for array in (tile, self._multiplier, self._addend, least)]
+        places = tile.ctypes.data, *self._lie_at, least.ctypes.data
         _minhash(fingerprints.values, fingerprints.offset, tile, least, *places, minima)
         return minima
 
