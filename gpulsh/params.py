@@ -128,7 +128,7 @@ def checked_text_parameters(shingling: Shingling | None, folding: Folding | None
 class Family(Parameters):
     """How signatures of `num_perm` values are made, with what `permutations` draws from `seed`.
 
-    `gpulsh.backends.protocol.SetSketch` defines each by its name.
+    `gpulsh.backends.protocol.SketchFold` defines each by its name.
     """
 
     name: FamilyName = "affine32"
@@ -164,8 +164,9 @@ def chosen_family(sketch: Sketch | None, num_perm: int, seed: int) -> Family:
         raise ParameterError(
             f"sketch is of type {type(sketch).__name__}; give a sketch of sets, as gpulsh.MinHash(num_perm=128)"
         )
-    for name, value, usual, own in (("num_perm", num_perm, 128, family.num_perm), ("seed", seed, 1, family.seed)):
-        if value not in (usual, own):
+    for name, value in (("num_perm", num_perm), ("seed", seed)):
+        own = getattr(family, name)
+        if value not in (getattr(Family(), name), own):
             raise ParameterError(f"{name} is {value!r} and the sketch has {own}; give {name} to the sketch alone")
     return family
 

@@ -16,7 +16,7 @@ from gpulsh.backends.compiling import Stopwatch
 class Funnel(Mapping[str, Any]):
     """What became of the documents: a mapping, and `funnel["candidates"]` reads as `funnel.candidates`.
 
-    What each number counts, and of which others it is the sum, stands in `count_table`.
+    What each number counts, and of which others it is the sum, stands in `counts`.
     """
 
     documents: int = 0

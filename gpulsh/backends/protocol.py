@@ -99,7 +99,7 @@ class Sizes(NamedTuple):
     whole: int | None = None  # to compare whole; documents beyond are compared by ranges of fingerprints
 
 
-class SetSketch(Protocol):
+class SketchFold(Protocol):
     """How a backend sketches sets by one family: a fold, so that a set may come in parts, in any order, with repeats.
 
     A state has a row a set, and is of the backend's own making; what `finish` makes of it is a signature, the same bits
@@ -190,7 +190,7 @@ class Backend(Protocol):
         """
         ...
 
-    def set_sketch(self, family: Family) -> SetSketch:
+    def set_sketch(self, family: Family) -> SketchFold:
         """How sets are sketched by `family`."""
         ...
 

@@ -157,8 +157,7 @@ def dedup(
     if sketch is not None:
         from gpulsh.sketch.named import parse_sketch
 
-        options["sketch"] = found = parse_sketch(sketch, options["num_perm"], options["seed"])
-        options |= {"num_perm": found.num_perm, "seed": found.seed}
+        options["sketch"] = parse_sketch(sketch, options.pop("num_perm"), options.pop("seed"))
     # Ray prints which of its processes ended, and standard output is for the result.
     with _ended_cleanly(), redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout):
         from gpulsh.run.files import deduplicate_files

@@ -128,8 +128,7 @@ def _prepared(output: str | None, options: dict[str, Any]) -> dict[str, Any]:
     if sketch is not None:
         from gpulsh.sketch.named import parse_sketch
 
-        options["sketch"] = found = parse_sketch(sketch, options["num_perm"], options["seed"])
-        options |= {"num_perm": found.num_perm, "seed": found.seed}
+        options["sketch"] = parse_sketch(sketch, options.pop("num_perm"), options.pop("seed"))
     return {name: value for name, value in options.items() if value is not None}
 
 

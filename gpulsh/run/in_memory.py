@@ -1,7 +1,7 @@
 """The main job over documents in memory, as two functions: sign every document, then decide.
 
     sign     text -> fingerprints -> signature -> band digests, 128-bit hash of the tokens
-    decide   fold exact copies; digests -> buckets -> candidate pairs; then as `judging` has it
+    decide   fold exact copies; digests -> buckets -> candidate pairs; then as `judgement` has it
 
 Between the two nothing of a document is held but its digests, its hash and how many shingles it has.
 """

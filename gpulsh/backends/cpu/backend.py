@@ -31,7 +31,7 @@ from gpulsh.backends.cpu.unique import unique
 from gpulsh.backends.in_order import in_order
 from gpulsh.backends.prefix_lengths import prefix_lengths
 from gpulsh.backends.processors import processors
-from gpulsh.backends.protocol import Backend, Item, Result, SetSketch, Sizes
+from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
@@ -95,7 +95,7 @@ class CpuBackend:
     ) -> Fingerprints:
         return shingle_part(text, shingling, part, parts, keys, self.threads, Room(self._memory >> SETS + 1))
 
-    def set_sketch(self, family: Family) -> SetSketch:
+    def set_sketch(self, family: Family) -> SketchFold:
         return ThreadedSketch(sketch_of(family), self.threads)
 
     def band_digests(self, signatures: Array, shape: BandShape) -> Array:

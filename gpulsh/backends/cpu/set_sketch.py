@@ -6,15 +6,15 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cpu.chunks import Threads, by_weight
-from gpulsh.backends.protocol import SetSketch
+from gpulsh.backends.protocol import SketchFold
 
 CHUNK_SHINGLES = 1 << 16
 
 
 class ThreadedSketch:
-    """A `SetSketch` of one thread, by `threads`."""
+    """A `SketchFold` of one thread, by `threads`."""
 
-    def __init__(self, sketch: SetSketch, threads: Threads) -> None:
+    def __init__(self, sketch: SketchFold, threads: Threads) -> None:
         self._sketch, self._threads = sketch, threads
         self.empty, self.merge, self.finish = sketch.empty, sketch.merge, sketch.finish
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints, TextBatch
 from gpulsh.backends.cpu.giants import giant_pieces, is_giant
 from gpulsh.backends.cpu.shingle import shingle_rows
-from gpulsh.backends.protocol import SetSketch
+from gpulsh.backends.protocol import SketchFold
 from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
 
@@ -28,7 +28,7 @@ def sign_rows(
     start: int,
     stop: int,
     shingling: Shingling,
-    sketch: SetSketch,
+    sketch: SketchFold,
     *,
     proof: EvidenceKeys | None = None,
 ) -> SignedRows:

@@ -37,7 +37,7 @@ from gpulsh.backends.cuda.uploads import Uploads
 from gpulsh.backends.cuda.waiting import wait
 from gpulsh.backends.in_order import in_order
 from gpulsh.backends.prefix_lengths import lengths_with_rare
-from gpulsh.backends.protocol import Backend, SetSketch, Sizes, sketched
+from gpulsh.backends.protocol import Backend, Sizes, SketchFold, sketched
 from gpulsh.errors import BackendError
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
@@ -144,7 +144,7 @@ class CudaBackend:
         return shingle_part(pieces, text, part, parts)
 
     @_on_device
-    def set_sketch(self, family: Family) -> SetSketch:
+    def set_sketch(self, family: Family) -> SketchFold:
         return AnywhereSketch(self._sketch_of(family))
 
     @_on_device

@@ -13,7 +13,7 @@ from gpulsh.params import BandShape
 
 
 class DeviceSketch(ABC):
-    """A `SetSketch` while the machine's device is the current one."""
+    """A `SketchFold` while the machine's device is the current one."""
 
     machine: Machine
 
@@ -40,7 +40,7 @@ class DeviceSketch(ABC):
 
 
 class AnywhereSketch:
-    """A `SetSketch` whichever device is the current one."""
+    """A `SketchFold` whichever device is the current one."""
 
     def __init__(self, sketch: DeviceSketch) -> None:
         self._sketch = sketch

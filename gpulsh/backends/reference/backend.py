@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch, on_host
-from gpulsh.backends.protocol import Backend, Item, Result, SetSketch, Sizes, sketched
+from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold, sketched
 from gpulsh.backends.reference.band_digests import band_digests
 from gpulsh.backends.reference.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.reference.candidates import candidates
@@ -47,7 +47,7 @@ class ReferenceBackend:
     frequencies = staticmethod(frequencies)
     prefixes = staticmethod(prefixes)
 
-    def set_sketch(self, family: Family) -> SetSketch:
+    def set_sketch(self, family: Family) -> SketchFold:
         return sketch_of(family)
 
     def here(self) -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""verify: a group of documents that share no bucket and no copy with others; verified and resolved as `judging` has it.
+"""verify: a group of documents that share no bucket and no copy with others; resolved as `judgement` has it.
 
 Of a group that is too large for one task, which is one component, what `compare` found of its candidate pairs is taken,
 and they are not looked at: what is held are its documents and the pairs at or above the threshold.

@@ -1,12 +1,14 @@
-"""Set sketches, a file each: a `Sketch` of a family, as `gpulsh.backends.protocol.SetSketch` says, on one thread."""
+"""Set sketches, a file each: a `Sketch` of a family, as `gpulsh.backends.protocol.SketchFold` says, on one thread."""
 
+from functools import lru_cache
 from importlib import import_module
 
-from gpulsh.backends.protocol import SetSketch
+from gpulsh.backends.protocol import SketchFold
 from gpulsh.params import Family
 
 
-def sketch_of(family: Family) -> SetSketch:
+@lru_cache(maxsize=16)  # the last few: each batch of a run asks for the same one
+def sketch_of(family: Family) -> SketchFold:
     """The sketch of a family, from the file that has its name."""
-    found: SetSketch = import_module(f"{__name__}.{family.sketch}").Sketch(family)
+    found: SketchFold = import_module(f"{__name__}.{family.sketch}").Sketch(family)
     return found

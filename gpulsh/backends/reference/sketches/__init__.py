@@ -1,12 +1,12 @@
-"""Set sketches, a file each: a `Sketch` of a family, as `gpulsh.backends.protocol.SetSketch` says."""
+"""Set sketches, a file each: a `Sketch` of a family, as `gpulsh.backends.protocol.SketchFold` says."""
 
 from importlib import import_module
 
-from gpulsh.backends.protocol import SetSketch
+from gpulsh.backends.protocol import SketchFold
 from gpulsh.params import Family
 
 
-def sketch_of(family: Family) -> SetSketch:
+def sketch_of(family: Family) -> SketchFold:
     """The sketch of a family, from the file that has its name."""
-    found: SetSketch = import_module(f"{__name__}.{family.sketch}").Sketch(family)
+    found: SketchFold = import_module(f"{__name__}.{family.sketch}").Sketch(family)
     return found
