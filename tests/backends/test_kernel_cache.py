@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -217,6 +218,23 @@ def test_seconds_of_several_threads_count_once() -> None:
     before = clock.seconds()
     time.sleep(0.02)
     assert clock.seconds() == before < 5
+
+
+def test_nothing_is_collected_until_the_last_is_compiled() -> None:
+    clock = Compiling()
+    clock.begin()
+    clock.begin()
+    clock.end()
+    assert not gc.isenabled()
+    clock.end()
+    assert gc.isenabled()
+    gc.disable()  # as the user's own program may have it
+    try:
+        clock.begin()
+        clock.end()
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_a_stage_and_its_rates_are_without_them(capsys: pytest.CaptureFixture[str]) -> None:
