@@ -98,7 +98,7 @@ def _check_ascends(owner: object, offset: Array, values: Array) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Compressed rows, the base of TextBatch and Fingerprints."""
+    """Compressed rows, the base of TextBatch, Tokens and Fingerprints."""
 
     values: Array
     offset: Array
@@ -124,6 +124,15 @@ class TextBatch(Rows):
 
     def __post_init__(self) -> None:
         _check(self, "values", self.values, np.uint8, 1)
+        _check_offset(self, self.offset, self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens(Rows):
+    """Tokens as 64-bit hashes, in text order: `values` uint64 [nnz], `offset` int64 [n + 1]."""
+
+    def __post_init__(self) -> None:
+        _check(self, "values", self.values, np.uint64, 1)
         _check_offset(self, self.offset, self.values)
 
 

@@ -1,6 +1,7 @@
 // shingle: sums of token hashes to the fingerprints of all shingles, in text order.
 //
-//   in   sums u64 [tokens], starts i64 [documents + 1] (see tokens.cu), skip (tokens to skip at the front of each
+//   in   sums u64 [tokens], of `shingle_hashes` mixed ones; starts i64 [documents + 1] (see tokens.cu), skip (tokens to
+//   skip at the front of each
 //        document that has any: 1 for unit="char"), size (1 to 64 tokens a shingle), rows i64 [documents + 1]:
 //        fingerprints before each document, keys u64 (see tokens.cu)
 //   out  fingerprints u64 [rows[documents]]
@@ -16,9 +17,10 @@
 constexpr i32 MAX_SIZE = 64;
 constexpr i32 TOKENS = 5;  // a thread
 
-extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
-    shingle(const u64* __restrict__ sums, i64 tokens, const i64* __restrict__ starts, i64 documents, i32 skip, i32 size,
-            const i64* __restrict__ rows, const u64* __restrict__ all_keys, u64* __restrict__ fingerprints) {
+template <bool MIXED>
+__device__ __forceinline__ void shingle_of(const u64* __restrict__ sums, i64 tokens, const i64* __restrict__ starts,
+                                           i64 documents, i32 skip, i32 size, const i64* __restrict__ rows,
+                                           const u64* __restrict__ all_keys, u64* __restrict__ fingerprints) {
     __shared__ u64 hashes[MAX_THREADS * TOKENS + MAX_SIZE - 1];
     __shared__ u64 keys[MAX_SIZE];
     __shared__ i64 range[2];
@@ -26,7 +28,7 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
     const i64 begin = (i64)blockIdx.x * length;
     const i32 loaded = (i32)min((i64)length + size - 1, tokens - begin);
 #pragma unroll 1
-    for (i32 i = threadIdx.x; i < loaded; i += blockDim.x) hashes[i] = mix64(sums[begin + i]);
+    for (i32 i = threadIdx.x; i < loaded; i += blockDim.x) hashes[i] = MIXED ? sums[begin + i] : mix64(sums[begin + i]);
 #pragma unroll 1
     for (i32 j = threadIdx.x; j < size; j += blockDim.x) keys[j] = all_keys[SHINGLE + j];
     block_range(starts, documents, begin, begin + length - 1, range);
@@ -64,4 +66,17 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
             written[0] = mix64(fewer);
         }
     }
+}
+
+extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
+    shingle(const u64* __restrict__ sums, i64 tokens, const i64* __restrict__ starts, i64 documents, i32 skip, i32 size,
+            const i64* __restrict__ rows, const u64* __restrict__ keys, u64* __restrict__ fingerprints) {
+    shingle_of<false>(sums, tokens, starts, documents, skip, size, rows, keys, fingerprints);
+}
+
+extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
+    shingle_hashes(const u64* __restrict__ hashes, i64 tokens, const i64* __restrict__ starts, i64 documents, i32 skip,
+                   i32 size, const i64* __restrict__ rows, const u64* __restrict__ keys,
+                   u64* __restrict__ fingerprints) {
+    shingle_of<true>(hashes, tokens, starts, documents, skip, size, rows, keys, fingerprints);
 }

@@ -7,16 +7,18 @@
 //        LENGTH added once a code point; the first takes what is open before the first token: zeros
 //        packed u64 [1 + tokens], likewise: packed tokens, of `tokens_sum_packed` alone
 //        starts i64 [documents + 1]: tokens before each document, and the number of all
+//        hashes u64 [rows[documents]], of `tokens_hashes` alone: mixed sums, without those that the consumers skip
 //
 // Mapping: a block takes a tile of consecutive bytes, a thread a strip of 28, whatever documents they belong to.
 // `tokens_documents` marks where documents begin, a thread a document; `tokens_count` finds the code points and where
 // tokens start, as bit masks, and counts the tokens that start in each strip and the code points since the last start,
 // scanned over the block; the caller adds up the blocks; `tokens_sum` reads text and masks and knows each code point's
-// token and place; `tokens_starts` reads each document's start from the masks. For unit="char" a run of code points
-// begins with a token for the space before it; a document's first token is then such a space, which the consumers skip.
-// Bound: instructions, then bytes: the text twice, 12 a strip written and read, 8 a token.
-// Geometry: a code point's token and place depend on counts over all text before it, never on where strips begin; sums
-// are added modulo 2^64, in any order. Oracle: gpulsh/backends/reference/tokens.py.
+// token and place; `tokens_starts` reads each document's start from the masks. `tokens_hashes` is a thread a token. For
+// unit="char" a run of code points begins with a token for the space before it; a document's first token is then such a
+// space, which the consumers skip. Bound: instructions, then bytes: the text twice, 12 a strip written and read, 8 a
+// token. Geometry: a code point's token and place depend on counts over all text before it, never on where strips
+// begin; sums are added modulo 2^64, in any order. Oracle: gpulsh/backends/reference/tokens.py.
+#include "search.cuh"
 #include "text.cuh"
 
 constexpr u32 SPACE = 0x20;
@@ -232,4 +234,16 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     i64 tokens = (state[strip] >> 16) + __popc(token_starts[strip] & before);
     if (characters) tokens += __popc(code_points[strip] & before);
     starts[document] = tokens + (block > 0 ? tokens_end[block - 1] : 0);
+}
+
+// `sums` without the first; rows i64 [documents + 1]: hashes before each document, `skip` fewer than `starts` a
+// document that has any.
+extern "C" __global__ void __launch_bounds__(MAX_THREADS)
+    tokens_hashes(const u64* __restrict__ sums, i64 tokens, const i64* __restrict__ starts, i64 documents, i32 skip,
+                  const i64* __restrict__ rows, u64* __restrict__ hashes) {
+    const i64 token = (i64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (token >= tokens) return;
+    const i64 document = upper_bound(starts, 0, documents, token) - 1;
+    const i64 place = token - starts[document] - skip;
+    if (place >= 0) hashes[rows[document] + place] = mix64(sums[token]);
 }

@@ -68,8 +68,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch
-from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens
+from gpulsh.params import BandShape, Family, Shingling, Unit
 from gpulsh.secret import EvidenceKeys
 
 MIX_1 = 0x3C79AC492BA7B653
@@ -164,8 +164,16 @@ class Backend(Protocol):
         """The texts uint8 `values[begin[i] : end[i]]`, int64 [m] each, copied end to end; `offset` begins at 0."""
         ...
 
+    def tokens(self, text: TextBatch, unit: Unit, keys: EvidenceKeys | None = None) -> Tokens:
+        """Hashes of every document's tokens, in text order, public or under `keys`; `offset` begins at 0."""
+        ...
+
+    def shingles(self, tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
+        """Fingerprints of every row's shingles of `size` tokens, in order, repeats kept; `offset` begins at 0."""
+        ...
+
     def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
-        """Fingerprints of every document's shingles, in text order, repeats kept; `offset` begins at 0."""
+        """`shingles(tokens(text, shingling.unit), shingling.size)` in one pass."""
         ...
 
     def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:

@@ -14,7 +14,7 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.hashing import mix64, shingle_hash, token_hash
-from gpulsh.backends.reference.tokens import classify, tokens
+from gpulsh.backends.reference.tokens import classify, code_points
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD, unicode_table
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.permutations import coefficients
@@ -77,7 +77,7 @@ def test_mixing_avalanches() -> None:
 def test_text_to_bits_by_the_definition(text: str, shingling: Shingling) -> None:
     text = known(text)
     words = naive.tokens(text, shingling.unit)
-    assert [[ord(c) for c in word] for word in words] == tokens(text.encode(), shingling.unit)
+    assert [[ord(c) for c in word] for word in words] == code_points(text.encode(), shingling.unit)
     batch = batch_of([text.encode()])
     wanted = [naive.fingerprint(shingle) for shingle in naive.shingles(words, shingling.size)]
     fingerprints = REFERENCE.shingle(batch, shingling)
@@ -203,7 +203,7 @@ def test_spot_checks(character: str, kind: int) -> None:
     ],
 )
 def test_words(text: str, found: list[str]) -> None:
-    assert tokens(text.encode(), "word") == [[ord(c) for c in token] for token in found]
+    assert code_points(text.encode(), "word") == [[ord(c) for c in token] for token in found]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_words(text: str, found: list[str]) -> None:
     [(" A,  b\n", "a b"), ("漢 字", "漢 字"), ("...", ""), ("", ""), ("\u3000x\u00a0\ufffdy🙂", "x y")],
 )
 def test_characters(text: str, found: str) -> None:
-    assert tokens(text.encode(), "char") == [[ord(c)] for c in found]
+    assert code_points(text.encode(), "char") == [[ord(c)] for c in found]
 
 
 def test_the_table_is_read_only() -> None:

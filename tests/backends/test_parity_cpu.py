@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch
+from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch, Tokens
 from gpulsh.backends.cpu import CpuBackend, bitsets
+from gpulsh.backends.cpu.giants import GIANT_BYTES
 from gpulsh.backends.protocol import GOLDEN, INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend, sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import BandShape, Family, Shingling
@@ -38,7 +39,7 @@ def same(found: Any, wanted: Any) -> None:
         assert len(found) == len(wanted)
         for a, b in zip(found, wanted, strict=True):
             same(a, b)
-    elif isinstance(wanted, (Fingerprints, Buckets, Signed)):
+    elif isinstance(wanted, (Tokens, Fingerprints, Buckets, Signed)):
         assert type(found) is type(wanted)
         for name in vars(wanted):
             same(getattr(found, name), getattr(wanted, name))
@@ -56,6 +57,11 @@ def test_it_is_a_backend() -> None:
 
 def check_texts(ops: CpuBackend, batch: TextBatch, shingling: Shingling) -> None:
     same(ops.shingle(batch, shingling), REFERENCE.shingle(batch, shingling))
+    for keys in (None, KEYS):
+        tokens = REFERENCE.tokens(batch, shingling.unit, keys)
+        same(ops.tokens(batch, shingling.unit, keys), tokens)
+        for rows in (tokens, tokens.slice(len(batch) // 2, len(batch))):
+            same(ops.shingles(rows, shingling.size, keys), REFERENCE.shingles(rows, shingling.size, keys))
     same(ops.exact_hashes(batch, shingling, KEYS), REFERENCE.exact_hashes(batch, shingling, KEYS))
     same(ops.shingle_sets(batch, shingling), REFERENCE.shingle_sets(batch, shingling))
     same(ops.shingle_sets(batch, shingling, KEYS), REFERENCE.shingle_sets(batch, shingling, KEYS))
@@ -247,6 +253,7 @@ def test_one_token_of_many_megabytes() -> None:
         keys = mixed(places * u(naive.GOLDEN) + u(naive.TOKEN)) | u(1)
         total += int((keys * part).sum(dtype=u))
     token = naive.mix(total)
+    ONE.shingle(TextBatch(text, np.array([0, 2 * GIANT_BYTES])), Shingling())  # compiled, or loaded
     began = time.perf_counter()
     found = ONE.shingle(TextBatch(text, np.array([0, length])), Shingling())
     assert time.perf_counter() - began < 5

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.backends.reference.tokens import tokens
+from gpulsh.backends.reference.tokens import code_points
 from gpulsh.params import SCHEME, BandShape, Family, Folding, Shingling
 from gpulsh.permutations import coefficients
 from tests.support.texts import KEYS, NOT_UTF8, SEPARATORS, WORDS, batch_of
@@ -64,7 +64,7 @@ def bits(ops: Backend) -> dict[str, Any]:
     return {
         "scheme": SCHEME,
         "documents": [document.hex() for document in DOCUMENTS],
-        "tokens": {unit: [tokens(document, unit) for document in DOCUMENTS] for unit in ("word", "char")},
+        "tokens": {unit: [code_points(document, unit) for document in DOCUMENTS] for unit in ("word", "char")},
         "coefficients": {name: [c.multiplier.tolist(), c.addend.tolist()] for name, c in drawn.items()},
         "parameters": {
             repr(parameters): [parameters.to_json(), parameters.digest()]

@@ -17,7 +17,7 @@ from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.cuts import classes_of, cut_pieces
 from gpulsh.backends.cuda.pieces import TextPieces, sign_in_pieces
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.backends.reference.tokens import classify, tokens
+from gpulsh.backends.reference.tokens import classify, code_points
 from gpulsh.params import BandShape, Family, Shingling, Unit
 from tests.kernels.device_arrays import DeviceModule
 from tests.kernels.test_text import PIECES, batch, documents, sizes, units
@@ -111,11 +111,11 @@ def test_tokens_of_pieces_are_those_of_the_document(document: bytes, unit: Unit,
     found: list[list[int]] = []
     for piece, spaced in pieces_of(document, unit, piece_bytes):
         assert 0 < len(piece) <= max(piece_bytes, longest(document, unit))
-        more = tokens(piece, unit)
+        more = code_points(piece, unit)
         if unit == "char" and more and found and (spaced or classify(ord(piece.decode("utf-8", "replace")[0]))[0] == 0):
             found.append([0x20])
         found += more
-    assert found == tokens(document, unit)
+    assert found == code_points(document, unit)
 
 
 @settings(max_examples=200)
@@ -139,7 +139,7 @@ def test_cuts_far_from_where_they_are_wanted(letter: str) -> None:
         values = np.frombuffer(document.encode(), np.uint8)
         cut = list(cut_pieces(lambda low, high, text=values: text[low:high], len(values), "word", 100))
         pieces = [values[piece.start : piece.stop].tobytes().decode() for piece in cut]
-        assert [token for piece in pieces for token in tokens(piece.encode(), "word")] == tokens(
+        assert [token for piece in pieces for token in code_points(piece.encode(), "word")] == code_points(
             document.encode(), "word"
         )
         assert len(pieces) <= 4

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpulsh.backends.reference.tokens import tokens
+from gpulsh.backends.reference.tokens import code_points
 from gpulsh.params import NormalForm, Shingling, Unit
 from gpulsh.report.differences import differences, pieces
 from gpulsh.report.page import missing
@@ -72,5 +72,5 @@ def test_pieces_are_the_tokens_of_the_reference(unit: Unit, form: NormalForm | N
         text = unicodedata.normalize(form, text) if form else text
         found = pieces(text, unit, form)
         assert "".join(piece.text for piece in found) == text
-        expected = ["".join(map(chr, token)) for token in tokens(text.encode(), unit)]
+        expected = ["".join(map(chr, token)) for token in code_points(text.encode(), unit)]
         assert [piece.token for piece in found if piece.token is not None] == expected

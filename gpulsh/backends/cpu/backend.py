@@ -10,7 +10,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, on_host
+from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens, on_host
 from gpulsh.backends.cpu.band_digests import band_digests
 from gpulsh.backends.cpu.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cpu.candidates import candidates
@@ -27,12 +27,13 @@ from gpulsh.backends.cpu.set_sketch import ThreadedSketch
 from gpulsh.backends.cpu.shingle import CHUNK_BYTES, exact_hashes, set_rows, shingle, shingle_rows, shingle_sets
 from gpulsh.backends.cpu.sign import sign_rows
 from gpulsh.backends.cpu.sketches import sketch_of
+from gpulsh.backends.cpu.tokens import shingles, tokens
 from gpulsh.backends.cpu.unique import unique
 from gpulsh.backends.in_order import in_order
 from gpulsh.backends.prefix_lengths import prefix_lengths
 from gpulsh.backends.processors import processors
 from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold
-from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.params import BandShape, Family, Shingling, Unit
 from gpulsh.secret import EvidenceKeys
 
 ABREAST = 2  # items in work
@@ -75,6 +76,12 @@ class CpuBackend:
 
     def asnumpy(self, array: Array) -> Array:
         return np.asarray(array)
+
+    def tokens(self, text: TextBatch, unit: Unit, keys: EvidenceKeys | None = None) -> Tokens:
+        return tokens(text, unit, keys, self.threads)
+
+    def shingles(self, tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
+        return shingles(tokens, size, keys, self.threads)
 
     def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
         return shingle(text, shingling, self.threads)

@@ -702,6 +702,36 @@ def fingerprint_characters(
         ends[document] = written
 
 
+@kernel
+def hash_tokens(address, room, offset, words, stage1, stage2, keys, secret, tokens, packed, run, ends):
+    """All documents of a chunk: hashes of their tokens under `keys` end to end, and their end positions.
+
+    All but `offset` and `ends` are numbers, or addresses of arrays.
+    """
+    written = 0
+    for document in range(offset.size - 1):
+        begin, end = offset[document], offset[document + 1]
+        text, stop, out = address + begin, end - begin, tokens + 8 * written
+        if words:
+            count = _words(text, stop, room - begin, stage1, stage2, keys, secret, keys, False, out, packed, run)
+        else:
+            count, _ = _characters(text, stop, stage1, stage2, keys, keys, out, packed, False, False)
+        _mix_tokens(out, count)
+        written += count
+        ends[document] = written
+
+
+@kernel
+def shingle_tokens(tokens, offset, size, keys, values, ends):
+    """All rows of tokens: their fingerprints under `keys` end to end, and their end positions."""
+    written = 0
+    for row in range(offset.size - 1):
+        count = offset[row + 1] - offset[row]
+        if count > 0:
+            written += _shingles(tokens + 8 * offset[row], count, size, keys, values + 8 * written)
+        ends[row] = written
+
+
 @subroutine
 def _cut(text, start, size, stop, words, stage1, stage2):
     """The end of a piece of `size` bytes: between characters, and between tokens where these are words.

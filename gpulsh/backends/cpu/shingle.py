@@ -16,6 +16,7 @@ from gpulsh.backends.cpu.fingerprinting import (
 )
 from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.room import Room, Scratch
+from gpulsh.backends.cpu.tokens import most_tokens
 from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.params import Shingling
@@ -42,8 +43,7 @@ def shingle_rows(
     """
     offset = np.ascontiguousarray(text.offset[start : stop + 1])
     words = shingling.unit == "word"
-    # A word or a single needs two bytes with what separates it (singles have three), a character one.
-    lengths = np.diff(offset) // 2 + 1 if words else np.diff(offset)
+    lengths = most_tokens(np.diff(offset), shingling.unit)
     longest = int(lengths.max(initial=0)) + LANES
     tokens, packed = _scratch.take("tokens", longest), _scratch.take("packed", longest)
     values, run = _scratch.take("values", int(lengths.sum()) + LANES), _scratch.take("run", RUN_WORDS)
@@ -75,9 +75,8 @@ def shingle(text: TextBatch, shingling: Shingling, threads: Threads) -> Fingerpr
 
 
 def _giant(text: TextBatch, row: int, shingling: Shingling) -> NDArray[np.uint64]:
-    length = int(text.offset[row + 1] - text.offset[row])
-    # As many as there can be, two bytes a word; what stays untouched takes no memory.
-    found = np.empty(length // 2 + 1 if shingling.unit == "word" else length, np.uint64)
+    # As many as there can be; what stays untouched takes no memory.
+    found = np.empty(int(most_tokens(np.diff(text.offset[row : row + 2]), shingling.unit)[0]), np.uint64)
     count = 0
     for values in giant_pieces(text, row, shingling):
         found[count : count + len(values)] = values

@@ -9,13 +9,14 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch
+from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens
 from gpulsh.backends.cuda.band_digests import band_digests
 from gpulsh.backends.cuda.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cuda.candidates import candidates
 from gpulsh.backends.cuda.collisions import collisions
 from gpulsh.backends.cuda.components import components
 from gpulsh.backends.cuda.device import import_cupy, visible_devices, why_unavailable
+from gpulsh.backends.cuda.exact_hashes import exact_hashes
 from gpulsh.backends.cuda.foreign import on_device
 from gpulsh.backends.cuda.gather import gather
 from gpulsh.backends.cuda.intersect import intersect
@@ -28,10 +29,11 @@ from gpulsh.backends.cuda.prefixes import frequencies, prefixes
 from gpulsh.backends.cuda.ranges import collisions_by_range
 from gpulsh.backends.cuda.set_sketch import AnywhereSketch, DeviceSketch
 from gpulsh.backends.cuda.shared import Shared
-from gpulsh.backends.cuda.shingle import Table, TokenSums, hash_tokens, shingle_tokens, token_sums
+from gpulsh.backends.cuda.shingle import shingle_sums, shingles
 from gpulsh.backends.cuda.sign import Signer
 from gpulsh.backends.cuda.sketches import sketch_of
 from gpulsh.backends.cuda.staging import Staging
+from gpulsh.backends.cuda.tokens import Table, TokenSums, hash_tokens, token_sums
 from gpulsh.backends.cuda.unique import unique
 from gpulsh.backends.cuda.uploads import Uploads
 from gpulsh.backends.cuda.waiting import wait
@@ -39,7 +41,7 @@ from gpulsh.backends.in_order import in_order
 from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import Backend, Sizes, SketchFold, sketched
 from gpulsh.errors import BackendError
-from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.params import BandShape, Family, Shingling, Unit
 from gpulsh.secret import EvidenceKeys
 
 
@@ -120,13 +122,21 @@ class CudaBackend:
         return gather(self._machine, values, begin, end)
 
     @_on_device
+    def tokens(self, text: TextBatch, unit: Unit, keys: EvidenceKeys | None = None) -> Tokens:
+        return hash_tokens(self._machine, self._tokens(text, unit, self._keys.of(keys)))
+
+    @_on_device
+    def shingles(self, tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
+        return shingles(self._machine, tokens, size, self._keys.of(keys))
+
+    @_on_device
     def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
         return self._shingles(text, shingling, None)
 
     @_on_device
     def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:
         proof = self._keys.of(keys)
-        return hash_tokens(self._machine, self._tokens(text, shingling, self._keys.of(None), proof), proof)
+        return exact_hashes(self._machine, self._tokens(text, shingling.unit, self._keys.of(None), proof), proof)
 
     @_on_device
     def unique(self, fingerprints: Fingerprints) -> Fingerprints:
@@ -255,13 +265,11 @@ class CudaBackend:
 
     def _shingles(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None) -> Fingerprints:
         there = self._keys.of(keys)
-        return shingle_tokens(self._machine, self._tokens(text, shingling, there), shingling.size, there)
+        return shingle_sums(self._machine, self._tokens(text, shingling.unit, there), shingling.size, there)
 
-    def _tokens(
-        self, text: TextBatch, shingling: Shingling, keys: DeviceKeys, proof: DeviceKeys | None = None
-    ) -> TokenSums:
+    def _tokens(self, text: TextBatch, unit: Unit, keys: DeviceKeys, proof: DeviceKeys | None = None) -> TokenSums:
         there = self._staging.on_device(text)
-        return token_sums(self._machine, self._unicode(), there, shingling, keys, proof)
+        return token_sums(self._machine, self._unicode(), there, unit, keys, proof)
 
     def _sketch_of(self, family: Family) -> DeviceSketch:
         return self._sketches.of(family, lambda: sketch_of(self._machine, family))

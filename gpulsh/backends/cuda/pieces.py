@@ -16,16 +16,12 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
 from gpulsh.backends.cuda.band_digests import band_digests
 from gpulsh.backends.cuda.cuts import cut_pieces
+from gpulsh.backends.cuda.exact_hashes import add_exact_terms
 from gpulsh.backends.cuda.keys import DeviceKeys
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.cuda.set_sketch import DeviceSketch
-from gpulsh.backends.cuda.shingle import (
-    Table,
-    TokenSums,
-    add_exact_terms,
-    shingle_tokens,
-    token_sums,
-)
+from gpulsh.backends.cuda.shingle import shingle_sums
+from gpulsh.backends.cuda.tokens import Table, TokenSums, token_sums
 from gpulsh.backends.cuda.unique import kept_rows, unique
 from gpulsh.backends.parts import part_range
 from gpulsh.params import BandShape, Shingling
@@ -55,7 +51,7 @@ class TextPieces(NamedTuple):
 
     def tokens(self, text: TextBatch, proof: DeviceKeys | None = None) -> TokenSums:
         """The tokens of texts on the device."""
-        return token_sums(self.machine, self.table, text, self.shingling, self.keys, proof)
+        return token_sums(self.machine, self.table, text, self.shingling.unit, self.keys, proof)
 
 
 def sign_in_pieces(
@@ -95,7 +91,7 @@ def shingle_part(pieces: TextPieces, text: TextBatch, part: int, parts: int) -> 
             batch = TextBatch(
                 xp.asarray(text.values[offset[row] : offset[stop]]), xp.asarray(offset[row : stop + 1] - offset[row])
             )
-            fingerprints = shingle_tokens(machine, pieces.tokens(batch), pieces.shingling.size, pieces.keys)
+            fingerprints = shingle_sums(machine, pieces.tokens(batch), pieces.shingling.size, pieces.keys)
             inside = _inside(fingerprints.values, first, last)
             found.append(unique(machine, kept_rows(machine, fingerprints.values, fingerprints.offset, inside)))
         else:
@@ -136,7 +132,7 @@ def _shingle_piece(pieces: TextPieces, carried: Array, piece: TokenPiece) -> tup
     short = piece.last and piece.before + piece.fresh < size  # the document's only shingle
     tokens = len(sums) if len(sums) >= size or short else 0
     starts = xp.asarray(np.array([0, tokens], np.int64))
-    fingerprints = shingle_tokens(machine, TokenSums(sums[:tokens], starts, 0), size, pieces.keys)
+    fingerprints = shingle_sums(machine, TokenSums(sums[:tokens], starts, 0), size, pieces.keys)
     return fingerprints, sums[max(len(sums) - size + 1, 0) :].copy()
 
 

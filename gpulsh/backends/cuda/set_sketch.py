@@ -8,7 +8,8 @@ from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.band_digests import band_digests
 from gpulsh.backends.cuda.keys import DeviceKeys
 from gpulsh.backends.cuda.launcher import Machine
-from gpulsh.backends.cuda.shingle import TokenSums, shingle_tokens
+from gpulsh.backends.cuda.shingle import shingle_sums
+from gpulsh.backends.cuda.tokens import TokenSums
 from gpulsh.params import BandShape
 
 
@@ -34,7 +35,7 @@ class DeviceSketch(ABC):
 
         A sketch may have a way that does not write the fingerprints.
         """
-        fingerprints = shingle_tokens(self.machine, tokens, size, keys)
+        fingerprints = shingle_sums(self.machine, tokens, size, keys)
         signatures = self.finish(self.fold(fingerprints))
         return band_digests(self.machine, signatures, shape), self.machine.arrays.diff(fingerprints.offset)
 

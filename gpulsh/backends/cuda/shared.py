@@ -12,7 +12,7 @@ from typing import Any, Generic
 
 from gpulsh.backends.cuda.lanes import Lane, LaneSets, Operations
 from gpulsh.backends.cuda.launcher import Geometry, Launcher, Machine
-from gpulsh.backends.cuda.shingle import Table
+from gpulsh.backends.cuda.tokens import Table
 from gpulsh.backends.cuda.waiting import wait
 from gpulsh.backends.unicode_table import unicode_table
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulsh.arrays import Signed, TextBatch
+from gpulsh.backends.cuda.exact_hashes import exact_hashes
 from gpulsh.backends.cuda.keys import DeviceKeys
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.cuda.pieces import TextPieces, sign_in_pieces
 from gpulsh.backends.cuda.set_sketch import DeviceSketch
-from gpulsh.backends.cuda.shingle import Table, hash_tokens, token_sums
 from gpulsh.backends.cuda.staging import Staging
+from gpulsh.backends.cuda.tokens import Table, token_sums
 from gpulsh.params import BandShape, Shingling
 
 _log = logging.getLogger("gpulsh")
@@ -59,10 +60,10 @@ class Signer:
         xp = self.machine.arrays
         try:
             there = self.staging.on_device(text)
-            tokens = token_sums(self.machine, self.table, there, self.shingling, self.keys, self.proof)
+            tokens = token_sums(self.machine, self.table, there, self.shingling.unit, self.keys, self.proof)
             digests, shingles = self.sketch.digests(tokens, self.shingling.size, self.shape, self.keys)
             digests = xp.ascontiguousarray(digests.T).T  # band after band, as they are read later
-            return Signed(digests, hash_tokens(self.machine, tokens, self.proof), shingles)
+            return Signed(digests, exact_hashes(self.machine, tokens, self.proof), shingles)
         except xp.cuda.memory.OutOfMemoryError:
             return None
 

@@ -19,8 +19,9 @@ from gpulsh.backends.reference.gather import gather
 from gpulsh.backends.reference.intersect import intersect
 from gpulsh.backends.reference.parts import shingle_part
 from gpulsh.backends.reference.prefixes import frequencies, prefixes, rare_or_first
-from gpulsh.backends.reference.shingle import exact_hashes, shingle
+from gpulsh.backends.reference.shingle import exact_hashes, shingle, shingles
 from gpulsh.backends.reference.sketches import sketch_of
+from gpulsh.backends.reference.tokens import tokens
 from gpulsh.backends.reference.unique import unique
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
@@ -34,6 +35,8 @@ class ReferenceBackend:
     name = "reference"
 
     gather = staticmethod(gather)
+    tokens = staticmethod(tokens)
+    shingles = staticmethod(shingles)
     shingle_part = staticmethod(shingle_part)
     exact_hashes = staticmethod(exact_hashes)
     unique = staticmethod(unique)

@@ -1,9 +1,17 @@
-"""Tokens of one document by the definition in `protocol`, a code point at a time."""
+"""tokens: by the definition in `protocol`, a code point at a time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from gpulsh.arrays import TextBatch, Tokens
+from gpulsh.backends.reference.hashing import token_hash
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import Unit
+from gpulsh.secret import EvidenceKeys
 
 SPACE = 0x20
 
@@ -16,7 +24,18 @@ def classify(code_point: int) -> tuple[int, int]:
     return entry & 3, code_point + (entry >> 2)
 
 
-def tokens(document: bytes, unit: Unit) -> list[list[int]]:
+def tokens(text: TextBatch, unit: Unit, keys: EvidenceKeys | None = None) -> Tokens:
+    rows = [[token_hash(token, keys) for token in document] for document in documents(text, unit)]
+    offset = [0, *accumulate(map(len, rows))]
+    return Tokens(np.array([token for row in rows for token in row], np.uint64), np.array(offset, np.int64))
+
+
+def documents(text: TextBatch, unit: Unit) -> Iterator[list[list[int]]]:
+    """The tokens of each document, as their folded code points."""
+    return (code_points(text.values[start:stop].tobytes(), unit) for start, stop in pairwise(text.offset.tolist()))
+
+
+def code_points(document: bytes, unit: Unit) -> list[list[int]]:
     """Each token as its folded code points."""
     classified = [classify(ord(character)) for character in document.decode("utf-8", "replace")]
     return _words(classified) if unit == "word" else _characters(classified)

@@ -8,8 +8,8 @@ from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.keys import DeviceKeys
 from gpulsh.backends.cuda.launcher import LANES, Machine
 from gpulsh.backends.cuda.set_sketch import DeviceSketch
-from gpulsh.backends.cuda.shingle import TokenSums
 from gpulsh.backends.cuda.sketches.minhash_of_tokens import MAX_COLUMNS, columns_a_lane, sketch_digests
+from gpulsh.backends.cuda.tokens import TokenSums
 from gpulsh.backends.protocol import NO_VALUE
 from gpulsh.params import BandShape, Family
 from gpulsh.permutations import Coefficients, coefficients

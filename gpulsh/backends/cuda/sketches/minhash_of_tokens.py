@@ -6,7 +6,7 @@ import numpy as np
 
 from gpulsh.arrays import Array
 from gpulsh.backends.cuda.launcher import LANES, Machine
-from gpulsh.backends.cuda.shingle import TokenSums
+from gpulsh.backends.cuda.tokens import TokenSums
 from gpulsh.backends.protocol import NO_DIGEST, NO_VALUE
 from gpulsh.params import BandShape
 from gpulsh.permutations import Coefficients

@@ -1,0 +1,62 @@
+"""tokens and shingles: the steps that the passes of `shingle` are made of, one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints, TextBatch, Tokens
+from gpulsh.backends.cpu.chunks import Threads, by_weight, joined
+from gpulsh.backends.cpu.fingerprinting import LANES, RUN_WORDS, hash_tokens, kernel_keys, shingle_tokens
+from gpulsh.backends.cpu.room import Scratch
+from gpulsh.backends.unicode_table import unicode_table
+from gpulsh.params import Unit
+from gpulsh.secret import EvidenceKeys
+
+CHUNK_BYTES = 1 << 18  # text, and what becomes of it, stay in the second-level cache
+CHUNK_TOKENS = 1 << 15
+
+_scratch = Scratch()
+
+
+def tokens(text: TextBatch, unit: Unit, keys: EvidenceKeys | None, threads: Threads) -> Tokens:
+    words, table, hashing = unit == "word", unicode_table(), kernel_keys(keys)
+    where, room = text.values.ctypes.data, len(text.values)
+
+    def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        offset, ends = np.ascontiguousarray(text.offset[start : stop + 1]), np.empty(stop - start, np.int64)
+        lengths = most_tokens(np.diff(offset), unit)
+        hashes = _scratch.take("hashes", int(lengths.sum()) + LANES)
+        packed, run = _scratch.take("packed", int(lengths.max(initial=0)) + LANES), _scratch.take("run", RUN_WORDS)
+        held = (hashes.ctypes.data, packed.ctypes.data, run.ctypes.data)
+        stages = (table.stage1.ctypes.data, table.stage2.ctypes.data)
+        hash_tokens(where, room, offset, words, *stages, hashing.address, hashing.secret, *held, ends)
+        return hashes[: ends[-1]].copy(), ends
+
+    chunks = by_weight(text.offset, CHUNK_BYTES)
+    found = joined(chunks, threads.map(work, chunks), threads)
+    return Tokens(found.values, found.offset)
+
+
+def shingles(tokens: Tokens, size: int, keys: EvidenceKeys | None, threads: Threads) -> Fingerprints:
+    hashing = kernel_keys(keys)
+
+    def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        offset, ends = tokens.offset[start : stop + 1] - tokens.offset[start], np.empty(stop - start, np.int64)
+        count = int(offset[-1])
+        # Whole vectors are read and written, also behind the last token.
+        given, values = _scratch.take("given", count + size + LANES), _scratch.take("values", count + LANES)
+        given[:count] = tokens.values[tokens.offset[start] : tokens.offset[stop]]
+        shingle_tokens(given.ctypes.data, offset, size, hashing.address, values.ctypes.data, ends)
+        return values[: ends[-1]].copy(), ends
+
+    chunks = by_weight(tokens.offset, CHUNK_TOKENS)
+    return joined(chunks, threads.map(work, chunks), threads)
+
+
+def most_tokens(lengths: NDArray[np.int64], unit: Unit) -> NDArray[np.int64]:
+    """No fewer than the tokens of documents of so many bytes.
+
+    A word or a single needs two bytes with what separates it (singles have three), a character one.
+    """
+    return lengths // 2 + 1 if unit == "word" else lengths

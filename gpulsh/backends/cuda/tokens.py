@@ -1,0 +1,92 @@
+"""tokens: text to sums of tokens, with which all that reads text begins, and to their hashes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpulsh.arrays import Array, TextBatch, Tokens
+from gpulsh.backends.cuda.keys import DeviceKeys
+from gpulsh.backends.cuda.launcher import Machine
+from gpulsh.params import Unit
+
+STRIP = 28  # bytes a thread of `tokens` takes, as kernels/text.cuh has it
+
+
+class Table(NamedTuple):
+    """The Unicode table on the device."""
+
+    stage1: Array
+    stage2: Array
+
+
+class TokenSums(NamedTuple):
+    """All tokens of a batch, end to end."""
+
+    sums: Array  # uint64 [tokens]: token hashes before their last mix
+    starts: Array  # int64 [n + 1]: tokens before each document
+    skip: int  # tokens to pass over at the front of each document that has any
+    packed: Array | None = None  # uint64 [tokens], where a proof was asked for
+
+    def counts(self, arrays: Any) -> Array:
+        """int64 [n]: the tokens of each document."""
+        return arrays.maximum(arrays.diff(self.starts) - self.skip, 0)
+
+
+def token_sums(
+    machine: Machine,
+    table: Table,
+    text: TextBatch,
+    unit: Unit,
+    keys: DeviceKeys,
+    proof: DeviceKeys | None = None,
+) -> TokenSums:
+    """Tokens under `keys`, packed ones under `proof`, if given."""
+    xp, geometry = machine.arrays, machine.geometry
+    documents, threads = len(text), geometry.text_threads
+    characters = unit == "char"
+    length = machine.number(text.offset[-1] - text.offset[0])
+    if length == 0:
+        nothing = xp.zeros(0, np.uint64)
+        return TokenSums(nothing, xp.zeros(documents + 1, np.int64), int(characters), nothing if proof else None)
+    tile = threads * STRIP
+    blocks = -(-length // tile)
+    begins = xp.zeros(blocks * threads + 2, np.uint32)
+    code_points, token_starts, state = (xp.empty(blocks * threads, np.uint32) for _ in range(3))
+    block_tokens, block_open = xp.empty(blocks, np.int64), xp.empty(blocks, np.int64)
+    offset = (text.offset, np.int64(documents))
+    masks = (np.int32(characters), code_points, token_starts, state)
+    machine.run("tokens", "tokens_documents", documents, geometry.threads, *offset, begins)
+    machine.run(
+        *("tokens", "tokens_count", length, tile),
+        *(text.values, *offset, begins, *table, *masks, block_tokens, block_open),
+        threads=threads,
+    )
+    tokens_end, open_end = xp.cumsum(block_tokens), xp.cumsum(block_open)
+    sums = xp.zeros(1 + machine.number(tokens_end[-1]), np.uint64)
+    packed = xp.zeros(len(sums), np.uint64) if proof else None
+    machine.run(
+        *("tokens", "tokens_sum_packed" if proof else "tokens_sum", length, tile),
+        *(text.values, *offset, *table, *masks, tokens_end, open_end, keys.words, np.int32(keys.secret), sums),
+        *((proof.words, packed) if proof else ()),
+        threads=threads,
+    )
+    starts = xp.empty(documents + 1, np.int64)
+    machine.run(
+        *("tokens", "tokens_starts", documents + 1, geometry.threads),
+        *(*offset, np.int32(characters), np.int32(threads), np.int64(blocks)),
+        *(*masks[1:], tokens_end, starts),
+    )
+    return TokenSums(sums[1:], starts, int(characters), None if packed is None else packed[1:])
+
+
+def hash_tokens(machine: Machine, tokens: TokenSums) -> Tokens:
+    geometry, total = machine.geometry, len(tokens.sums)
+    rows = machine.exclusive(tokens.counts(machine.arrays))
+    hashes = machine.arrays.empty(machine.number(rows[-1]), np.uint64)
+    machine.run(
+        *("tokens", "tokens_hashes", total, geometry.threads),
+        *(tokens.sums, np.int64(total), tokens.starts, np.int64(len(rows) - 1), np.int32(tokens.skip), rows, hashes),
+    )
+    return Tokens(hashes, rows)
