@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import signal
 import sys
@@ -26,6 +28,7 @@ COMMANDS = {  # name -> module that has it, imported when it is asked for
     "info": "gpulsh.cli.info",
 }
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+MANY_OBJECTS = 200_000  # more than all modules and compiled kernels have
 
 
 class _Commands(click.Group):
@@ -68,6 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 done, 1 failed, 2 wrong usage, 130 interrupted; an error is one line on standard error. `--verbose`, anywhere,
     prints the traceback before it.
     """
+    if arguments is None:
+        # Modules and kernels stay to the end of the process: to look among them for garbage, and to free them one by
+        # one at the end, takes long and gains nothing.
+        gc.set_threshold(MANY_OBJECTS)
+        atexit.register(gc.freeze)
     open_standard_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     verbose = "--verbose" in given

@@ -43,6 +43,17 @@ def test_dedup_prints_the_funnel(corpus: Path, capsys: pytest.CaptureFixture[str
     assert "\r" not in printed.err and "\x1b" not in printed.err + printed.out
 
 
+def test_the_end_of_the_process_frees_nothing(corpus: Path) -> None:
+    code = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count(), gc.get_threshold()[0]))"
+    code += "; from gpulsh.cli import main; import sys; sys.argv[1:] = ['curve', '--bands', '42', '--rows', '3']; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), text=True, check=True)
+    frozen, threshold = map(int, done.stdout.splitlines()[-1].split())
+    assert frozen > 10_000 and threshold > frozen
+    code = "import gc; from gpulsh.cli import main; before = gc.get_threshold(); main(['--version'])"
+    code += "; assert gc.get_threshold() == before"  # whoever calls it in a process of their own keeps their collector
+    subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), check=True)
+
+
 def test_json_is_the_report(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference", "--json", "--threshold", "1"]) == 0
     report = json.loads(capsys.readouterr().out)
