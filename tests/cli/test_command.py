@@ -45,8 +45,11 @@ def test_dedup_prints_the_funnel(corpus: Path, capsys: pytest.CaptureFixture[str
 
 def test_the_end_of_the_process_frees_nothing(corpus: Path) -> None:
     code = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count(), gc.get_threshold()[0]))"
-    code += "; from gpulsh.cli import main; import sys; sys.argv[1:] = ['curve', '--bands', '42', '--rows', '3']; main()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), text=True, check=True)
+    code += "; from gpulsh.cli import main; main()"
+    curve = ["curve", "--bands", "42", "--rows", "3"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *curve], capture_output=True, env=environment(), text=True, check=True
+    )
     frozen, threshold = map(int, done.stdout.splitlines()[-1].split())
     assert frozen > 10_000 and threshold > frozen
     code = "import gc; from gpulsh.cli import main; before = gc.get_threshold(); main(['--version'])"
