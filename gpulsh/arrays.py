@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from gpulsh.errors import ParameterError
 
 Numbers = NDArray[np.int64]  # of documents, rows, buckets
+Values = NDArray[Any]  # of a type that whoever asks for them knows
 Array = Any  # numpy.ndarray or cupy.ndarray; cupy is not importable everywhere, so it has no static type here
 
 HOST_MEMORY = (1, 3)  # DLPack's device types of a host's memory, the second pinned
@@ -57,7 +58,7 @@ def on_host(array: Array) -> Array:
         ) from error
 
 
-def dtype_of(array: Array) -> np.dtype[Any] | None:
+def dtype_of(array: Array) -> np.dtype[np.generic] | None:
     """The NumPy dtype of an array of any library; None where it has none."""
     given = getattr(array, "dtype", None)
     if isinstance(given, np.dtype):
@@ -158,28 +159,29 @@ class _Matrix:
         return tuple(self.values.shape)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         dtype = dtype_of(self.values)
         assert dtype is not None
         return dtype
 
-    def __getitem__(self, key: Any) -> Array:
+    def __getitem__(self, key: object) -> Array:
         return self.values[key]
 
     def __iter__(self) -> Iterator[Array]:
         return iter(self.values)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Values:
         return np.asarray(on_host(self.values), dtype=dtype, copy=copy)
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(self, **options: object) -> object:
         return self.values.__dlpack__(**options)
 
-    def __dlpack_device__(self) -> Any:
-        return self.values.__dlpack_device__()
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, device = self.values.__dlpack_device__()
+        return kind, device
 
     @property
-    def __cuda_array_interface__(self) -> Any:
+    def __cuda_array_interface__(self) -> object:
         return self.values.__cuda_array_interface__  # an AttributeError on the host, as consumers expect
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from gpulsh.facts import Facts
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ TALLIED = (
 )
 
 
-def definitions() -> dict[str, dict[str, Any]]:
+def definitions() -> dict[str, Facts]:
     """The table as report.json has it."""
     return {
         row.name: {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -10,10 +10,11 @@ from typing import Any
 from gpulsh.account.progress import Progress
 from gpulsh.account.stages import StageRow
 from gpulsh.backends.compiling import Stopwatch
+from gpulsh.facts import Facts
 
 
 @dataclass(eq=False)
-class Funnel(Mapping[str, Any]):
+class Funnel(Facts):
     """What became of the documents: a mapping, and `funnel["candidates"]` reads as `funnel.candidates`.
 
     What each number counts, and of which others it is the sum, stands in `counts`.
@@ -54,7 +55,7 @@ class Funnel(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.__dataclass_fields__)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Facts:
         """All counts, and the seconds by stage."""
         return asdict(self)
 

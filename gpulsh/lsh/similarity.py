@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Signatures
@@ -14,7 +12,7 @@ from gpulsh.sketch.agreement import checked_pairs, estimates
 
 
 def jaccard(
-    sketches: Fingerprints | Signatures, pairs: Any, *, backend: BackendName = "auto", threads: int | None = None
+    sketches: Fingerprints | Signatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
 ) -> Array:
     """Jaccard similarity of each pair, float64 [m]: exact from Fingerprints, the estimate from Signatures.
 
@@ -38,7 +36,7 @@ def jaccard(
 
 
 def containment(
-    fingerprints: Fingerprints, pairs: Any, *, backend: BackendName = "auto", threads: int | None = None
+    fingerprints: Fingerprints, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
 ) -> Array:
     """|A and B| / |A| of each pair (A, B), float64 [m]; 0 where either document is empty.
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from gpulsh.account.counts import definitions
 from gpulsh.backends.processors import processors
+from gpulsh.backends.protocol import Backend
+from gpulsh.facts import Facts
 from gpulsh.params import SCHEME, Parameters
 from gpulsh.report.versions import versions
 
@@ -21,15 +23,15 @@ def describe(
     began: datetime,
     seconds: float,
     compiling: float,
-    parameters: Mapping[str, Any],
+    parameters: Facts,
     method: Parameters,
-    backend: Any,
-    engine: Mapping[str, Any],
+    backend: Backend,
+    engine: Facts,
     inputs: Sequence[str],
     rows: Sequence[tuple[str, int]],
-    sources: Sequence[Mapping[str, Any]],
-    funnel: Mapping[str, Any],
-    evidence: Mapping[str, Any],
+    sources: Sequence[Facts],
+    funnel: Facts,
+    evidence: Facts,
     page: str | None,
     outputs: Sequence[str],
 ) -> dict[str, Any]:
@@ -64,7 +66,7 @@ def describe(
     }
 
 
-def machine() -> dict[str, Any]:
+def machine() -> Facts:
     """What the work ran on, beside the backend's device."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -83,6 +85,6 @@ def machine() -> dict[str, Any]:
     }
 
 
-def write_report(path: Path, report: Mapping[str, Any]) -> None:
+def write_report(path: Path, report: Facts) -> None:
     """Indented JSON in ASCII, so that a file's name that is no UTF-8 does no harm."""
     path.write_text(json.dumps(report, indent=2) + "\n", encoding="ascii")

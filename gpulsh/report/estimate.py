@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from gpulsh.budget import (
     held_bytes,
 )
 from gpulsh.errors import ParameterError
+from gpulsh.facts import Facts
 from gpulsh.theory import SCurve
 
 HASH_BYTES, DIGEST_BYTES = 16, 8  # of a document; of a document and band
@@ -173,15 +173,15 @@ class Estimate:
         known = [stage.seconds for stage in self.stages if stage.seconds is not None]
         return self.start + sum(known) if len(known) == len(self.stages) else None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Facts:
         """As JSON values."""
         return {**asdict(self), "stages": [asdict(stage) for stage in self.stages], "seconds": self.seconds}
 
 
 @cache
-def recorded() -> Mapping[str, Any]:
+def recorded() -> Facts:
     """rates.json: what is assumed of a corpus; by kind of worker, thread or GPU, its rates and the record of them."""
-    found: dict[str, Any] = json.loads(Path(__file__).with_name("rates.json").read_bytes())
+    found: Facts = json.loads(Path(__file__).with_name("rates.json").read_bytes())
     return found
 
 

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Values
+from gpulsh.facts import Facts
 from gpulsh.io.arrow.buffers import null_mask, numbers, strings
 from gpulsh.io.arrow.ids import python_value
 from gpulsh.io.format import Columns, File
@@ -31,9 +32,7 @@ LISTED = 1000  # pairs of INPUTs
 UNKNOWN = -1  # number of a file that an earlier run read
 
 
-def summarise(
-    duplicates: Path, files: Sequence[File], columns: Columns, at_hand: AtHand | None = None
-) -> dict[str, Any]:
+def summarise(duplicates: Path, files: Sequence[File], columns: Columns, at_hand: AtHand | None = None) -> Facts:
     """The summary as JSON values, with texts that are `at_hand` or read from `files`.
 
     It takes 12 bytes of memory a dropped document, and again as many while clusters are counted.
@@ -95,7 +94,7 @@ def summarise(
     }
 
 
-def _told(row: dict[str, Any], prefix: str) -> dict[str, Any]:
+def _told(row: Facts, prefix: str) -> Facts:
     found = {name: row[prefix + name] for name in ("file", "row", "id")}
     if found["id"] is None:
         del found["id"]
@@ -126,7 +125,7 @@ class _Evidence:
         self._names = strings([file.name for file in self.files]).to_pylist()
         self._numbers = {name: at for at, name in enumerate(self._names)}
 
-    def column(self, name: str, dtype: type[Any]) -> NDArray[Any]:
+    def column(self, name: str, dtype: type[np.generic]) -> Values:
         """All values of a number column."""
         found = np.zeros(self._source.metadata.num_rows, dtype)
         at = 0
@@ -145,7 +144,7 @@ class _Evidence:
                 counts[entry["values"]] += entry["counts"]
         return self._in_order(counts)
 
-    def by_input(self) -> dict[str, Any]:
+    def by_input(self) -> Facts:
         """Dropped rows by their INPUT and that of the documents they are dropped for, the most first."""
         inputs = list(dict.fromkeys(file.source for file in self.files))
         places = {name: place for place, name in enumerate(inputs)}
@@ -179,9 +178,9 @@ class _Evidence:
     def _in_order(self, counts: dict[str, int]) -> list[int]:
         return [counts[name] for name in self._names]
 
-    def rows(self, chosen: Sequence[int]) -> list[dict[str, Any]]:
+    def rows(self, chosen: Sequence[int]) -> list[Facts]:
         """The rows at the places `chosen`, in that order."""
-        found: dict[int, dict[str, Any]] = {}
+        found: dict[int, Facts] = {}
         start = 0
         for group in range(self._source.num_row_groups):
             count = self._source.metadata.row_group(group).num_rows
@@ -195,17 +194,17 @@ class _Evidence:
             start += count
         return [found[place] for place in chosen]
 
-    def place(self, row: dict[str, Any], prefix: str) -> Place:
+    def place(self, row: Facts, prefix: str) -> Place:
         """The number of the file and the row in it."""
         return self._numbers.get(row[f"{prefix}file"], UNKNOWN), int(row[f"{prefix}row"] or 0)
 
-    def places(self, rows: Sequence[dict[str, Any]]) -> set[Place]:
+    def places(self, rows: Sequence[Facts]) -> set[Place]:
         """Both documents of each row."""
         found = {self.place(row, prefix) for row in rows for prefix in ("", "duplicate_of_")}
         return {place for place in found if place[0] != UNKNOWN}
 
 
-def _numbered(column: Any, names: Any) -> NDArray[np.int64]:
+def _numbered(column: pa.Array | pa.ChunkedArray, names: pa.Array) -> NDArray[np.int64]:
     """int64 [n]: the place of each name in `names`, UNKNOWN where it is not there."""
     places = pc.index_in(column.combine_chunks(), value_set=names)
     found = numbers(places).astype(np.int64)
@@ -214,6 +213,6 @@ def _numbered(column: Any, names: Any) -> NDArray[np.int64]:
     return found
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path) -> pq.ParquetFile:
     """A Parquet file: of a path as a str Arrow takes what is UTF-8."""
     return pq.ParquetFile(pa.OSFile(os.fsencode(path), "rb"))

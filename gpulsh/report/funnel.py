@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
 
 from gpulsh.account.counts import COUNTS, CountRow
+from gpulsh.facts import Facts
 from gpulsh.report.foreign import printable
 
 ALWAYS = ("documents", "empty", "exact_copies", "candidates", "verified", "kept", "dropped")
@@ -14,7 +13,7 @@ SOMETIMES = ("protected", "rejected")
 SHOWN_INPUTS = 10
 
 
-def funnel_table(report: Mapping[str, Any]) -> str:
+def funnel_table(report: Facts) -> str:
     """The report's funnel as lines of text: counts in one column, what they mean beside them, seconds below."""
     funnel = report["funnel"]
     asked = funnel["documents"] - funnel["protected"]
@@ -51,7 +50,7 @@ def funnel_table(report: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "", f"{report['seconds']:.1f} s on {where}: {stages}"])
 
 
-def sum_told(row: CountRow, funnel: Mapping[str, Any]) -> str:
+def sum_told(row: CountRow, funnel: Facts) -> str:
     """What the count is the sum of, those that are not 0.
 
     >>> sum_told(COUNTS["empty"], {"empty": 3, "nulls": 1, "wordless": 2})
@@ -61,7 +60,7 @@ def sum_told(row: CountRow, funnel: Mapping[str, Any]) -> str:
     return f"= {' + '.join(parts)}" if parts else ""
 
 
-def dropped_for(report: Mapping[str, Any]) -> list[tuple[str, int]]:
+def dropped_for(report: Facts) -> list[tuple[str, int]]:
     """Whose documents the dropped ones are dropped for, and how many, the most first; nothing where it is one INPUT."""
     protected = {entry["input"] for entry in report["sources"] if entry["protected"]}
     if len(report["sources"]) < 2 and report["parameters"].get("index") is None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpulsh.account.counts import COUNTS
 from gpulsh.account.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
+from gpulsh.facts import Facts
 from gpulsh.report.differences import differences
 from gpulsh.report.foreign import printable
 from gpulsh.report.funnel import duration, share, size, sum_told
@@ -29,7 +30,7 @@ def missing() -> str | None:
     return None
 
 
-def write_page(path: Path, report: Mapping[str, Any]) -> None:
+def write_page(path: Path, report: Facts) -> None:
     """Write the page of a report, as `describe` gives it or as it is read from report.json."""
     path.write_text(render(report), encoding="utf-8", errors="replace")
 
@@ -52,7 +53,7 @@ def _template() -> Any:
     return surroundings.get_template("page.html")
 
 
-def render(report: Mapping[str, Any]) -> str:
+def render(report: Facts) -> str:
     """The page. Every text in it, whoever wrote it, is escaped, and turns no text beside it around."""
     from jinja2.utils import markupsafe
 
@@ -81,7 +82,7 @@ def render(report: Mapping[str, Any]) -> str:
     return html
 
 
-def _steps(funnel: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _steps(funnel: Facts) -> Sequence[Facts]:
     documents, asked = funnel["documents"], funnel["documents"] - funnel["protected"]
     shown = [("documents", "all"), ("protected", "kept"), *((name, "gone") for name in COUNTS["dropped"].parts)]
     steps = [
@@ -100,7 +101,7 @@ def _steps(funnel: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _stages(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _stages(report: Facts) -> Iterator[Facts]:
     funnel, whole = report["funnel"], report["seconds"]
     amounts = {
         "sign": (read := [(funnel["documents"], "documents"), (funnel["bytes"], "B")]),
@@ -129,7 +130,7 @@ def _rate(rate: float, unit: str) -> str:
     return f"{size(int(rate))}/s" if unit == "B" else f"{rate:,.0f} {unit}/s"
 
 
-def _files(report: Mapping[str, Any]) -> dict[str, Any]:
+def _files(report: Facts) -> Facts:
     evidence = report["evidence"]
     sources = [source for source in report["sources"] for _ in range(source["files"])]
     every = [
@@ -150,7 +151,7 @@ def _files(report: Mapping[str, Any]) -> dict[str, Any]:
     return {"shown": shown, "more": len(rest), "rest": sums, "count": len(every), "inputs": inputs}
 
 
-def _inputs(report: Mapping[str, Any], files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _inputs(report: Facts, files: Sequence[Facts]) -> Sequence[Facts]:
     """Every INPUT and protected path, with its rows, and whose documents its own were dropped for."""
     names = ("rows", "rejected", "kept", "dropped")
     found: dict[str, dict[str, Any]] = {}
@@ -165,7 +166,7 @@ def _inputs(report: Mapping[str, Any], files: Sequence[Mapping[str, Any]]) -> li
     return list(found.values())
 
 
-def _counts(funnel: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _counts(funnel: Facts) -> Sequence[Facts]:
     """All counts, as the table defines them."""
     return [
         {"name": row.label, "count": funnel[row.name], "meaning": row.meaning, "sum": sum_told(row, funnel)}
@@ -173,7 +174,7 @@ def _counts(funnel: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _classes(sizes: list[dict[str, int]]) -> list[dict[str, Any]]:
+def _classes(sizes: list[dict[str, int]]) -> Sequence[Facts]:
     from gpulsh.report.evidence import SIZES
 
     most = max((entry["count"] for entry in sizes), default=1)
@@ -192,14 +193,14 @@ def _classes(sizes: list[dict[str, int]]) -> list[dict[str, Any]]:
     return found
 
 
-def _place(place: Mapping[str, Any]) -> str:
+def _place(place: Facts) -> str:
     """A document as people name it: by its id where it has one, which is all that is known of some earlier ones."""
     file, row = place["file"], place["row"]
     told = [file, None if row is None else f"row {row:,}", f"id {place['id']}" if "id" in place else None]
     return printable(", ".join(part for part in told if part is not None))
 
 
-def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+def _flat(name: str, value: object) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for inner, deeper in value.items():
             yield from _flat(f"{name}.{inner}", deeper)

@@ -5,11 +5,11 @@ Colours and fonts are the page's own, by class, so that they follow light and da
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from gpulsh.facts import Facts
 from gpulsh.theory import SCurve
 
 BINS = 100  # of similarity, from 0 to 1
@@ -39,7 +39,7 @@ def curve_picture(bands: int, rows: int, threshold: float) -> str:
     return _svg(title, parts)
 
 
-def similarity_picture(counts: Mapping[str, Any], threshold: float) -> str:
+def similarity_picture(counts: Facts, threshold: float) -> str:
     """Dropped documents by similarity with the kept one; those of similarity 1 are a bar of their own."""
     below = {round(float(low) * BINS): count for low, count in counts["below_one"].items()}
     first = min([*below, int(threshold * BINS + 1e-9), BINS - 5])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gpulsh.arrays import Array, held
@@ -23,7 +21,7 @@ def estimates(signatures: Array, rows: Array) -> Array:
     return np.concatenate(parts)
 
 
-def checked_pairs(pairs: Any, count: int, ops: Backend) -> Array:
+def checked_pairs(pairs: Array, count: int, ops: Backend) -> Array:
     """Pairs of rows of `count` documents as int64 [m, 2], on the host or the backend's device, or a ParameterError."""
     try:
         array = held(pairs) if hasattr(pairs, "dtype") else np.asarray(pairs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +63,7 @@ class SetSketch:
         return Signatures(signatures)
 
     def estimate(
-        self, signatures: Signatures, pairs: Any, *, backend: BackendName = "auto", threads: int | None = None
+        self, signatures: Signatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
         """The estimate of Jaccard similarity of each pair of rows, float64 [m]; 0 where a document is empty."""
         check_type("signatures", signatures, Signatures)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -32,7 +33,9 @@ class MappedBatches:
             self._whole = file.read_buffer()
         try:
             reader = pa.ipc.open_file(self._whole)
-            self.batches: list[Any] = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+            self.batches: list[pa.RecordBatch] = [
+                reader.get_batch(number) for number in range(reader.num_record_batches)
+            ]
             for batch in self.batches:
                 _check(batch)
         except (OSError, ValueError, pa.ArrowException) as error:
@@ -48,7 +51,7 @@ def damaged_file(path: Path, told: str) -> DamagedInputError:
     return DamagedInputError(f"{path}: is damaged: {told}; restore it from a copy, or make it again")
 
 
-def _check(batch: Any) -> None:
+def _check(batch: pa.RecordBatch) -> None:
     """That buffers hold what is read of them, whatever the file's checksum: of numbers their length says so."""
     batch.validate()
     for column in batch.columns:
@@ -57,7 +60,7 @@ def _check(batch: Any) -> None:
 
 
 @cache
-def _madvise() -> Any:
+def _madvise() -> Callable[[int, int, int], int]:
     call = ctypes.CDLL(None).madvise
     call.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     return call

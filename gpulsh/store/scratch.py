@@ -5,22 +5,23 @@ from __future__ import annotations
 import mmap
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike
+
+from gpulsh.arrays import Values
 
 
 class Column:
     """In memory where `folder` is None, else in a file there."""
 
-    def __init__(self, dtype: Any, folder: Path | None) -> None:
+    def __init__(self, dtype: DTypeLike, folder: Path | None) -> None:
         self._dtype = np.dtype(dtype)
-        self._parts: list[NDArray[Any]] = []
+        self._parts: list[Values] = []
         self._file = None if folder is None else tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - `whole` closes it
         self._map: mmap.mmap | None = None
 
-    def append(self, values: NDArray[Any]) -> None:
+    def append(self, values: Values) -> None:
         """Numbers more."""
         values = np.ascontiguousarray(values, self._dtype)
         if self._file is None:
@@ -28,7 +29,7 @@ class Column:
         else:
             self._file.write(values.view(np.uint8).data)
 
-    def whole(self) -> NDArray[Any]:
+    def whole(self) -> Values:
         """All that was appended; nothing more is."""
         if self._file is None:
             return np.concatenate([np.empty(0, self._dtype), *self._parts])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from gpulsh.errors import DamagedInputError
+from gpulsh.facts import Facts
 from gpulsh.store.durable import FileFact
 
 MOST = 1 << 62  # of any count
@@ -31,7 +32,7 @@ def strict_json(content: bytes) -> dict[str, Any]:
     return told
 
 
-def field(told: Mapping[str, Any], name: str, *kinds: type) -> Any:
+def field(told: Facts, name: str, *kinds: type) -> Any:
     """`told[name]`, of one of `kinds`."""
     if name not in told:
         raise ShapeError(f"it lacks {name!r}")
@@ -41,19 +42,19 @@ def field(told: Mapping[str, Any], name: str, *kinds: type) -> Any:
     return value
 
 
-def count(told: Mapping[str, Any], name: str) -> int:
+def count(told: Facts, name: str) -> int:
     """`told[name]`, a count."""
     return counted(field(told, name, int), name)
 
 
-def counted(value: Any, name: str) -> int:
+def counted(value: object, name: str) -> int:
     """`value` if it is a count."""
     if type(value) is not int or not 0 <= value <= MOST:
         raise ShapeError(f"{name!r} is {_short(value)}")
     return value
 
 
-def file_facts(told: Mapping[str, Any], name: str) -> dict[str, FileFact]:
+def file_facts(told: Facts, name: str) -> dict[str, FileFact]:
     """`told[name]`, facts of files by name."""
     found = field(told, name, dict)
     return {each: FileFact(count(fact, "size"), count(fact, "crc32")) for each, fact in _objects(found).items()}
@@ -66,20 +67,20 @@ class Told(dict[str, Any]):
         raise DamagedInputError(f"a manifest is damaged: it lacks {name!r}; begin again with --overwrite")
 
 
-def _objects(told: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+def _objects(told: Facts) -> Mapping[str, Facts]:
     for name in told:
         field(told, name, dict)
     return told
 
 
-def _unrepeated(pairs: list[tuple[str, Any]]) -> Told:
+def _unrepeated(pairs: list[tuple[str, object]]) -> Told:
     found = Told(pairs)
     if len(found) != len(pairs):
         raise ShapeError("it has a name twice")
     return found
 
 
-def _refused(name: str) -> Any:
+def _refused(name: str) -> NoReturn:
     raise ShapeError(f"it has the number {name}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, wraps
+from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -82,7 +83,7 @@ class CudaBackend:
 
     def __init__(
         self,
-        arrays: Any = None,
+        arrays: ModuleType | None = None,
         launcher: Launcher | None = None,
         geometry: Geometry | None = None,
         *,
@@ -278,7 +279,7 @@ class CudaBackend:
         return self._shared.table(self._machine.device)
 
 
-def _shared(arrays: Any, launcher: Launcher | None, geometry: Geometry | None) -> Shared[CudaBackend]:
+def _shared(arrays: ModuleType | None, launcher: Launcher | None, geometry: Geometry | None) -> Shared[CudaBackend]:
     if arrays is not None and launcher is not None:
         return Shared(arrays, launcher, geometry or Geometry(), _of_lane)
     reason = why_unavailable()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 from gpulsh.errors import BackendError
+from gpulsh.facts import Facts
 
 MIN_CAPABILITY = (7, 0)
 
@@ -48,7 +50,7 @@ def devices() -> list[str]:
         return []
 
 
-def visible_devices(arrays: Any, devices: Sequence[int] | None) -> list[int]:
+def visible_devices(arrays: ModuleType, devices: Sequence[int] | None) -> list[int]:
     """`devices`, or all with the current one first; BackendError where one of them is not there."""
     runtime = arrays.cuda.runtime
     count, current = runtime.getDeviceCount(), runtime.getDevice()
@@ -71,14 +73,14 @@ def import_cupy() -> Any:
     return cupy
 
 
-def _describe(properties: dict[str, Any]) -> str:
+def _describe(properties: Facts) -> str:
     name = properties["name"]
     words = name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
     memory = properties["totalGlobalMem"] / 2**30
     return f"{words}, compute capability {_dotted(_capability(properties))}, {memory:.0f} GiB"
 
 
-def _capability(properties: dict[str, Any]) -> tuple[int, int]:
+def _capability(properties: Facts) -> tuple[int, int]:
     return int(properties["major"]), int(properties["minor"])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from gpulsh.backends.cuda.waiting import wait
 from gpulsh.errors import BackendError
 
 
-def on_device(xp: Any, array: Array) -> Array:
+def on_device(xp: ModuleType, array: Array) -> Array:
     """`array` as one of `xp` on the current device, contiguous, safe to use on the current stream.
 
     It is not copied where it lies so: kernels are given pointers and know nothing of strides. DLPack comes before the
@@ -34,7 +34,7 @@ def on_device(xp: Any, array: Array) -> Array:
     return xp.asarray(array)
 
 
-def _of_interface(xp: Any, array: Any) -> Array:
+def _of_interface(xp: ModuleType, array: Array) -> Array:
     """What speaks the CUDA array interface, which does not say on which device: the driver knows."""
     told = array.__cuda_array_interface__
     pointer, _ = told["data"]
@@ -48,7 +48,7 @@ def _of_interface(xp: Any, array: Any) -> Array:
         return xp.asarray(array)
 
 
-def _contiguous(xp: Any, array: Array) -> Array:
+def _contiguous(xp: ModuleType, array: Array) -> Array:
     """An array of `xp` on the current device, copied where it lies on another one or has strides."""
     if array.device.id == xp.cuda.runtime.getDevice():
         return xp.ascontiguousarray(array)
@@ -60,7 +60,7 @@ def _contiguous(xp: Any, array: Array) -> Array:
     return here
 
 
-def _check_visible(xp: Any, device: int) -> None:
+def _check_visible(xp: ModuleType, device: int) -> None:
     count = xp.cuda.runtime.getDeviceCount()
     if not 0 <= device < count:
         raise BackendError(

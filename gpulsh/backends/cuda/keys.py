@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ class DeviceKeys(NamedTuple):
 class KeysOnDevice:
     """Keys that were asked for."""
 
-    def __init__(self, arrays: Any) -> None:
+    def __init__(self, arrays: ModuleType) -> None:
         self._arrays = arrays
         self._uploads = Uploads[EvidenceKeys | None, DeviceKeys](arrays)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
@@ -55,7 +56,7 @@ class Geometry:
 class DeviceLauncher:
     """CuPy's RawModule, compiled by NVRTC for the current device on first use and kept on disk by CuPy."""
 
-    def __init__(self, cupy: Any) -> None:
+    def __init__(self, cupy: ModuleType) -> None:
         self._cupy = cupy
         self._kernels: dict[tuple[int, str, str], Any] = {}
 
@@ -84,7 +85,7 @@ class DeviceLauncher:
 class Machine:
     """What every operation here is given: one device, the array module, the launcher, the cut."""
 
-    arrays: Any  # cupy, or what stands for it in tests
+    arrays: ModuleType  # cupy, or what stands for it in tests
     launch: Launcher
     geometry: Geometry
     device: int = 0

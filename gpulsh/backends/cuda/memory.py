@@ -7,7 +7,7 @@ their input. Ordinary text needs about a fifth. No bit depends on them, and a ba
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 from gpulsh.backends.processors import processors
 from gpulsh.backends.protocol import Sizes
@@ -19,7 +19,7 @@ SMALLEST = 1 << 20
 RESIDENT = 0.4  # of what is free at the start may hold the digests of documents signed so far
 
 
-def free_bytes(arrays: Any) -> int:
+def free_bytes(arrays: ModuleType) -> int:
     """Bytes of the current device that the array module can hand out: free ones and those its pool keeps."""
     free, _ = arrays.cuda.runtime.memGetInfo()
     return int(free) + int(arrays.get_default_memory_pool().free_bytes())

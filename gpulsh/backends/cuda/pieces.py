@@ -8,12 +8,12 @@ a byte of text a byte, 16 a token for the sums and their copy behind those carri
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
+from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch, Values
 from gpulsh.backends.cuda.band_digests import band_digests
 from gpulsh.backends.cuda.cuts import cut_pieces
 from gpulsh.backends.cuda.exact_hashes import add_exact_terms
@@ -167,5 +167,5 @@ def _merge(machine: Machine, runs: list[Array]) -> Array:
     return values[keep]
 
 
-def _on_host(array: Array) -> NDArray[Any]:
+def _on_host(array: Array) -> Values:
     return np.asarray(array.get() if hasattr(array, "get") else array)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Lock
-from typing import Any, Generic
+from types import ModuleType
+from typing import Generic
 
 from gpulsh.backends.cuda.lanes import Lane, LaneSets, Operations
 from gpulsh.backends.cuda.launcher import Geometry, Launcher, Machine
@@ -22,7 +23,7 @@ class Shared(Generic[Operations]):
 
     def __init__(
         self,
-        arrays: Any,
+        arrays: ModuleType,
         launcher: Launcher,
         geometry: Geometry,
         operations: Callable[[Shared[Operations], Machine], Operations],
@@ -38,7 +39,7 @@ class Shared(Generic[Operations]):
         return Shared(self._arrays, self._launcher, geometry, self._operations)
 
     @property
-    def arrays(self) -> Any:
+    def arrays(self) -> ModuleType:
         """The array module."""
         return self._arrays
 

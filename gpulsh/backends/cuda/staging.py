@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ COPIED_AT_ONCE = 4 << 20  # bytes a thread moves into the buffer; one thread alo
 class Staging:
     """One pinned buffer, made when the first text comes and replaced by a larger one as texts ask for it."""
 
-    def __init__(self, arrays: Any) -> None:
+    def __init__(self, arrays: ModuleType) -> None:
         self._arrays = arrays
         self._pinned = np.empty(0, np.uint8)
         self._reader: Any = None  # the stream that copies from the buffer

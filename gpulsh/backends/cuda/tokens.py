@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,7 @@ class TokenSums(NamedTuple):
     skip: int  # tokens to pass over at the front of each document that has any
     packed: Array | None = None  # uint64 [tokens], where a proof was asked for
 
-    def counts(self, arrays: Any) -> Array:
+    def counts(self, arrays: ModuleType) -> Array:
         """int64 [n]: the tokens of each document."""
         return arrays.maximum(arrays.diff(self.starts) - self.skip, 0)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, TypeVar
+from types import ModuleType
+from typing import Generic, TypeVar
 
 from gpulsh.backends.cuda.waiting import wait
 
@@ -16,7 +17,7 @@ class Uploads(Generic[Key, Made]):
 
     KEPT = 8
 
-    def __init__(self, arrays: Any) -> None:
+    def __init__(self, arrays: ModuleType) -> None:
         self._arrays = arrays
         self._known: dict[Key, Made] = {}
 

@@ -6,10 +6,11 @@ to block.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 
-def wait(arrays: Any, stream: Any = None) -> None:
+def wait(arrays: ModuleType, stream: Any = None) -> None:
     """Return when `stream`, or the current one, has done all that it was asked for until now."""
     event = arrays.cuda.Event(block=True, disable_timing=True)
     event.record(arrays.cuda.get_current_stream() if stream is None else stream)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +12,7 @@ import pyarrow.parquet as pq
 DAY = 86_400_000  # milliseconds
 
 
-def one_type(parts: Sequence[Any], declared: Sequence[Any]) -> Any:
+def one_type(parts: Sequence[pa.Array], declared: Sequence[pa.DataType]) -> pa.Array:
     """Arrays end to end, in the type common to them and to `declared`, otherwise each value as JSON text."""
     parts = [part.dictionary_decode() if pa.types.is_dictionary(part.type) else part for part in parts]
     kind = common_type([*declared, *(part.type for part in parts)])
@@ -22,7 +21,7 @@ def one_type(parts: Sequence[Any], declared: Sequence[Any]) -> Any:
     return pa.concat_arrays([pa.nulls(0, pa.string()), *map(as_texts, parts)])
 
 
-def common_type(kinds: Iterable[Any]) -> Any:
+def common_type(kinds: Iterable[pa.DataType]) -> pa.DataType | None:
     """The type that holds every value of the types exactly; None where no one type does."""
     types = pa.types
     kinds = {kind.value_type if types.is_dictionary(kind) else kind for kind in kinds}
@@ -38,7 +37,7 @@ def common_type(kinds: Iterable[Any]) -> Any:
     return None
 
 
-def in_parquet(kind: Any) -> bool:
+def in_parquet(kind: pa.DataType) -> bool:
     """Whether Parquet has the type."""
     try:
         pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([("id", kind)])).close()
@@ -47,12 +46,12 @@ def in_parquet(kind: Any) -> bool:
     return True
 
 
-def of_type(values: Any, kind: Any) -> Any:
+def of_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """An array cast to a type that holds its values; Arrow has no casts of nulls to some types."""
     return pa.nulls(len(values), kind) if pa.types.is_null(values.type) else values.cast(kind)
 
 
-def values_in_parquet(values: Any) -> bool:
+def values_in_parquet(values: pa.Array) -> bool:
     """Whether Parquet, which has the type, has every value, too.
 
     It stores seconds as milliseconds in 64 bits, and the milliseconds of a date as days in 32, whose overflow nobody
@@ -74,13 +73,13 @@ def values_in_parquet(values: Any) -> bool:
     return True
 
 
-def _within(values: Any, most: int) -> bool:
+def _within(values: pa.Array, most: int) -> bool:
     """Whether all numbers that stand for the values are less than `most` from 0."""
     ends = pc.min_max(values.view(pa.int64()))
     return not ends["min"].is_valid or bool(-most < ends["min"].as_py() and ends["max"].as_py() < most)
 
 
-def as_texts(values: Any) -> Any:
+def as_texts(values: pa.Array) -> pa.StringArray:
     """Each value as JSON text, strings as they are."""
     try:
         found = values.to_pylist()
@@ -89,7 +88,7 @@ def as_texts(values: Any) -> Any:
     return pa.array([None if value is None else _as_text(value) for value in found], pa.string())
 
 
-def python_value(values: Any, row: int) -> object:
+def python_value(values: pa.Array, row: int) -> object:
     """A value, or what is stored of one that Python cannot have: its number, of several all as Arrow shows them."""
     try:
         return values[row].as_py()

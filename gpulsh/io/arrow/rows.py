@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ from gpulsh.io.rows import Bytes, Rows, cuts, gathered, joined, piece_rows
 Mask = NDArray[np.bool_]
 
 
-def is_text(kind: Any) -> bool:
+def is_text(kind: pa.DataType) -> bool:
     """Whether an Arrow type can be read as text: strings, binary (taken as UTF-8), dictionaries of these, all null."""
     if isinstance(kind, pa.BaseExtensionType):
         return is_text(kind.storage_type)
@@ -26,7 +25,7 @@ def is_text(kind: Any) -> bool:
     return bool(pa.types.is_null(kind) or _has_offsets(kind) or _has_views(kind))
 
 
-def arrow_rows(array: Any) -> Rows:
+def arrow_rows(array: pa.Array) -> Rows:
     """The rows of a `pyarrow.Array` whose type `is_text`."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
@@ -38,21 +37,21 @@ def arrow_rows(array: Any) -> Rows:
     return _OffsetRows(array) if _has_offsets(kind) else _ViewRows(array)
 
 
-def bytes_of(array: Any) -> int:
+def bytes_of(array: pa.Array) -> int:
     """Bytes of a `pyarrow.Array`, each row of a dictionary of text for itself."""
     if pa.types.is_dictionary(array.type) and is_text(array.type):
         return int(arrow_rows(array).lengths().sum())
     return int(array.nbytes)
 
 
-def _has_offsets(kind: Any) -> bool:
+def _has_offsets(kind: pa.DataType) -> bool:
     types = pa.types
     return bool(
         types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
     )
 
 
-def _has_views(kind: Any) -> bool:
+def _has_views(kind: pa.DataType) -> bool:
     # Older releases of pyarrow have the types without the questions.
     return str(kind) in ("string_view", "binary_view")
 
@@ -60,7 +59,7 @@ def _has_views(kind: Any) -> bool:
 class _OffsetRows:
     """string, large_string, binary, large_binary."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: pa.Array) -> None:
         wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
         _, offsets, data = array.buffers()
         self._array = array
@@ -139,7 +138,7 @@ class _GatheredRows:
 class _ViewRows(_GatheredRows):
     """string_view, binary_view: 16 bytes a row, texts of up to 12 bytes inside them, longer ones in data buffers."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: pa.Array) -> None:
         buffers = array.buffers()
         views = np.frombuffer(buffers[1] or b"", np.int32).reshape(-1, 4)[array.offset : array.offset + len(array)]
         self._null = null_mask(array)
@@ -172,7 +171,7 @@ class _ViewRows(_GatheredRows):
 class _DictionaryRows(_GatheredRows):
     """A dictionary of any of the others, decoded a batch at a time."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: pa.Array) -> None:
         self._words = arrow_rows(array.dictionary)
         word_null = null_mask(array.dictionary)
         null = null_mask(array.indices)

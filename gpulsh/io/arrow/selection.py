@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -11,7 +9,7 @@ from numpy.typing import NDArray
 from gpulsh.io.arrow.buffers import to_arrow
 
 
-def chosen(column: Any, rows: NDArray[np.int64]) -> Any:
+def chosen(column: pa.Array | pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
     """The values of an array or chunked array at `rows`, in that order, as one array."""
     try:
         taken = column.take(to_arrow(rows))
@@ -28,7 +26,7 @@ def chosen(column: Any, rows: NDArray[np.int64]) -> Any:
     return pa.concat_arrays(taken.chunks) if taken.num_chunks else pa.nulls(0, column.type)
 
 
-def kept(table: Any, keep: NDArray[np.bool_]) -> Any:
+def kept(table: pa.Table | pa.RecordBatch, keep: NDArray[np.bool_]) -> pa.Table | pa.RecordBatch:
     """The rows of a table or record batch where `keep` [rows] is true, as one of its kind."""
     if keep.all():
         return table
@@ -40,7 +38,7 @@ def kept(table: Any, keep: NDArray[np.bool_]) -> Any:
         return type(table).from_arrays(columns, schema=table.schema)
 
 
-def _joined_cuts(column: Any, rows: NDArray[np.int64]) -> Any:
+def _joined_cuts(column: pa.Array | pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
     if len(rows) == 0:
         return pa.nulls(0, column.type)
     firsts = np.flatnonzero(np.diff(rows, prepend=rows[0] - 2) != 1)

@@ -10,7 +10,7 @@ The C interface says nothing of the sizes of buffers: of what came through it of
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -18,10 +18,11 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.format import File
 
 FREE_ROWS = 1 << 22  # of a batch, that need not stand on any bytes
+Given: TypeAlias = "pa.Array | pa.ChunkedArray | pa.Table | pa.RecordBatch"
 BARE = {"string": pa.binary(), "large_string": pa.large_binary()}
 
 
-def check_array(array: Any, *, utf8: bool = False) -> None:
+def check_array(array: pa.Array, *, utf8: bool = False) -> None:
     """pyarrow.ArrowInvalid unless a pyarrow.Array is what it says it is."""
     while isinstance(array.type, pa.BaseExtensionType):
         array = array.storage
@@ -32,7 +33,7 @@ def check_array(array: Any, *, utf8: bool = False) -> None:
         raise pa.ArrowInvalid("holds bytes that are no UTF-8") from error
 
 
-def check_given(given: Any, name: str, *, utf8: bool = False) -> None:
+def check_given(given: Given, name: str, *, utf8: bool = False) -> None:
     """DamagedInputError unless an array, table or batch of pyarrow, or what has chunks of them, is sound."""
     parts = given.columns if hasattr(given, "columns") else [given]
     try:
@@ -45,7 +46,7 @@ def check_given(given: Any, name: str, *, utf8: bool = False) -> None:
         ) from error
 
 
-def check_batch(file: File, batch: Any, columns: list[str] | None = None) -> None:
+def check_batch(file: File, batch: pa.RecordBatch, columns: list[str] | None = None) -> None:
     """DamagedInputError, naming the file and the column, unless these columns of a record batch are sound, or all."""
     for place, name in enumerate(batch.schema.names):
         column = batch.column(place)
@@ -60,7 +61,7 @@ def check_batch(file: File, batch: Any, columns: list[str] | None = None) -> Non
         raise DamagedInputError(f"{file.name}: is damaged: a record batch has {len(batch)} rows and no content")
 
 
-def check_values(file: File, column: str, values: Any) -> Any:
+def check_values(file: File, column: str, values: pa.Array) -> pa.Array:
     """Values of a column, which are handed out as what their type says: strings are UTF-8."""
     try:
         check_array(values, utf8=True)
@@ -79,7 +80,7 @@ def _one_line(told: object) -> str:
     return (str(told).strip() or type(told).__name__).splitlines()[0].rstrip(".")
 
 
-def _bare(array: Any) -> Any:
+def _bare(array: pa.Array) -> pa.Array:
     """The array with bytes in place of strings, whose content is then not looked at; as it is where Arrow cannot."""
     kind = _bare_type(array.type)
     if kind == array.type:
@@ -90,7 +91,7 @@ def _bare(array: Any) -> Any:
         return array
 
 
-def _bare_type(kind: Any) -> Any:
+def _bare_type(kind: pa.DataType) -> pa.DataType:
     types = pa.types
     if types.is_dictionary(kind):
         return pa.dictionary(kind.index_type, _bare_type(kind.value_type), kind.ordered)
@@ -105,5 +106,5 @@ def _bare_type(kind: Any) -> Any:
     return pa.binary_view() if str(kind) == "string_view" else BARE.get(str(kind), kind)
 
 
-def _bare_field(field: Any) -> Any:
+def _bare_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, _bare_type(field.type), field.nullable)

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.io.arrow.buffers import to_arrow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PAYS = 1 << 18  # texts that were asked for, from which on the kernels are loaded
 NARROW = (1 << 31) - 1  # bytes that 32-bit offsets count
@@ -31,7 +34,7 @@ def take_pays(count: int) -> bool:
         return _asked >= PAYS
 
 
-def taken(array: Any, rows: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+def taken(array: pa.Array, rows: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
     """The texts at `rows` [m] of a pyarrow.Array with offsets, `size` bytes end to end; a null one has none."""
     import pyarrow as pa
 
@@ -43,7 +46,7 @@ def taken(array: Any, rows: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
     return values
 
 
-def end_to_end(views: NDArray[np.int32], buffers: Sequence[Any]) -> TextBatch | None:
+def end_to_end(views: NDArray[np.int32], buffers: Sequence[pa.Buffer | None]) -> TextBatch | None:
     """The texts of views [m, 4], as Arrow lays them out, into data buffers; None where pyarrow has no such kernel."""
     import pyarrow as pa
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from gpulsh.errors import InputError
@@ -11,7 +9,7 @@ from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.format import Columns, File, missing_column
 
 
-def is_ordered(kind: Any) -> bool:
+def is_ordered(kind: pa.DataType) -> bool:
     """Whether `--keep` may order by an Arrow type: integers, floats, dates and times."""
     types = pa.types
     return bool(
@@ -19,7 +17,7 @@ def is_ordered(kind: Any) -> bool:
     )
 
 
-def check_columns(file: File, schema: Any, columns: Columns) -> None:
+def check_columns(file: File, schema: pa.Schema, columns: Columns) -> None:
     """An InputError unless the schema has the columns, once each and of a type that serves."""
     for name in columns.names():
         places = schema.get_all_field_indices(name)

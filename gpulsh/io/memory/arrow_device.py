@@ -44,8 +44,8 @@ class _DeviceArray(ctypes.Structure):
 class DeviceColumn(NamedTuple):
     """What `__arrow_c_device_array__` gave; the capsules keep it alive."""
 
-    schema: Any
-    array: Any
+    schema: _Schema
+    array: _DeviceArray
     capsules: tuple[object, object]
 
     @property

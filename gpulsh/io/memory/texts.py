@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import TextBatch, on_host
+from gpulsh.arrays import TextBatch, Values, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
 from gpulsh.io.memory.strings import encoded, fitting
@@ -67,7 +67,7 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
     raise InputTypeError(f"texts is of type {type(texts).__name__}; {ALLOWED}")
 
 
-def _open_numpy(array: NDArray[Any]) -> MemoryTexts:
+def _open_numpy(array: Values) -> MemoryTexts:
     if array.ndim != 1:
         raise InputTypeError(f"texts is an array of {array.ndim} dimensions; give one of 1 dimension, a text a row")
     if array.dtype.kind not in "UTO":  # fixed-width strings, variable-width strings, objects
@@ -158,7 +158,7 @@ def arrow_texts(array: Any, given: str) -> MemoryTexts:
 class _StringTexts:
     """Python strings in a list, a tuple or a NumPy array; encoded a group at a time, never all at once."""
 
-    def __init__(self, texts: Sequence[object] | NDArray[Any]) -> None:
+    def __init__(self, texts: Sequence[object] | Values) -> None:
         self._texts = texts
         self._nulls = 0
         self._sizes: NDArray[np.int64] | None = None
