@@ -65,7 +65,7 @@ class SCurve:
     @overload
     def similarity_at(self, probability: ArrayLike) -> np.float64 | NDArray[np.float64]: ...
     def similarity_at(self, probability: ArrayLike) -> np.float64 | NDArray[np.float64]:
-        """Jaccard similarity at which documents meet with the given `probability`: the inverse of `probability()`.
+        """Jaccard similarity at which documents meet with the given `probability`: (1 - (1 - p)^(1/bands))^(1/rows).
 
         Takes a number or an array of any shape, values in [0, 1]; gives float64 of the same shape.
         Raises `ParameterError` for a value that is NaN, outside [0, 1] or no number.
@@ -74,19 +74,8 @@ class SCurve:
         0.7288
         """
         p = _fractions("probability", probability)
-        with np.errstate(divide="ignore"):
-            wanted = np.log1p(-p)
-        # Bisection over the bit patterns of [0, 1], which have the order of the numbers: 62 halvings reach neighbouring
-        # floats from any scale. Logarithms of the miss probability keep apart what rounds to P = 1.
-        low = np.full(p.shape, -1, np.int64)  # here the curve still lies below p
-        high = np.full(p.shape, np.float64(1.0).view(np.int64), np.int64)  # here it has reached p
-        while np.any(high - low > 1):
-            # Where the two are neighbours, middle is low: low may be tested again, but stays, and -1 is no pattern.
-            middle = np.maximum(low + (high - low) // 2, 0)
-            reached = _log_miss(middle.view(np.float64), self.bands, self.rows) <= wanted
-            high = np.where(reached, middle, high)
-            low = np.where(reached, low, middle)
-        return _as_given(high.view(np.float64))
+        with np.errstate(divide="ignore", under="ignore"):
+            return _as_given(np.power(-np.expm1(np.log1p(-p) / self.bands), 1 / self.rows))
 
     @property
     def threshold(self) -> float:
