@@ -29,8 +29,9 @@ import pyarrow.parquet as pq
 from benchmarks import machine
 from benchmarks.corpora import groups, job_ads
 from benchmarks.record import FOLDER, table
+from gpulsh.account.costs import Corpus
 from gpulsh.account.stages import FORETOLD
-from gpulsh.report.estimate import Corpus, Rates, estimate, false_candidates
+from gpulsh.report.estimate import Rates, estimate, false_candidates
 
 STARTED = 1_000  # documents that take hardly more than the start
 GROUPS, MEMBERS = 400, (10, 20, 40)

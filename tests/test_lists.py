@@ -15,10 +15,11 @@ import pytest
 import gpulsh
 from gpulsh import errors
 from gpulsh.account import stages as stage_table
-from gpulsh.account.stages import FORETOLD, OF_FILES, OF_FILES_WITH_INDEX, OF_INDEX, OF_MEMORY, REPORTED
+from gpulsh.account.costs import Corpus
+from gpulsh.account.stages import COSTS, FORETOLD, OF_FILES, OF_FILES_WITH_INDEX, OF_INDEX, OF_MEMORY, REPORTED
 from gpulsh.budget import Cut
 from gpulsh.cli import group, main
-from gpulsh.report.estimate import Corpus, Rates, stage_works
+from gpulsh.report.estimate import Rates, stage_works
 from gpulsh.report.page import missing
 from gpulsh.run import stages
 from gpulsh.run.files import deduplicate_files
@@ -98,15 +99,15 @@ def test_planner_help_and_documents_have_the_stages_of_the_table() -> None:
     assert command is not None
     (option,) = [option for option in command.params if "--rate" in option.opts]
     assert isinstance(option, click.Option) and option.help is not None
-    for name in FORETOLD:
-        assert re.search(rf"{OF_FILES[name].cost} for [\w, ]*\b{name}\b", option.help), name
+    for name, cost in COSTS.items():
+        assert re.search(rf"{cost.unit} for [\w, ]*\b{name}\b", option.help), name
     modules = re.findall(r"^(\w+) {2,}", stages.__doc__ or "", flags=re.MULTILINE)
     from gpulsh.run import partitioned
 
     assert modules == re.findall(r"^(\w+) {2,}", partitioned.__doc__ or "", flags=re.MULTILINE) == list(OF_FILES)
     told = {"B": "bytes of text"}
-    rows = [
-        f"| {row.name} | {row.meaning} | {told.get(row.unit, row.unit)} | {row.cost or 'in that of verify'} |"
-        for row in OF_FILES.values()
-    ]
+    rows = []
+    for row in OF_FILES.values():
+        cost = row.cost.unit if row.cost else "in that of verify"
+        rows.append(f"| {row.name} | {row.meaning} | {told.get(row.unit, row.unit)} | {cost} |")
     assert "\n".join(rows) in README

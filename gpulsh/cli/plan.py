@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpulsh.account.stages import FORETOLD, OF_FILES
+from gpulsh.account.stages import COSTS, FORETOLD
 from gpulsh.cli.terminal import say
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
@@ -33,10 +33,10 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
 def _costs() -> str:
     """What the rates of the stages are of, as `pairs for route and verify`."""
     stages: dict[str, list[str]] = {}
-    for name in FORETOLD:
-        stages.setdefault(OF_FILES[name].cost or "", []).append(name)
+    for name, cost in COSTS.items():
+        stages.setdefault(cost.unit, []).append(name)
     return ", ".join(
-        f"{cost} for {' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}" for cost, names in stages.items()
+        f"{unit} for {' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}" for unit, names in stages.items()
     )
 
 
@@ -90,11 +90,12 @@ def plan(
     """
     if gpus is not None and threads is not None:
         raise click.UsageError("give --gpus or --threads, not both")
+    from gpulsh.account.costs import Corpus
     from gpulsh.backends.processors import processors
     from gpulsh.budget import MOST_CHOSEN, parse_memory
     from gpulsh.errors import ParameterError
     from gpulsh.params import check_integer
-    from gpulsh.report.estimate import Corpus, Rates, estimate, recorded, workers_needed
+    from gpulsh.report.estimate import Rates, estimate, recorded, workers_needed
     from gpulsh.theory import default_banding
 
     kind = "GPU" if gpus is not None else "thread"

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gpulsh.account.stages import OF_FILES
+from gpulsh.account.costs import Corpus, Work
+from gpulsh.account.stages import COSTS
 from gpulsh.budget import (
     DIGEST_COST,
     EXACT_COST,
@@ -31,49 +32,16 @@ from gpulsh.errors import ParameterError
 from gpulsh.facts import Facts
 from gpulsh.theory import SCurve
 
-HASH_BYTES, DIGEST_BYTES = 16, 8  # of a document; of a document and band
-NUMBER_BYTES = 4  # of a document within its partition, which goes with its hash and each digest
-SIZE_BYTES = 8
-PAIR_BYTES, EDGE_BYTES = 16, 24  # of two documents; of these and their group
-STAR_BYTES = 20  # of a document that met others: with whom it is connected
-MEMBER_BYTES, MEMBER_OF_MANY_BYTES = 13, 17  # of one: in which group it is; of 2^31 or more
 CONNECT_BYTES = 28  # resident, of a document that met others, on the one machine that makes the groups
 INDEX_BAND_BYTES = 18 + 12 / 8  # of a kept document and band: band, digest, document, and its share of a filter
 INDEX_KEY_BYTES = 32  # of a key, about, as a path and a row or a URL are
 # Of a document: number, witness, similarity, size; hash, row, share of a filter; key, its end, its hash and row.
 INDEX_ROW_BYTES = 32 + 24 + 12 / 8 + INDEX_KEY_BYTES + 24
-DECISION_BYTES = 29  # of a document that met others: document, witness, similarity, cluster
 UNRELATED = (0.0, 0.001, 0.01, 0.05, 0.1)  # similarities of unrelated documents that are looked at
 EVERY_PAIR_BITS = 64  # of a band digest
 WAITING = ("sign", "copies", "collide", "connect", "route", "gather")  # stages in which texts may wait in memory
 MOST_WORKERS = 10**9
-# Positions of documents have 63 bits; what is beyond these is a slip of the hand, and no float or column has room.
-MOST = {"documents": 1e18, "bytes": 1e24, "bytes_per_shingle": 1e24}
 LEAST_RATE, MOST_RATE = 1e-6, 1e24  # a second
-
-
-@dataclass(frozen=True, kw_only=True)
-class Corpus:
-    """The documents, and what is assumed of how they repeat one another."""
-
-    documents: float
-    bytes: float  # of text, UTF-8
-    met: float  # share of documents that are in a candidate pair
-    pairs: float  # compared, a document
-    dropped: float  # share of documents
-    bytes_per_shingle: float
-
-    def __post_init__(self) -> None:
-        for name, most in MOST.items():
-            if not 1 <= getattr(self, name) <= most:
-                raise ParameterError(f"{name} is {getattr(self, name):g}; give a number from 1 to {most:g}")
-        for name in ("met", "dropped"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ParameterError(f"{name} is {getattr(self, name):g}; give a share from 0 to 1")
-        if not 0 <= self.pairs <= MOST["documents"]:
-            raise ParameterError(
-                f"pairs is {self.pairs:g}; give the pairs compared a document, from 0 to {MOST['documents']:g}"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,43 +69,9 @@ class Rates:
                 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Work:
-    """What a stage has to do, in bytes but for its amount."""
-
-    amount: float  # in the unit of cost of the table of stages
-    inputs: float = 0.0  # read of the input
-    outputs: float = 0.0  # written of the results
-    read: float = 0.0  # of OUT/_work
-    written: float = 0.0  # to it
-    gathered: float = 0.0  # brought together from where it was made, by digest or by group
-
-
 def stage_works(corpus: Corpus, bands: int) -> dict[str, Work]:
-    """The stages of a run over files, by the names that its report gives their seconds."""
-    n, size = corpus.documents, corpus.bytes
-    meeting, met, pairs = corpus.met * n, corpus.met * size, corpus.pairs * n
-    hashes, digests = (HASH_BYTES + NUMBER_BYTES) * n, (DIGEST_BYTES + NUMBER_BYTES) * n * bands
-    stars, edges = STAR_BYTES * meeting, EDGE_BYTES * pairs
-    members = (MEMBER_BYTES if meeting < 1 << 31 else MEMBER_OF_MANY_BYTES) * meeting
-    decisions = DECISION_BYTES * meeting
-    return {
-        # Text to digests, exact hash and size.
-        "sign": Work(amount=size, inputs=size, written=digests + hashes + SIZE_BYTES * n),
-        "copies": Work(amount=n, read=hashes, gathered=hashes),
-        # Candidates by digest, and who is connected by them.
-        "collide": Work(amount=n * bands, read=digests, gathered=digests, written=PAIR_BYTES * pairs + stars),
-        "connect": Work(amount=meeting, read=2 * stars, gathered=stars, written=members),
-        # To the group that each pair is decided in.
-        "route": Work(amount=pairs, read=PAIR_BYTES * pairs + members, gathered=members, written=edges),
-        # The texts of documents in candidate pairs, in order of their groups.
-        "gather": Work(amount=met, inputs=size if met else 0.0, written=met),
-        # With it what `compare` does in its place where a component is larger than a group.
-        "verify": Work(amount=pairs, read=met + edges, gathered=met + edges, written=decisions),
-        # Decisions go back to where the documents lie.
-        "collect": Work(amount=meeting, read=decisions, gathered=decisions, written=decisions),
-        "write": Work(amount=size, inputs=size, read=decisions, outputs=(1 - corpus.dropped) * size),
-    }
+    """What each stage has to do, by its name."""
+    return {name: cost.work(corpus, bands) for name, cost in COSTS.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,7 +164,7 @@ def estimate(
             Stage(
                 name=name,
                 amount=work.amount,
-                unit=OF_FILES[name].cost or "",
+                unit=COSTS[name].unit,
                 seconds=known[bound] if bound else None,
                 bound=bound,
                 disk_read=read,

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
+from gpulsh.account.costs import Corpus
 from gpulsh.account.stages import FORETOLD
 from gpulsh.cli import main
 from gpulsh.report.estimate import (
     INDEX_KEY_BYTES,
     INDEX_ROW_BYTES,
-    Corpus,
     Estimate,
     Rates,
     estimate,
