@@ -43,8 +43,8 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Sizes
 from gpulsh.decide.copies import first_copies
 from gpulsh.io.memory.texts import open_texts
+from gpulsh.run.records.tables import DIGESTS
 from gpulsh.run.stages import sign
-from gpulsh.store.columns import MappedColumns
 
 KINDS = {"pages": 2700, "tweets": 100}  # bytes a document
 TILE = 2 << 20  # bytes of text that are compared at a time
@@ -159,15 +159,15 @@ def order(size: int, count: int, folder: Path) -> tuple[Work, int]:
         batches.append(Signed(np.asfortranarray(digests), exact, np.ones(rows, np.int64)))
 
     def work() -> None:
-        sign._write_runs(folder, "sign-000000", iter(batches), BANDS, ops)
+        sign._write_runs(folder, 0, iter(batches), BANDS, ops)
 
     work()
     wanted = np.concatenate([batch.digests for batch in batches])
     seen = 0
-    for number, run in enumerate(MappedColumns(folder / "sign-000000-digests.arrow").runs(sign.DIGESTS)):
-        upper = run["digest"] >> np.uint64(48)
+    for number, run in enumerate(DIGESTS.map(folder, 0).runs()):
+        upper = run.digest >> np.uint64(48)
         assert (upper[1:] >= upper[:-1]).all()
-        assert (run["digest"] == wanted[run["row"], number % BANDS]).all()
+        assert (run.digest == wanted[run.row, number % BANDS]).all()
         seen += len(upper)
     assert seen == wanted.size
     return work, count

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +49,12 @@ from gpulsh.store.mapping import damaged_file
 SPILL_BYTES = 128 << 20  # of segments in memory, from which on one is written to the index's folder, at most
 NOTHING = np.empty(0, np.int64)
 READS = 16  # of a manifest whose files a `compact` removes meanwhile
+
+
+class Removed(NamedTuple):
+    """The columns of the file of removed documents."""
+
+    number: Numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -338,5 +345,5 @@ def _mapped(path: Path, snapshot: Snapshot) -> Contents:
             )
     removed = NOTHING
     if snapshot.removed is not None:
-        removed = MappedColumns(path / file_name("removed", snapshot.removed.name)).column("number")
+        removed = MappedColumns(path / file_name("removed", snapshot.removed.name), Removed).whole().number
     return Contents(tuple(shelves), removed, snapshot.next_number, snapshot.keys)

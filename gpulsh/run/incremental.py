@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpulsh.account.funnel import Funnel
 from gpulsh.account.stages import OF_FILES_WITH_INDEX
@@ -35,7 +34,7 @@ from gpulsh.run.job.job import Earlier, step_of
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.partitioned import Decided, placed_by
-from gpulsh.run.records.earlier import earlier_file, write_earlier
+from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
 from gpulsh.run.stages.collect import write_decisions
 from gpulsh.run.stages.sign import Digests, passed_over, write_facts
 from gpulsh.run.stages.write import rejected
@@ -191,8 +190,8 @@ class Admission:
         placed, folder = decisions.placed, self.place.folder
         columns, witnesses, keys = decisions.of(partition)
         made = write_decisions(self.place, placed, partition, columns, read)
-        path = earlier_file(folder, partition)
-        return replace(made, files={**made.files, path.name: write_earlier(path, witnesses, keys)})
+        told = EARLIER.write(folder, partition, EarlierDocuments(witnesses, keys))
+        return replace(made, files={**made.files, **told})
 
     def _rejected(self, placed: Placed) -> Numbers:
         """Positions of the rows that are no documents."""
@@ -288,8 +287,8 @@ class _Decisions:
         self._witnesses, places = np.unique(np.concatenate(witnesses), return_index=True)
         self._first = np.concatenate(positions)[places]
 
-    def of(self, partition: int) -> tuple[dict[str, NDArray[Any]], Numbers, Any]:
-        """The columns of `decisions` of a partition; its earlier witnesses, ascending, and their keys."""
+    def of(self, partition: int) -> tuple[Decisions, Numbers, Any]:
+        """DECISIONS of a partition; its earlier witnesses, ascending, and their keys."""
         base = self._numbers.start
         start, stop = (base + self.placed.partitions[partition : partition + 2]).tolist()
         parts = list(self._index.decisions(range(start, stop)))
@@ -299,16 +298,16 @@ class _Decisions:
         cluster = documents.witness - base
         cluster[old] = self._first[np.searchsorted(self._witnesses, documents.witness[old])]
         speaks = self._speaks[start - base : stop - base]
-        columns = {
-            "document": documents.number - base,
-            "duplicate_of": np.where(old, ~documents.witness, documents.witness - base),
-            "similarity": documents.similarity.astype(np.float32),
-            "cluster": cluster,
-            "speaks": speaks,
-        }
+        columns = Decisions(
+            documents.number - base,
+            np.where(old, ~documents.witness, documents.witness - base),
+            documents.similarity.astype(np.float32),
+            cluster,
+            speaks,
+        )
         witnesses = np.unique(documents.witness[old])
         told = dropped | speaks
-        return {name: column[told] for name, column in columns.items()}, witnesses, self._index.key_column(witnesses)
+        return DECISIONS.rows(columns, told), witnesses, self._index.key_column(witnesses)
 
 
 _NONE = Documents(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64))

@@ -33,11 +33,12 @@ from gpulsh.decide.judgement import is_read
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.files.inputs import format_of
-from gpulsh.run.job.job import Job, step_file, step_of
+from gpulsh.run.job.job import Job, step_of
 from gpulsh.run.job.order import check_kinds
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Runner, Stage, Task, tallied
 from gpulsh.run.records.numbers import tampered
+from gpulsh.run.records.tables import COPIES, CROWD, GROUPS, MEMBERS, PAIRS, SHARES, STARS, Table
 from gpulsh.run.stages import collect, collide, compare, connect, copies, evidence, gather, route, sign, verify, write
 
 Facts = Mapping[str, Any]
@@ -150,7 +151,7 @@ class _Run:
         copied = self.copies(placed)
         met = self.collide(placed, copied)
         members = self.connect(placed, met.stars, copied)
-        pairs, crowds, copied = self.route(members, met.pairs, met.crowds, copied)
+        pairs, crowds, copied = self.route(members, {PAIRS: met.pairs, CROWD: met.crowds, COPIES: copied})
         read = members.meeting > 0 and is_read(self.job.method, met.memberships)
         if read:
             self.gather(placed, partitions, members, signed)
@@ -177,7 +178,7 @@ class _Run:
         parts = self._ranges(EXACT_COST * len(placed))
         tasks = [Task(step_of("copies", part), copies.copies, (placed, part, parts)) for part in range(parts)]
         self._stage("copies", tasks, parts)
-        return self._files(tasks, "copies")
+        return self._files(tasks, COPIES)
 
     def collide(self, placed: Placed, copied: Paths) -> _Met:
         """Find who meets whom in every range of digests."""
@@ -187,7 +188,7 @@ class _Run:
             Task(step_of("collide", part), collide.collide, (placed, copied, part, parts)) for part in range(parts)
         ]
         facts = self._stage("collide", tasks, parts * bands)
-        pairs, crowds, stars = (self._files(tasks, what) for what in ("pairs", "crowd", "stars"))
+        pairs, crowds, stars = (self._files(tasks, table) for table in (PAIRS, CROWD, STARS))
         return _Met(pairs, crowds, stars, tallied(facts, "memberships"))
 
     def connect(self, placed: Placed, stars: Paths, copied: Paths) -> _Members:
@@ -201,25 +202,27 @@ class _Run:
                 step = f"connect-{level}-{number:06d}"
                 tasks.append(Task(step, connect.connect, (step, stars[some], copied[some])))
             self._stage("connect", tasks, len(tasks))
-            stars, copied = self._files(tasks, "stars"), ()
-        last = Task("connect", connect.group, (placed, stars, copied))
+            stars, copied = self._files(tasks, STARS), ()
+        last = Task(connect.CONNECT, connect.group, (placed, stars, copied))
         (facts,) = self._stage("connect", [last], 1)
         counts = (int(facts[name]) for name in ("documents", "meeting", "groups", "shares", "pairs"))
-        path, shares = (step_file(self.folder, last.step, what) for what in ("members", "shares"))
+        path, shares = (table.path(self.folder, last.step) for table in (MEMBERS, SHARES))
         found = _Members(path, shares, *counts)
         # Each takes more than a byte there; a manifest that says otherwise would have as many tasks made as it likes.
         if found.groups > path.stat().st_size or found.shares > shares.stat().st_size:
             raise DamagedInputError(f"{path}: holds less than its step says; begin again with --overwrite")
         return found
 
-    def route(self, members: _Members, *found: Paths) -> list[Paths]:
-        """Put what every range found, of each kind, in order of its groups."""
-        paths = [path for kind in found for path in kind]
-        steps = [f"route-{path.stem}" for path in paths]
-        tasks = [Task(step, route.route, (step, members.path, path)) for step, path in zip(steps, paths, strict=True)]
+    def route(self, members: _Members, found: Mapping[Table[Any], Paths]) -> list[Paths]:
+        """Put what every range found, in each table, in order of its groups."""
+        tasks = []
+        for table, paths in found.items():
+            for path in paths:
+                step = f"route-{path.stem}"
+                tasks.append(Task(step, route.route, (step, members.path, table, path)))
         self._stage("route", tasks, len(tasks), abreast=True)
-        routed = iter(self._files(tasks, "routed"))
-        return [tuple(islice(routed, len(kind))) for kind in found]
+        routed = iter(self._files(tasks, GROUPS))
+        return [tuple(islice(routed, len(paths))) for paths in found.values()]
 
     def gather(
         self, placed: Placed, partitions: Sequence[Partition], members: _Members, signed: Sequence[Facts]
@@ -294,8 +297,8 @@ class _Run:
     def _ranges(self, hashes: int) -> int:
         return max(1, -(-hashes // self.job.cut.digests))
 
-    def _files(self, tasks: Sequence[Task], what: str) -> Paths:
-        return tuple(step_file(self.folder, task.step, what) for task in tasks)
+    def _files(self, tasks: Sequence[Task], table: Table[Any]) -> Paths:
+        return tuple(table.path(self.folder, task.step) for task in tasks)
 
 
 def _ends(rows: Mapping[str, int]) -> tuple[int, int]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Generic, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,9 @@ from gpulsh.arrays import Values
 from gpulsh.io.arrow.buffers import booleans, numbers, to_arrow
 from gpulsh.store.durable import ChecksummedFile, FileFact, durable_file
 from gpulsh.store.mapping import MappedBatches, damaged_file
+
+Row = TypeVar("Row")
+Other = TypeVar("Other")
 
 
 @contextmanager
@@ -51,72 +56,80 @@ def _arrow(column: Values | pa.Array) -> pa.Array:
     return to_arrow(column) if isinstance(column, np.ndarray) else column
 
 
-class MappedColumns:
-    """A file of columns; what was read of it can be let go again."""
+class Flags:
+    """A boolean column of a file; a range of rows is unpacked when it is asked for."""
 
-    def __init__(self, path: Path) -> None:
-        self._mapped = MappedBatches(path)
+    def __init__(self, column: pa.BooleanArray) -> None:
+        self._column = column
 
-    def column(self, name: str) -> Values:
-        """A column of numbers, in place, of a file that was written in one run."""
-        return self._numbers(self._only(), name)
+    def __len__(self) -> int:
+        return len(self._column)
 
-    def runs(self, schema: pa.Schema = None) -> Iterator[dict[str, Values]]:
-        """All columns, of numbers, in place, run by run; damage where they are not those of `schema`, if given."""
-        for batch in self._mapped.batches:
-            if schema is not None and batch.schema != schema:
-                told = ", ".join(f"{field.name} {field.type}" for field in batch.schema)
-                raise damaged_file(self._mapped.path, f"it holds the columns {told[:200]}")
-            yield {name: self._numbers(batch, name) for name in batch.schema.names}
+    def __getitem__(self, rows: slice) -> NDArray[np.bool_]:
+        return booleans(self._column[rows])
 
-    def names(self) -> list[str]:
-        """Of the columns."""
-        return list(self._schema().names)
 
-    def kind(self, name: str) -> pa.DataType:
-        """A column's pyarrow.DataType."""
-        self._refuse_lack(self._schema(), name)
-        return self._schema().field(name).type
+FlagColumn = NDArray[np.bool_] | Flags  # as it is written, and as it is read
 
-    def flags(self, name: str) -> NDArray[np.bool_]:
-        """A boolean column of a file that was written in one run."""
-        batch = self._only()
-        self._refuse_lack(batch.schema, name)
-        if not pa.types.is_boolean(batch.column(name).type):
-            raise damaged_file(self._mapped.path, f"column {name!r} is {batch.column(name).type}, not flags")
-        return booleans(batch.column(name))
 
-    def array(self, name: str) -> pa.Array:
-        """A column as one pyarrow.Array."""
-        self._refuse_lack(self._schema(), name)
-        columns = [batch.column(name) for batch in self._mapped.batches]
-        return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
+class MappedColumns(Generic[Row]):
+    """A file whose columns are the fields of a named tuple, which says their types; others it has are passed over.
 
-    def batches(self) -> list[pa.RecordBatch]:
-        """All columns, in place, as the pyarrow.RecordBatch of each run they were written in."""
-        return self._mapped.batches
+    A field is an array of numbers or a `FlagColumn`; one of any other type is a pyarrow.Array as it was written.
+    """
 
-    def _schema(self) -> pa.Schema:
-        if not self._mapped.batches:
-            raise damaged_file(self._mapped.path, "it holds no record batch")
-        return self._mapped.batches[0].schema
+    def __init__(self, path: Path, row: Callable[..., Row]) -> None:
+        self._mapped, self._row = MappedBatches(path), row
 
-    def _only(self) -> pa.RecordBatch:
-        if len(self._mapped.batches) != 1:
-            raise damaged_file(self._mapped.path, f"it holds {len(self._mapped.batches)} record batches, not one")
-        return self._mapped.batches[0]
+    def whole(self) -> Row:
+        """All rows, in place, of a file that was written in one run."""
+        batches = self._mapped.batches
+        if len(batches) != 1:
+            raise damaged_file(self._mapped.path, f"it holds {len(batches)} record batches, not one")
+        return self._read(batches[0], self._row)
 
-    def _refuse_lack(self, schema: pa.Schema, name: str) -> None:
-        if len(schema.get_all_field_indices(name)) != 1:
-            raise damaged_file(self._mapped.path, f"it lacks the column {name!r}")
+    def runs(self) -> Iterator[Row]:
+        """The rows, in place, of each run they were written in."""
+        return self.beside(self._row)
 
-    def _numbers(self, batch: pa.RecordBatch, name: str) -> Values:
-        self._refuse_lack(batch.schema, name)
-        kind = batch.schema.field(name).type
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            raise damaged_file(self._mapped.path, f"column {name!r} is {kind}, not numbers")
-        return numbers(batch.column(name))
+    def beside(self, row: Callable[..., Other]) -> Iterator[Other]:
+        """The same of other columns that the file has, those of another named tuple."""
+        return (self._read(batch, row) for batch in self._mapped.batches)
 
     def let_go(self) -> None:
         """As `MappedBatches`."""
         self._mapped.let_go()
+
+    def _read(self, batch: pa.RecordBatch, row: Callable[..., Other]) -> Other:
+        return row(*(self._column(batch, name, kind) for name, kind in kinds_of(row).items()))
+
+    def _column(self, batch: pa.RecordBatch, name: str, kind: type[np.generic] | None) -> Values | Flags | pa.Array:
+        if len(batch.schema.get_all_field_indices(name)) != 1:
+            raise damaged_file(self._mapped.path, f"it lacks the column {name!r}")
+        column = batch.column(name)
+        if kind is None:
+            return column
+        if not len(column):
+            return np.empty(0, np.int64 if kind is np.signedinteger else kind)
+        if kind is np.bool_ and pa.types.is_boolean(column.type):
+            return Flags(column)
+        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+            found = numbers(column)
+            if np.issubdtype(found.dtype, kind):
+                return found
+        raise damaged_file(self._mapped.path, f"column {name!r} is {column.type}, not {kind.__name__}")
+
+
+@cache
+def kinds_of(row: Callable[..., object]) -> Mapping[str, type[np.generic] | None]:
+    """NumPy's type of each field of a named tuple; None where it is not one of numbers or flags."""
+    return {name: _kind_of(hint) for name, hint in get_type_hints(row).items()}
+
+
+def _kind_of(hint: object) -> type[np.generic] | None:
+    if hint == FlagColumn:
+        return np.bool_
+    if get_origin(hint) is not np.ndarray:
+        return None
+    (kind,) = get_args(get_args(hint)[1])
+    return cast(type[np.generic], kind)

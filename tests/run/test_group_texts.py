@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpulsh.run.job.job import step_file, step_of
+from gpulsh.run.job.job import step_of
+from gpulsh.run.records.tables import PLACES, TextPlaces
 from gpulsh.run.stages import gather
-from gpulsh.store.columns import write_columns
 
 GROUP, PARTS, ROWS = 4, 3, 20
 
@@ -28,13 +28,13 @@ def texts(folder: Path) -> tuple[gather.GroupTexts, list[bytes]]:
         wanted += rows
         ends = np.cumsum([9, *map(len, rows)])
         (folder / f"{step_of('gather', part)}-texts.bin").write_bytes(b"x" * 9 + b"".join(rows) + b"behind")
-        columns = {
-            "group": np.array([GROUP - 1, *[GROUP] * ROWS, GROUP + 1]),
-            "document": np.array([0, *range(part * ROWS, (part + 1) * ROWS), 0]),
-            "size": np.array([9, *map(len, rows), 6]),
-            "offset": np.array([0, *ends]),
-        }
-        write_columns(step_file(folder, step_of("gather", part), "places"), columns)
+        columns = TextPlaces(
+            group=np.array([GROUP - 1, *[GROUP] * ROWS, GROUP + 1]),
+            document=np.array([0, *range(part * ROWS, (part + 1) * ROWS), 0]),
+            size=np.array([9, *map(len, rows), 6]),
+            offset=np.array([0, *ends]),
+        )
+        PLACES.write(folder, part, columns)
     return gather.GroupTexts(folder, GROUP, [(part, None) for part in range(PARTS)]), wanted
 
 

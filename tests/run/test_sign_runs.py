@@ -12,8 +12,8 @@ import pytest
 
 from gpulsh.arrays import Signed
 from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.run.records.tables import DIGESTS
 from gpulsh.run.stages import sign
-from gpulsh.store.columns import MappedColumns
 
 BANDS, BATCHES = 5, 7
 
@@ -41,7 +41,7 @@ def batches(order: str) -> list[Signed]:
 
 def written(folder: Path, given: list[Signed], threads: int) -> list[bytes]:
     folder.mkdir()
-    made, counts = sign._write_runs(folder, "sign-000000", iter(given), BANDS, Device(threads))
+    made, counts = sign._write_runs(folder, 0, iter(given), BANDS, Device(threads))
     assert counts["empty"] == sum(int((batch.shingles == 0).sum()) for batch in given) > 0
     assert sorted(made) == sorted(path.name for path in folder.iterdir())
     return [(folder / name).read_bytes() for name in sorted(made)]
@@ -57,8 +57,8 @@ def test_threads_change_no_byte(order: str, words: int, tmp_path: Path, monkeypa
     digests = np.concatenate([batch.digests for batch in given])
     filled = np.concatenate([batch.shingles > 0 for batch in given])
     found = np.zeros_like(digests)
-    for number, run in enumerate(MappedColumns(tmp_path / "two/sign-000000-digests.arrow").runs(sign.DIGESTS)):
-        found[run["row"], number % BANDS] = run["digest"]
+    for number, run in enumerate(DIGESTS.map(tmp_path / "two", 0).runs()):
+        found[run.row, number % BANDS] = run.digest
     assert (found[filled] == digests[filled]).all() and not found[~filled].any()
 
 
@@ -93,5 +93,5 @@ def test_a_disk_that_is_full_ends_it(threads: int, tmp_path: Path, monkeypatch: 
             yield batch
 
     with pytest.raises(OSError, match="No space left"):
-        sign._write_runs(tmp_path, "sign-000000", given(), BANDS, Device(threads))
+        sign._write_runs(tmp_path, 0, given(), BANDS, Device(threads))
     assert len(signed) <= 2 and not list(tmp_path.iterdir())

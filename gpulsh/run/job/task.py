@@ -16,9 +16,8 @@ from gpulsh.account.progress import Progress
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.held_texts import HeldTexts
-from gpulsh.run.job.job import Job, step_file
+from gpulsh.run.job.job import Job
 from gpulsh.secret import EvidenceKeys
-from gpulsh.store.columns import write_columns
 from gpulsh.store.durable import FileFact
 
 
@@ -41,11 +40,6 @@ class Workplace:
     def kept(self, files: Iterable[int]) -> AbstractContextManager[None]:
         """ChangedInputError where one of the files of these numbers is changed by the time the context is left."""
         return self.job.fixity.kept(files)
-
-    def write(self, step: str, **columns: Mapping[str, Any]) -> dict[str, FileFact]:
-        """Files of a step, each by what it holds: its columns. Their names and facts, as `Made` has them."""
-        paths = {what: step_file(self.folder, step, what) for what in columns}
-        return {path.name: write_columns(path, columns[what]) for what, path in paths.items()}
 
 
 @dataclass(frozen=True)

@@ -14,34 +14,22 @@ import pyarrow.compute as pc
 
 from gpulsh.arrays import Numbers
 from gpulsh.io.arrow.ids import as_texts
-from gpulsh.run.job.job import step_file, step_of
 from gpulsh.run.records.numbers import places_in
-from gpulsh.store.columns import MappedColumns, write_columns
-from gpulsh.store.durable import FileFact
+from gpulsh.run.records.tables import EARLIER
 
 PLACE = r"(?s)^(?P<file>.*):(?P<row>[0-9]{1,18})$"
-
-
-def write_earlier(path: Path, numbers: Numbers, keys: Any) -> FileFact:
-    """Earlier documents, ascending, and their keys, a pyarrow.Array."""
-    return write_columns(path, {"number": numbers, "key": keys})
-
-
-def earlier_file(folder: Path, partition: int) -> Path:
-    """The file of a partition."""
-    return step_file(folder, step_of("collect", partition), "earlier")
 
 
 class EarlierKeys:
     """Where the earlier documents of all partitions stand, as their keys tell it."""
 
     def __init__(self, folder: Path, partitions: int, *, by_id: bool) -> None:
-        self._files = [MappedColumns(earlier_file(folder, partition)) for partition in range(partitions)]
+        self._files = [EARLIER.read(folder, partition) for partition in range(partitions)]
         self._folder, self._by_id = folder, by_id
 
     def kinds(self) -> list[Any]:
         """The pyarrow.DataType that an id must have room for: of integers, for strings are alike."""
-        kinds = {file.kind("key") for file in self._files} if self._by_id else set()
+        kinds = {file.key.type for file in self._files} if self._by_id else set()
         return [kind for kind in kinds if pa.types.is_integer(kind)]
 
     def where(self, partition: int, numbers: Numbers, ids: Any) -> list[Any]:
@@ -50,8 +38,8 @@ class EarlierKeys:
         A key FILE:ROW is split at its last colon; one that is of another form stands whole for the file.
         """
         file = self._files[partition]
-        rows = places_in(self._folder, "documents of the index", file.column("number"), numbers)
-        keys = file.array("key").take(pa.array(rows))
+        rows = places_in(self._folder, "documents of the index", file.number, numbers)
+        keys = file.key.take(pa.array(rows))
         if self._by_id:
             told = keys.cast(ids) if _holds(ids, keys.type) else as_texts(keys)
             return [pa.nulls(len(keys), pa.string()), pa.nulls(len(keys), pa.int64()), told]

@@ -8,17 +8,23 @@ from types import TracebackType
 from typing import Any, Self
 
 from gpulsh.io.files.rejected import end_to_end
+from gpulsh.run.job.job import step_file, step_of
 from gpulsh.store.columns import ColumnsFile, columns_file
 from gpulsh.store.durable import FileFact
 
 HELD_ROWS = 1 << 16
 
 
-class PassedOver:
-    """A context. Batches of `io.files.rejected.rejections` go to `path`, HELD_ROWS at a time; no file without one."""
+def rejections_file(folder: Path, partition: int) -> Path:
+    """Where those of a partition lie."""
+    return step_file(folder, step_of("sign", partition), "rejected")
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+
+class PassedOver:
+    """A context. Batches of `io.files.rejected.rejections` go to a file, HELD_ROWS at a time; no file without one."""
+
+    def __init__(self, folder: Path, partition: int) -> None:
+        self._path = rejections_file(folder, partition)
         self._held: list[Any] = []
         self._rows = 0
         self._file: ColumnsFile | None = None

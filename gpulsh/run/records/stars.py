@@ -1,7 +1,6 @@
 """Stars: connected documents, each with the least of them, and how often each is the first of a candidate pair.
 
-A file of stars has the columns `document`, ascending, `label` and `pairs`. Merging several files, and files of copies,
-holds 28 bytes of a document that they connect, and pieces of files.
+Merging files of STARS and of COPIES holds 28 bytes of a document that they connect, and pieces of files.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.comparison import renumbered
 from gpulsh.lsh.collisions import first_of_runs
 from gpulsh.run.records.numbers import places_in, tampered
+from gpulsh.run.records.tables import COPIES, STARS, Places, StarRows
 from gpulsh.store.columns import MappedColumns
 
 ROWS_AT_ONCE = 1 << 18
 NO_PAIR = -1  # of a document that is only a copy
-Places = NDArray[np.signedinteger]  # int32 where that is enough
 
 
 @dataclass(frozen=True)
@@ -57,11 +56,11 @@ class Star:
         self._first = np.concatenate([self._first, first[begins]])
         self._pairs = np.concatenate([self._pairs, np.diff(np.append(begins, len(first)))])
 
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """All documents, ascending; the least that each is connected with; how often it is first in a pair."""
+    def columns(self) -> StarRows:
+        """All of it."""
         pairs = np.zeros(len(self._document), np.int32)
         pairs[np.searchsorted(self._document, self._first)] = self._pairs
-        return {"document": self._document, "label": self._label, "pairs": pairs}
+        return StarRows(self._document, self._label, pairs)
 
 
 def merged(ops: Backend, stars: Sequence[Path], copies: Sequence[Path]) -> Stars:
@@ -105,10 +104,10 @@ class Growth:
 
 def _documents(stars: Sequence[Path], copies: Sequence[Path]) -> Numbers:
     """int64 [m]: the documents of all files, ascending, each once."""
-    files = [MappedColumns(path) for path in (*stars, *copies)]
+    files: list[MappedColumns[Any]] = [*map(STARS.open, stars), *map(COPIES.open, copies)]
     files_folder = (*stars, *copies)[0].parent
-    columns = [file.column("document") for file in files]
-    columns += [np.unique(file.column("first")) for file in files[len(stars) :]]
+    columns = [file.whole().document for file in files]
+    columns += [np.unique(file.whole().first) for file in files[len(stars) :]]
     each = max(1, ROWS_AT_ONCE // max(1, len(columns)))
     document, greatest = Growth(np.dtype(np.int64)), -(2**63)
     while columns := [column for column in columns if len(column)]:
@@ -129,8 +128,8 @@ def _pairs(document: Numbers, stars: Sequence[Path]) -> NDArray[np.int32]:
     """int32 [m]: how often each document is the first of a candidate pair; a bucket tells few of them."""
     pairs = np.full(len(document), NO_PAIR, np.int32)
     for path in stars:
-        columns = MappedColumns(path)
-        known, count = columns.column("document"), columns.column("pairs")
+        columns = STARS.open(path)
+        known, _, count = columns.whole()
         for rows in pieces(len(known)):
             met = count[rows] != NO_PAIR
             places = places_in(path.parent, "stars", document, known[rows][met])
@@ -141,10 +140,10 @@ def _pairs(document: Numbers, stars: Sequence[Path]) -> NDArray[np.int32]:
 
 def _edges(stars: Sequence[Path], copies: Sequence[Path]) -> Iterator[Numbers]:
     """Connected documents [m, 2], a piece of a file at a time."""
-    for paths, name in ((stars, "label"), (copies, "first")):
+    for table, paths in ((STARS, stars), (COPIES, copies)):
         for path in paths:
-            columns = MappedColumns(path)
-            document, other = columns.column("document"), columns.column(name)
+            columns = table.open(path)
+            document, other, *_ = columns.whole()
             for rows in pieces(len(document)):
                 yield np.stack([other[rows], document[rows]], axis=1)
                 columns.let_go()

@@ -1,8 +1,7 @@
 """collide: a range of digests, all bands; who shares a bucket in it.
 
-Makes `pairs` (i, j), all pairs of small buckets, i < j, lexicographic; `crowd` (document, band, bucket), the members of
-large ones, a bucket going by its first document; `stars` (document, label, pairs), whom these connect. Pairs, which
-may be a hundred times as many as digests, are made and written in runs.
+Makes PAIRS, all of small buckets; CROWD, the members of large ones; STARS, whom these connect. Pairs, which may be a
+hundred times as many as digests, are made and written in runs.
 """
 
 from __future__ import annotations
@@ -11,19 +10,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.parts import in_part
 from gpulsh.lsh.collisions import bucketed
-from gpulsh.run.job.job import step_file, step_of
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.numbers import within
 from gpulsh.run.records.stars import Star
-from gpulsh.run.stages.sign import DIGESTS
-from gpulsh.store.columns import MappedColumns, columns_file
+from gpulsh.run.records.tables import COPIES, CROWD, DIGESTS, PAIRS, STARS, Pairs
 from gpulsh.store.ranged import range_rows
 
 PAIRS_AT_ONCE = 1 << 20  # made and written, counted in every band
@@ -37,18 +33,18 @@ def collide(place: Workplace, placed: Placed, copies: Sequence[Path], part: int,
         small, crowd = bucketed(digests, place.ops, lambda done: None)
         del digests
         star = Star(len(placed), place.ops)
-        target = step_file(place.folder, step_of("collide", part), "pairs")
-        with columns_file(target, pa.schema([("i", pa.int64()), ("j", pa.int64())])) as out:
+        target = PAIRS.path(place.folder, part)
+        with PAIRS.create(target) as out:
             for pairs in small.pieces(PAIRS_AT_ONCE):
-                columns = np.ascontiguousarray(pairs.T)
+                columns = Pairs(*np.ascontiguousarray(pairs.T))
                 star.add(pairs)
-                star.count(columns[0])
-                out.append(list(columns))
+                star.count(columns.i)
+                out.append(columns)
             written = out.finish()
         star.add(np.stack([crowd.bucket, crowd.document], axis=1))
-    made = {target.name: written, **place.write(step_of("collide", part), crowd=crowd._asdict(), stars=star.columns())}
+    made = {**CROWD.write(place.folder, part, crowd), **STARS.write(place.folder, part, star.columns())}
     place.progress.advance(bands)
-    return Made(made, {"amount": bands, "memberships": len(crowd.document)})
+    return Made({target.name: written, **made}, {"amount": bands, "memberships": len(crowd.document)})
 
 
 class _Digests:
@@ -61,17 +57,16 @@ class _Digests:
         self.documents, self.bands = len(placed), place.job.method.banding.bands
         self._digests: list[list[NDArray[np.uint64]]] = [[] for _ in range(self.bands)]
         self._ids: list[list[Numbers]] = [[] for _ in range(self.bands)]
-        known = [MappedColumns(path) for path in copies]
+        known = [COPIES.open(path).whole().document for path in copies]
         for number, (start, stop) in enumerate(zip(placed.partitions, placed.partitions[1:], strict=False)):
             takes_part = np.ones(int(stop - start), bool)
-            for file in known:
-                documents = file.column("document")
+            for documents in known:
                 here = documents[slice(*np.searchsorted(documents, [start, stop]))]
                 takes_part[within(place.folder, "documents", here, start, stop) - start] = False
-            columns = MappedColumns(step_file(place.folder, step_of("sign", number), "digests"))
-            for at, batch in enumerate(columns.runs(DIGESTS)):
-                rows = range_rows(batch["digest"], part, parts)
-                numbers, digests = batch["row"][rows], batch["digest"][rows]
+            columns = DIGESTS.map(place.folder, number)
+            for at, run in enumerate(columns.runs()):
+                rows = range_rows(run.digest, part, parts)
+                numbers, digests = run.row[rows], run.digest[rows]
                 within(place.folder, "documents", numbers, 0, len(takes_part))
                 chosen = takes_part[numbers]
                 if parts > 1:

@@ -1,19 +1,16 @@
 """connect: who is connected by candidate pairs, large buckets and copies, of several ranges together; then groups.
 
-The stars of several ranges, and those of copies, merge in a tree. The last task makes `members` (document, group,
-meets), ascending, whole components together; `meets` tells documents in pairs and buckets from those that are only
-copies. And it makes `shares` (group, start, stop): a group is larger than `Cut.group` where one component alone is, and
-then its candidate pairs are compared in shares, each of those whose first document lies in a range.
+The stars of several ranges, and those of copies, merge in a tree. The last task makes MEMBERS, whole components
+together, and SHARES: a group is larger than `Cut.group` where one component alone is, and then its candidate pairs are
+compared in shares, each of those whose first document lies in a range.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.decide.compare.comparison import runs_within
@@ -21,8 +18,10 @@ from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import sizes_of
 from gpulsh.run.records.numbers import within
-from gpulsh.run.records.stars import NO_PAIR, Growth, Places, Stars, merged, pieces
+from gpulsh.run.records.stars import NO_PAIR, Growth, Stars, merged, pieces
+from gpulsh.run.records.tables import MEMBERS, SHARES, STARS, Members, Places, Shares, StarRows
 
+CONNECT = "connect"  # the last step
 FAN = 16  # files that are merged at once
 DOCUMENT_COST = 256  # bytes that a document in hand costs beside its text
 PAIR_COST = 96
@@ -34,9 +33,8 @@ def connect(place: Workplace, step: str, stars: Sequence[Path], copies: Sequence
     label = np.empty(len(found.label), np.int64)
     for rows in pieces(len(label)):
         label[rows] = found.document[found.label[rows]]
-    columns = {"document": found.document, "label": label, "pairs": found.pairs}
     place.progress.advance(1)
-    return Made(place.write(step, stars=columns), {"amount": 1})
+    return Made(STARS.write(place.folder, step, StarRows(found.document, label, found.pairs)), {"amount": 1})
 
 
 def group(place: Workplace, placed: Placed, stars: Sequence[Path], copies: Sequence[Path]) -> Made:
@@ -52,12 +50,12 @@ def group(place: Workplace, placed: Placed, stars: Sequence[Path], copies: Seque
         "documents": len(groups),
         "meeting": int(meets.sum()),
         "groups": int(groups.max(initial=-1)) + 1,
-        "shares": len(shares["group"]),
+        "shares": len(shares.group),
         "pairs": pairs,
     }
-    members = {"document": found.document, "group": groups, "meets": meets}
+    members = MEMBERS.write(place.folder, CONNECT, Members(found.document, groups, meets))
     place.progress.advance(1)
-    return Made(place.write("connect", members=members, shares=shares), {**facts, "amount": 1})
+    return Made({**members, **SHARES.write(place.folder, CONNECT, shares)}, {**facts, "amount": 1})
 
 
 class _Costs:
@@ -112,7 +110,7 @@ def _grouped(stars: Stars, costs: _Costs, most: int) -> tuple[Places, Sequence[i
 
 def _shares(
     stars: Stars, groups: Places, oversized: Sequence[int], costs: _Costs, most: int, documents: int
-) -> tuple[Mapping[str, NDArray[Any]], int]:
+) -> tuple[Shares, int]:
     """The shares of `oversized` groups: each costs at most `most` and a document, of `documents` that there are; and
     how many pairs they have together.
     """
@@ -139,7 +137,7 @@ def _shares(
     of, first = of[order], first[order]
     stop = np.append(first[1:], documents)[: len(first)]
     stop[:-1][of[1:] != of[:-1]] = documents
-    return {"group": of, "start": first, "stop": stop}, total
+    return Shares(of, first, stop), total
 
 
 def _members(groups: Places, number: int) -> int:

@@ -24,13 +24,13 @@ from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.format import BLOCK_BYTES
 from gpulsh.io.formats.parquet.row_groups import GROUP_ROWS, in_groups
 from gpulsh.io.rows import cuts
-from gpulsh.run.job.job import Job, step_file, step_of
+from gpulsh.run.job.job import Job
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.earlier import EarlierKeys
 from gpulsh.run.records.numbers import places_in, tampered, within
+from gpulsh.run.records.tables import DECISIONS, Ids, ids_table
 from gpulsh.run.stages.write import rejected
-from gpulsh.store.columns import MappedColumns
 from gpulsh.store.durable import durable_file
 
 DUPLICATES, REJECTED = "duplicates.parquet", "rejected.parquet"
@@ -93,14 +93,11 @@ def evidence(place: Workplace, placed: Placed, id_files: Sequence[int]) -> Made:
 def _dropped(folder: Path, partitions: int) -> Iterator[tuple[int, list[Any]]]:
     """Dropped documents in order, some of a partition at a time: document, duplicate_of, similarity, cluster."""
     for partition in range(partitions):
-        columns = MappedColumns(step_file(folder, step_of("collect", partition), "decisions"))
-        dropped = np.flatnonzero(columns.column("document") != columns.column("duplicate_of"))
+        decided = DECISIONS.read(folder, partition)
+        dropped = np.flatnonzero(decided.document != decided.duplicate_of)
         for start in range(0, len(dropped), ROWS_AT_ONCE):
             rows = dropped[start : start + ROWS_AT_ONCE]
-            yield (
-                partition,
-                [columns.column(name)[rows] for name in ("document", "duplicate_of", "similarity", "cluster")],
-            )
+            yield partition, [column[rows] for column in decided[:4]]
 
 
 def _fitting(dropped: Iterable[tuple[int, list[Any]]], ids: _Ids) -> Iterator[tuple[int, list[Any]]]:
@@ -136,32 +133,27 @@ class _Ids:
 
     def __init__(self, folder: Path, placed: Placed, files: Sequence[int], declared: Sequence[Any]) -> None:
         self._folder, self._placed = folder, placed
-        self._paths = [
-            [step_file(folder, step_of("collect", partition), f"ids{number}") for number in range(count)]
-            for partition, count in enumerate(files)
-        ]
+        self._files = files
         self._none = not any(files)
-        kinds = [MappedColumns(path).kind("id") for path in self._all()]
-        self.largest = max((int(_lengths(MappedColumns(path)).max(initial=0)) for path in self._all()), default=0)
+        kinds = [known.id.type for known in self._all()]
+        self.largest = max((int(_lengths(known.id).max(initial=0)) for known in self._all()), default=0)
         kind = common_type([*declared, *kinds])
-        self.in_json = kind is None or not in_parquet(kind) or not all(map(self._fit, self._all()))
+        self.in_json = kind is None or not in_parquet(kind) or not all(values_in_parquet(ids.id) for ids in self._all())
         self.type = pa.string() if self.in_json else kind
 
-    @staticmethod
-    def _fit(path: Path) -> bool:
-        return values_in_parquet(MappedColumns(path).array("id"))
+    def _all(self) -> Iterator[Ids]:
+        return itertools.chain.from_iterable(map(self._of, range(len(self._files))))
 
-    def _all(self) -> Iterator[Path]:
-        return itertools.chain.from_iterable(self._paths)
+    def _of(self, partition: int) -> Iterator[Ids]:
+        return (ids_table(number).read(self._folder, partition) for number in range(self._files[partition]))
 
     def sizes(self, positions: Numbers) -> Numbers:
         """int64 [m]: bytes of the ids at `positions`, 0 of those that are no texts."""
         ascending, places = np.unique(positions, return_inverse=True)
         found = np.zeros(len(ascending), np.int64)
         for partition, part in self._placed.by_partition(ascending) if self.largest else ():
-            for path in self._paths[partition]:
-                columns = MappedColumns(path)
-                known, lengths = columns.column("document"), _lengths(columns)
+            for known, ids in self._of(partition):
+                lengths = _lengths(ids)
                 at = np.searchsorted(known, ascending[part]).clip(max=max(len(known) - 1, 0))
                 if len(known):
                     found[part] += np.where(known[at] == ascending[part], lengths[at], 0)
@@ -175,19 +167,16 @@ class _Ids:
         found = []
         for partition, part in self._placed.by_partition(ascending):
             wanted = ascending[part]
-            for path in self._paths[partition]:
-                columns = MappedColumns(path)
-                known = columns.column("document")
+            for known, ids in self._of(partition):
                 first, last = (int(known[0]), int(known[-1])) if len(known) else (0, -1)
                 here = wanted[slice(*np.searchsorted(wanted, [first, last + 1]))]
-                values = chosen(columns.array("id"), places_in(self._folder, "ids", known, here))
+                values = chosen(ids, places_in(self._folder, "ids", known, here))
                 found.append(as_texts(values) if self.in_json else of_type(values, self.type))
         if sum(map(len, found)) != len(ascending):
             raise tampered(self._folder, "fewer ids than documents")
         return chosen(pa.concat_arrays(found), places)
 
 
-def _lengths(columns: MappedColumns) -> Numbers:
-    """int64 [ids]: bytes of the ids of a file, 0 where they are no texts."""
-    values = columns.array("id")
-    return arrow_rows(values).lengths() if is_text(values.type) else np.zeros(len(values), np.int64)
+def _lengths(ids: Any) -> Numbers:
+    """int64 [ids]: bytes of each, 0 where they are no texts."""
+    return arrow_rows(ids).lengths() if is_text(ids.type) else np.zeros(len(ids), np.int64)

@@ -1,7 +1,7 @@
 """gather: a partition; the texts of its documents that met others, in order of their groups.
 
-Makes `texts`, the texts end to end, and `places` (group, document, size, offset), a row a text, in the same order. A
-group reads its texts from all partitions, where they lie.
+Makes `texts`, the texts end to end, and PLACES, a row a text, in the same order. A group reads its texts from all
+partitions, where they lie.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import numpy as np
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.format import wrong_length
-from gpulsh.run.job.job import step_file, step_of
+from gpulsh.run.job.job import step_of
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import sizes_of
 from gpulsh.run.records.numbers import ascending, places_in, tampered, within
+from gpulsh.run.records.tables import MEMBERS, PLACES, TextPlaces
 from gpulsh.run.stages.sign import Digests
-from gpulsh.store.columns import MappedColumns
 from gpulsh.store.durable import completed, unfinished
 
 OPEN_FILES = 64
@@ -34,19 +34,17 @@ OPEN_FILES = 64
 def gather(place: Workplace, placed: Placed, partition: Partition, members: Path, read: Digests) -> Made:
     """Copy the texts of the partition's members that meet others; `read` is what `sign` read, by file and first row."""
     start, stop = placed.partitions[partition.number : partition.number + 2]
-    known = MappedColumns(members)
-    rows = slice(*np.searchsorted(known.column("document"), [start, stop]))
-    meets = known.flags("meets")[rows]
-    document, group = known.column("document")[rows][meets], known.column("group")[rows][meets]
+    known = MEMBERS.open(members).whole()
+    rows = slice(*np.searchsorted(known.document, [start, stop]).tolist())
+    meets = known.meets[rows]
+    document, group = known.document[rows][meets], known.group[rows][meets]
     ascending(place.folder, "documents", within(place.folder, "documents", document, int(start), int(stop)))
     size = sizes_of(document, place.folder, placed)
     order = np.argsort(group, kind="stable")
     offset = np.empty(len(order), np.int64)
     offset[order] = np.cumsum(size[order]) - size[order]
-    columns = {"group": group, "document": document, "size": size, "offset": offset}
-    made = place.write(
-        step_of("gather", partition.number), places={name: column[order] for name, column in columns.items()}
-    )
+    places = TextPlaces(group[order], document[order], size[order], offset[order])
+    made = PLACES.write(place.folder, partition.number, places)
     target = _texts(place.folder, partition.number)
     with unfinished(target) as part:
         with open(part, "wb") as out, place.kept(piece.file for piece in partition.pieces):
@@ -118,13 +116,13 @@ class GroupTexts:
         none = np.empty(0, np.int64)
         documents, sizes, files, offsets = [none], [none], [none], [none]
         for number, wanted in parts:
-            columns = MappedColumns(step_file(folder, step_of("gather", number), "places"))
-            start, stop = np.searchsorted(columns.column("group"), [group, group + 1]).tolist()
+            there = PLACES.read(folder, number)
+            start, stop = np.searchsorted(there.group, [group, group + 1]).tolist()
             rows: slice | Numbers = slice(start, stop)
             if wanted is not None:
-                rows = start + places_in(folder, "documents", columns.column("document")[rows], wanted)
-            for found, name in ((documents, "document"), (sizes, "size"), (offsets, "offset")):
-                found.append(np.array(columns.column(name)[rows]))
+                rows = start + places_in(folder, "documents", there.document[rows], wanted)
+            for found, column in ((documents, there.document), (sizes, there.size), (offsets, there.offset)):
+                found.append(np.array(column[rows]))
             if len(sizes[-1]) and not _lie_in(_texts(folder, number), sizes[-1], offsets[-1]):
                 raise tampered(folder, "texts that are not where it says")
             files.append(np.full(len(sizes[-1]), number))
@@ -162,24 +160,22 @@ class GatheredTexts:
     """The texts of single documents, from all partitions."""
 
     def __init__(self, folder: Path, placed: Placed, members: Path) -> None:
-        self._folder, self._placed, self._members = folder, placed, MappedColumns(members)
+        self._folder, self._placed, self._members = folder, placed, MEMBERS.open(members).whole()
 
     def beginning(self, file: int, row: int, most: int) -> bytes | None:
         """At most the first `most` bytes of the text in a row of a file; None where it was not gathered."""
         document = int(self._placed.files[file]) + row
-        at = int(np.searchsorted(known := self._members.column("document"), document))
-        if at == len(known) or known[at] != document or not self._members.flags("meets")[at]:
+        at = int(np.searchsorted(known := self._members.document, document))
+        if at == len(known) or known[at] != document or not self._members.meets[at : at + 1].all():
             return None
         number = int(np.searchsorted(self._placed.partitions, document, side="right")) - 1
-        columns = MappedColumns(step_file(self._folder, step_of("gather", number), "places"))
-        group = self._members.column("group")[at]
-        rows = slice(*np.searchsorted(columns.column("group"), [group, group + 1]))
-        (within_group,) = places_in(self._folder, "documents", columns.column("document")[rows], np.array([document]))
+        there = PLACES.read(self._folder, number)
+        group = self._members.group[at]
+        rows = slice(*np.searchsorted(there.group, [group, group + 1]).tolist())
+        (within_group,) = places_in(self._folder, "documents", there.document[rows], np.array([document]))
         place = rows.start + int(within_group)
         with open(_texts(self._folder, number), "rb") as texts:
-            return os.pread(
-                texts.fileno(), min(int(columns.column("size")[place]), most), int(columns.column("offset")[place])
-            )
+            return os.pread(texts.fileno(), min(int(there.size[place]), most), int(there.offset[place]))
 
 
 class _OpenFiles:

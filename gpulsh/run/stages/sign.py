@@ -1,8 +1,7 @@
 """sign: a partition of the files, signed; what is known of its documents.
 
-Makes `digests`, a record batch a run and band (digest, row), and `exact`, one a run (hash_0, hash_1, row), both in
-ranges (`store.ranged`), rows without a token left out; `documents` (size and, where it is not by position, major and
-minor of the decision order), a row a document; `rejected`, where there is something rejected.
+Makes DIGESTS, a record batch a run and band, and EXACT, one a run; SIZES and, where that is not by position, ORDER; and
+a file of what was rejected, where there is something.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.account.funnel import Funnel
@@ -23,16 +21,23 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.lsh.signing import sign_batches
 from gpulsh.run.job.behind import behind
-from gpulsh.run.job.job import step_file, step_of
 from gpulsh.run.job.order import kind_of
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.rejections import PassedOver
-from gpulsh.store.columns import ColumnsFile, columns_file
+from gpulsh.run.records.tables import (
+    DIGESTS,
+    EXACT,
+    SIZES,
+    SIZES_AND_ORDER,
+    DigestRows,
+    ExactRows,
+    OrderedSizes,
+    Sizes,
+)
+from gpulsh.store.columns import ColumnsFile
 from gpulsh.store.durable import FileFact
 from gpulsh.store.ranged import range_order
 
-DIGESTS = pa.schema([("digest", pa.uint64()), ("row", pa.uint32())])
-EXACT = pa.schema([("hash_0", pa.uint64()), ("hash_1", pa.uint64()), ("row", pa.uint32())])
 Digests = Mapping[str, Mapping[str, str]]  # of what was read of a file, by its number and the first row of a piece
 RUN_DIGESTS = 1 << 22  # words that are held before they are put in order and written
 OTHER_WORDS = 4  # of a row, beside its digests: an exact hash, its number, and the order
@@ -40,14 +45,15 @@ OTHER_WORDS = 4  # of a row, beside its digests: an exact hash, its number, and 
 
 def sign(place: Workplace, partition: Partition) -> Made:
     """Sign a partition."""
-    texts, folder, step = place.texts(), place.folder, step_of("sign", partition.number)
-    funnel = Funnel()
+    texts, funnel = place.texts(), Funnel()
     with passed_over(place, partition) as rejected:
         facts = PartitionFacts(rejected=rejected)
         batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
         signed = sign_batches(batches, place.job.method, place.keys, place.ops, funnel, place.progress)
         with place.kept(piece.file for piece in partition.pieces):
-            made, counts = _write_runs(folder, step, signed, place.job.method.banding.bands, place.ops)
+            made, counts = _write_runs(
+                place.folder, partition.number, signed, place.job.method.banding.bands, place.ops
+            )
         known = write_facts(place, partition, facts, rejected)
     return Made(
         {**made, **known.files},
@@ -62,12 +68,12 @@ def sign(place: Workplace, partition: Partition) -> Made:
 
 
 def passed_over(place: Workplace, partition: Partition) -> PassedOver:
-    """`rejected` of a partition."""
-    return PassedOver(step_file(place.folder, step_of("sign", partition.number), "rejected"))
+    """What is rejected of a partition."""
+    return PassedOver(place.folder, partition.number)
 
 
 def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, rejected: PassedOver) -> Made:
-    """`documents` and `rejected` of a partition that was read."""
+    """SIZES, ORDER and what is rejected of a partition that was read."""
 
     def where(row: int) -> str:
         file, number = facts.place(partition, row)
@@ -75,9 +81,10 @@ def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, r
 
     sizes = np.concatenate([np.empty(0, np.int64), *facts.sizes])
     order = place.job.policy.order(facts, place.job.files, where)
-    made = place.write(
-        step_of("sign", partition.number), documents={"size": sizes, **(order._asdict() if order else {})}
-    )
+    if order is None:
+        made = SIZES.write(place.folder, partition.number, Sizes(sizes))
+    else:
+        made = SIZES_AND_ORDER.write(place.folder, partition.number, OrderedSizes(sizes, *order))
     bad = rejected.finish()
     return Made(
         {**made, **bad},
@@ -92,13 +99,13 @@ def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, r
 
 
 def _write_runs(
-    folder: Path, step: str, signed: Iterable[Signed], bands: int, ops: Backend
+    folder: Path, partition: int, signed: Iterable[Signed], bands: int, ops: Backend
 ) -> tuple[dict[str, FileFact], dict[str, int]]:
     """The files of digests and exact hashes; how many shingles and how many documents without one."""
-    digests_path, exact_path = (step_file(folder, step, what) for what in ("digests", "exact"))
+    digests_path, exact_path = DIGESTS.path(folder, partition), EXACT.path(folder, partition)
     documents = shingles = empty = 0
     threads = ops.sizes().readers  # more than one where a device signs, which leaves them time
-    with columns_file(digests_path, DIGESTS) as digests_out, columns_file(exact_path, EXACT) as exact_out:
+    with DIGESTS.create(digests_path) as digests_out, EXACT.create(exact_path) as exact_out:
         with behind(threads > 1) as do:
             run = _Run(bands)
             for part in signed:
@@ -145,14 +152,14 @@ class _Run:
         def column(parts: list[NDArray[Any]], number: int) -> NDArray[Any]:
             return np.concatenate([part[:, number] for part in parts])
 
-        def ordered(band: int) -> list[NDArray[Any]]:
+        def ordered(band: int) -> DigestRows:
             digests = column(self._digests, band)
             order = range_order(digests)
-            return [digests[order], numbers[order]]
+            return DigestRows(digests[order], numbers[order])
 
         bands = range(self._bands)
         for columns in in_order(bands, [ordered] * threads) if threads > 1 else map(ordered, bands):
             digests_out.append(columns)
         first, second = column(self._exact, 0), column(self._exact, 1)
         order = range_order(first)
-        exact_out.append([first[order], second[order], numbers[order]])
+        exact_out.append(ExactRows(first[order], second[order], numbers[order]))

@@ -3,8 +3,7 @@
 Of a group that is too large for one task, which is one component, what `compare` found of its candidate pairs is taken,
 and they are not looked at: what is held are its documents and the pairs at or above the threshold.
 
-Makes `decided` (document, duplicate_of, similarity, cluster, speaks), a row a member, ascending; `speaks` marks those
-that others are dropped for.
+Makes DECIDED, a row a member.
 """
 
 from __future__ import annotations
@@ -23,15 +22,14 @@ from gpulsh.arrays import Numbers
 from gpulsh.decide.compare.prefix_join import Edges
 from gpulsh.decide.judgement import Case, Compared
 from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Crowd, distinct, packed, unpacked
-from gpulsh.run.job.job import step_file, step_of
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import ranks_of, relation_of
 from gpulsh.run.records.numbers import ascending, places_in, tampered, within
+from gpulsh.run.records.tables import COPIES, CROWD, DECIDED, EDGES, PAIRS, Decisions
 from gpulsh.run.stages.compare import shares_of
 from gpulsh.run.stages.gather import GroupTexts
-from gpulsh.run.stages.route import columns_of
-from gpulsh.store.columns import MappedColumns
+from gpulsh.run.stages.route import rows_of
 
 
 def verify(
@@ -46,16 +44,16 @@ def verify(
 ) -> Made:
     """Decide about a group; its texts lie in the files of `gathered` partitions, `shares` tells who compared it."""
     job = place.job
-    crowd = Crowd(*columns_of(crowds, group, Crowd._fields))
-    later, first = columns_of(copies, group, ("document", "first"))
+    crowd = rows_of(CROWD, crowds, group)
+    later, first = rows_of(COPIES, copies, group)
     texts = GroupTexts(place.folder, group, ((number, None) for number in range(gathered)))
     compared = shares_of(shares, group)
-    met = columns_of(() if compared else pairs, group, ("i", "j"))
+    met = rows_of(PAIRS, () if compared else pairs, group)
     meeting = texts.documents if compared else np.unique(np.concatenate([*met, crowd.document, crowd.bucket]))
     members = np.unique(np.concatenate([meeting, later, first]))
     within(place.folder, "documents", members, 0, len(placed))
     within(place.folder, "bands", crowd.band, 0, job.method.banding.bands)
-    if not (met[0] < met[1]).all() or (gathered and not np.array_equal(meeting, texts.documents)):
+    if not (met.i < met.j).all() or (gathered and not np.array_equal(meeting, texts.documents)):
         raise tampered(place.folder, f"pairs of group {group} that are not of its documents")
 
     def number(documents: Numbers) -> Numbers:
@@ -88,17 +86,11 @@ def verify(
     decision = case.decide(funnel, told, tell_pairs=False).to_numpy()
     speaks = np.zeros(len(members), bool)
     speaks[decision.duplicate_of[~decision.keep]] = True
-    columns = {
-        "document": members,
-        "duplicate_of": members[decision.duplicate_of],
-        "similarity": decision.similarity,
-        "cluster": members[decision.cluster],
-        "speaks": speaks,
-    }
+    decided = Decisions(members, members[decision.duplicate_of], decision.similarity, members[decision.cluster], speaks)
     told.finish()
     place.progress.count(dropped=funnel.dropped)
     return Made(
-        place.write(step_of("verify", group), decided=columns),
+        DECIDED.write(place.folder, group, decided),
         {"amount": len(members), **{name: getattr(funnel, name) for name in TALLIED}},
     )
 
@@ -143,11 +135,8 @@ class _GroupProgress:
 
 def _edges(folder: Path, shares: Sequence[int], number: Callable[[Numbers], Numbers], rank: Numbers) -> Edges:
     """What comparing shares found, documents going by what `number` says, and in decision order by their `rank`."""
-    found = [MappedColumns(step_file(folder, step_of("compare", share), "edges")) for share in shares]
-    earlier, later = (
-        np.concatenate([number(columns.column(name)) for columns in found]) for name in ("earlier", "later")
-    )
-    similarity = np.concatenate([columns.column("similarity") for columns in found])
+    found = EDGES.joined(EDGES.read(folder, share) for share in shares)
+    earlier, later, similarity = number(found.earlier), number(found.later), found.similarity
     if not ((rank[earlier] < rank[later]) & (similarity >= 0) & (similarity <= 1)).all():
         raise tampered(folder, "similarities of pairs that are none")
     return Edges(earlier, later, similarity)

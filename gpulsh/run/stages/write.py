@@ -14,13 +14,15 @@ from gpulsh.io.files.places import place_below
 from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.format import BLOCK_BYTES, Columns, Mask, Rules, changed
 from gpulsh.io.rows import Rows
-from gpulsh.run.job.job import Job, step_file, step_of
+from gpulsh.run.job.job import Job, step_of
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import sizes_in
 from gpulsh.run.records.numbers import within
-from gpulsh.store.columns import MappedColumns
+from gpulsh.run.records.rejections import rejections_file
+from gpulsh.run.records.tables import DECISIONS
 from gpulsh.store.durable import completed, naming, unfinished
+from gpulsh.store.mapping import MappedBatches
 
 DATA = "data"
 
@@ -37,9 +39,8 @@ def write(place: Workplace, placed: Placed, number: int, read: Mapping[int, str]
     last = int(np.searchsorted(placed.partitions, stop, side="left"))
     size = 0
     for partition in range(first, last):
-        columns = MappedColumns(step_file(place.folder, step_of("collect", partition), "decisions"))
-        document = columns.column("document")
-        dropped = document[columns.column("duplicate_of") != document]
+        decided = DECISIONS.read(place.folder, partition)
+        dropped = decided.document[decided.duplicate_of != decided.document]
         dropped = dropped[slice(*np.searchsorted(dropped, [start, stop]))]
         keep[within(place.folder, "documents", dropped, start, stop) - start] = False
         begin, end = placed.partitions[partition : partition + 2].tolist()
@@ -128,6 +129,6 @@ def rejected(place: Workplace, placed: Placed, file: int | None = None) -> Rejec
     for partition, first, last in placed.rejecting:
         if file is not None and not first <= file <= last:
             continue
-        columns = MappedColumns(step_file(place.folder, step_of("sign", partition), "rejected"))
-        found.add(columns.batches(), columns.let_go)
+        mapped = MappedBatches(rejections_file(place.folder, partition))
+        found.add(mapped.batches, mapped.let_go)
     return found

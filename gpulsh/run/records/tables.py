@@ -1,0 +1,237 @@
+"""Every table that tasks hand on in the work folder: who writes it, its columns with their types, who reads it.
+
+    table      written by        read by
+    DIGESTS    sign              collide
+    EXACT      sign              copies
+    SIZES      sign              connect, gather, write
+    ORDER      sign              copies, compare, verify; beside SIZES, unless documents are kept by position
+    COPIES     copies            collide, connect, route
+    PAIRS      collide           route
+    CROWD      collide           route
+    STARS      collide, connect  connect
+    MEMBERS    connect           route, gather
+    SHARES     connect           compare, verify
+    GROUPS     route             compare, verify; beside the columns of the table that was routed
+    PLACES     gather            compare, verify
+    EDGES      compare           verify
+    DECIDED    verify            collect
+    DECISIONS  collect           write, evidence
+    IDS        collect           evidence; one for each run of files in which ids have one type
+    EARLIER    admission         evidence
+
+Positions of documents are int64. What is said here of a table's order its writer keeps and its readers rely on, or
+check where somebody may have tampered with it (`records.numbers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers, Values
+from gpulsh.lsh.collisions import Crowd
+from gpulsh.run.job.job import step_file, step_of
+from gpulsh.run.job.order import Order
+from gpulsh.store.columns import ColumnsFile, FlagColumn, MappedColumns, columns_file, kinds_of, write_columns
+from gpulsh.store.durable import FileFact
+
+Row = TypeVar("Row", bound=tuple[Any, ...])
+Places = NDArray[np.signedinteger]  # int32 where that is enough
+
+
+@dataclass(frozen=True)
+class Table(Generic[Row]):
+    """A kind of file: what a step of a stage holds of it, and the named tuple whose fields are its columns."""
+
+    stage: str
+    what: str
+    row: Callable[..., Row]
+
+    def path(self, folder: Path, step: int | str) -> Path:
+        """Where it lies, of the step of its stage that has a number, or of a step by its name."""
+        return step_file(folder, step if isinstance(step, str) else step_of(self.stage, step), self.what)
+
+    def write(self, folder: Path, step: int | str, columns: Row) -> dict[str, FileFact]:
+        """Write it at once; the file's name and fact, as `Made` has them."""
+        path = self.path(folder, step)
+        return {path.name: write_columns(path, dict(zip(kinds_of(self.row), columns, strict=True)))}
+
+    def create(self, path: Path) -> AbstractContextManager[ColumnsFile]:
+        """A file to write it to, a run of rows at a time."""
+        return columns_file(path, self.schema())
+
+    def schema(self) -> pa.Schema:
+        """The pyarrow.Schema of a table of numbers of one type each."""
+        return pa.schema([(name, pa.from_numpy_dtype(kind)) for name, kind in kinds_of(self.row).items()])
+
+    def empty(self, rows: int = 0) -> Row:
+        """Columns to fill, of a table of numbers of one type each."""
+        return self.row(*(np.empty(rows, kind) for kind in kinds_of(self.row).values()))
+
+    def rows(self, columns: Row, rows: slice | Values) -> Row:
+        """Some rows of it."""
+        return self.row(*(column[rows] for column in columns))
+
+    def joined(self, parts: Iterable[Row]) -> Row:
+        """Rows of a table of numbers of one type each, end to end."""
+        return self.row(*map(np.concatenate, zip(self.empty(), *parts, strict=True)))
+
+    def map(self, folder: Path, step: int | str) -> MappedColumns[Row]:
+        """Open one to read from it."""
+        return self.open(self.path(folder, step))
+
+    def open(self, path: Path) -> MappedColumns[Row]:
+        """The same, of one at this path."""
+        return MappedColumns(path, self.row)
+
+    def read(self, folder: Path, step: int | str) -> Row:
+        """All rows of one that was written at once."""
+        return self.map(folder, step).whole()
+
+
+class DigestRows(NamedTuple):
+    """Digests of a band, a run of rows for each run of documents and band, ordered as `store.ranged` has it."""
+
+    digest: NDArray[np.uint64]
+    row: NDArray[np.uint32]  # within the partition; those without a token are left out
+
+
+class ExactRows(NamedTuple):
+    """Exact hashes, in runs ordered by the first half as `store.ranged` has it."""
+
+    hash_0: NDArray[np.uint64]
+    hash_1: NDArray[np.uint64]
+    row: NDArray[np.uint32]  # within the partition; those without a token are left out
+
+
+class Sizes(NamedTuple):
+    """Bytes of text, a row a document of the partition."""
+
+    size: Numbers
+
+
+class OrderedSizes(NamedTuple):
+    """`Sizes`, and `Order`."""
+
+    size: Numbers
+    major: NDArray[np.uint64]
+    minor: NDArray[np.uint64]
+
+
+class Copies(NamedTuple):
+    """Later copies, ascending, and the first of each."""
+
+    document: Numbers
+    first: Numbers
+
+
+class Pairs(NamedTuple):
+    """Candidate pairs of small buckets, i < j, lexicographic."""
+
+    i: Numbers
+    j: Numbers
+
+
+class StarRows(NamedTuple):
+    """Connected documents, ascending; the least that each is connected with; how often it is the first of a pair."""
+
+    document: Numbers
+    label: Numbers
+    pairs: NDArray[np.int32]
+
+
+class Members(NamedTuple):
+    """Documents in groups, ascending; `meets` tells those in pairs and buckets from those that are only copies."""
+
+    document: Numbers
+    group: Places
+    meets: FlagColumn
+
+
+class Shares(NamedTuple):
+    """Shares of groups too large for one task, by group: the pairs whose first document lies in [start, stop)."""
+
+    group: Numbers
+    start: Numbers
+    stop: Numbers
+
+
+class Groups(NamedTuple):
+    """The group of each row of a routed file, ascending in each run."""
+
+    group: Numbers
+
+
+class TextPlaces(NamedTuple):
+    """Where the texts of a partition lie in its file of texts, by group, ascending, and document."""
+
+    group: Places
+    document: Numbers
+    size: Numbers
+    offset: Numbers
+
+
+class SimilarPairs(NamedTuple):
+    """Pairs at or above the threshold, documents in decision order."""
+
+    earlier: Numbers
+    later: Numbers
+    similarity: NDArray[np.float64]
+
+
+class Decisions(NamedTuple):
+    """What was decided, by document, ascending; `speaks` marks those that others are dropped for.
+
+    In DECISIONS `duplicate_of` may be below 0 (`records.earlier`).
+    """
+
+    document: Numbers
+    duplicate_of: Numbers
+    similarity: NDArray[np.float32]
+    cluster: Numbers
+    speaks: FlagColumn
+
+
+class Ids(NamedTuple):
+    """Ids, a pyarrow.Array, of dropped documents and of those they are dropped for; ascending by document."""
+
+    document: Numbers
+    id: pa.Array
+
+
+class EarlierDocuments(NamedTuple):
+    """Documents of an index by number, ascending, and their keys, a pyarrow.Array."""
+
+    number: Numbers
+    key: pa.Array
+
+
+DIGESTS = Table("sign", "digests", DigestRows)
+EXACT = Table("sign", "exact", ExactRows)
+SIZES = Table("sign", "documents", Sizes)
+ORDER = Table("sign", "documents", Order)
+SIZES_AND_ORDER = Table("sign", "documents", OrderedSizes)
+COPIES = Table("copies", "copies", Copies)
+PAIRS = Table("collide", "pairs", Pairs)
+CROWD = Table("collide", "crowd", Crowd)
+STARS = Table("collide", "stars", StarRows)
+MEMBERS = Table("connect", "members", Members)
+SHARES = Table("connect", "shares", Shares)
+GROUPS = Table("route", "routed", Groups)
+PLACES = Table("gather", "places", TextPlaces)
+EDGES = Table("compare", "edges", SimilarPairs)
+DECIDED = Table("verify", "decided", Decisions)
+DECISIONS = Table("collect", "decisions", Decisions)
+EARLIER = Table("collect", "earlier", EarlierDocuments)
+
+
+def ids_table(number: int) -> Table[Ids]:
+    """The ids of that run of files."""
+    return Table("collect", f"ids{number}", Ids)
