@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,11 +34,20 @@ class ThisProcess:
         abreast = most_abreast(self._threads, self.memory)
         held = HeldTexts(size) if (size := held_bytes(self.memory)) else None
         place = Workplace(job, folder, self.ops, progress, evidence_keys(steps.secret), held=held)
-        yield InProcess(place, steps, abreast)
+        with self._second_compiler():
+            yield InProcess(place, steps, abreast)
 
     def to_json(self) -> dict[str, Any]:
         """What the report says of it."""
         return {"name": "local", "workers": 1}
+
+    def _second_compiler(self) -> AbstractContextManager[None]:
+        """One for a first run, where there is memory for what only saves time."""
+        if self.ops.name != "cpu" or not held_bytes(self.memory):
+            return nullcontext()
+        from gpulsh.backends.cpu.second_compiler import second_compiler  # loads Numba
+
+        return second_compiler()
 
 
 class InProcess:
