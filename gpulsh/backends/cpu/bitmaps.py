@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.chunks import Threads, by_count, by_weight
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.lowered import lowered
 
 CHUNK_SHINGLES = 1 << 18
 CHUNK_PAIRS = 1 << 15
@@ -21,16 +19,12 @@ _U = np.uint64
 _WORD_BITS, _ONE = np.uint64(63), np.uint64(1)
 
 
-@intrinsic
-def _ones(typing_context: Any, word: Any) -> Any:
+@lowered(types.int64(types.uint64))
+def _ones(builder: ir.IRBuilder, word: ir.Value) -> ir.Value:
     """How many bits are set."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        wide = ir.IntType(64)
-        count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(wide, [wide]), "llvm.ctpop.i64")
-        return builder.call(count, [arguments[0]])
-
-    return types.int64(types.uint64), generate
+    wide = ir.IntType(64)
+    count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(wide, [wide]), "llvm.ctpop.i64")
+    return builder.call(count, [word])
 
 
 @kernel

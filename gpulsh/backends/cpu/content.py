@@ -8,16 +8,15 @@ look for two that do. CRC-32 is about as fast and can be forged; SHA-256 and BLA
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Values
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.lowered import lowered
 
 BLOCK = 1024  # bytes that are summed together
 SHIFT = 16  # bytes of keys that the second sum is behind the first
@@ -29,35 +28,29 @@ _i32, _i64 = ir.IntType(32), ir.IntType(64)
 _halves, _words = ir.VectorType(_i32, 16), ir.VectorType(_i64, 8)
 
 
-@intrinsic
-def _summed(typing_context: Any, address: Any, steps: Any, keys: Any) -> Any:
+@lowered(types.UniTuple(types.uint64, 2)(types.int64, types.int64, types.int64))
+def _summed(builder: ir.IRBuilder, address: ir.Value, steps: ir.Value, keys: ir.Value) -> list[ir.Value]:
     """Both sums over `steps` times 64 bytes, at any addresses."""
+    low, half = ir.Constant(_words, [0xFFFFFFFF] * 8), ir.Constant(_words, [32] * 8)
+    totals = [cgutils.alloca_once_value(builder, ir.Constant(_words, [0] * 8)) for _ in range(2)]
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        address, steps, keys = arguments
-        low, half = ir.Constant(_words, [0xFFFFFFFF] * 8), ir.Constant(_words, [32] * 8)
-        totals = [cgutils.alloca_once_value(builder, ir.Constant(_words, [0] * 8)) for _ in range(2)]
+    def loaded(place: ir.Value, skip: ir.Value) -> ir.Value:
+        value = builder.load(builder.inttoptr(builder.add(place, skip), _halves.as_pointer()))
+        value.align = 1
+        return value
 
-        def loaded(place: Any, skip: Any) -> Any:
-            value = builder.load(builder.inttoptr(builder.add(place, skip), _halves.as_pointer()))
-            value.align = 1
-            return value
-
-        with cgutils.for_range(builder, steps) as step:
-            skip = builder.mul(step.index, ir.Constant(_i64, _STEP))
-            content = loaded(address, skip)
-            for number, total in enumerate(totals):
-                key = loaded(keys, builder.add(skip, ir.Constant(_i64, SHIFT * number)))
-                both = builder.bitcast(builder.add(content, key), _words)
-                product = builder.mul(builder.and_(both, low), builder.lshr(both, half))
-                builder.store(builder.add(builder.load(total), product), total)
-        add = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(_i64, [_words]), "llvm.vector.reduce.add.v8i64"
-        )
-        sums = [builder.call(add, [builder.load(total)]) for total in totals]
-        return context.make_tuple(builder, signature.return_type, sums)
-
-    return types.UniTuple(types.uint64, 2)(types.int64, types.int64, types.int64), generate
+    with cgutils.for_range(builder, steps) as step:
+        skip = builder.mul(step.index, ir.Constant(_i64, _STEP))
+        content = loaded(address, skip)
+        for number, total in enumerate(totals):
+            key = loaded(keys, builder.add(skip, ir.Constant(_i64, SHIFT * number)))
+            both = builder.bitcast(builder.add(content, key), _words)
+            product = builder.mul(builder.and_(both, low), builder.lshr(both, half))
+            builder.store(builder.add(builder.load(total), product), total)
+    add = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(_i64, [_words]), "llvm.vector.reduce.add.v8i64"
+    )
+    return [builder.call(add, [builder.load(total)]) for total in totals]
 
 
 @kernel
@@ -98,7 +91,7 @@ def content_sums(values: NDArray[np.uint8], offset: NDArray[np.int64], keys: NDA
     return out.reshape(-1).view(np.uint8)
 
 
-def _alike(values: NDArray[Any]) -> NDArray[Any]:
+def _alike(values: Values) -> Values:
     """The same as a compiler of array types knows it."""
     seen = np.ascontiguousarray(values).view()
     seen.flags.writeable = False

@@ -16,6 +16,7 @@ is seven.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache, reduce
 from typing import Any, NamedTuple
 
@@ -23,11 +24,11 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import inlined, kernel, subroutine
+from gpulsh.backends.cpu.lowered import lowered
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
 from gpulsh.secret import (
     DIGITS,
@@ -72,157 +73,109 @@ _i1, _i8, _i16, _i32, _i64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 _bytes64, _words8 = ir.VectorType(_i8, 64), ir.VectorType(_i64, LANES)
 
 
-def _load(builder: Any, address: Any, kind: ir.Type) -> Any:
+def _load(builder: ir.IRBuilder, address: ir.Value, kind: ir.Type) -> ir.Value:
     value = builder.load(builder.inttoptr(address, kind.as_pointer()))
     value.align = 1
     return value
 
 
-def _folded_ascii(builder: Any, address: Any, length: Any) -> Any:
+def _folded_ascii(builder: ir.IRBuilder, address: ir.Value, length: ir.Value) -> ir.Value:
     text = _load(builder, address, _i64)
     lower = builder.or_(text, ir.Constant(_i64, 0x2020202020202020))  # letters fold, digits have the bit
     unused = builder.sub(ir.Constant(_i64, 64), builder.shl(length, ir.Constant(_i64, 3)))
     return builder.and_(lower, builder.lshr(ir.Constant(_i64, 0xFFFFFFFFFFFFFFFF), unused))
 
 
-@intrinsic
-def _word_mask(typing_context: Any, address: Any) -> Any:
+@lowered(types.uint64(types.int64))
+def _word_mask(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     """Bit i: byte i of 64 is an ASCII letter or digit."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        def all_of(byte: int) -> Any:
-            return ir.Constant(_bytes64, [byte] * 64)
+    def all_of(byte: int) -> ir.Constant:
+        return ir.Constant(_bytes64, [byte] * 64)
 
-        text = _load(builder, arguments[0], _bytes64)
-        letter = builder.sub(builder.or_(text, all_of(0x20)), all_of(ord("a")))
-        digit = builder.sub(text, all_of(ord("0")))
-        word = builder.or_(
-            builder.icmp_unsigned("<", letter, all_of(26)), builder.icmp_unsigned("<", digit, all_of(10))
-        )
-        return builder.bitcast(word, _i64)
-
-    return types.uint64(types.int64), generate
+    text = _load(builder, address, _bytes64)
+    letter = builder.sub(builder.or_(text, all_of(0x20)), all_of(ord("a")))
+    digit = builder.sub(text, all_of(ord("0")))
+    word = builder.or_(builder.icmp_unsigned("<", letter, all_of(26)), builder.icmp_unsigned("<", digit, all_of(10)))
+    return builder.bitcast(word, _i64)
 
 
-@intrinsic
-def _high_mask(typing_context: Any, address: Any) -> Any:
+@lowered(types.uint64(types.int64))
+def _high_mask(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     """Bit i: byte i of 64 is not ASCII."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        text = _load(builder, arguments[0], _bytes64)
-        return builder.bitcast(builder.icmp_signed("<", text, ir.Constant(_bytes64, [0] * 64)), _i64)
-
-    return types.uint64(types.int64), generate
+    text = _load(builder, address, _bytes64)
+    return builder.bitcast(builder.icmp_signed("<", text, ir.Constant(_bytes64, [0] * 64)), _i64)
 
 
-@intrinsic
-def _byte(typing_context: Any, address: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.zext(_load(builder, arguments[0], _i8), _i64)
-
-    return types.int64(types.int64), generate
+@lowered(types.int64(types.int64))
+def _byte(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    return builder.zext(_load(builder, address, _i8), _i64)
 
 
-@intrinsic
-def _put(typing_context: Any, address: Any, value: Any) -> Any:
+@lowered(types.void(types.int64, types.uint64))
+def _put(builder: ir.IRBuilder, address: ir.Value, value: ir.Value) -> None:
     """Store a word at an address; an index into an array would cost a look at its sign."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        store = builder.store(arguments[1], builder.inttoptr(arguments[0], _i64.as_pointer()))
-        store.align = 1
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.uint64), generate
+    store = builder.store(value, builder.inttoptr(address, _i64.as_pointer()))
+    store.align = 1
 
 
-@intrinsic
-def _get(typing_context: Any, address: Any) -> Any:
+@lowered(types.uint64(types.int64))
+def _get(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     """The word at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _load(builder, arguments[0], _i64)
-
-    return types.uint64(types.int64), generate
+    return _load(builder, address, _i64)
 
 
-@intrinsic
-def _entry(typing_context: Any, point: Any, stage1: Any, stage2: Any) -> Any:
+@lowered(types.int64(types.int64, types.int64, types.int64))
+def _entry(builder: ir.IRBuilder, point: ir.Value, stage1: ir.Value, stage2: ir.Value) -> ir.Value:
     """What the Unicode table holds of a code point."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        def number(bits: int) -> Any:
-            return ir.Constant(_i64, bits)
+    def number(bits: int) -> ir.Constant:
+        return ir.Constant(_i64, bits)
 
-        point, stage1, stage2 = arguments
-        block = _load(builder, builder.add(stage1, builder.shl(builder.lshr(point, number(7)), number(1))), _i16)
-        place = builder.or_(builder.shl(builder.zext(block, _i64), number(7)), builder.and_(point, number(127)))
-        return builder.sext(_load(builder, builder.add(stage2, builder.shl(place, number(2))), _i32), _i64)
-
-    return types.int64(types.int64, types.int64, types.int64), generate
+    block = _load(builder, builder.add(stage1, builder.shl(builder.lshr(point, number(7)), number(1))), _i16)
+    place = builder.or_(builder.shl(builder.zext(block, _i64), number(7)), builder.and_(point, number(127)))
+    return builder.sext(_load(builder, builder.add(stage2, builder.shl(place, number(2))), _i32), _i64)
 
 
-@intrinsic
-def _ask(typing_context: Any, address: Any) -> Any:
+@lowered(types.void(types.int64))
+def _ask(builder: ir.IRBuilder, address: ir.Value) -> None:
     """Have what lies at an address, which need not be anybody's, brought to the cache."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [_i8.as_pointer(), _i32, _i32, _i32])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        place = builder.inttoptr(arguments[0], _i8.as_pointer())
-        builder.call(prefetch, [place, *(ir.Constant(_i32, number) for number in (0, 3, 1))])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), generate
+    kind = ir.FunctionType(ir.VoidType(), [_i8.as_pointer(), _i32, _i32, _i32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    place = builder.inttoptr(address, _i8.as_pointer())
+    builder.call(prefetch, [place, *(ir.Constant(_i32, number) for number in (0, 3, 1))])
 
 
-@intrinsic
-def _lowest_bit(typing_context: Any, mask: Any) -> Any:
+@lowered(types.int64(types.uint64))
+def _lowest_bit(builder: ir.IRBuilder, mask: ir.Value) -> ir.Value:
     """The place of the lowest set bit of a mask, 64 where there is none."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(_i1, 0))
-
-    return types.int64(types.uint64), generate
+    return builder.cttz(mask, ir.Constant(_i1, 0))
 
 
-@intrinsic
-def _ones(typing_context: Any, mask: Any) -> Any:
+@lowered(types.int64(types.uint64))
+def _ones(builder: ir.IRBuilder, mask: ir.Value) -> ir.Value:
     """How many bits of a mask are set."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.int64(types.uint64), generate
+    return builder.ctpop(mask)
 
 
-@intrinsic
-def _ones_above(typing_context: Any, mask: Any) -> Any:
+@lowered(types.int64(types.uint64))
+def _ones_above(builder: ir.IRBuilder, mask: ir.Value) -> ir.Value:
     """How many bits of a mask are set above its highest that is not."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctlz(builder.not_(arguments[0]), ir.Constant(_i1, 0))
-
-    return types.int64(types.uint64), generate
+    return builder.ctlz(builder.not_(mask), ir.Constant(_i1, 0))
 
 
-@intrinsic
-def _ascii_terms(typing_context: Any, address: Any, length: Any, keys: Any) -> Any:
+@lowered(types.uint64(types.int64, types.int64, types.int64))
+def _ascii_terms(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, keys: ir.Value) -> ir.Value:
     """Sum of keys[i] * folded byte i over the first `length` of 8 ASCII letters and digits; 1 <= length <= 8."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        wide = ir.VectorType(_i64, 8)
-        lower = _folded_ascii(builder, arguments[0], arguments[1])
-        places = builder.zext(builder.bitcast(lower, ir.VectorType(_i8, 8)), wide)
-        products = builder.mul(places, _load(builder, arguments[2], wide))
-        add = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(_i64, [wide]), "llvm.vector.reduce.add.v8i64"
-        )
-        return builder.call(add, [products])
-
-    return types.uint64(types.int64, types.int64, types.int64), generate
+    wide = ir.VectorType(_i64, 8)
+    lower = _folded_ascii(builder, address, length)
+    places = builder.zext(builder.bitcast(lower, ir.VectorType(_i8, 8)), wide)
+    products = builder.mul(places, _load(builder, keys, wide))
+    add = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_i64, [wide]), "llvm.vector.reduce.add.v8i64")
+    return builder.call(add, [products])
 
 
-def _folded_vector(builder: Any, address: Any, length: Any, size: int) -> Any:
+def _folded_vector(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, size: int) -> Iterator[ir.Value]:
     """The first `length` of `size` ASCII letters and digits, folded, in 64 bits each, 8 a vector, zeros behind."""
     kind = ir.VectorType(_i8, size)
     lower = builder.or_(_load(builder, address, kind), ir.Constant(kind, [0x20] * size))
@@ -235,7 +188,7 @@ def _folded_vector(builder: Any, address: Any, length: Any, size: int) -> Any:
         yield builder.zext(builder.shuffle_vector(lower, lower, places), ir.VectorType(_i64, 8))
 
 
-def _summed(builder: Any, vectors: Any) -> Any:
+def _summed(builder: ir.IRBuilder, vectors: Iterable[ir.Value]) -> ir.Value:
     kind = ir.VectorType(_i64, 8)
     total = reduce(builder.add, vectors)
     add = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_i64, [kind]), "llvm.vector.reduce.add.v8i64")
@@ -245,16 +198,13 @@ def _summed(builder: Any, vectors: Any) -> Any:
 def _terms_of(size: int) -> Any:
     """Sum of keys[i] * folded byte i over the first `length` of `size` ASCII letters and digits."""
 
-    @intrinsic
-    def terms(typing_context: Any, address: Any, length: Any, keys: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            products = []
-            for number, places in enumerate(_folded_vector(builder, arguments[0], arguments[1], size)):
-                key = builder.add(arguments[2], ir.Constant(_i64, 64 * number))
-                products.append(builder.mul(places, _load(builder, key, ir.VectorType(_i64, 8))))
-            return _summed(builder, products)
-
-        return types.uint64(types.int64, types.int64, types.int64), generate
+    @lowered(types.uint64(types.int64, types.int64, types.int64))
+    def terms(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, keys: ir.Value) -> ir.Value:
+        products = []
+        for number, places in enumerate(_folded_vector(builder, address, length, size)):
+            key = builder.add(keys, ir.Constant(_i64, 64 * number))
+            products.append(builder.mul(places, _load(builder, key, ir.VectorType(_i64, 8))))
+        return _summed(builder, products)
 
     return terms
 
@@ -262,118 +212,90 @@ def _terms_of(size: int) -> Any:
 _wide_terms, _block_terms = _terms_of(WIDE), _terms_of(BLOCK)
 
 
-@intrinsic
-def _computed_terms(typing_context: Any, address: Any, length: Any, place: Any) -> Any:
+@lowered(types.uint64(types.int64, types.int64, types.int64))
+def _computed_terms(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, place: ir.Value) -> ir.Value:
     """The same of 64 under the public keys of the places from `place` on, which are computed."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first = _everywhere(builder, arguments[2])
-        products = []
-        for number, places in enumerate(_folded_vector(builder, arguments[0], arguments[1], BLOCK)):
-            x = builder.add(first, ir.Constant(_words8, [8 * number + lane + 1 for lane in range(8)]))
-            x = builder.add(builder.mul(x, _all_of(protocol.GOLDEN)), _all_of(protocol.STREAM_TOKEN))
-            products.append(builder.mul(places, builder.or_(_mixed_vector(builder, x), _all_of(1))))
-        return _summed(builder, products)
-
-    return types.uint64(types.int64, types.int64, types.int64), generate
+    first = _everywhere(builder, place)
+    products = []
+    for number, places in enumerate(_folded_vector(builder, address, length, BLOCK)):
+        x = builder.add(first, ir.Constant(_words8, [8 * number + lane + 1 for lane in range(8)]))
+        x = builder.add(builder.mul(x, _all_of(protocol.GOLDEN)), _all_of(protocol.STREAM_TOKEN))
+        products.append(builder.mul(places, builder.or_(_mixed_vector(builder, x), _all_of(1))))
+    return _summed(builder, products)
 
 
-@intrinsic
-def _packed_ascii(typing_context: Any, address: Any, length: Any) -> Any:
+@lowered(types.uint64(types.int64, types.int64))
+def _packed_ascii(builder: ir.IRBuilder, address: ir.Value, length: ir.Value) -> ir.Value:
     """The first `length` of 8 ASCII letters and digits, folded, the first lowest, zeros behind; 1 <= length <= 8."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return _folded_ascii(builder, arguments[0], arguments[1])
-
-    return types.uint64(types.int64, types.int64), generate
+    return _folded_ascii(builder, address, length)
 
 
-def _all_of(number: int) -> Any:
+def _all_of(number: int) -> ir.Constant:
     return ir.Constant(_words8, [number] * LANES)
 
 
-def _everywhere(builder: Any, word: Any) -> Any:
+def _everywhere(builder: ir.IRBuilder, word: ir.Value) -> ir.Value:
     one = builder.insert_element(ir.Constant(_words8, ir.Undefined), word, ir.Constant(_i32, 0))
     return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_i32, LANES), [0] * LANES))
 
 
-def _store(builder: Any, vector: Any, address: Any) -> None:
+def _store(builder: ir.IRBuilder, vector: ir.Value, address: ir.Value) -> None:
     builder.store(vector, builder.inttoptr(address, _words8.as_pointer())).align = 1
 
 
-def _mixed_vector(builder: Any, x: Any) -> Any:
+def _mixed_vector(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     for shift, factor in ((27, protocol.MIX_1), (33, protocol.MIX_2)):
         x = builder.mul(builder.xor(x, builder.lshr(x, _all_of(shift))), _all_of(factor))
     return builder.xor(x, builder.lshr(x, _all_of(27)))
 
 
-@intrinsic
-def _mix_vector(typing_context: Any, address: Any) -> Any:
+@lowered(types.void(types.int64))
+def _mix_vector(builder: ir.IRBuilder, address: ir.Value) -> None:
     """Mix 8 words where they lie."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _store(builder, _mixed_vector(builder, _load(builder, arguments[0], _words8)), arguments[0])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), generate
+    _store(builder, _mixed_vector(builder, _load(builder, address, _words8)), address)
 
 
-@intrinsic
-def _sum_heads(typing_context: Any, heads: Any, lengths: Any, keys: Any, sums: Any) -> Any:
+@lowered(types.void(types.int64, types.int64, types.int64, types.int64))
+def _sum_heads(builder: ir.IRBuilder, heads: ir.Value, lengths: ir.Value, keys: ir.Value, sums: ir.Value) -> None:
     """Of 8 words, one in each lane: the sum of keys[i] * byte i of the first 8 bytes, and what the length adds."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        heads, lengths, keys, sums = arguments
-        head = _load(builder, heads, _words8)
-        totals = [builder.mul(_load(builder, lengths, _words8), _all_of(protocol.LENGTH)), _all_of(0)]
-        for place in range(8):
-            byte = builder.and_(builder.lshr(head, _all_of(8 * place)), _all_of(0xFF))
-            key = _load(builder, builder.add(keys, ir.Constant(_i64, 8 * place)), _i64)
-            totals[place % 2] = builder.add(totals[place % 2], builder.mul(byte, _everywhere(builder, key)))
-        _store(builder, builder.add(*totals), sums)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64, types.int64), generate
+    head = _load(builder, heads, _words8)
+    totals = [builder.mul(_load(builder, lengths, _words8), _all_of(protocol.LENGTH)), _all_of(0)]
+    for place in range(8):
+        byte = builder.and_(builder.lshr(head, _all_of(8 * place)), _all_of(0xFF))
+        key = _load(builder, builder.add(keys, ir.Constant(_i64, 8 * place)), _i64)
+        totals[place % 2] = builder.add(totals[place % 2], builder.mul(byte, _everywhere(builder, key)))
+    _store(builder, builder.add(*totals), sums)
 
 
-@intrinsic
-def _exact_terms(typing_context: Any, packed: Any, count: Any, keys: Any, spread: Any) -> Any:
+@lowered(types.uint64(types.int64, types.int64, types.int64, types.uint64))
+def _exact_terms(
+    builder: ir.IRBuilder, packed: ir.Value, count: ir.Value, keys: ir.Value, spread: ir.Value
+) -> ir.Value:
     """Sum of keys[i] * the bytes, reversed, of spread * packed[i], for `count` packed tokens."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        packed, count, keys, spread = arguments
-        total = cgutils.alloca_once_value(builder, _all_of(0))
-        spreads = _everywhere(builder, spread)
-        swap = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_words8, [_words8]), "llvm.bswap.v8i64")
-        lanes = ir.Constant(_words8, list(range(LANES)))
-        with cgutils.for_range_slice(builder, ir.Constant(_i64, 0), count, ir.Constant(_i64, LANES)) as (i, _):
-            skip = builder.shl(i, ir.Constant(_i64, 3))
-            spreaded = builder.mul(_load(builder, builder.add(packed, skip), _words8), spreads)
-            term = builder.mul(builder.call(swap, [spreaded]), _load(builder, builder.add(keys, skip), _words8))
-            used = builder.icmp_signed("<", lanes, _everywhere(builder, builder.sub(count, i)))
-            builder.store(builder.add(builder.load(total), builder.select(used, term, _all_of(0))), total)
-        return _summed(builder, [builder.load(total)])
-
-    return types.uint64(types.int64, types.int64, types.int64, types.uint64), generate
+    total = cgutils.alloca_once_value(builder, _all_of(0))
+    spreads = _everywhere(builder, spread)
+    swap = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_words8, [_words8]), "llvm.bswap.v8i64")
+    lanes = ir.Constant(_words8, list(range(LANES)))
+    with cgutils.for_range_slice(builder, ir.Constant(_i64, 0), count, ir.Constant(_i64, LANES)) as (i, _):
+        skip = builder.shl(i, ir.Constant(_i64, 3))
+        spreaded = builder.mul(_load(builder, builder.add(packed, skip), _words8), spreads)
+        term = builder.mul(builder.call(swap, [spreaded]), _load(builder, builder.add(keys, skip), _words8))
+        used = builder.icmp_signed("<", lanes, _everywhere(builder, builder.sub(count, i)))
+        builder.store(builder.add(builder.load(total), builder.select(used, term, _all_of(0))), total)
+    return _summed(builder, [builder.load(total)])
 
 
-@intrinsic
-def _shingle_vector(typing_context: Any, tokens: Any, size: Any, keys: Any, out: Any) -> Any:
+@lowered(types.void(types.int64, types.int64, types.int64, types.int64))
+def _shingle_vector(builder: ir.IRBuilder, tokens: ir.Value, size: ir.Value, keys: ir.Value, out: ir.Value) -> None:
     """8 shingles of `size` tokens, the first of them at `tokens`, the second a token farther on."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        tokens, size, keys, out = arguments
-        length = builder.mul(size, ir.Constant(_i64, protocol.LENGTH))
-        total = cgutils.alloca_once_value(builder, _everywhere(builder, length))
-        with cgutils.for_range(builder, size) as places:
-            skip = builder.shl(places.index, ir.Constant(_i64, 3))
-            key = _everywhere(builder, _load(builder, builder.add(keys, skip), _i64))
-            term = builder.mul(key, _load(builder, builder.add(tokens, skip), _words8))
-            builder.store(builder.add(builder.load(total), term), total)
-        _store(builder, _mixed_vector(builder, builder.load(total)), out)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64, types.int64), generate
+    length = builder.mul(size, ir.Constant(_i64, protocol.LENGTH))
+    total = cgutils.alloca_once_value(builder, _everywhere(builder, length))
+    with cgutils.for_range(builder, size) as places:
+        skip = builder.shl(places.index, ir.Constant(_i64, 3))
+        key = _everywhere(builder, _load(builder, builder.add(keys, skip), _i64))
+        term = builder.mul(key, _load(builder, builder.add(tokens, skip), _words8))
+        builder.store(builder.add(builder.load(total), term), total)
+    _store(builder, _mixed_vector(builder, builder.load(total)), out)
 
 
 @inlined

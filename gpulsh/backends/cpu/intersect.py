@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.bitsets import shared_by_bits
 from gpulsh.backends.cpu.chunks import Threads, by_count
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.lowered import lowered
 
 CHUNK_PAIRS = 2048
 SIDE = 8
@@ -22,24 +20,20 @@ SIDE = 8
 _i8, _i32, _i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
-@intrinsic
-def _matches(typing_context: Any, left: Any, right: Any) -> Any:
+@lowered(types.int64(types.int64, types.int64))
+def _matches(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
     """How many of the 8 values at address `left` are among the 8 at `right`; values are distinct on each side."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        wide = ir.VectorType(_i64, SIDE)
-        sides = [builder.load(builder.inttoptr(address, wide.as_pointer())) for address in arguments]
-        for side in sides:
-            side.align = 8
-        found = builder.icmp_unsigned("==", sides[0], sides[1])
-        for turn in range(1, SIDE):
-            places = ir.Constant(ir.VectorType(_i32, SIDE), [(i + turn) % SIDE for i in range(SIDE)])
-            turned = builder.shuffle_vector(sides[1], sides[1], places)
-            found = builder.or_(found, builder.icmp_unsigned("==", sides[0], turned))
-        count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_i8, [_i8]), "llvm.ctpop.i8")
-        return builder.zext(builder.call(count, [builder.bitcast(found, _i8)]), _i64)
-
-    return types.int64(types.int64, types.int64), generate
+    wide = ir.VectorType(_i64, SIDE)
+    sides = [builder.load(builder.inttoptr(address, wide.as_pointer())) for address in (left, right)]
+    for side in sides:
+        side.align = 8
+    found = builder.icmp_unsigned("==", sides[0], sides[1])
+    for turn in range(1, SIDE):
+        places = ir.Constant(ir.VectorType(_i32, SIDE), [(i + turn) % SIDE for i in range(SIDE)])
+        turned = builder.shuffle_vector(sides[1], sides[1], places)
+        found = builder.or_(found, builder.icmp_unsigned("==", sides[0], turned))
+    count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_i8, [_i8]), "llvm.ctpop.i8")
+    return builder.zext(builder.call(count, [builder.bitcast(found, _i8)]), _i64)
 
 
 @kernel

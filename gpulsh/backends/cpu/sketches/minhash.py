@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.lowered import lowered
 from gpulsh.backends.protocol import NO_VALUE
 from gpulsh.params import Family
 from gpulsh.permutations import coefficients
@@ -35,43 +35,46 @@ _lanes = ir.VectorType(_i32, LANES)
 def _fold(vectors: int) -> Any:
     """An intrinsic that lowers `vectors` * LANES minima by the `count` shingles of a tile; the rest are addresses."""
 
-    @intrinsic
-    def fold(typing_context: Any, tile: Any, count: Any, multiplier: Any, addend: Any, minima: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            tile, count, *tables = arguments
-            shingles = builder.inttoptr(tile, _i32.as_pointer())
-            starts = [builder.inttoptr(table, _lanes.as_pointer()) for table in tables]
-            places = [[builder.gep(start, [ir.Constant(_i64, v)]) for v in range(vectors)] for start in starts]
-            loaded = [[builder.load(place, align=4) for place in table] for table in places]
-            multipliers, addends, before = loaded
-            entry = builder.block
-            loop, done = builder.append_basic_block("shingle"), builder.append_basic_block("done")
-            builder.branch(loop)
+    @lowered(types.void(types.int64, types.int64, types.int64, types.int64, types.int64))
+    def fold(
+        builder: ir.IRBuilder,
+        tile: ir.Value,
+        count: ir.Value,
+        multiplier: ir.Value,
+        addend: ir.Value,
+        minima: ir.Value,
+    ) -> None:
+        shingles = builder.inttoptr(tile, _i32.as_pointer())
+        tables = (multiplier, addend, minima)
+        starts = [builder.inttoptr(table, _lanes.as_pointer()) for table in tables]
+        places = [[builder.gep(start, [ir.Constant(_i64, v)]) for v in range(vectors)] for start in starts]
+        loaded = [[builder.load(place, align=4) for place in table] for table in places]
+        multipliers, addends, before = loaded
+        entry = builder.block
+        loop, done = builder.append_basic_block("shingle"), builder.append_basic_block("done")
+        builder.branch(loop)
 
-            builder.position_at_end(loop)
-            i = builder.phi(_i64)
-            i.add_incoming(ir.Constant(_i64, 0), entry)
-            running = [builder.phi(_lanes) for _ in range(vectors)]
-            x = builder.load(builder.gep(shingles, [i]))
-            first = builder.insert_element(ir.Constant(_lanes, ir.Undefined), x, ir.Constant(_i32, 0))
-            everywhere = ir.Constant(ir.VectorType(_i32, LANES), [0] * LANES)
-            broadcast = builder.shuffle_vector(first, first, everywhere)
-            for v in range(vectors):
-                value = builder.add(builder.mul(broadcast, multipliers[v]), addends[v])
-                lower = builder.select(builder.icmp_unsigned("<", value, running[v]), value, running[v])
-                running[v].add_incoming(before[v], entry)
-                running[v].add_incoming(lower, loop)
-                before[v] = lower
-            following = builder.add(i, ir.Constant(_i64, 1))
-            i.add_incoming(following, loop)
-            builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
+        builder.position_at_end(loop)
+        i = builder.phi(_i64)
+        i.add_incoming(ir.Constant(_i64, 0), entry)
+        running = [builder.phi(_lanes) for _ in range(vectors)]
+        x = builder.load(builder.gep(shingles, [i]))
+        first = builder.insert_element(ir.Constant(_lanes, ir.Undefined), x, ir.Constant(_i32, 0))
+        everywhere = ir.Constant(ir.VectorType(_i32, LANES), [0] * LANES)
+        broadcast = builder.shuffle_vector(first, first, everywhere)
+        for v in range(vectors):
+            value = builder.add(builder.mul(broadcast, multipliers[v]), addends[v])
+            lower = builder.select(builder.icmp_unsigned("<", value, running[v]), value, running[v])
+            running[v].add_incoming(before[v], entry)
+            running[v].add_incoming(lower, loop)
+            before[v] = lower
+        following = builder.add(i, ir.Constant(_i64, 1))
+        i.add_incoming(following, loop)
+        builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
 
-            builder.position_at_end(done)
-            for v in range(vectors):
-                builder.store(before[v], places[2][v], align=4)
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64, types.int64, types.int64, types.int64), generate
+        builder.position_at_end(done)
+        for v in range(vectors):
+            builder.store(before[v], places[2][v], align=4)
 
     return fold
 
