@@ -18,7 +18,7 @@ from gpulsh.io.rows import Rows
 
 Mask = NDArray[np.bool_]
 Stamp = list[int | str | None]  # of a file: its size, and what tells of its last change; as JSON has it
-Seen = Callable[[int, Any], None]  # is shown a row's number and the pyarrow.RecordBatch that begins with it
+Seen = Callable[[int, "pa.RecordBatch"], None]  # is shown a row's number, and the batch that begins with it
 
 BLOCK_BYTES = 8 << 20  # of text that a reader aims at holding at once
 # What remote stores tell of a file that is another when it is written to.
@@ -123,7 +123,7 @@ class Block:
 
     start: int
     texts: Rows
-    key: Any = None  # pyarrow.Array, or a list of Python numbers where a block has no single type
+    key: pa.Array | list[int | float | None] | None = None  # a list where a block has no single type
     rejected: tuple[Rejection, ...] = ()
 
 
@@ -151,7 +151,7 @@ class Divisible(Protocol):
         ...
 
 
-def unseen(row: int, batch: Any) -> None:
+def unseen(row: int, batch: pa.RecordBatch) -> None:
     """Nobody wants to see what is read."""
 
 
@@ -176,11 +176,11 @@ class Format(Protocol):
         """
         ...
 
-    def kind(self, file: File, column: str) -> Any:
+    def kind(self, file: File, column: str) -> pa.DataType | None:
         """The column's pyarrow.DataType; None where the format declares none and the values alone have it."""
         ...
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> Any:
+    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
         """The column's values at `rows`, ascending, as a pyarrow.Array.
 
         A LargeDocumentError where they have more bytes together than `limit` allows a document.

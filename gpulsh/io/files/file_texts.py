@@ -6,12 +6,12 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import TextBatch, Values
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.files.fixity import Digest, Fixity, Reading
 from gpulsh.io.files.held_texts import HeldTexts
@@ -34,6 +34,9 @@ from gpulsh.io.format import (
     wrong_length,
 )
 from gpulsh.io.rows import ROW_COST, Bytes, packed, piece_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 FACT_COST = 16  # bytes of what is known of a document while its partition is signed
 LEAST_FACTS = 1 << 20  # bytes of that which are always allowed
@@ -63,7 +66,7 @@ class Partition:
 class Batches(Protocol):
     """Takes each pyarrow.RecordBatch when it is there."""
 
-    def append(self, batch: Any, /) -> None:
+    def append(self, batch: pa.RecordBatch, /) -> None:
         """One more."""
         ...
 
@@ -72,8 +75,8 @@ class Batches(Protocol):
 class PartitionFacts:
     """What is known of the documents of a partition once they were read."""
 
-    sizes: list[NDArray[Any]] = field(default_factory=list)  # bytes of text, end to end, in integers of any type
-    keys: list[Any] = field(default_factory=list)  # blocks of the key column
+    sizes: list[Values] = field(default_factory=list)  # bytes of text, end to end, in integers of any type
+    keys: list[pa.Array | list[int | float | None]] = field(default_factory=list)  # blocks of the key column
     rows: dict[int, int] = field(default_factory=dict)  # by the number of the file
     nulls: int = 0
     read: dict[int, dict[int, str]] = field(default_factory=dict)  # by file and first row of a piece: what was read
@@ -179,7 +182,7 @@ class FileTexts:
         """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
         self._nulls, self.rejected = 0, Rejected()
         self._rows[:] = 0
-        rejected: list[Any] = []
+        rejected: list[pa.RecordBatch] = []
         everything = PartitionFacts(rejected=rejected, unbounded=True)
         yield from self.read([piece for piece, _ in self._pieces()], max_bytes, everything)
         self.add(everything)
@@ -253,7 +256,7 @@ class FileTexts:
 
         def read(piece: Piece) -> Iterator[tuple[Piece, Block]]:
             file = self.files[piece.file]
-            kind: Any = format_of(file)
+            kind: pa.DataType = format_of(file)
             if piece.part is not None:
                 blocks = kind.read_part(file, self.columns, piece.part, block_bytes, self._rules)
             elif kind.in_order and self.fixity is not None:
@@ -321,7 +324,7 @@ class FileTexts:
                     yield found.pieces(rows[first:last] - start)
             return
         file = self.files[piece.file]
-        kind: Any = format_of(file)
+        kind: pa.DataType = format_of(file)
         with ExitStack() as closing:
             if self.fixity is None:
                 read = None
@@ -355,7 +358,7 @@ class FileTexts:
         self, file: File, piece: Piece, rows: NDArray[np.int64], count: int, whole: bool
     ) -> Generator[Block, None, None]:
         """Blocks of a piece, all, or at least those with one of `rows`."""
-        kind: Any = format_of(file)
+        kind: pa.DataType = format_of(file)
         columns = Columns(self.columns.text)
         if piece.part is not None:
             yield from kind.read_part(file, columns, piece.part, BLOCK_BYTES, self._rules)
@@ -366,7 +369,7 @@ class FileTexts:
             wanted[rows] = True
         yield from kind.read(file, columns, wanted, Rules(limit=self._rules.limit))
 
-    def values(self, column: str, positions: NDArray[np.int64]) -> list[Any]:
+    def values(self, column: str, positions: NDArray[np.int64]) -> list[pa.Array]:
         """The column at `positions`, ascending: one pyarrow.Array a file, in its own type."""
         return [
             values_of(
@@ -375,7 +378,7 @@ class FileTexts:
             for number, wanted in self._by_file(positions)
         ]
 
-    def kinds(self, column: str) -> list[Any]:
+    def kinds(self, column: str) -> list[pa.DataType]:
         """The column's pyarrow.DataType in each file that declares one."""
         known = (file for number, file in enumerate(self.files) if not self.is_lost(number))
         kinds = (format_of(file).kind(file, column) for file in known)
@@ -391,7 +394,7 @@ class FileTexts:
             yield number, wanted
 
 
-def _narrow(lengths: NDArray[np.int64]) -> NDArray[Any]:
+def _narrow(lengths: NDArray[np.int64]) -> Values:
     """The same in as few bytes as they take; of a file that cannot be read apart, millions may be held."""
     return lengths.astype(np.min_scalar_type(lengths.max(initial=0)))
 
@@ -404,7 +407,7 @@ def values_of(
     fixity: Fixity | None,
     read: str | None,
     limit: Limit | None = None,
-) -> Any:
+) -> pa.Array:
     """`Format.values` of the file of that number; `read` is the digest of what was read of it at first."""
     file = files[number]
     kind = format_of(file)

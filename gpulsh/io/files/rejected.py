@@ -18,8 +18,7 @@ rows are copied, stops the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -34,7 +33,7 @@ LetGo = Callable[[], None]
 FIELDS = {"row": pa.int64(), "rows": pa.int64(), "unit": pa.string(), "offset": pa.int64(), "reason": pa.string()}
 
 
-def rejections(file: int, found: Sequence[Rejection]) -> Any:
+def rejections(file: int, found: Sequence[Rejection]) -> pa.RecordBatch:
     """A pyarrow.RecordBatch of rejections in the file of that number: `file`, and the fields of each."""
     columns = {name: [getattr(rejection, name) for rejection in found] for name in FIELDS}
     columns["reason"] = [reason.encode("utf-8", "replace").decode() for reason in columns["reason"]]
@@ -42,7 +41,7 @@ def rejections(file: int, found: Sequence[Rejection]) -> Any:
     return pa.record_batch([pa.array([file] * len(found), pa.int64()), *arrays], names=["file", *FIELDS])
 
 
-def end_to_end(batches: Sequence[Any]) -> Mapping[str, Any]:
+def end_to_end(batches: Sequence[pa.RecordBatch]) -> dict[str, pa.Array]:
     """The columns of several batches, as one pyarrow.Array each."""
     table = pa.Table.from_batches(batches).combine_chunks()
     return {name: table.column(name).chunk(0) for name in table.column_names}
@@ -58,10 +57,10 @@ class Rejected:
     def __init__(self) -> None:
         self.records = 0  # bad records and stretches, all rows of a row group
         self.rows = 0
-        self._batches: list[tuple[Any, LetGo]] = []
-        self._of_file: dict[int, list[tuple[Any, LetGo]]] = {}
+        self._batches: list[tuple[pa.RecordBatch, LetGo]] = []
+        self._of_file: dict[int, list[tuple[pa.RecordBatch, LetGo]]] = {}
 
-    def add(self, batches: Sequence[Any], let_go: LetGo = _stay) -> None:
+    def add(self, batches: Sequence[pa.RecordBatch], let_go: LetGo = _stay) -> None:
         """Batches of `rejections`, behind those that are there; `let_go` is called when one was looked at."""
         for batch in batches:
             rows = batch.column("rows").to_numpy()
@@ -99,7 +98,7 @@ class Rejected:
             let_go()
         return keep
 
-    def write(self, target: Any, names: Sequence[str]) -> None:
+    def write(self, target: object, names: Sequence[str]) -> None:
         """`rejected.parquet`, to a file; `names` are the files'."""
         schema = pa.schema([("file", pa.string()), *FIELDS.items()])
         shown = strings(names)

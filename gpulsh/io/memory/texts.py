@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from gpulsh.errors import InputTypeError
 from gpulsh.io.memory.strings import encoded, fitting
 from gpulsh.io.rows import Bytes, Rows, concatenated, cut, joined, packed
 from gpulsh.io.source import TextsReadAgain
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ALLOWED = (
     "give a list of str, a numpy array of str or object, a pyarrow Array or ChunkedArray of strings,"
@@ -140,7 +143,7 @@ def _open_arrow(texts: Any) -> MemoryTexts:
     return arrow_texts(array, type(texts).__name__)
 
 
-def arrow_texts(array: Any, given: str) -> MemoryTexts:
+def arrow_texts(array: pa.Array | pa.ChunkedArray, given: str) -> MemoryTexts:
     """A `pyarrow.Array` or `ChunkedArray` as texts; `given` names what the user gave."""
     import pyarrow as pa
 

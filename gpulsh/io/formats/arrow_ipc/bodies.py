@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.format import File, Limit, too_costly
 
-Read = Callable[[int, int], Any]  # bytes at a place of a file, so many
+Read = Callable[[int, int], bytes]  # bytes at a place of a file, so many
 
 CONTINUES = -1  # begins a message, before the length of its metadata
 SHARE = 2  # of the budget, that a batch may take

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -72,14 +72,14 @@ class Ipc:
                 start += len(batch)
                 del batch, sizes
 
-    def kind(self, file: File, column: str) -> Any:
+    def kind(self, file: File, column: str) -> pa.DataType:
         """The type of the column, from the schema."""
         with reading(file), _opened(file) as (schema, _, _):
             return schema.field(column).type
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> Any:
+    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
         """The column at `rows`, batch by batch."""
-        found: list[Any] = []
+        found: list[pa.Array] = []
         held = done = 0
         with reading(file), _opened(file) as (schema, batches, _):
             kind = schema.field(column).type
@@ -107,7 +107,7 @@ class Ipc:
     ) -> None:
         """A record batch a record batch, several of one beyond BATCH_BYTES; a stream stays a stream."""
         with open(target, "wb") as sink:
-            writer: Any = None
+            writer: pa.ipc.RecordBatchStreamWriter | None = None
             start = 0
             try:
                 for schema, stream, batch in _checked(file, limit):
@@ -123,12 +123,13 @@ class Ipc:
             except DamagedInputError:
                 if writer is None or start != len(keep):  # otherwise behind the last row that is known
                     raise
+            assert writer is not None  # `_checked` begins with the schema
             writer.close()
         if start != len(keep):
             raise wrong_length(file)
 
 
-def _values(batch: UnreadBatch, column: str, rows: NDArray[np.int64]) -> Iterator[Any]:
+def _values(batch: UnreadBatch, column: str, rows: NDArray[np.int64]) -> Iterator[pa.Array]:
     """The column at `rows`, of each part of the batch that is read at once."""
     for start in range(0, len(batch), ROWS):
         first, last = np.searchsorted(rows, [start, start + ROWS])
@@ -137,7 +138,7 @@ def _values(batch: UnreadBatch, column: str, rows: NDArray[np.int64]) -> Iterato
             yield chosen(part.column(0), rows[first:last] - start)
 
 
-def _checked(file: File, limit: Limit | None) -> Iterator[tuple[Any, bool, Any]]:
+def _checked(file: File, limit: Limit | None) -> Iterator[tuple[pa.Schema, bool, pa.RecordBatch | None]]:
     with reading(file), _opened(file, limit) as (schema, batches, stream):
         yield schema, stream, None
         for batch in batches:
@@ -149,7 +150,7 @@ def _checked(file: File, limit: Limit | None) -> Iterator[tuple[Any, bool, Any]]
 
 
 class _Opened(NamedTuple):
-    schema: Any
+    schema: pa.Schema
     batches: Iterator[UnreadBatch]
     stream: bool
 

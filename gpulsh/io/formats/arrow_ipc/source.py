@@ -17,7 +17,7 @@ import os
 import struct
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,10 @@ SMALL = 4096  # bytes that are read whatever they are
 FOOTER_END = 10  # bytes behind the footer of a file: its length and the magic
 
 
+Memory: TypeAlias = "pa.Buffer | mmap.mmap"
+Words: TypeAlias = "dict[int, tuple[pa.Array, pa.Array]]"  # dictionaries, as Arrow gave them and read
+
+
 class Source(ReadFile):
     """A file as Arrow reads it: bodies of messages stay unread where `lazy`."""
 
@@ -43,7 +47,7 @@ class Source(ReadFile):
         self.bodies: Bodies | None = None  # once what comes before messages is read
         self._told = -1  # the length that was read last, of a stream's metadata
         # What Arrow was given, by address: its size, where in the file it is unless it was read, whether it lives.
-        self._given: dict[int, tuple[int, int | None, Any]] = {}
+        self._given: dict[int, tuple[int, int | None, weakref.ref[Memory]]] = {}
 
     def tell(self) -> int:
         """The byte that is read next."""
@@ -54,7 +58,7 @@ class Source(ReadFile):
         self._place = place + {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
         return self._place
 
-    def read(self, size: int = -1) -> Any:
+    def read(self, size: int = -1) -> Memory:
         """Bytes, or memory whose beginning alone is that of the file."""
         start = self._place
         size = max(0, min(size if size >= 0 else self._size, self._size - start))
@@ -73,7 +77,7 @@ class Source(ReadFile):
             return self._known(content, content.address, size, None)
         return self._body(start, size)
 
-    def content(self, start: int, size: int) -> Any:
+    def content(self, start: int, size: int) -> pa.Buffer:
         """A pyarrow.Buffer of what stands there; an EOFError where the file ends before.
 
         Of Arrow's memory, which is used again: from the system each page would be cleared first.
@@ -87,7 +91,7 @@ class Source(ReadFile):
             left, start = left[count:], start + count
         return content
 
-    def _body(self, start: int, size: int) -> Any:
+    def _body(self, start: int, size: int) -> Memory:
         memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         if not self._stream:  # of a file the metadata comes along, behind its length
             first, second = struct.unpack("<ii", self.content(start, 8))
@@ -96,7 +100,7 @@ class Source(ReadFile):
                 memory[:told] = self.content(start, told).to_pybytes()
         return self._known(memory, pa.py_buffer(memory).address, size, start)
 
-    def _known(self, memory: Any, address: int, size: int, place: int | None) -> Any:
+    def _known(self, memory: Memory, address: int, size: int, place: int | None) -> Memory:
         # Whatever lay there before is gone.
         self._given = {
             base: known
@@ -106,11 +110,11 @@ class Source(ReadFile):
         self._given[address] = size, place, weakref.ref(memory)
         return memory
 
-    def gave(self, buffer: Any) -> bool:
+    def gave(self, buffer: pa.Buffer) -> bool:
         """Whether a buffer of Arrow's is in what it was given, and was not decoded."""
         return any(base <= buffer.address < base + size for base, (size, _, _) in self._given.items())
 
-    def place(self, buffer: Any) -> int | None:
+    def place(self, buffer: pa.Buffer) -> int | None:
         """Where in the file an unread buffer is; None of one that was read."""
         for base, (size, start, _) in self._given.items():
             if start is not None and base <= buffer.address < base + size:
@@ -121,7 +125,7 @@ class Source(ReadFile):
 class UnreadBatch:
     """A record batch; its rows are read when they are asked for. `words` are dictionaries that were read."""
 
-    def __init__(self, file: File, source: Source | None, batch: Any, words: dict[int, tuple[Any, Any]]) -> None:
+    def __init__(self, file: File, source: Source | None, batch: pa.RecordBatch, words: Words) -> None:
         check_batch(file, batch, [])
         self._file, self._source, self._batch, self._words = file, source, batch, words
         self._filled: set[int] = set()
@@ -135,7 +139,7 @@ class UnreadBatch:
         """Bytes of all columns."""
         return int(self._batch.get_total_buffer_size())
 
-    def rows(self, first: int, last: int, names: Sequence[str] | None = None) -> Any:
+    def rows(self, first: int, last: int, names: Sequence[str] | None = None) -> pa.RecordBatch:
         """A pyarrow.RecordBatch of some rows, of all columns or those of these names."""
         schema = self._batch.schema
         places = [place for place, name in enumerate(schema.names) if names is None or name in names]
@@ -151,7 +155,7 @@ class UnreadBatch:
         (place,) = self._batch.schema.get_all_field_indices(name)
         return arrow_rows(self._column(place, 0, len(self), texts=False)).lengths()
 
-    def _column(self, place: int, first: int, last: int, texts: bool = True) -> Any:
+    def _column(self, place: int, first: int, last: int, texts: bool = True) -> pa.Array:
         """Rows of a column, sound; `texts` says whether strings are read, too."""
         try:
             column = self._batch.column(place)
@@ -167,7 +171,7 @@ class UnreadBatch:
             raise damaged_column(self._file, self._batch.schema.names[place], error) from error
         return found
 
-    def _check_nulls(self, array: Any) -> None:
+    def _check_nulls(self, array: pa.Array) -> None:
         """pyarrow.ArrowInvalid unless as many values are null as the file says: of cut rows nobody knows."""
         if isinstance(array, pa.ExtensionArray):
             array = array.storage
@@ -180,7 +184,7 @@ class UnreadBatch:
         for inner in _inner(array):
             self._check_nulls(inner)
 
-    def _read(self, array: Any, texts: bool = True) -> Any:
+    def _read(self, array: pa.Array, texts: bool = True) -> pa.Array:
         """The array in memory that holds what the file does."""
         if self._source is None:
             return array
@@ -208,7 +212,7 @@ class UnreadBatch:
         self._fill(array)
         return array
 
-    def _with_offsets(self, array: Any, texts: bool) -> Any:
+    def _with_offsets(self, array: pa.Array, texts: bool) -> pa.Array:
         """Strings, lists and maps."""
         kind, count = array.type, len(array)
         width, nested = _width(kind), kind.num_fields > 0
@@ -222,7 +226,7 @@ class UnreadBatch:
             return pa.Array.from_buffers(kind, count, [bits, pa.py_buffer(offset), array.buffers()[2]])
         return pa.Array.from_buffers(kind, count, [bits, own, self._part(array.buffers()[2], first, last - first)])
 
-    def _views(self, array: Any, texts: bool) -> Any:
+    def _views(self, array: pa.Array, texts: bool) -> pa.Array:
         """Of each buffer of texts from the first byte that a row has in it to the last."""
         kind, count, data = array.type, len(array), array.buffers()[2:]
         views = np.frombuffer(self._values(array, 16), "<i4").reshape(-1, 4).copy()
@@ -241,16 +245,16 @@ class UnreadBatch:
             views[rows, 3] -= start
         return pa.Array.from_buffers(kind, count, [bits, pa.py_buffer(views), *parts])
 
-    def _dictionary(self, words: Any) -> Any:
+    def _dictionary(self, words: pa.Array) -> pa.Array:
         held = next((buffer.address for buffer in words.buffers() if buffer is not None and buffer.size), 0)
         if held not in self._words:
             self._words[held] = words, self._read(words)  # the first lives on, so that nothing else comes to lie there
         return self._words[held][1]
 
-    def _values(self, array: Any, width: int) -> Any:
+    def _values(self, array: pa.Array, width: int) -> pa.Buffer:
         return self._part(array.buffers()[1], array.offset * width, len(array) * width)
 
-    def _part(self, buffer: Any, start: int, size: int) -> Any:
+    def _part(self, buffer: pa.Buffer, start: int, size: int) -> pa.Buffer:
         """Bytes of a buffer."""
         if not size:
             return pa.py_buffer(b"")
@@ -261,7 +265,7 @@ class UnreadBatch:
         place = self._source.place(buffer)
         return buffer.slice(start, size) if place is None else self._source.content(place + start, size)
 
-    def _bits(self, array: Any, number: int) -> Any:
+    def _bits(self, array: pa.Array, number: int) -> pa.Buffer | None:
         """A buffer of one bit a row, from the array's first row on; None where there is none."""
         buffer = array.buffers()[number]
         if buffer is None:
@@ -273,7 +277,7 @@ class UnreadBatch:
         bits = np.unpackbits(np.frombuffer(content, np.uint8), bitorder="little")
         return pa.py_buffer(np.packbits(bits[array.offset % 8 :][: len(array)], bitorder="little"))
 
-    def _fill(self, array: Any) -> None:
+    def _fill(self, array: pa.Array) -> None:
         """Read all buffers of an array of a seldom type to where Arrow thinks they are."""
         assert self._source is not None
         for buffer in array.buffers():
@@ -284,7 +288,7 @@ class UnreadBatch:
                 self._filled.add(buffer.address)
 
 
-def _width(kind: Any) -> int:
+def _width(kind: pa.DataType) -> int:
     """Bytes of an offset, 0 of a type without offsets."""
     types = pa.types
     if types.is_string(kind) or types.is_binary(kind) or types.is_list(kind) or types.is_map(kind):
@@ -292,11 +296,11 @@ def _width(kind: Any) -> int:
     return 8 if types.is_large_string(kind) or types.is_large_binary(kind) or types.is_large_list(kind) else 0
 
 
-def _is_view(kind: Any) -> bool:
+def _is_view(kind: pa.DataType) -> bool:
     return str(kind) in ("string_view", "binary_view")
 
 
-def _has_arrays(kind: Any) -> bool:
+def _has_arrays(kind: pa.DataType) -> bool:
     """Whether pyarrow has a class for arrays of a type, as it has not for intervals of months."""
     if pa.types.is_dictionary(kind):
         return _has_arrays(kind.value_type)
@@ -309,7 +313,7 @@ def _has_arrays(kind: Any) -> bool:
     return all(_has_arrays(kind.field(place).type) for place in range(kind.num_fields))
 
 
-def _inner(array: Any) -> list[Any]:
+def _inner(array: pa.Array) -> list[pa.Array]:
     """The arrays whose values an array's are made of, whole."""
     types = pa.types
     if types.is_dictionary(array.type):
@@ -320,7 +324,7 @@ def _inner(array: Any) -> list[Any]:
     return [array.values] if is_list else []
 
 
-def _cut(values: Any, start: int, count: int) -> Any:
+def _cut(values: pa.Array, start: int, count: int) -> pa.Array:
     if start < 0 or count < 0 or start + count > len(values):
         raise pa.ArrowInvalid(f"values {start} to {start + count} of {len(values)} are pointed at")
     return values.slice(start, count)
@@ -334,7 +338,7 @@ class Batches:
         self._open(lazy=True)
 
     def _open(self, *, lazy: bool) -> None:
-        self._words: dict[int, tuple[Any, Any]] = {}
+        self._words: Words = {}
         self._source, self._lazy = Source(self._handle, self._stream, lazy), lazy
         opened = pa.ipc.open_stream if self._stream else pa.ipc.open_file
         self._reader = opened(pa.PythonFile(self._source, "r"))
@@ -354,7 +358,7 @@ class Batches:
             yield UnreadBatch(self._file, self._source if self._lazy else None, batch, self._words)
             del batch
 
-    def _batch(self, number: int) -> Any:
+    def _batch(self, number: int) -> pa.RecordBatch | None:
         try:
             batch = self._next(number)
         except (pa.ArrowException, OSError, EOFError):
@@ -369,7 +373,7 @@ class Batches:
                 self._next(passed)
         return self._next(number)
 
-    def _next(self, number: int) -> Any:
+    def _next(self, number: int) -> pa.RecordBatch | None:
         if not self._stream:
             return self._reader.get_batch(number) if number < self._reader.num_record_batches else None
         try:
@@ -377,7 +381,7 @@ class Batches:
         except StopIteration:
             return None
 
-    def _is_unread(self, batch: Any) -> bool:
+    def _is_unread(self, batch: pa.RecordBatch) -> bool:
         """Whether Arrow decoded nothing."""
         buffers = [
             buffer for column in batch.columns for buffer in column.buffers() if buffer is not None and buffer.size

@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -141,13 +141,13 @@ class JsonLines:
         if records and missing:
             raise missing_column(file, next(name for name in columns.names() if name in missing), columns, first)
 
-    def kind(self, file: File, column: str) -> Any:
+    def kind(self, file: File, column: str) -> None:
         """None: each line may be of another type."""
         return None
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> Any:
+    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
         """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
-        found: list[Any] = []
+        found: list[object] = []
         held = 0
         wanted = iter(rows.tolist())
         sought = next(wanted, None)
@@ -357,7 +357,7 @@ def _line_bytes(source: Iterable[bytes]) -> int:
     return size
 
 
-def _write_lines(out: Any, lines: list[Line], end: bytes) -> None:
+def _write_lines(out: BinaryIO, lines: list[Line], end: bytes) -> None:
     """Lines with their ends, together; a long one in pieces, for a copy of it would be as large."""
     if all(isinstance(line, bytes) for line in lines):
         out.write(b"\n".join(lines) + end)
@@ -491,7 +491,7 @@ def _key(file: File, number: int, column: str, value: object) -> int | float | N
     raise InputTypeError(f"{file.name}: line {number}: {column!r} is {_kind(value)}; --keep takes numbers here")
 
 
-def _typed(keys: list[int | float | None]) -> Any:
+def _typed(keys: list[int | float | None]) -> pa.Array | list[int | float | None]:
     kinds = {type(key) for key in keys} - {type(None)}
     if kinds == {float}:
         return pa.array(keys, pa.float64())

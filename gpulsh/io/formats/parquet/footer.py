@@ -11,10 +11,13 @@ Format: https://github.com/apache/parquet-format (FileMetaData), in Thrift's com
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.format import File
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 MAGIC = b"PAR1"
 FALSE, I16, I32, I64, BINARY, LIST, STRUCT = 2, 4, 5, 6, 8, 9, 12  # types of fields
@@ -26,7 +29,7 @@ MOST_KNOWN = 1 << 14  # files
 _known: dict[tuple[object, ...], str] = {}  # what is wrong with a footer, empty where nothing is
 
 
-def check_footer(file: File, source: Any) -> None:
+def check_footer(file: File, source: pq.ParquetFile) -> None:
     """A DamagedInputError where the footer of `source`, a pyarrow.parquet.ParquetFile, is not to be trusted."""
     metadata = source.metadata
     stamp = tuple(file.stamp()) if file.filesystem is None else ()
@@ -39,7 +42,7 @@ def check_footer(file: File, source: Any) -> None:
         raise DamagedInputError(f"{file.name}: cannot be read: its footer is broken: {told}")
 
 
-def _wrong(file: File, source: Any) -> str:
+def _wrong(file: File, source: pq.ParquetFile) -> str:
     metadata = source.metadata
     count, rows = metadata.num_columns, 0
     for number in range(metadata.num_row_groups):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -108,20 +107,20 @@ class Parquet:
             groups = map(source.metadata.row_group, range(source.num_row_groups))
             return [(group.num_rows, _text_bytes(group, columns.text)) for group in groups]
 
-    def column(self, file: File, column: str) -> list[Any]:
+    def column(self, file: File, column: str) -> list[pa.Array]:
         """A whole column, as the pyarrow.Array of each batch."""
         with reading(file), _opened(file) as source:
             batches = source.iter_batches(MAX_BATCH_ROWS, columns=[column])
             return [check_values(file, column, batch.column(column)) for batch in batches]
 
-    def kind(self, file: File, column: str) -> Any:
+    def kind(self, file: File, column: str) -> pa.DataType:
         """The type of the column, from the footer."""
         with reading(file), _opened(file) as source:
             return source.schema_arrow.field(column).type
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> Any:
+    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
         """The column at `rows`, read from the row groups that hold them."""
-        found: list[Any] = []
+        found: list[pa.Array] = []
         held = done = 0
         with reading(file), _opened(file) as source:
             kind = source.schema_arrow.field(column).type
@@ -195,7 +194,7 @@ class Parquet:
             source.close(force=True)
 
 
-def _open(file: File, dictionaries: Sequence[str] = (), metadata: Any = None) -> Any:
+def _open(file: File, dictionaries: Sequence[str] = (), metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
     # Absolute, for Arrow would take "s3:..." for a URL. It knows only paths that are UTF-8, as a printable one is.
     path = os.path.abspath(file.path)
     where = path if file.filesystem is None and path.isprintable() else file.open()
@@ -211,7 +210,9 @@ def _open(file: File, dictionaries: Sequence[str] = (), metadata: Any = None) ->
 
 
 @contextmanager
-def _opened(file: File, dictionaries: Sequence[str] = (), metadata: Any = None) -> Iterator[Any]:
+def _opened(
+    file: File, dictionaries: Sequence[str] = (), metadata: pq.FileMetaData | None = None
+) -> Iterator[pq.ParquetFile]:
     source = _open(file, dictionaries, metadata)
     try:
         yield source
@@ -220,14 +221,14 @@ def _opened(file: File, dictionaries: Sequence[str] = (), metadata: Any = None) 
 
 
 # Footers of local files of many row groups: reading one anew for each group would take as long as the square of them.
-_footers: Recent[Any] = Recent(MOST_FOOTERS)
+_footers: Recent[pq.FileMetaData] = Recent(MOST_FOOTERS)
 # Bytes of the largest value in the dictionaries of a row group, by column: to know them two pages are decoded, and each
 # reading of the row group asks.
 _largest: Recent[dict[str, int]] = Recent(MOST_LARGEST)
 
 
 @contextmanager
-def _opened_again(file: File) -> Iterator[Any]:
+def _opened_again(file: File) -> Iterator[pq.ParquetFile]:
     """As `_opened`, of a file of which one part after another is read."""
     key = _identity(file)
     footer = _footers.get(key) if key is not None else None
@@ -242,7 +243,7 @@ def _identity(file: File) -> tuple[object, ...] | None:
     return (file.path, *file.stamp()) if file.filesystem is None else None
 
 
-def _parts(source: Any, column: str) -> Iterator[Part]:
+def _parts(source: pq.ParquetFile, column: str) -> Iterator[Part]:
     start = 0
     for number in range(source.num_row_groups):
         group = source.metadata.row_group(number)
@@ -251,7 +252,7 @@ def _parts(source: Any, column: str) -> Iterator[Part]:
 
 
 def _blocks(
-    file: File, source: Any, part: Part, columns: Columns, block_bytes: int, limit: Limit | None
+    file: File, source: pq.ParquetFile, part: Part, columns: Columns, block_bytes: int, limit: Limit | None
 ) -> Iterator[Block]:
     names = [columns.text] if columns.key in (None, columns.text) else [columns.text, columns.key]
     found = check_pages(file, source, part.number, limit, names)
@@ -277,7 +278,7 @@ def _blocks(
     _check_rows(file, source, part.number, at - part.start)
 
 
-def _check_rows(file: File, source: Any, number: int, found: int) -> None:
+def _check_rows(file: File, source: pq.ParquetFile, number: int, found: int) -> None:
     """A DamagedInputError where a row group's pages hold another number of rows than its footer says."""
     told = source.metadata.row_group(number).num_rows
     if found != told:
@@ -286,9 +287,9 @@ def _check_rows(file: File, source: Any, number: int, found: int) -> None:
         )
 
 
-def _joined(file: File, batches: Iterator[Any], block_bytes: int) -> Iterator[Any]:
+def _joined(file: File, batches: Iterator[pa.RecordBatch], block_bytes: int) -> Iterator[pa.RecordBatch]:
     """Runs of batches copied together to about `block_bytes`, by the thread that decodes them."""
-    run: list[Any] = []
+    run: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         check_batch(file, batch)
@@ -305,7 +306,7 @@ def _joined(file: File, batches: Iterator[Any], block_bytes: int) -> Iterator[An
         yield _one(run)
 
 
-def _one(run: list[Any]) -> Any:
+def _one(run: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(run) == 1:
         return run[0]
     columns = [pa.concat_arrays([batch.column(place) for batch in run]) for place in range(run[0].num_columns)]
@@ -313,7 +314,7 @@ def _one(run: list[Any]) -> Any:
 
 
 def _part_blocks(
-    file: File, source: Any, part: Part, columns: Columns, block_bytes: int, rules: Rules
+    file: File, source: pq.ParquetFile, part: Part, columns: Columns, block_bytes: int, rules: Rules
 ) -> Iterator[Block]:
     """A row group as a whole, or with `rules.skip` all its rows rejected where one page of it is damaged: those that
     can be read could not be written again. A large one is decoded twice, once to see that it is whole.
@@ -340,15 +341,15 @@ def _part_blocks(
         yield held.pop()
 
 
-def _all_rejected(file: File, source: Any, part: Part, columns: Columns, error: DamagedInputError) -> Block:
+def _all_rejected(file: File, source: pq.ParquetFile, part: Part, columns: Columns, error: DamagedInputError) -> Block:
     key = None if columns.key is None else pa.nulls(part.rows, source.schema_arrow.field(columns.key).type)
     why = Rejection(part.start, part.rows, "row", part.start, f"row group {part.number} {reason(file, error)}")
     return Block(part.start, piece_rows([None] * part.rows), key, (why,))
 
 
 def _kept_rows(
-    file: File, source: Any, number: int, first: int, keep: Mask, seen: Seen, in_turn: bool = False
-) -> Iterator[Any]:
+    file: File, source: pq.ParquetFile, number: int, first: int, keep: Mask, seen: Seen, in_turn: bool = False
+) -> Iterator[pa.RecordBatch]:
     """The kept rows of a row group in batches of equal length, chosen batch by batch: what is dropped is not held.
 
     `in_turn`: one column after another, by this thread, whose freed memory can be given back.
@@ -358,7 +359,7 @@ def _kept_rows(
     # A value that a dictionary holds once may stand in every row.
     largest = sum(_largest_of(file, source, number, length).values())
     length = max(1, min(length, CHUNK_BYTES // max(largest, 1)))
-    parts: list[Any] = []
+    parts: list[pa.RecordBatch] = []
     start = held = 0
     with reading(file):
         rows = _fitting_rows(file, source, number)
@@ -384,7 +385,7 @@ def _kept_rows(
     yield from _cut(parts, length, source.schema_arrow)
 
 
-def _largest_of(file: File, source: Any, number: int, rows: int) -> dict[str, int]:
+def _largest_of(file: File, source: pq.ParquetFile, number: int, rows: int) -> dict[str, int]:
     """Bytes of the largest value in the dictionary of each column, where that times `rows` may be much."""
     group = source.metadata.row_group(number)
     chunks = [chunk for chunk in map(group.column, range(group.num_columns)) if chunk.physical_type == "BYTE_ARRAY"]
@@ -396,7 +397,7 @@ def _largest_of(file: File, source: Any, number: int, rows: int) -> dict[str, in
 
 
 def check_pages(
-    file: File, source: Any, number: int, limit: Limit | None, names: Sequence[str] | None = None
+    file: File, source: pq.ParquetFile, number: int, limit: Limit | None, names: Sequence[str] | None = None
 ) -> dict[str, Pages]:
     """The largest pages of a row group's columns, or of `names`: none larger than a document may be."""
     group = source.metadata.row_group(number)
@@ -453,21 +454,21 @@ def _costs(pages: Pages, values: int | None, batches: int, *, as_dictionary: boo
     return pages.largest + copies * dictionary + batches * value, pages.packed + (0 if values is None else value)
 
 
-def _cut(parts: list[Any], length: int, schema: Any) -> list[Any]:
+def _cut(parts: list[pa.RecordBatch], length: int, schema: pa.Schema) -> list[pa.RecordBatch]:
     """All rows as batches of `length`, and one, which may be empty, of the rest."""
     table = pa.Table.from_batches(parts, schema)
     cuts = [table.slice(start, length).combine_chunks() for start in range(0, len(table) + 1, length)]
     return [batch for one in cuts for batch in (one.to_batches() or [pa.RecordBatch.from_pylist([], schema)])]
 
 
-def _text_bytes(group: Any, column: str) -> int:
+def _text_bytes(group: pq.RowGroupMetaData, column: str) -> int:
     chunks = map(group.column, range(group.num_columns))
     return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
 
 
 def _chosen_of(
-    file: File, source: Any, group: int, column: str, rows: NDArray[np.int64], limit: Limit | None
-) -> Iterator[Any]:
+    file: File, source: pq.ParquetFile, group: int, column: str, rows: NDArray[np.int64], limit: Limit | None
+) -> Iterator[pa.Array]:
     """The column at `rows` of a row group, of each batch that holds some."""
     found = check_pages(file, source, group, limit, [column])
     in_turn = _in_turn(found)
@@ -486,7 +487,7 @@ def _chosen_of(
     _check_rows(file, source, group, start)
 
 
-def _fitting_rows(file: File, source: Any, number: int, names: Sequence[str] | None = None) -> int:
+def _fitting_rows(file: File, source: pq.ParquetFile, number: int, names: Sequence[str] | None = None) -> int:
     """How many rows of these columns, or all, are decoded at once: few large ones, and few that may be.
 
     A value that a dictionary holds once may stand in all rows, and a row group of kilobytes hold gigabytes. How large
@@ -508,7 +509,7 @@ def _fitting_rows(file: File, source: Any, number: int, names: Sequence[str] | N
     return min(fitting, rows)
 
 
-def _largest_values(file: File, source: Any, number: int, names: Sequence[str]) -> dict[str, int]:
+def _largest_values(file: File, source: pq.ParquetFile, number: int, names: Sequence[str]) -> dict[str, int]:
     """Bytes of the largest value in the dictionary of each of these columns, of those that can be read so."""
     identity = _identity(file)
     known = _largest.get((identity, number)) or {} if identity else {}

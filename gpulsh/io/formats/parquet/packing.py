@@ -7,13 +7,16 @@ Codec, dictionaries and encodings of each column stand in the footer, the size o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from gpulsh.io.compression.packing import FEED_BYTES, LEVELS, SAMPLE_BYTES, Packing, Sample, beginning, cheapest_level
 from gpulsh.io.format import File
 from gpulsh.io.formats.parquet.pages import Pages, packed_pages, reader
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 CODECS = {"UNCOMPRESSED": "none", "SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd"}
 CODECS |= {"LZ4": "lz4", "LZ4_RAW": "lz4"}
@@ -30,8 +33,8 @@ SCALAR = {  # encodings that are kept of columns of these types
 
 
 def writer_options(
-    file: File, source: Any, pages: Mapping[str, Pages], plain: set[str], asked: Packing | None
-) -> dict[str, Any]:
+    file: File, source: pq.ParquetFile, pages: Mapping[str, Pages], plain: set[str], asked: Packing | None
+) -> dict[str, object]:
     """Options of pyarrow.parquet.ParquetWriter for the rows of `source`, a pyarrow.parquet.ParquetFile.
 
     `pages` tell of the largest of each column. Of columns in `plain` no dictionary is tried and no extremes are kept:
@@ -62,7 +65,7 @@ def writer_options(
     }
 
 
-def _usual_pages(file: File, source: Any) -> tuple[int, int]:
+def _usual_pages(file: File, source: pq.ParquetFile) -> tuple[int, int]:
     """Bytes to which the median page of the largest column of the middle row group is filled, and the version of its
     format. 0 where pages have few values: they are large, and while one is written no other is to be held beside it.
     """
@@ -80,9 +83,10 @@ def _usual_pages(file: File, source: Any) -> tuple[int, int]:
     return size, max(page.version for page in pages)
 
 
-def _chunks(source: Any) -> dict[str, list[Any]]:
+def _chunks(source: pq.ParquetFile) -> dict[str, list[pq.ColumnChunkMetaData]]:
     """The chunks of each column."""
-    found: dict[str, list[Any]] = {source.schema.column(place).path: [] for place in range(len(source.schema))}
+    paths = [source.schema.column(place).path for place in range(len(source.schema))]
+    found: dict[str, list[pq.ColumnChunkMetaData]] = {path: [] for path in paths}
     for number in range(source.num_row_groups):
         group = source.metadata.row_group(number)
         for place in range(group.num_columns):
@@ -91,11 +95,11 @@ def _chunks(source: Any) -> dict[str, list[Any]]:
     return found
 
 
-def _has_dictionary(chunks: Iterable[Any]) -> bool:
+def _has_dictionary(chunks: Iterable[pq.ColumnChunkMetaData]) -> bool:
     return any("DICTIONARY" in encoding for chunk in chunks for encoding in chunk.encodings)
 
 
-def _encoding(chunks: Iterable[Any]) -> str | None:
+def _encoding(chunks: Iterable[pq.ColumnChunkMetaData]) -> str | None:
     for chunk in chunks:
         for encoding in chunk.encodings:
             if chunk.physical_type in SCALAR.get(encoding, ()):
@@ -103,7 +107,7 @@ def _encoding(chunks: Iterable[Any]) -> str | None:
     return None
 
 
-def _is_decimal(source: Any, name: str) -> bool:
+def _is_decimal(source: pq.ParquetFile, name: str) -> bool:
     """Whether the column is of decimals, which may be written as another type than they were read as."""
     schema = source.schema
     return any(
@@ -112,7 +116,7 @@ def _is_decimal(source: Any, name: str) -> bool:
     )
 
 
-def _levels(file: File, source: Any, codecs: Mapping[str, str]) -> dict[str, int]:
+def _levels(file: File, source: pq.ParquetFile, codecs: Mapping[str, str]) -> dict[str, int]:
     """The level of each column whose codec has some; none where no sample tells."""
     if not source.num_row_groups:
         return {}
@@ -134,7 +138,7 @@ def _levels(file: File, source: Any, codecs: Mapping[str, str]) -> dict[str, int
     return found
 
 
-def _samples(codec: str, read: Callable[[int, int], bytes], chunk: Any) -> Iterator[Sample]:
+def _samples(codec: str, read: Callable[[int, int], bytes], chunk: pq.ColumnChunkMetaData) -> Iterator[Sample]:
     """Of the first pages of a chunk, about SAMPLE_BYTES of content."""
     left = SAMPLE_BYTES
     for page in packed_pages(read, chunk):

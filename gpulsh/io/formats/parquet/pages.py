@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpulsh.io.format import File
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 HEAD = 48  # bytes that hold a page's header up to how many values its dictionary has
 INTEGER, STRUCT = 5, 12  # types of fields
@@ -28,7 +31,7 @@ MIXED_PAGE = 4 << 20  # bytes of a page beyond which nearly all of it may be one
 SHARE = 4  # a value is taken for at most so small a part of a dictionary of many values
 
 
-def largest_value(file: File, chunk: Any) -> int:
+def largest_value(file: File, chunk: pq.ColumnChunkMetaData) -> int:
     """About how many bytes the largest value of a chunk's dictionary has at most, 0 where it has no dictionary.
 
     `chunk` is a pyarrow.parquet.ColumnChunkMetaData. Where the page cannot be understood, it is the whole chunk's size.
@@ -109,7 +112,7 @@ class Pages(NamedTuple):
         return Pages(*map(max, self, other))
 
 
-def largest_pages(read: Callable[[int, int], bytes], chunk: Any, small: int) -> Pages:
+def largest_pages(read: Callable[[int, int], bytes], chunk: pq.ColumnChunkMetaData, small: int) -> Pages:
     """What the headers of a chunk's pages say; at most `small` bytes where they cannot be larger, and are not read.
 
     `read` is given a place in the file and how many bytes there. A ValueError where they are no headers.
@@ -158,7 +161,7 @@ class PackedPage(NamedTuple):
     version: int  # of the format of its header, 1 or 2
 
 
-def packed_pages(read: Callable[[int, int], bytes], chunk: Any) -> Iterator[PackedPage]:
+def packed_pages(read: Callable[[int, int], bytes], chunk: pq.ColumnChunkMetaData) -> Iterator[PackedPage]:
     """The pages of a chunk, its dictionary first, up to the first that cannot be understood; `read` as above."""
     place, left = _begin(chunk), int(chunk.num_values)
     end = place + int(chunk.total_compressed_size)
@@ -174,7 +177,7 @@ def packed_pages(read: Callable[[int, int], bytes], chunk: Any) -> Iterator[Pack
         place, left = place + size + head.packed, left - (0 if head.is_dictionary else head.values)
 
 
-def _begin(chunk: Any) -> int:
+def _begin(chunk: pq.ColumnChunkMetaData) -> int:
     """Where the first page of a chunk is."""
     place = int(chunk.data_page_offset)
     if chunk.dictionary_page_offset and 0 < chunk.dictionary_page_offset < place:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +14,12 @@ GROUP_ROWS = 1 << 18
 GROUP_BYTES = 64 << 20
 
 
-def in_groups(tables: Iterable[Any], large: Sequence[str] = ()) -> Iterator[Any]:
+def in_groups(tables: Iterable[pa.Table], large: Sequence[str] = ()) -> Iterator[pa.Table]:
     """The rows of `tables`, GROUP_ROWS at a time, each column in one piece.
 
     Fewer where the values of the `large` columns reach GROUP_BYTES with the last of them.
     """
-    held: list[Any] = []
+    held: list[pa.Table] = []
     rows = size = 0
     for table in tables:
         ends = np.cumsum(sum((_sizes(table.column(name)) for name in large), np.zeros(len(table), np.int64)))
@@ -41,7 +40,7 @@ def in_groups(tables: Iterable[Any], large: Sequence[str] = ()) -> Iterator[Any]
         yield pa.concat_tables(held).combine_chunks()
 
 
-def _sizes(column: Any) -> NDArray[np.int64]:
+def _sizes(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
     """int64 [rows]: bytes of each text of a chunked array, 0 of other types."""
     if not is_text(column.type):
         return np.zeros(len(column), np.int64)

@@ -11,9 +11,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 HELD_BYTES = 64 << 20
 LET_GO_SECONDS = 0.002
@@ -40,14 +43,14 @@ def _let_go(read: mmap.mmap) -> Iterator[None]:
 class SpilledRows:
     """Record batches of one schema. `path` is where the file may lie; it has no name longer than it is made."""
 
-    def __init__(self, schema: Any, path: str) -> None:
+    def __init__(self, schema: pa.Schema, path: str) -> None:
         self._schema, self._path = schema, path
-        self._held: list[Any] = []
+        self._held: list[pa.RecordBatch] = []
         self.rows = self.size = 0  # bytes of all rows
         self._file: BinaryIO | None = None
-        self._writer: Any = None
+        self._writer: pa.ipc.RecordBatchStreamWriter | None = None
 
-    def add(self, batch: Any) -> None:
+    def add(self, batch: pa.RecordBatch) -> None:
         """Rows more."""
         self.rows += len(batch)
         self.size += batch.nbytes
@@ -64,7 +67,7 @@ class SpilledRows:
         for batch in held:
             self._writer.write_batch(batch)
 
-    def write(self, writer: Any) -> None:
+    def write(self, writer: pq.ParquetWriter) -> None:
         """All rows as one row group of a pyarrow.parquet.ParquetWriter."""
         if self._writer is None or self._file is None:
             _write(writer, pa.Table.from_batches(self._held, self._schema))
@@ -83,6 +86,6 @@ class SpilledRows:
             self._file.close()
 
 
-def _write(writer: Any, table: Any) -> None:
+def _write(writer: pq.ParquetWriter, table: pa.Table) -> None:
     if len(table):
         writer.write_table(table, row_group_size=len(table))

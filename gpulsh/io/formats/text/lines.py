@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -162,7 +162,7 @@ def _ends(piece: bytes | bytearray) -> NDArray[np.int64]:
     return ends if len(ends) and ends[-1] == len(piece) else np.append(ends, len(piece))
 
 
-def _texts(piece: bytes) -> Any:
+def _texts(piece: bytes) -> pa.Array:
     """The lines of a piece without their ends, as a pyarrow.LargeBinaryArray."""
     content = np.frombuffer(piece, np.uint8)
     ends = _ends(piece)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from gpulsh.io.format import (
     wrong_length,
 )
 from gpulsh.io.rows import piece_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class PlainText:
@@ -53,11 +56,11 @@ class PlainText:
                 source.seek(0)
             yield Block(0, piece_rows([source.read()]))
 
-    def kind(self, file: File, column: str) -> Any:
+    def kind(self, file: File, column: str) -> pa.DataType:
         """None: it has no column."""
         return None
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> Any:
+    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
         """Not to be had."""
         raise InputError(f"{file.name}: is plain text and has no column {column!r}")
 

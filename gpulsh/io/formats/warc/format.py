@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -142,11 +142,11 @@ class Warc:
         if row and missing:
             raise missing_column(file, str(missing.pop()), columns, sorted(found))
 
-    def kind(self, file: File, column: str) -> Any:
+    def kind(self, file: File, column: str) -> pa.DataType:
         """Headers are strings."""
         return pa.string()
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> Any:
+    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
         """The header of the documents at `rows`."""
         wanted = set(rows.tolist())
         last = int(rows[-1]) if len(rows) else -1
