@@ -184,6 +184,27 @@ def test_kernels_are_kept_and_what_is_damaged_is_compiled_again(tmp_path: Path) 
             compiled(str(tmp_path))
 
 
+def test_a_kernel_that_is_kept_is_loaded_without_the_compiler(tmp_path: Path) -> None:
+    compiled(str(tmp_path))
+    prepared = "print('numba.core.typing.arraydecl' in sys.modules)"
+    code = f"""{textwrap.dedent(KERNELS)}
+{prepared}
+from gpulsh.backends.cpu.content import KEY_BYTES, content_sums
+print(content_sums(np.ones(3, np.uint8), np.array([0, 3]), np.zeros(KEY_BYTES, np.uint8)).tolist())
+{prepared}
+print(COMPILING.seconds() > 0)
+"""
+    ran = [
+        subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, env={"PYTHONPATH": str(ROOT)}
+        ).stdout.split(b"\n")
+        for _ in range(2)
+    ]
+    assert ran[0][:2] == ran[1][:2] == [b"[0, 1, 2, 1] False", b"False"]
+    assert ran[0][2] == ran[1][2]  # one that is compiled beside it and one that is loaded
+    assert ran[0][3:5] == [b"True", b"True"] and ran[1][3:5] == [b"False", b"False"]
+
+
 def test_kernels_that_cannot_be_kept(tmp_path: Path) -> None:
     assert compiled("") == (["[0, 1, 2, 1", "True\n"], "")
     said, told = compiled(str(tmp_path / "gone"))

@@ -10,6 +10,7 @@ from typing import Any
 from numba import njit
 from numba.core import event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
+from numba.core.runtime import rtsys
 
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.kernel_cache import kernel_cache
@@ -59,8 +60,11 @@ class _Cache(FunctionCache):  # type: ignore[misc]
     _impl_class = _Impl
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        # Numba's own has the compiler know first what it can compile, which takes longer than to load all kernels, and
+        # is done once more where one is compiled. Of that, a kernel that is loaded needs the memory of arrays alone.
         try:
-            return super().load_overload(sig, target_context)
+            rtsys.initialize(target_context)
+            return self._load_overload(sig, target_context)
         except Exception as error:  # whatever unpickling raises of a file that a power cut left
             told = f"{type(error).__name__}: {error}"
             _tell(f"{self.cache_path}: holds a damaged kernel, which is compiled again: {told}")
