@@ -210,7 +210,7 @@ static void arrange(unsigned count) {
 static void run_block() {
     const unsigned count = blockDim.x;
     if (__start_gpu_shared) memset(__start_gpu_shared, 0xA5, __stop_gpu_shared - __start_gpu_shared);
-    memset(warps, 0, sizeof warps);
+    memset(warps, 0, (count + 31) / 32 * sizeof(Warp));
     for (unsigned i = 0; i < count; ++i) prepare(i);
     for (unsigned done = 0; done < count;) {
         bool resumed = false;

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpulsh.backends.cuda.launcher import OPTIONS
+from tests.kernels.built import built
 
 ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
 
@@ -51,10 +52,17 @@ class Compiler:
 
     def compile(self, source: str, architecture: int) -> Compiled:
         """An AssertionError with the log where it does not compile."""
-        log, cubin = (self._nvrtc if self._library else self._nvcc)(source, architecture)
+        state = self.path.stat()
+        given = [str(self.path), str((state.st_size, state.st_mtime_ns)), *OPTIONS, str(architecture), source]
+
+        def make(path: Path) -> None:
+            log, cubin = (self._nvrtc if self._library else self._nvcc)(source, architecture)
+            path.write_bytes(log.encode() + b"\0" + cubin)
+
+        told, _, cubin = built(given, ".cubin", make).read_bytes().partition(b"\0")
         # Newer compilers write their full version into the code.
         named = re.search(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)", cubin)
-        return Compiled(_usage(log), cubin, named[1].decode() if named else self._version())
+        return Compiled(_usage(told.decode()), cubin, named[1].decode() if named else self._version())
 
     def _version(self) -> str:
         if self._library is None:

@@ -7,14 +7,12 @@ The copies lie against pages that cannot be touched, behind them or in front; th
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import mmap
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import zlib
 from collections import defaultdict
 from functools import cache
@@ -25,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpulsh.backends.cuda.source import expanded_source
+from tests.kernels.built import built
 from tests.kernels.device_arrays import DeviceArray, current_device
 
 HEADER = Path(__file__).with_name("cuda_host.h")
-CACHE = Path(os.environ.get("GPULSH_KERNEL_CACHE", Path(__file__).parents[2] / ".cache" / "kernels"))
 LIMIT_SECONDS = 3  # of a launch's own time: what a loop without end costs
 ORDERS = {"ascending": 0, "descending": 1, "random": 2}
 IN_PLACE = 2**26  # bytes from which an array that is only read is not copied
@@ -96,17 +94,14 @@ def build(source: str) -> Path:
     traps = "shift-exponent,signed-integer-overflow,bounds,alignment"
     sanitize = [f"-fsanitize={traps}", "-fsanitize-undefined-trap-on-error"]
     command = [*command, "-std=c++17", "-O1", "-fPIC", "-shared", "-w", *sanitize]
-    name = hashlib.sha256("\0".join([*command, text]).encode()).hexdigest()[:32]
-    library = CACHE / f"{name}.so"
-    if not library.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-            made, code = Path(folder) / "kernel.so", Path(folder) / "kernel.cpp"
-            code.write_text(text)
-            done = subprocess.run([*command, "-o", str(made), str(code)], capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
-            made.replace(library)
-    return library
+
+    def make(library: Path) -> None:
+        code = library.with_suffix(".cpp")
+        code.write_text(text)
+        done = subprocess.run([*command, "-o", str(library), str(code)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    return built([*command, text], ".so", make)
 
 
 class Guarded:
@@ -135,6 +130,7 @@ class Guarded:
 
 ALIGNMENT = 16  # of the widest access
 CANARY = 0xC5
+CANARIES = bytes([CANARY]) * ALIGNMENT
 
 _guarded = Guarded()
 _one_at_a_time = Lock()  # the fibres and the guarded memory are the process's
@@ -172,60 +168,70 @@ class HostLauncher:
         function = getattr(library, f"run_{kernel}")
         function.restype = ctypes.c_char_p
         self.launches[kernel] += 1
+        given = [_Given.of(*one) for one in zip(parameters, arguments, strict=True)]
         with _one_at_a_time:
             library.begin_at(self.first_block)
-            results = {order: self._run(function, blocks, threads, parameters, arguments, order) for order in ORDERS}
+            results = {order: self._run(function, blocks, threads, given, order) for order in ORDERS}
         for index, first in results["ascending"].items():
-            name = parameters[index].name
-            if (kernel, name) not in VARIES:
+            if (kernel, given[index].name) not in VARIES:
                 for order, others in results.items():
-                    assert first.tobytes() == others[index].tobytes(), f"{kernel}: {name} differs with {order} threads"
-            arguments[index].host[...] = first
+                    assert first == others[index], f"{kernel}: {given[index].name} differs with {order} threads"
+            host = arguments[index].host
+            host[...] = np.frombuffer(first, host.dtype).reshape(host.shape)
 
     def _run(
-        self,
-        function: Any,
-        blocks: tuple[int, int],
-        threads: int,
-        parameters: list[Parameter],
-        arguments: tuple[Any, ...],
-        order: str,
-    ) -> dict[int, np.ndarray]:
+        self, function: Any, blocks: tuple[int, int], threads: int, given: list[_Given], order: str
+    ) -> dict[int, bytes]:
         """One run; the arrays it may have written, by argument."""
-        slots, taken, written = [], [], {}
-        for index, (parameter, value) in enumerate(zip(parameters, arguments, strict=True)):
-            if not parameter.pointer:
-                slots.append(np.array([value]))
+        slots = (ctypes.c_uint64 * len(given))()
+        taken, written = [], []
+        for index, one in enumerate(given):
+            if one.in_place:
+                slots[index] = one.value
                 continue
-            host = value.host
-            if parameter.constant and host.nbytes >= IN_PLACE:
-                slots.append(np.array([host.ctypes.data], np.uint64))
-                continue
-            pages = max(-(-host.nbytes // mmap.PAGESIZE), 1)
-            start = _guarded.take(pages)
-            taken.append((pages, start))
-            spare = pages * mmap.PAGESIZE - host.nbytes
+            start = _guarded.take(one.pages)
+            taken.append((one.pages, start))
+            spare = one.pages * mmap.PAGESIZE - one.nbytes
             if order != "descending":  # the end meets the forbidden page; otherwise the beginning does
                 # What is written is allocated by the backend, hence aligned; what is read may begin anywhere.
-                start += spare if parameter.constant else spare // ALIGNMENT * ALIGNMENT
+                start += spare if one.constant else spare // ALIGNMENT * ALIGNMENT
                 spare %= ALIGNMENT
-            ctypes.memmove(start, host.ctypes.data, host.nbytes)
-            slots.append(np.array([start], np.uint64))
-            if not parameter.constant:
+            ctypes.memmove(start, one.value, one.nbytes)
+            slots[index] = start
+            if not one.constant:
                 behind = min(spare, ALIGNMENT - 1)
-                written[index] = start, behind
-                ctypes.memset(start + host.nbytes, CANARY, behind)
-        pointers = (ctypes.c_void_p * len(slots))(*[slot.ctypes.data for slot in slots])
+                written.append((index, start, behind))
+                ctypes.memset(start + one.nbytes, CANARY, behind)
+        first = ctypes.addressof(slots)
+        pointers = (ctypes.c_void_p * len(given))(*range(first, first + 8 * len(given), 8))
         seed = zlib.crc32(repr((blocks, threads, order)).encode())
         failure = function(pointers, *blocks, threads, ORDERS[order], ctypes.c_uint64(seed))
         results = {}
-        for index, (start, behind) in written.items():
-            host = arguments[index].host
-            results[index] = np.empty_like(host)
-            ctypes.memmove(results[index].ctypes.data, start, host.nbytes)
-            found = ctypes.string_at(start + host.nbytes, behind)
-            assert set(found) <= {CANARY}, f"{function.__name__} wrote behind {parameters[index].name}"
+        for index, start, behind in written:
+            results[index] = ctypes.string_at(start, given[index].nbytes)
+            found = ctypes.string_at(start + given[index].nbytes, behind)
+            assert found == CANARIES[:behind], f"{function.__name__} wrote behind {given[index].name}"
         for pages, start in taken:
             _guarded.give(pages, start)
         assert failure is None, f"{function.__name__} with {order} threads: {failure.decode()}"
         return results
+
+
+class _Given(NamedTuple):
+    """An argument: a number that takes no more than 64 bits, or the address of an array that is copied or not."""
+
+    name: str
+    value: int
+    in_place: bool
+    constant: bool = True
+    nbytes: int = 0
+    pages: int = 0
+
+    @classmethod
+    def of(cls, parameter: Parameter, value: Any) -> _Given:
+        if not parameter.pointer:
+            return cls(parameter.name, int(value), True)
+        host = value.host
+        nbytes, constant = host.nbytes, parameter.constant
+        pages = max(-(-nbytes // mmap.PAGESIZE), 1)
+        return cls(parameter.name, host.ctypes.data, constant and nbytes >= IN_PLACE, constant, nbytes, pages)
