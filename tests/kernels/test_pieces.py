@@ -167,11 +167,13 @@ def test_little_is_read_to_find_a_cut() -> None:
 
 # --- signing
 
+FEW = 90  # pieces of a document, each of which takes many launches
+
 
 @settings(max_examples=40)
 @given(text=texts, before=st.sampled_from([b"", b"a", b"\xe4\xb8"]), unit=units, size=sizes, piece=st.integers(1, 50))
 def test_sign_in_pieces(cuda: CudaBackend, text: bytes, before: bytes, unit: Unit, size: int, piece: int) -> None:
-    assert_signed(cuda, batch([text], before, b"\x80a"), Shingling(unit=unit, size=size), piece)
+    assert_signed(cuda, batch([text[: FEW * piece]], before, b"\x80a"), Shingling(unit=unit, size=size), piece)
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
@@ -187,7 +189,8 @@ def test_sign_in_pieces(cuda: CudaBackend, text: bytes, before: bytes, unit: Uni
 )
 def test_awkward_documents_in_pieces(cuda: CudaBackend, unit: Unit, document: bytes) -> None:
     for size, piece in ((1, 1), (3, 2), (9, 7), (64, 33)):
-        assert_signed(cuda, batch([document], b"before "), Shingling(unit=unit, size=size), piece)
+        text = batch([document[: FEW * piece]], b"before ", document[FEW * piece :])
+        assert_signed(cuda, text, Shingling(unit=unit, size=size), piece)
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
@@ -236,7 +239,8 @@ def test_a_document_on_the_device(cuda: CudaBackend) -> None:
 def test_shingle_part(
     cuda: CudaBackend, rows: list[bytes], before: bytes, unit: Unit, size: int, piece: int, parts: int, host: bool
 ) -> None:
-    text, shingling = batch(rows, before, b"\x80a"), Shingling(unit=unit, size=size)
+    text = batch([row[: FEW * piece] for row in rows], before, b"\x80a")
+    shingling = Shingling(unit=unit, size=size)
     given = text if host else TextBatch(cuda.asarray(text.values), cuda.asarray(text.offset))
     whole = REFERENCE.shingle_sets(text, shingling).values
     # As many parts as fingerprints: one of them is all of its part, its first and its last.
