@@ -167,7 +167,7 @@ def test_a_kill_while_results_replace_earlier_ones(
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Files as `inputs`, in several partitions, ranges and groups, but few."""
     monkeypatch.setattr(
-        "gpulsh.run.files.cut", lambda memory, sizes: Cut(memory=memory, partition=15000, digests=3000, group=25000)
+        "gpulsh.run.files.cut", lambda memory, sizes: Cut(memory=memory, partition=40000, digests=3000, group=25000)
     )
     monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
     monkeypatch.setattr(os, "fsync", lambda handle: None)  # slow, and without effect on what is read
