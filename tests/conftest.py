@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import signal
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -50,11 +53,17 @@ settings.register_profile("quick", parent=settings.get_profile("gpulsh"), max_ex
 settings.load_profile("gpulsh")
 
 
+# Every run tells the versions of its libraries, which are slow to read and the same for all tests.
+metadata.version = functools.cache(metadata.version)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out the slowest files, and ask for few examples")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what runs in its background
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # and what tests start would not hear Ctrl-C either
     if config.getoption("--quick"):
         settings.load_profile("quick")
 
