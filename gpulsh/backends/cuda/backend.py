@@ -21,7 +21,7 @@ from gpulsh.backends.cuda.exact_hashes import exact_hashes
 from gpulsh.backends.cuda.foreign import on_device
 from gpulsh.backends.cuda.gather import gather
 from gpulsh.backends.cuda.intersect import intersect
-from gpulsh.backends.cuda.keys import DeviceKeys, KeysOnDevice
+from gpulsh.backends.cuda.keys import KEPT, DeviceKeys, KeysOnDevice
 from gpulsh.backends.cuda.lanes import LANES
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
 from gpulsh.backends.cuda.memory import RESIDENT, free_bytes, text_sizes
@@ -36,11 +36,11 @@ from gpulsh.backends.cuda.sketches import sketch_of
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.cuda.tokens import Table, TokenSums, hash_tokens, token_sums
 from gpulsh.backends.cuda.unique import unique
-from gpulsh.backends.cuda.uploads import Uploads
-from gpulsh.backends.cuda.waiting import wait
+from gpulsh.backends.cuda.waiting import done, wait
 from gpulsh.backends.in_order import in_order
 from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import Backend, Sizes, SketchFold, sketched
+from gpulsh.backends.recent import Recent
 from gpulsh.errors import BackendError
 from gpulsh.params import BandShape, Family, Shingling, Unit
 from gpulsh.secret import EvidenceKeys
@@ -97,7 +97,7 @@ class CudaBackend:
         self._machine = self._machines[0]
         self._staging = Staging(arrays)
         self._keys = KeysOnDevice(arrays)
-        self._sketches = Uploads[Family, DeviceSketch](arrays)
+        self._sketches = Recent[Family, DeviceSketch](KEPT)
         self._room: int | None = None  # bytes that `keep` may still leave on the device
 
     def here(self) -> AbstractContextManager[None]:
@@ -273,7 +273,7 @@ class CudaBackend:
         return token_sums(self._machine, self._unicode(), there, unit, keys, proof)
 
     def _sketch_of(self, family: Family) -> DeviceSketch:
-        return self._sketches.of(family, lambda: sketch_of(self._machine, family))
+        return self._sketches.of(family, lambda: done(self._machine.arrays, sketch_of(self._machine, family)))
 
     def _unicode(self) -> Table:
         return self._shared.table(self._machine.device)

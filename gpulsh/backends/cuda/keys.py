@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array
-from gpulsh.backends.cuda.uploads import Uploads
+from gpulsh.backends.cuda.waiting import done
 from gpulsh.backends.protocol import GOLDEN, MIX_1, MIX_2, STREAM_SHINGLE, STREAM_TOKEN
+from gpulsh.backends.recent import Recent
 from gpulsh.secret import LONGEST_SHINGLE, PLACES, EvidenceKeys
+
+KEPT = 8  # of what is asked for again and again, and is small
 
 
 class DeviceKeys(NamedTuple):
@@ -26,19 +29,20 @@ class KeysOnDevice:
 
     def __init__(self, arrays: ModuleType) -> None:
         self._arrays = arrays
-        self._uploads = Uploads[EvidenceKeys | None, DeviceKeys](arrays)
+        self._recent = Recent[EvidenceKeys | None, DeviceKeys](KEPT)
 
     def of(self, keys: EvidenceKeys | None) -> DeviceKeys:
         """The keys of evidence, or the public ones."""
 
         def make() -> DeviceKeys:
-            return DeviceKeys(self._arrays.asarray(_public_words() if keys is None else keys.words), keys is not None)
+            words = self._arrays.asarray(_public_words() if keys is None else keys.words)
+            return done(self._arrays, DeviceKeys(words, keys is not None))
 
-        return self._uploads.of(keys, make)
+        return self._recent.of(keys, make)
 
     def forget_secrets(self) -> None:
         """Only the public keys are needed by whoever comes next."""
-        self._uploads.forget(lambda keys: keys is not None)
+        self._recent.forget(lambda keys: keys is not None)
 
 
 def _public_words() -> NDArray[np.uint64]:

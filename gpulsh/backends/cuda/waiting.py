@@ -7,7 +7,9 @@ to block.
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
+
+Made = TypeVar("Made")
 
 
 def wait(arrays: ModuleType, stream: Any = None) -> None:
@@ -15,3 +17,9 @@ def wait(arrays: ModuleType, stream: Any = None) -> None:
     event = arrays.cuda.Event(block=True, disable_timing=True)
     event.record(arrays.cuda.get_current_stream() if stream is None else stream)
     event.synchronize()
+
+
+def done(arrays: ModuleType, made: Made) -> Made:
+    """What was made of arrays on the device, when they are there: who uses it later may use other streams."""
+    wait(arrays)
+    return made

@@ -1,4 +1,4 @@
-"""What is kept of what was found of late, and that Parquet's readings do not look for it again."""
+"""What was found of a Parquet file of late is not looked for again."""
 
 from __future__ import annotations
 
@@ -13,15 +13,6 @@ import pytest
 from gpulsh.io.format import Columns, File
 from gpulsh.io.formats.parquet import format as parquet
 from gpulsh.io.formats.parquet.format import Parquet
-from gpulsh.io.formats.parquet.recent import Recent
-
-
-def test_the_oldest_gives_way() -> None:
-    recent: Recent[int] = Recent(2)
-    recent.put("a", 1)
-    recent.put("b", 2)
-    recent.put("c", 3)
-    assert [recent.get(key) for key in "abcd"] == [None, 2, 3, None]
 
 
 def test_the_dictionary_of_a_row_group_is_looked_into_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from gpulsh.backends.recent import Recent
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
 from gpulsh.io.arrow.selection import chosen, kept
@@ -41,7 +42,6 @@ from gpulsh.io.formats.parquet.footer import check_footer
 from gpulsh.io.formats.parquet.packing import writer_options
 from gpulsh.io.formats.parquet.pages import Pages, largest_pages, largest_value
 from gpulsh.io.formats.parquet.pages import reader as page_reader
-from gpulsh.io.formats.parquet.recent import Recent
 from gpulsh.io.formats.parquet.spilled_rows import SpilledRows
 from gpulsh.io.rows import piece_rows
 
@@ -221,10 +221,10 @@ def _opened(
 
 
 # Footers of local files of many row groups: reading one anew for each group would take as long as the square of them.
-_footers: Recent[pq.FileMetaData] = Recent(MOST_FOOTERS)
+_footers: Recent[tuple[object, ...], pq.FileMetaData] = Recent(MOST_FOOTERS)
 # Bytes of the largest value in the dictionaries of a row group, by column: to know them two pages are decoded, and each
 # reading of the row group asks.
-_largest: Recent[dict[str, int]] = Recent(MOST_LARGEST)
+_largest: Recent[tuple[object, ...], dict[str, int]] = Recent(MOST_LARGEST)
 
 
 @contextmanager
