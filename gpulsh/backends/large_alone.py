@@ -7,7 +7,7 @@ a fifth of the budget.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from threading import Condition
+from threading import Lock
 from typing import TypeVar
 
 from gpulsh.arrays import TextBatch
@@ -21,21 +21,20 @@ Work = Callable[[Backend, TextBatch], Result]
 
 def each_large_alone(ops: Backend, batches: Iterable[TextBatch], work: Work[Result]) -> Iterator[Result]:
     """`ops.each(batches, work)`, but behind a large batch none is asked for until the work on it has ended."""
-    changed = Condition()
-    large = set[int]()  # batches that are worked on, or are about to be
+    alone = Lock()  # held from when a large batch is made until the work on it ends, by whichever threads these are on
+    large = set[int]()
     most = LARGE_BATCHES * ops.sizes().batch
 
     def in_turn() -> Iterator[TextBatch]:
         waiting = iter(batches)
         while True:
-            with changed:
-                changed.wait_for(lambda: not large)
-            batch = next(waiting, None)
+            with alone:
+                batch = next(waiting, None)
             if batch is None:
                 return
             if int(batch.offset[-1] - batch.offset[0]) > most:
-                with changed:
-                    large.add(id(batch))
+                alone.acquire()
+                large.add(id(batch))
             yield batch
             del batch  # before the next one is made
 
@@ -43,8 +42,8 @@ def each_large_alone(ops: Backend, batches: Iterable[TextBatch], work: Work[Resu
         try:
             return work(lane, batch)
         finally:
-            with changed:
-                large.discard(id(batch))
-                changed.notify_all()
+            if id(batch) in large:
+                large.remove(id(batch))
+                alone.release()
 
     return ops.each(in_turn(), work_alone)
