@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +17,7 @@ from gpulsh.errors import InputError, LargeDocumentError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.run.engines import abreast
-from gpulsh.run.engines.abreast import Abreast
+from gpulsh.run.engines.abreast import Attempt
 from gpulsh.run.engines.in_process import InProcess
 from gpulsh.run.files import deduplicate_files
 from gpulsh.run.job.task import Made, Stage, Task, Workplace
@@ -51,7 +50,7 @@ def workplace(heard: Heard) -> Workplace:
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_a_task_that_meets_a_large_document_is_done_again_alone(most: int) -> None:
     heard = Heard()
-    doing = Abreast(workplace(heard), most)
+    runner = InProcess(workplace(heard), cast(Any, Recorded()), most)
     running: list[int] = []
     begun: list[tuple[int, int]] = []
 
@@ -71,13 +70,14 @@ def test_a_task_that_meets_a_large_document_is_done_again_alone(most: int) -> No
             running.remove(number)
 
     sizes = [1, 12, 1, 2, 7, 1, 1, 12, 2, 1]
-    with ThreadPoolExecutor(most) as pool:
-        made = list(pool.map(lambda at: doing.do(work, at, sizes[at]), range(len(sizes))))
-    assert [one.facts["number"] for one in made] == list(range(len(sizes)))
+    tasks = [Task(f"step-{at}", work, (at, size)) for at, size in enumerate(sizes)]
+    facts = runner.run(Stage("stage", tasks, None, "things", abreast=True))
+    assert [one["number"] for one in facts] == list(range(len(sizes)))
     # What an attempt told that came to nothing is not counted.
     assert (heard.amount, heard.counted) == (4 * len(sizes), {"documents": 40 * len(sizes)})
-    again = {number for number, size in enumerate(sizes) if size > 12 // most}
+    again = [number for number, size in enumerate(sizes) if size > 12 // most]
     assert sorted(begun) == sorted([(at, most) for at in range(len(sizes))] + [(at, 1) for at in again])
+    assert not again or begun[-len(again) :] == [(at, 1) for at in again]
 
 
 @pytest.mark.parametrize("most", [1, 3])
@@ -85,8 +85,33 @@ def test_a_document_too_large_for_all_memory_is_an_error(most: int) -> None:
     def work(place: Workplace) -> Made:
         raise LargeDocumentError(f"too large for one of {place.abreast}")
 
+    runner = InProcess(workplace(Heard()), cast(Any, Recorded()), most)
     with pytest.raises(InputError, match="for one of 1"):
-        Abreast(workplace(Heard()), most).do(work)
+        runner.run(Stage("stage", [Task(f"step-{at}", work) for at in range(most)], None, "things", abreast=True))
+
+
+def test_a_large_document_behind_a_failure_is_not_tried_again() -> None:
+    """In turn its task would not have begun; one before the failure would, and may fail first."""
+    begun: list[tuple[int, int]] = []
+    met = threading.Barrier(3, timeout=10)
+
+    def work(place: Workplace, number: int, first_fails: bool) -> Made:
+        begun.append((number, place.abreast))
+        if place.abreast > 1:
+            met.wait()
+        if number == 1:
+            raise ValueError("the second")
+        if place.abreast > 1 or (number == 0 and first_fails):
+            raise LargeDocumentError(f"too large: {number}")
+        return Made()
+
+    for first_fails, told in ((False, "the second"), (True, "too large: 0")):
+        begun.clear()
+        runner = InProcess(workplace(Heard()), cast(Any, Recorded()), 3)
+        tasks = [Task(f"step-{at}", work, (at, first_fails)) for at in range(3)]
+        with pytest.raises((ValueError, InputError), match=told):
+            runner.run(Stage("stage", tasks, None, "things", abreast=True))
+        assert sorted(begun) == [(0, 1), (0, 3), (1, 3), (2, 3)]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -113,44 +138,27 @@ def test_a_large_document_has_the_memory_of_what_was_held(workers: int) -> None:
 
 
 def test_what_is_stopped_ends_at_its_next_word() -> None:
-    doing = Abreast(workplace(Heard()), 2)
     begun = threading.Event()
 
-    def work(place: Workplace) -> Made:
+    def work(place: Workplace, number: int) -> Made:
+        if number == 0:
+            begun.wait(timeout=10)
+            return Made()
         begun.set()
-        while True:
+        while True:  # it would never end
             place.progress.advance(1)
             time.sleep(0.001)
 
-    with ThreadPoolExecutor(1) as pool:
-        task = pool.submit(doing.do, work)
-        begun.wait()
-        doing.stop()
-    assert task.exception() is not None
+    class Interrupted(Recorded):
+        def finish(self, step: str, made: Made) -> None:
+            raise KeyboardInterrupt
 
-
-def test_who_waits_to_be_alone_does_not_begin_after_a_stop() -> None:
-    doing = Abreast(workplace(Heard()), 2)
-    slow, waits = threading.Event(), threading.Event()
-    begun: list[int] = []
-
-    def work(place: Workplace, number: int) -> Made:
-        begun.append(place.abreast)
-        if number == 0:
-            slow.wait()
-            return Made()
-        waits.set()
-        raise LargeDocumentError("too large beside others")
-
-    with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(doing.do, work, 0)
-        other = pool.submit(doing.do, work, 1)
-        waits.wait()
-        doing.stop()
-        assert other.exception(timeout=10) is not None
-        slow.set()
-        assert first.result() == Made()
-    assert begun == [2, 2]
+    runner = InProcess(workplace(Heard()), cast(Any, Interrupted()), 2)
+    tasks = [Task(f"step-{at}", work, (at,)) for at in range(3)]
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(Stage("stage", tasks, None, "things", abreast=True))
+    assert threading.active_count() == before
 
 
 class Recorded:
@@ -203,14 +211,14 @@ def test_a_run_with_a_large_document_gives_the_same_bytes(tmp_path: Path, monkey
         "e": "still other",
     }.items():
         (inputs / f"{name}.jsonl").write_text(json.dumps({"text": text}) + "\n")
-    alone: list[Any] = []
-    running = Abreast._running_now
+    alone: list[int] = []
+    taken_back = Attempt.take_back
 
-    def noted(doing: Abreast, **how: bool) -> Any:
-        alone.extend([doing] * how["alone"])
-        return running(doing, **how)
+    def noted(told: Attempt) -> None:
+        alone.append(1)
+        taken_back(told)
 
-    monkeypatch.setattr(Abreast, "_running_now", noted)
+    monkeypatch.setattr(Attempt, "take_back", noted)
     results = {}
     for share in (512 << 20, 128 << 20):
         monkeypatch.setattr(abreast, "TASK_MEMORY", share)

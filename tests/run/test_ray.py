@@ -200,6 +200,34 @@ def test_no_byte_depends_on_the_secret(
     assert wanted.funnel["dropped"] > 50
 
 
+def test_a_document_larger_than_a_share_of_a_worker_has_it_alone(
+    joined: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 512 MiB a document may have 128, and 16 where eight tasks share them."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    large = 110 * "".join(f"word{number} " for number in range(20_000))
+    assert len(large) > 16 << 20
+    for number, text in enumerate([large, "other words", "other  words!", large + "more", "still other"]):
+        (folder / f"{number}.jsonl").write_text(json.dumps({"text": text}) + "\n")
+    gpulsh.deduplicate_files(folder, tmp_path / "local", **OPTIONS)
+    cut = Cut(partition=1, digests=1000, group=1 << 28, memory=512 << 20, abreast=1)
+    monkeypatch.setattr("gpulsh.run.files.cut", lambda memory, sizes: cut)
+    monkeypatch.setattr(engine, "most_abreast", lambda threads, memory: 8)
+    refused: list[Any] = []
+    answers = engine._Pool.answers
+
+    def noted(self: Any, waiting: Any) -> Any:
+        found = answers(self, waiting)
+        refused.extend(errand for errand, answer in found if isinstance(answer, worker.Failure))
+        return found
+
+    monkeypatch.setattr(engine._Pool, "answers", noted)
+    gpulsh.deduplicate_files(folder, tmp_path / "ray", **OPTIONS, engine="ray", address=joined)
+    assert results(tmp_path / "ray") == results(tmp_path / "local")
+    assert {errand.step for errand in refused if errand.abreast == 8} >= {"sign-000000", "sign-000003"}
+
+
 def test_relative_paths_and_inputs_of_sources(
     joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuts: Callable[[int], None]
 ) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Lock
 from typing import Any
 
 from gpulsh.account.progress import Progress
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import held_bytes
+from gpulsh.errors import LargeDocumentError
 from gpulsh.io.files.held_texts import HeldTexts
-from gpulsh.run.engines.abreast import Abreast, most_abreast
+from gpulsh.run.engines.abreast import Attempt, most_abreast
 from gpulsh.run.engines.steps import Steps, tell
 from gpulsh.run.job.job import Job
 from gpulsh.run.job.task import Made, Runner, Stage, Task, Workplace
@@ -64,42 +66,64 @@ class InProcess:
             if facts is not None:
                 tell(facts, stage.unit, self._place.progress, before=True)
                 self.resumed.add(stage.name)
-        missing = [number for number, facts in enumerate(found) if facts is None]
-        tasks = [stage.tasks[number] for number in missing]
-        workers = min(self._workers, len(tasks)) if stage.abreast else 0
-        for place, made in self._abreast(tasks, workers) if workers > 1 else self._in_turn(tasks, stage.abreast):
-            self._steps.finish(tasks[place].step, made)
-            found[missing[place]] = made.facts
+        missing = {number: task for number, task in enumerate(stage.tasks) if found[number] is None}
+        for number, made in self._abreast(missing) if stage.abreast else self._in_turn(missing):
+            self._steps.finish(stage.tasks[number].step, made)
+            found[number] = made.facts
         give_back()
         return [facts for facts in found if facts is not None]
 
-    def _in_turn(self, tasks: Sequence[Task], abreast: bool) -> Iterator[tuple[int, Made]]:
-        """One after another; those that would run `abreast` share the memory with what is held."""
-        doing, whole = Abreast(self._place, 1), replace(self._place, held=None)
-        for place, task in enumerate(tasks):
-            yield place, doing.do(task.work, *task.arguments) if abreast else task.work(whole, *task.arguments)
+    def _in_turn(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Made]]:
+        """One after another, each with all memory."""
+        whole = replace(self._place, held=None)
+        for number, task in tasks.items():
+            yield number, task.work(whole, *task.arguments)
 
-    def _abreast(self, tasks: Sequence[Task], workers: int) -> Iterator[tuple[int, Made]]:
-        """Whatever is done; where tasks fail, the error of the first of them, as if they were done in turn."""
-        doing = Abreast(self._place, workers)
-        with ThreadPoolExecutor(workers) as pool:
-            begun = {pool.submit(doing.do, task.work, *task.arguments): place for place, task in enumerate(tasks)}
-            failed: dict[int, BaseException] = {}
+    def _abreast(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Made]]:
+        """Whatever is done; where tasks fail, the error of the first of them, as if they were done in turn.
+
+        A document that takes more than the share of one of them cannot always be told beforehand: a task that meets one
+        is begun again at the end, alone. What is held shares the memory as one task more.
+        """
+        workers = min(self._workers, len(tasks))
+        beside = replace(self._place, abreast=workers + (self._place.held is not None))
+        telling, stopped = Lock(), Event()
+
+        def attempt(task: Task) -> Made | None:
+            told = Attempt(self._place.progress, telling, stopped.is_set)
+            try:
+                return task.work(replace(beside, progress=told), *task.arguments)
+            except LargeDocumentError:
+                if beside.abreast == 1:
+                    raise
+                told.take_back()
+                return None
+
+        large: dict[int, Task] = {}
+        failed: dict[int, BaseException] = {}
+        with ThreadPoolExecutor(max(workers, 1)) as pool:
+            begun = {pool.submit(attempt, task): number for number, task in tasks.items()}
             try:
                 for future in as_completed(begun):
+                    number = begun[future]
                     if future.cancelled():
                         continue
-                    error = future.exception()
-                    if error is None:
-                        yield begun[future], future.result()
-                        continue
-                    failed[begun[future]] = error
-                    for other, place in begun.items():
-                        if place > min(failed):
-                            other.cancel()
-                if failed:
-                    raise failed[min(failed)]
+                    if (error := future.exception()) is not None:
+                        failed[number] = error
+                        for other, place in begun.items():
+                            if place > min(failed):
+                                other.cancel()
+                    elif (made := future.result()) is not None:
+                        yield number, made
+                    else:
+                        large[number] = tasks[number]
             finally:
-                doing.stop()
+                stopped.set()
                 for future in begun:
                     future.cancel()
+        if large and self._place.held is not None:
+            self._place.held.close()
+        again = {number: task for number, task in sorted(large.items()) if not failed or number < min(failed)}
+        yield from self._in_turn(again)
+        if failed:
+            raise failed[min(failed)]

@@ -30,7 +30,7 @@ from gpulsh.account.progress import Progress
 from gpulsh.backends.processors import processors
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
-from gpulsh.errors import BackendError, ParameterError
+from gpulsh.errors import BackendError, LargeDocumentError, ParameterError
 from gpulsh.io.format import LEAST_MEMORY
 from gpulsh.params import check_choice, check_integer
 from gpulsh.report.funnel import size
@@ -159,10 +159,6 @@ class _Room:
         """As Ray names them."""
         return {"num_cpus": self.threads, "num_gpus": int(self.backend == "cuda"), "memory": self.memory}
 
-    def abreast(self) -> int:
-        """How many tasks it does side by side."""
-        return most_abreast(self.threads, self.memory)
-
     def workers(self) -> int:
         """How many the nodes that are there now have room for."""
         wanted = {"CPU": self.threads, "GPU": int(self.backend == "cuda"), "memory": self.memory}
@@ -273,6 +269,7 @@ class _Errand:
 
     number: int
     step: str
+    abreast: int  # so many of its kind a worker does at once
     method: str
     arguments: tuple[Any, ...]
 
@@ -289,15 +286,30 @@ class RayRunner:
 
         Where tasks fail, the error of the first of them is raised, as if they were done one after another.
         """
-        stored = _Stored()
+        stored, most = _Stored(), self._pool.abreast if stage.abreast else 1
         found: dict[int, Mapping[str, Any]] = {}
         failed: dict[int, Exception] = {}
-        waiting = deque(self._first(number, stage, stored) for number in range(len(stage.tasks)))
+
+        def work(number: int, abreast: int) -> _Errand:
+            task = stage.tasks[number]
+            return _Errand(number, task.step, abreast, "work", (abreast, task.work, *map(stored.of, task.arguments)))
+
+        def begin(number: int) -> _Errand:
+            step = self._steps.recorded(stage.tasks[number].step)
+            if step is None:
+                return work(number, most)
+            # Read by workers: it is all that was made.
+            return _Errand(number, stage.tasks[number].step, most, "damaged", (step.files,))
+
+        waiting = deque(map(begin, range(len(stage.tasks))))
         while waiting or self._pool.asked():
-            for errand, answer in self._pool.answers(waiting, stage.abreast):
+            for errand, answer in self._pool.answers(waiting):
                 number, task = errand.number, stage.tasks[errand.number]
                 if isinstance(answer, Failure):
-                    failed[number] = answer.error
+                    if isinstance(answer.error, LargeDocumentError) and errand.abreast > 1:
+                        waiting.append(work(number, 1))  # at the end, for the worker's other tasks end first
+                    else:
+                        failed[number] = answer.error
                     continue
                 if errand.method == "work":
                     self._steps.finish(task.step, answer)
@@ -305,7 +317,7 @@ class RayRunner:
                 elif self._steps.intact(answer):
                     found[number] = self._recorded(task).facts
                 else:
-                    waiting.appendleft(_to_work(number, stage, stored))
+                    waiting.appendleft(work(number, most))
                     continue
                 before = errand.method != "work"
                 tell(found[number], stage.unit, self._progress, before=before)
@@ -318,22 +330,10 @@ class RayRunner:
                     raise failed[first]
         return [found[number] for number in range(len(stage.tasks))]
 
-    def _first(self, number: int, stage: Stage, stored: _Stored) -> _Errand:
-        task = stage.tasks[number]
-        step = self._steps.recorded(task.step)
-        if step is None:
-            return _to_work(number, stage, stored)
-        return _Errand(number, task.step, "damaged", (step.files,))  # read by workers: it is all that was made
-
     def _recorded(self, task: Task) -> Step:
         step = self._steps.recorded(task.step)
         assert step is not None
         return step
-
-
-def _to_work(number: int, stage: Stage, stored: _Stored) -> _Errand:
-    task = stage.tasks[number]
-    return _Errand(number, task.step, "work", (stage.abreast, task.work, *map(stored.of, task.arguments)))
 
 
 class _Stored:
@@ -365,7 +365,7 @@ class _Member:
 
     actor: Any
     place: str = "a node"
-    at: int = 0  # so many things
+    load: int = 0  # of the tasks that it can do side by side
 
 
 class _Pool:
@@ -376,7 +376,8 @@ class _Pool:
 
     def __init__(self, brief: Brief, room: _Room) -> None:
         self._brief, self._room = ray.put(brief), room
-        self._made = ray.remote(_Greeted).options(**room.resources(), max_concurrency=room.abreast())
+        self.abreast = most_abreast(room.threads, room.memory)  # tasks that a worker does side by side
+        self._made = ray.remote(_Greeted).options(**room.resources(), max_concurrency=self.abreast)
         self._there: list[_Member] = []  # those that have begun
         self._busy: dict[Any, tuple[_Member, _Errand | None]] = {}  # by what their answer will be; None: it begins
         self._ended: Counter[str] = Counter()  # workers, by the step that they were at
@@ -387,17 +388,14 @@ class _Pool:
         """All that workers are at."""
         return [errand for _, errand in self._busy.values() if errand is not None]
 
-    def answers(self, waiting: deque[_Errand], abreast: bool) -> list[tuple[_Errand, Any]]:
+    def answers(self, waiting: deque[_Errand]) -> list[tuple[_Errand, Any]]:
         """Hands out errands from the front of `waiting`, to which those come back that must be handed out again, and
-        waits until at least one is answered, or a worker has come or gone. A worker is given several at once where they
-        run `abreast`.
+        waits until at least one is answered, or a worker has come or gone.
         """
         self._take_on(len(waiting))
-        for member in self._free(self._room.abreast() if abreast else 1):
-            if not waiting:
-                break
+        while waiting and (member := self._free(waiting[0])) is not None:
             given = waiting.popleft()
-            member.at += 1
+            member.load += self.abreast // given.abreast
             self._busy[getattr(member.actor, given.method).remote(*given.arguments)] = member, given
         ready, _ = ray.wait(list(self._busy), timeout=PATIENCE)
         if not ready and not self.asked():
@@ -419,7 +417,7 @@ class _Pool:
             if errand is None:
                 self._began(member, answer)
             else:
-                member.at -= 1
+                member.load -= self.abreast // errand.abreast
                 found.append((errand, answer))
         return found
 
@@ -435,10 +433,10 @@ class _Pool:
     def _members(self) -> list[_Member]:
         return [*self._there, *(member for member, errand in self._busy.values() if errand is None)]
 
-    def _free(self, most: int) -> Iterator[_Member]:
-        """Those that can be asked for something, those that are at the least first, each as often as it can."""
-        for at in range(most):
-            yield from [member for member in self._there if member.at <= at]
+    def _free(self, errand: _Errand) -> _Member | None:
+        """The worker that does the least, where it can do this besides."""
+        member = min(self._there, key=lambda member: member.load, default=None)
+        return member if member and member.load + self.abreast // errand.abreast <= self.abreast else None
 
     def _take_on(self, errands: int) -> None:
         there, wanted = len(self._members()), errands + len(self.asked())

@@ -11,7 +11,7 @@ import platform
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from gpulsh.account.progress import Silent
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import GpulshError, InputError, OutputError
 from gpulsh.params import SCHEME
-from gpulsh.run.engines.abreast import Abreast, most_abreast
 from gpulsh.run.job.job import Job
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.secret import evidence_keys
@@ -82,13 +81,12 @@ class Worker:
             return _failure(error, node)
         self._node = node
         self._place = Workplace(brief.job, brief.folder, ops, Silent(), keys)
-        self._abreast = Abreast(self._place, most_abreast(brief.threads, brief.job.cut.memory))
         return getattr(ops, "device", None)
 
-    def work(self, abreast: bool, task: Callable[..., Made], *arguments: Any) -> Made | Failure:
-        """Do a task, `abreast` with others."""
+    def work(self, abreast: int, task: Callable[..., Made], *arguments: Any) -> Made | Failure:
+        """Do a task, where so many share the memory."""
         try:
-            return self._abreast.do(task, *arguments) if abreast else task(self._place, *arguments)
+            return task(replace(self._place, abreast=abreast), *arguments)
         except Exception as error:
             return _failure(error, self._node)
 
