@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, TypeGuard, get_args
 
 import pyarrow as pa
 
+from gpulsh.account.progress import Progress
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.select import BackendName
 from gpulsh.budget import cut, parse_memory
 from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
+from gpulsh.facts import Facts
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.inputs import as_lines, find_files, natural_id, refuse_packing
@@ -29,15 +32,18 @@ from gpulsh.report.document import describe, write_report
 from gpulsh.report.evidence import summarise
 from gpulsh.report.page import missing, write_page
 from gpulsh.run.display.progress import Show, open_progress
-from gpulsh.run.engines.engines import EngineName, check_engine, open_engine
+from gpulsh.run.engines.engines import Engine, EngineName, check_engine, open_engine
 from gpulsh.run.engines.steps import Steps
 from gpulsh.run.job.job import Job, OnError, Write
 from gpulsh.run.job.policy import Policy
 from gpulsh.run.job.task import Workplace
 from gpulsh.run.output.output import PAGE, REPORT, OutputFolder, finished, read_report, refuse_overlap
 from gpulsh.run.output.work_folder import WORK
-from gpulsh.run.partitioned import deduplicate_partitions
+from gpulsh.run.partitioned import Outcome, deduplicate_partitions
 from gpulsh.secret import chosen_secret, derived_key, evidence_keys
+
+if TYPE_CHECKING:  # it loads all of the index, which other runs need not
+    from gpulsh.run.incremental import EarlierRuns
 
 Input = str | os.PathLike[str]
 
@@ -158,11 +164,9 @@ def deduplicate_files(
     {"text": "Others"}
     <BLANKLINE>
     """
-    began, clock, compiled = datetime.now(UTC), time.perf_counter(), COMPILING.seconds()
+    start = _Start()
     given, guarded = _paths(inputs), _paths(protect) if protect else []
-    if not _is_path(output) or output == "":
-        raise ParameterError(f"output is {_shown(output)}; give the path of a folder")
-    given_output = os.fspath(output)
+    given_output = _folder("output", output)
     out = Path(given_output)
     check_choice("write", write, get_args(Write))
     check_choice("reader", reader, get_args(Reader))
@@ -176,12 +180,10 @@ def deduplicate_files(
     check_engine(engine, address, devices)
     asked: dict[str, Any] = {"threshold": threshold, "shingling": shingling, "folding": folding, "num_perm": num_perm}
     asked |= {"bands": bands, "rows": rows, "seed": seed, "sketch": sketch}
-    if index is None:
+    indexed = None if index is None else _folder("index", index)
+    if indexed is None:
         method = Method.chosen(**{k: v for k, v in asked.items() if v is not None}, verify=verify, resolve=resolve)
-    elif not _is_path(index) or index == "":
-        raise ParameterError(f"index is {_shown(index)}; give the path of a folder")
     else:
-        # With all of the index, which other runs need not load.
         from gpulsh.run.incremental import EarlierRuns, refuse_with_index
 
         others = {"protect": guarded, "within": within, "across": across}
@@ -195,78 +197,117 @@ def deduplicate_files(
         refuse_packing([file for file in files if file.source not in guarded], packing)
     refuse_overlap(given_output, [*guarded, *given], files)
     earlier = None
-    if index is not None:
-        refuse_overlap(os.fspath(index), [*given, given_output], files)
-        refuse_overlap(given_output, [os.fspath(index)], [])
+    if indexed is not None:
+        refuse_overlap(indexed, [*given, given_output], files)
+        refuse_overlap(given_output, [indexed], [])
         where = {"backend": backend, "threads": threads, "devices": devices, "memory": parse_memory(memory)}
-        earlier = EarlierRuns(os.fspath(index), id_column, asked, where, own_secret)
+        earlier = EarlierRuns(indexed, id_column, asked, where, own_secret)
         method = earlier.method()
-    shown = open_progress(progress)
     goes_on = resume and os.path.lexists(out / WORK)
-    try:
-        with open_engine(engine, address, backend, threads, devices, memory) as doing:
-            there = files if engine == "local" else [_anywhere(file) for file in files]
-            job = Job(
-                method=method,
-                policy=policy,
-                files=tuple(there),
-                fixity=Fixity.of(there),
-                columns=Columns(text=text_column, key=policy.key, id=id_column or natural_id(files)),
-                reader=reader,
-                on_error=on_error,
-                write=write,
-                packing=packing,
-                cut=cut(doing.memory, doing.ops.sizes()),
-                earlier=earlier.to_job() if earlier else None,
-            )
-            described = job.to_json()
-            done = finished(out, described) if resume else None
-            if done is not None:
-                return FilesResult(out, done)
+    with _clear_errors(out, goes_on=goes_on), open_engine(engine, address, backend, threads, devices, memory) as doing:
+        there = [_anywhere(file) for file in files] if doing.remote else files
+        job = Job(
+            method=method,
+            policy=policy,
+            files=tuple(there),
+            fixity=Fixity.of(there),
+            columns=Columns(text=text_column, key=policy.key, id=id_column or natural_id(files)),
+            reader=reader,
+            on_error=on_error,
+            write=write,
+            packing=packing,
+            cut=cut(doing.memory, doing.ops.sizes()),
+            earlier=earlier.to_job() if earlier else None,
+        )
+        report = finished(out, job.to_json()) if resume else None
+        if report is None:
+            parameters = {"id_column": id_column, "threads": threads, "reader": reader, "memory": doing.memory}
+            run = _Run(job, given, files, doing, earlier, open_progress(progress), parameters, start)
             with OutputFolder(out, overwrite=overwrite, resume=resume) as folder:
-                work = folder.work if engine == "local" else folder.work.absolute()
-                steps = Steps(folder.manifest(job.steps(), own_secret))
-                job = replace(job, fixity=replace(job.fixity, key=derived_key(steps.secret, "fixity")))
-                if folder.is_committed():
-                    folder.commit()
-                    return FilesResult(out, read_report(out / REPORT))
-                with doing.running(job, work, steps, shown) as runner:
-                    keys = evidence_keys(steps.secret)
-                    place = Workplace(job, work, doing.ops, shown, keys)
-                    decider = earlier.decider(place, steps) if earlier else None
-                    outcome = deduplicate_partitions(job, work, doing.ops, runner, shown, decider)
-                parameters = {
-                    **job.parameters(),
-                    "id_column": id_column,
-                    "threads": threads,
-                    "reader": reader,
-                    "memory": doing.memory,
-                }
-                report = describe(
-                    began=began,
-                    seconds=time.perf_counter() - clock,
-                    compiling=COMPILING.seconds() - compiled,
-                    parameters=parameters,
-                    method=method,
-                    backend=doing.ops,
-                    engine=doing.to_json(),
-                    inputs=given,
-                    rows=[(file.name, count) for file, count in zip(files, outcome.rows, strict=True)],
-                    sources=[
-                        {"input": of, "protected": of in policy.protect, "files": len(list(found))}
-                        for of, found in groupby(files, lambda file: file.source)
-                    ],
-                    funnel=outcome.funnel.to_dict(),
-                    evidence=summarise(folder.work / "duplicates.parquet", files, job.columns, outcome.gathered),
-                    page=(no_page := missing()),
-                    outputs=[*_written(folder.work), *([] if no_page else [PAGE])],
-                )
-                report["job"] = described
-                write_report(folder.work / REPORT, report)
-                if no_page is None:
-                    write_page(folder.work / PAGE, report)
-                job.fixity.check_all()
-                folder.commit()
+                report = run.results(folder, own_secret)
+    return FilesResult(out, report)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """When a run began, for how long it took."""
+
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    clock: float = field(default_factory=time.perf_counter)
+    compiled: float = field(default_factory=COMPILING.seconds)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A job on an open engine, from the output folder to the results in it."""
+
+    job: Job
+    given: Sequence[str]  # the INPUTs
+    files: Sequence[File]  # of the job, as they were found
+    engine: Engine
+    earlier: EarlierRuns | None
+    progress: Progress
+    parameters: Facts  # those that the report tells beside the job's
+    start: _Start
+
+    def results(self, folder: OutputFolder, secret: bytes) -> dict[str, Any]:
+        """Put them in place; the report."""
+        steps = Steps(folder.manifest(self.job.steps(), secret))
+        if folder.is_committed():
+            folder.commit()
+            return read_report(folder.path / REPORT)
+        fixity = replace(self.job.fixity, key=derived_key(steps.secret, "fixity"))
+        outcome = self._decided(replace(self.job, fixity=fixity), folder.work, steps)
+        no_page = missing()
+        report = self._report(folder.work, outcome, no_page)
+        write_report(folder.work / REPORT, report)
+        if no_page is None:
+            write_page(folder.work / PAGE, report)
+        fixity.check_all()
+        folder.commit()
+        return report
+
+    def _decided(self, job: Job, work: Path, steps: Steps) -> Outcome:
+        """All but the report."""
+        engine, progress = self.engine, self.progress
+        if engine.remote:
+            work = work.absolute()
+        with engine.running(job, work, steps, progress) as runner:
+            place = Workplace(job, work, engine.ops, progress, evidence_keys(steps.secret))
+            decider = self.earlier.decider(place, steps) if self.earlier else None
+            return deduplicate_partitions(job, work, engine.ops, runner, progress, decider)
+
+    def _report(self, work: Path, outcome: Outcome, no_page: str | None) -> dict[str, Any]:
+        job, files = self.job, self.files
+        report = describe(
+            began=self.start.at,
+            seconds=time.perf_counter() - self.start.clock,
+            compiling=COMPILING.seconds() - self.start.compiled,
+            parameters={**job.parameters(), **self.parameters},
+            method=job.method,
+            backend=self.engine.ops,
+            engine=self.engine.to_json(),
+            inputs=self.given,
+            rows=[(file.name, count) for file, count in zip(files, outcome.rows, strict=True)],
+            sources=[
+                {"input": of, "protected": of in job.policy.protect, "files": len(list(found))}
+                for of, found in groupby(files, lambda file: file.source)
+            ],
+            funnel=outcome.funnel.to_dict(),
+            evidence=summarise(work / "duplicates.parquet", files, job.columns, outcome.gathered),
+            page=no_page,
+            outputs=[*_written(work), *([] if no_page else [PAGE])],
+        )
+        return {**report, "job": job.to_json()}
+
+
+@contextmanager
+def _clear_errors(out: Path, *, goes_on: bool) -> Iterator[None]:
+    """Whatever the system refuses inside, and whatever follows from odd work files that a run goes on with, is an
+    OutputError.
+    """
+    try:
+        yield
     except GpulshError:
         raise
     except OSError as error:
@@ -279,7 +320,6 @@ def deduplicate_files(
             f"{out / WORK}: holds what cannot be gone on with, though its checksums are right: {type(error).__name__}:"
             f" {error}; begin again with --overwrite"
         ) from error
-    return FilesResult(out, report)
 
 
 def _anywhere(file: File) -> File:
@@ -299,7 +339,13 @@ def _paths(inputs: Input | Sequence[Input]) -> list[str]:
     return [os.fspath(path) for path in given]
 
 
-def _is_path(value: object) -> bool:
+def _folder(name: str, path: object) -> str:
+    if not _is_path(path) or path == "":
+        raise ParameterError(f"{name} is {_shown(path)}; give the path of a folder")
+    return os.fspath(path)
+
+
+def _is_path(value: object) -> TypeGuard[Input]:
     return isinstance(value, (str, os.PathLike)) and isinstance(os.fspath(value), str)
 
 

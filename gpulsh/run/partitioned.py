@@ -290,7 +290,7 @@ class _Run:
     def _stage(self, name: str, tasks: Sequence[Task], total: int | None, abreast: bool = False) -> list[Facts]:
         row = OF_FILES[name]
         with self.funnel.stage(self.progress, row, total):
-            facts = self.runner.run(Stage(name, tasks, total, row.unit, abreast))
+            facts = self.runner.run(Stage(row, tasks, abreast))
         self.funnel.resumed = sorted({*self.funnel.resumed, *self.runner.resumed})
         return facts
 

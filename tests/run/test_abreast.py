@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gpulsh.account.stages import StageRow
 from gpulsh.errors import InputError, LargeDocumentError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.held_texts import HeldTexts
@@ -21,6 +22,8 @@ from gpulsh.run.engines.abreast import Attempt
 from gpulsh.run.engines.in_process import InProcess
 from gpulsh.run.files import deduplicate_files
 from gpulsh.run.job.task import Made, Stage, Task, Workplace
+
+ROW = StageRow("stage", "", "things")
 
 
 class Heard:
@@ -71,7 +74,7 @@ def test_a_task_that_meets_a_large_document_is_done_again_alone(most: int) -> No
 
     sizes = [1, 12, 1, 2, 7, 1, 1, 12, 2, 1]
     tasks = [Task(f"step-{at}", work, (at, size)) for at, size in enumerate(sizes)]
-    facts = runner.run(Stage("stage", tasks, None, "things", abreast=True))
+    facts = runner.run(Stage(ROW, tasks, abreast=True))
     assert [one["number"] for one in facts] == list(range(len(sizes)))
     # What an attempt told that came to nothing is not counted.
     assert (heard.amount, heard.counted) == (4 * len(sizes), {"documents": 40 * len(sizes)})
@@ -87,7 +90,7 @@ def test_a_document_too_large_for_all_memory_is_an_error(most: int) -> None:
 
     runner = InProcess(workplace(Heard()), cast(Any, Recorded()), most)
     with pytest.raises(InputError, match="for one of 1"):
-        runner.run(Stage("stage", [Task(f"step-{at}", work) for at in range(most)], None, "things", abreast=True))
+        runner.run(Stage(ROW, [Task(f"step-{at}", work) for at in range(most)], abreast=True))
 
 
 def test_a_large_document_behind_a_failure_is_not_tried_again() -> None:
@@ -110,7 +113,7 @@ def test_a_large_document_behind_a_failure_is_not_tried_again() -> None:
         runner = InProcess(workplace(Heard()), cast(Any, Recorded()), 3)
         tasks = [Task(f"step-{at}", work, (at, first_fails)) for at in range(3)]
         with pytest.raises((ValueError, InputError), match=told):
-            runner.run(Stage("stage", tasks, None, "things", abreast=True))
+            runner.run(Stage(ROW, tasks, abreast=True))
         assert sorted(begun) == [(0, 1), (0, 3), (1, 3), (2, 3)]
 
 
@@ -129,10 +132,10 @@ def test_a_large_document_has_the_memory_of_what_was_held(workers: int) -> None:
 
     runner = InProcess(replace(workplace(Heard()), held=held), cast(Any, Recorded()), workers)
     tasks = [Task(f"step {number}", work, (number,)) for number in range(2)]
-    runner.run(Stage("stage", tasks, None, "things", abreast=False))
+    runner.run(Stage(ROW, tasks, abreast=False))
     assert begun == [(1, False)] * 2  # whoever works with all threads has all memory, and nothing is held for him
     begun.clear()
-    runner.run(Stage("stage", tasks, None, "things", abreast=True))
+    runner.run(Stage(ROW, tasks, abreast=True))
     assert sorted(begun) == sorted([(workers + 1, True), (workers + 1, True), (1, False)])
     assert held.take("piece") is None
 
@@ -157,7 +160,7 @@ def test_what_is_stopped_ends_at_its_next_word() -> None:
     tasks = [Task(f"step-{at}", work, (at,)) for at in range(3)]
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
-        runner.run(Stage("stage", tasks, None, "things", abreast=True))
+        runner.run(Stage(ROW, tasks, abreast=True))
     assert threading.active_count() == before
 
 
@@ -190,7 +193,7 @@ def test_steps_behind_a_slow_one_are_recorded_and_the_first_error_is_raised() ->
     runner = InProcess(workplace(Heard()), cast(Any, recorded), 2)
     tasks = [Task(f"step-{number}", work, (number,)) for number in range(6)]
     with pytest.raises(ValueError, match="of 0"):
-        runner.run(Stage("any", tasks, None, "B", abreast=True))
+        runner.run(Stage(ROW, tasks, abreast=True))
     assert {"step-1", "step-2"} <= set(recorded.steps)
 
 

@@ -26,6 +26,8 @@ EngineName = Literal["local", "ray"]
 class Engine(Protocol):
     """Where tasks are run, while it is open."""
 
+    remote: bool  # by processes that may have another current folder
+
     @property
     def ops(self) -> Backend:
         """The backend, for its name, its device and how it is best fed; whoever runs a task has one of its own."""

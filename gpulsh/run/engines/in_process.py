@@ -26,6 +26,8 @@ from gpulsh.store.allocators import give_back
 class ThisProcess:
     """The engine "local": `run.engines.engines.Engine` without anybody else."""
 
+    remote = False
+
     def __init__(self, ops: Backend, threads: int, memory: int) -> None:
         self.ops, self.memory = ops, memory
         self._threads = threads
@@ -64,8 +66,8 @@ class InProcess:
         found = [self._steps.finished(task.step) for task in stage.tasks]
         for facts in found:
             if facts is not None:
-                tell(facts, stage.unit, self._place.progress, before=True)
-                self.resumed.add(stage.name)
+                tell(facts, stage.row.unit, self._place.progress, before=True)
+                self.resumed.add(stage.row.name)
         missing = {number: task for number, task in enumerate(stage.tasks) if found[number] is None}
         for number, made in self._abreast(missing) if stage.abreast else self._in_turn(missing):
             self._steps.finish(stage.tasks[number].step, made)

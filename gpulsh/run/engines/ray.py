@@ -61,6 +61,8 @@ class Cluster:
     Each worker takes `threads` processors, with CUDA a device, and `memory` bytes.
     """
 
+    remote = True
+
     def __init__(self, address: str | None, backend: BackendName, threads: int | None, memory: int | None) -> None:
         if threads is not None:
             check_integer("threads", threads, 1, 1024)
@@ -320,9 +322,9 @@ class RayRunner:
                     waiting.appendleft(work(number, most))
                     continue
                 before = errand.method != "work"
-                tell(found[number], stage.unit, self._progress, before=before)
+                tell(found[number], stage.row.unit, self._progress, before=before)
                 if before:
-                    self.resumed.add(stage.name)
+                    self.resumed.add(stage.row.name)
             if failed:
                 first = min(failed)
                 waiting = deque(errand for errand in waiting if errand.number < first)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gpulsh.account.progress import Progress
+from gpulsh.account.stages import StageRow
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.held_texts import HeldTexts
@@ -65,12 +66,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Stage:
-    """Tasks that need nothing of one another, and as what they are shown."""
+    """Tasks that need nothing of one another, and the row of the table that they are shown as."""
 
-    name: str
+    row: StageRow
     tasks: Sequence[Task]
-    total: int | None
-    unit: str
     abreast: bool = False  # whether a task leaves threads of the backend idle, so that others may run beside it
 
 
