@@ -46,8 +46,8 @@ PROCESSORS = (0, 1, 2)  # of the nodes; the head does no work
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """The address of a cluster of several nodes, which run this checkout."""
+def cluster() -> Iterator[Any]:
+    """A cluster of several nodes, which run this checkout."""
     before = dict(os.environ)
     os.environ |= {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
     cluster = Cluster(
@@ -57,7 +57,7 @@ def address() -> Iterator[str]:
     try:
         for processors in PROCESSORS[1:]:
             cluster.add_node(num_cpus=processors, object_store_memory=SMALL_STORE)
-        yield cluster.address
+        yield cluster
     finally:
         ray.shutdown()
         cluster.shutdown()
@@ -66,10 +66,10 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def joined(address: str) -> str:
-    """The same; this process is in it."""
-    ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
-    return address
+def joined(cluster: Any) -> str:
+    """Its address; this process is in it."""
+    ray.init(cluster.address, log_to_driver=False, logging_level=logging.CRITICAL)
+    return str(cluster.address)
 
 
 @pytest.fixture
@@ -271,6 +271,42 @@ def test_workers_killed_in_two_stages(
     for stage in killed:
         assert f"{stage}-" in caplog.text
     assert caplog.text.count("ended: its worker process has died; another one does it") >= 2
+
+
+def test_a_node_that_is_lost_leaves_its_tasks_to_the_others(
+    cluster: Any,
+    joined: str,
+    inputs: Path,
+    tmp_path: Path,
+    cuts: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS)
+    nodes = [cluster.add_node(num_cpus=1, object_store_memory=SMALL_STORE)]
+    places: set[str] = set()
+    began, finish = engine._Pool._began, Steps.finish
+
+    def noted(self: Any, member: Any, answer: Any) -> None:
+        began(self, member, answer)
+        if not isinstance(answer, dict):
+            places.add(member.place)
+
+    def finish_and_lose(self: Steps, step: str, made: Any) -> None:
+        finish(self, step, made)
+        if nodes and len(places) == 1 + sum(PROCESSORS):  # each has tasks, also that of the node
+            cluster.remove_node(nodes.pop(), allow_graceful=False)
+
+    monkeypatch.setattr(engine._Pool, "_began", noted)
+    monkeypatch.setattr(Steps, "finish", finish_and_lose)
+    cuts(1)
+    try:
+        gpulsh.deduplicate_files(inputs, tmp_path / "ray", **OPTIONS, engine="ray", address=joined)
+        assert not nodes and "; another one does it" in caplog.text
+    finally:
+        for node in nodes:
+            cluster.remove_node(node, allow_graceful=False)
+    assert results(tmp_path / "ray") == results(tmp_path / "local")
 
 
 def test_workers_that_always_end_end_the_run(

@@ -373,7 +373,9 @@ class _Member:
 class _Pool:
     """Workers, at most as many as the cluster has room for; each is asked for one thing, or a few, at a time.
 
-    One that ends is replaced, and what it was asked for is asked of another.
+    One that ends is replaced, and what it was asked for is asked of another. Ray's own retries (max_restarts,
+    max_task_retries) ask the same actor again: where its node is lost they are used up before Ray knows of it, or
+    without a bound wait for room while other workers have nothing to do. `ray.util.ActorPool` keeps what has died.
     """
 
     def __init__(self, brief: Brief, room: _Room) -> None:
