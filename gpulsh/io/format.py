@@ -159,6 +159,7 @@ class Format(Protocol):
     """Reads and writes the files of one kind. Every error names the file."""
 
     in_order: bool  # whether each reading begins with the first byte and leaves none out before the last it needs
+    natural_id: str | None  # the column that documents are called by where nothing else is said
 
     def check(self, file: File, columns: Columns) -> int | None:
         """About how many bytes of text to expect, None where the file does not tell.
@@ -185,6 +186,10 @@ class Format(Protocol):
 
         A LargeDocumentError where they have more bytes together than `limit` allows a document.
         """
+        ...
+
+    def takes(self, packing: Packing) -> bool:
+        """Whether that changes how `write_kept` compresses a file."""
         ...
 
     def write_kept(

@@ -22,7 +22,7 @@ from gpulsh.io.formats.jsonl.format import JsonLines
 from gpulsh.io.formats.parquet.format import Parquet
 from gpulsh.io.formats.text.lines import TextLines, tell_of_lines
 from gpulsh.io.formats.text.plain import PlainText
-from gpulsh.io.formats.warc.format import ID, Warc
+from gpulsh.io.formats.warc.format import Warc
 
 FORMATS: dict[str, Format] = {
     ".parquet": Parquet(),
@@ -73,19 +73,17 @@ def as_lines(files: Sequence[File], lines: bool) -> list[File]:
 
 def refuse_packing(files: Sequence[File], packing: Packing) -> None:
     """ParameterError where none of the files can be written so: it would change nothing."""
-    for kind in map(format_of, files):
-        of_own = isinstance(kind, JsonLines) and kind.codec == packing.codec and packing.level is not None
-        if of_own or isinstance(kind, Parquet):
-            return
-    raise ParameterError(
-        f"compression is {packing.told()!r} and no input can be written so: Parquet files can with any codec, .gz and"
-        " .zst files of JSON lines at a level of their own one; leave it out"
-    )
+    if not any(format_of(file).takes(packing) for file in files):
+        raise ParameterError(
+            f"compression is {packing.told()!r} and no input can be written so: Parquet files can with any codec, .gz"
+            " and .zst files of JSON lines at a level of their own one; leave it out"
+        )
 
 
 def natural_id(files: Sequence[File]) -> str | None:
-    """The column that documents are called by where nothing else is said: their WARC-Record-ID if all are WARC."""
-    return ID if files and all(isinstance(format_of(file), Warc) for file in files) else None
+    """The column that documents are called by where nothing else is said, if all files have the same."""
+    names = {format_of(file).natural_id for file in files}
+    return names.pop() if len(names) == 1 else None
 
 
 def find_files(inputs: Sequence[str], protected: Sequence[str] = (), streams: Streams | None = None) -> list[File]:

@@ -45,6 +45,7 @@ class Ipc:
     """A `gpulsh.io.format.Format`."""
 
     in_order = False
+    natural_id: str | None = None
 
     def check(self, file: File, columns: Columns) -> int | None:
         """Columns and their types, from the schema."""
@@ -95,6 +96,10 @@ class Ipc:
                 if last == len(rows):
                     break
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
+
+    def takes(self, packing: Packing) -> bool:
+        """Never."""
+        return False
 
     def write_kept(
         self,

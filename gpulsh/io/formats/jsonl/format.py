@@ -68,9 +68,11 @@ class JsonLines:
     """A `gpulsh.io.format.Format`. A row is a line that is not blank."""
 
     in_order = True
+    natural_id: str | None = None
 
     def __init__(self, compression: Compression) -> None:
         self._compression = compression
+        self._codec = CODECS[compression] if compression else None
 
     def check(self, file: File, columns: Columns) -> int | None:
         """That it opens and its first line is a record."""
@@ -170,6 +172,10 @@ class JsonLines:
                 pass
         return pa.array([_json_text(value) for value in found], pa.string())
 
+    def takes(self, packing: Packing) -> bool:
+        """Where it is a level of the file's own codec."""
+        return packing.codec == self._codec and packing.level is not None
+
     def write_kept(
         self,
         file: File,
@@ -198,20 +204,14 @@ class JsonLines:
         if row != len(keep):
             raise wrong_length(file)
 
-    @property
-    def codec(self) -> str | None:
-        """Of the compression; None where there is none."""
-        return CODECS[self._compression] if self._compression else None
-
     def _level(self, file: File, packing: Packing | None) -> int | None:
         """Of the compression; None: its usual one."""
-        codec = self.codec
-        if codec is None:
+        if self._codec is None:
             return None
-        if packing is not None and packing.codec == codec and packing.level is not None:
+        if packing is not None and self.takes(packing):
             return packing.level
         with reading(file), file.open() as source:
-            return level_of_stream(codec, source, file.size())
+            return level_of_stream(self._codec, source, file.size())
 
     def _groups(
         self, file: File, limit: Limit | None = None, window: Window | None = None, lost: Lost = lambda told: None

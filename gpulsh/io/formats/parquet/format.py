@@ -69,6 +69,7 @@ class Parquet:
     """A `gpulsh.io.format.Format`."""
 
     in_order = False
+    natural_id: str | None = None
 
     def check(self, file: File, columns: Columns) -> int | None:
         """Columns and their types, from the footer."""
@@ -135,6 +136,10 @@ class Parquet:
                         check_values_fit(file, column, held, done, len(rows), limit)
                 start += count
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
+
+    def takes(self, packing: Packing) -> bool:
+        """Always."""
+        return True
 
     def write_kept(
         self,

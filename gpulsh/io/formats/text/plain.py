@@ -35,6 +35,7 @@ class PlainText:
     """A `gpulsh.io.format.Format` whose files have one row and no column but the text."""
 
     in_order = True
+    natural_id: str | None = None
 
     def check(self, file: File, columns: Columns) -> int | None:
         """No other column can be asked of it."""
@@ -63,6 +64,10 @@ class PlainText:
     def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
         """Not to be had."""
         raise InputError(f"{file.name}: is plain text and has no column {column!r}")
+
+    def takes(self, packing: Packing) -> bool:
+        """Never."""
+        return False
 
     def write_kept(
         self,

@@ -68,6 +68,7 @@ class Warc:
     """A `gpulsh.io.format.Format`."""
 
     in_order = True
+    natural_id: str | None = ID
 
     def __init__(self, compressed: bool) -> None:
         self._compressed = compressed
@@ -159,6 +160,10 @@ class Warc:
         if len(found) != len(rows):
             raise wrong_length(file)
         return pa.array(found, pa.string())
+
+    def takes(self, packing: Packing) -> bool:
+        """Never."""
+        return False
 
     def write_kept(
         self,
