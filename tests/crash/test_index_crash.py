@@ -131,6 +131,7 @@ class Reader(threading.Thread):
                 self._ask()
                 self.rounds += 1
                 self._ready.set()
+                self._enough.wait(0.01)  # for who writes
         except BaseException as error:
             self._failed = error
         self._ready.set()
