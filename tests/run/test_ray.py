@@ -194,7 +194,8 @@ def test_no_byte_depends_on_the_secret(
     cuts(40_000)
     for number, secret in enumerate(SECRETS):
         out = tmp_path / f"ray{number}"
-        result = gpulsh.deduplicate_files(inputs, out, **OPTIONS, engine="ray", address=joined, secret=secret)
+        options = {**OPTIONS, "threads": 2}  # which leave room for one worker, soon begun
+        result = gpulsh.deduplicate_files(inputs, out, **options, engine="ray", address=joined, secret=secret)
         assert results(out) == results(tmp_path / "local")
         assert {**result.funnel, "seconds": None} == {**wanted.funnel, "seconds": None}
     assert wanted.funnel["dropped"] > 50
@@ -326,10 +327,18 @@ def test_workers_that_always_end_end_the_run(
 
 
 RUN = """
-import sys
+import sys, time
 import gpulsh.run.files, gpulsh.run.output.output
 from gpulsh.cli import main
 from gpulsh.budget import Cut
+from gpulsh.run.engines.steps import Steps
+finish, finished = Steps.finish, []
+def finish_and_wait(self, step, made):
+    finish(self, step, made)
+    finished.append(step)
+    if len(finished) == 3:
+        time.sleep(600)  # for its end, which may be long in coming
+Steps.finish = finish_and_wait
 gpulsh.run.files.cut = lambda memory, sizes: Cut(partition=1, digests=1000, group=5_000, memory=1 << 30)
 gpulsh.run.output.output.worth_resuming = lambda manifest: True
 sys.exit(main(sys.argv[1:]))
@@ -337,14 +346,14 @@ sys.exit(main(sys.argv[1:]))
 
 
 def started(inputs: Path, out: Path, *more: str) -> subprocess.Popen[bytes]:
-    """A run in a process of its own that has finished some steps."""
+    """A run in a process of its own that has finished three steps, and goes no further."""
     options = ["--backend", "cpu", "--threads", "1", "--memory", "512MiB", "--engine", "ray", *more]
     command = [sys.executable, "-c", RUN, "dedup", str(inputs), "-o", str(out), *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=ROOT)
-    manifest, deadline = out / "_work" / "manifest.jsonl", time.monotonic() + 60
+    manifest, deadline = out / "_work" / "manifest.jsonl", time.monotonic() + 300
     while not manifest.exists() or manifest.read_bytes().count(b"\n") < 4:
         assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.002)
+        time.sleep(0.01)
     return process
 
 
