@@ -4,6 +4,10 @@ A few bytes may hold any amount of content, and the decoder hands over all that 
 at most 128 KiB of it. So frames are cut here at their blocks, and the decoder is given a few blocks at a time,
 which also shows a stream that was cut short.
 
+Rejected: `compression.zstd`, or `backports.zstd` before Python 3.14. Its decoder bounds what it hands over, but does
+not tell how large a window a frame asks for, so the frame's header would be read here all the same; and it takes longer
+to begin a frame.
+
 Format: RFC 8878, sections 3.1.1 and 3.1.2.
 """
 

@@ -10,14 +10,15 @@ import shutil
 import stat
 import tempfile
 import weakref
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from gpulsh.errors import InputError, OutputError
+from gpulsh.io.compression.members import gzip_begin
 from gpulsh.io.compression.zstd import MAGIC as ZSTD
 from gpulsh.io.format import File, reading
+from gpulsh.io.formats.warc.records import FIRST
 
 STANDARD_INPUT = "-"
 STEP = 1 << 20
@@ -121,8 +122,5 @@ def _ending(head: bytes) -> str:
         return ".jsonl.zst"
     packed = head.startswith(GZIP)
     if packed:
-        try:
-            head = zlib.decompressobj(wbits=31).decompress(head, 16)
-        except zlib.error:
-            head = b""
-    return (".warc" if head.startswith(b"WARC/") else ".jsonl") + (".gz" if packed else "")
+        head = gzip_begin(head, len(FIRST)) or b""
+    return (".warc" if head.startswith(FIRST) else ".jsonl") + (".gz" if packed else "")

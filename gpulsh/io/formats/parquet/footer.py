@@ -3,7 +3,7 @@
 Asked for a column chunk's metadata, Arrow's Python binding ends the process where its C++ throws: where a histogram of
 levels has not the length of the column's levels, where a column is encrypted or its codec is none, or where a row group
 has more columns than the schema. A footer is a few bytes that anyone can write, so those are looked for first. All else
-is skipped over.
+is skipped over. No statistics of pyarrow's can take its place: to ask for them is what ends the process.
 
 Format: https://github.com/apache/parquet-format (FileMetaData), in Thrift's compact protocol.
 """

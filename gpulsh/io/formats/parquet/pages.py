@@ -1,5 +1,7 @@
 """What the footer of a Parquet file does not say, or not truly: how large pages are, and the values of dictionaries.
 
+pyarrow does not say it: what it has of a column chunk, statistics too, is what the footer says of all pages together.
+
 Format: https://github.com/apache/parquet-format (PageHeader), in Thrift's compact protocol.
 """
 
@@ -14,8 +16,7 @@ from gpulsh.io.format import File
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-HEAD = 48  # bytes that hold a page's header up to how many values its dictionary has
-INTEGER, STRUCT = 5, 12  # types of fields
+STRUCT = 12  # type of a field
 KIND, SIZE, DICTIONARY = 1, 2, 7  # fields of the header
 VALUES = 1  # field of what it says of a dictionary
 DICTIONARY_PAGE = 2
@@ -34,20 +35,17 @@ SHARE = 4  # a value is taken for at most so small a part of a dictionary of man
 def largest_value(file: File, chunk: pq.ColumnChunkMetaData) -> int:
     """About how many bytes the largest value of a chunk's dictionary has at most, 0 where it has no dictionary.
 
-    `chunk` is a pyarrow.parquet.ColumnChunkMetaData. Where the page cannot be understood, it is the whole chunk's size.
+    Where the page cannot be understood, it is the whole chunk's size.
     """
     if not any("DICTIONARY" in encoding for encoding in chunk.encodings):
         return 0
-    # Some writers do not say where the dictionary is: before the data, which then begins with it.
-    head = _read(file, chunk.dictionary_page_offset or chunk.data_page_offset)
     whole = int(chunk.total_uncompressed_size)
     try:
-        fields = _fields(head)
-    except IndexError:
+        # Some writers do not say where the dictionary is: before the data, which then begins with it.
+        head, _ = _parsed(_read(file, _begin(chunk)))
+    except (IndexError, ValueError):
         return whole
-    if fields.get(KIND, DICTIONARY_PAGE) != DICTIONARY_PAGE:
-        return 0
-    return _value_of(min(fields.get(SIZE, whole), whole), fields.get(DICTIONARY, 1))
+    return _value_of(min(head.size, whole), head.values) if head.is_dictionary else 0
 
 
 def _value_of(dictionary: int, values: int) -> int:
@@ -57,28 +55,10 @@ def _value_of(dictionary: int, values: int) -> int:
 
 def _read(file: File, offset: int) -> bytes:
     if file.filesystem is not None:
-        return bytes(file.filesystem.cat_file(file.path, start=offset, end=offset + HEAD))
+        return bytes(file.filesystem.cat_file(file.path, start=offset, end=offset + HEADS))
     with open(file.path, "rb", buffering=0) as source:
         source.seek(offset)
-        return source.read(HEAD)
-
-
-def _fields(head: bytes) -> dict[int, int]:
-    """The numbers of a page's header up to DICTIONARY, which stands for how many values that is of."""
-    fields: dict[int, int] = {}
-    number = place = 0
-    while number < DICTIONARY:
-        step, kind = head[place] >> 4, head[place] & 15
-        if not step:
-            raise IndexError
-        number, place = number + step, place + 1
-        if kind == STRUCT and number == DICTIONARY and head[place] == VALUES << 4 | INTEGER:
-            fields[DICTIONARY], place = _integer(head, place + 1)
-        elif kind == INTEGER:
-            fields[number], place = _integer(head, place)
-        else:
-            break
-    return fields
+        return source.read(HEADS)
 
 
 def _integer(data: bytes, place: int) -> tuple[int, int]:
