@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self, get_args
 
 from gpulsh.params import (
@@ -23,14 +24,26 @@ Resolve = Literal["kept", "components"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Matching(Parameters):
-    """Every parameter checked and every choice made; subclasses add what else decides."""
+class Method(Parameters):
+    """All that decides the result beside the documents and their priority.
+
+    >>> Method.chosen(threshold=0.8).banding
+    BandShape(bands=21, rows=6)
+    """
+
+    kind = "Plan"
 
     threshold: float
     shingling: Shingling
     folding: Folding
     family: Family
     banding: BandShape
+    verify: Verify = "exact"
+    resolve: Resolve = "kept"
+
+    def __post_init__(self) -> None:
+        check_choice("verify", self.verify, get_args(Verify))
+        check_choice("resolve", self.resolve, get_args(Resolve))
 
     @classmethod
     def chosen(
@@ -44,9 +57,10 @@ class Matching(Parameters):
         bands: int | None = None,
         rows: int | None = None,
         seed: int = 1,
-        **others: Any,
+        verify: Verify = "exact",
+        resolve: Resolve = "kept",
     ) -> Self:
-        """What was left open is chosen; `others` are a subclass's fields. ParameterError names what is wrong."""
+        """What was left open is chosen. ParameterError names what is wrong."""
         shingling, folding = checked_text_parameters(shingling, folding)
         family = chosen_family(sketch, num_perm, seed)
         chosen_bands, chosen_rows = default_banding(family.num_perm, threshold, bands=bands, rows=rows)
@@ -56,23 +70,69 @@ class Matching(Parameters):
             folding=folding,
             family=family,
             banding=BandShape(bands=chosen_bands, rows=chosen_rows),
-            **others,
+            verify=verify,
+            resolve=resolve,
         )
+
+    @classmethod
+    def restored(cls, told: Mapping[str, Any]) -> Self:
+        """From what `matching` gave."""
+        return cls(
+            threshold=told["threshold"],
+            shingling=Shingling(**told["shingling"]),
+            folding=Folding(**told["folding"]),
+            family=Family(**told["family"]),
+            banding=BandShape(**told["banding"]),
+        )
+
+    def matching(self) -> dict[str, Any]:
+        """As JSON values, what decides who matches whom, and nothing of how that is verified and resolved."""
+        return {name: value for name, value in asdict(self).items() if name not in ("verify", "resolve")}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Method(Matching):
-    """All that decides the result beside the documents and their priority.
+class Asked:
+    """The parameters of a method that someone asks for; None is one left open."""
 
-    >>> Method.chosen(threshold=0.8).banding
-    BandShape(bands=21, rows=6)
-    """
+    threshold: float | None = None
+    shingling: Shingling | None = None
+    folding: Folding | None = None
+    sketch: Sketch | None = None
+    num_perm: int | None = None
+    bands: int | None = None
+    rows: int | None = None
+    seed: int | None = None
 
-    kind = "Plan"
+    def given(self) -> dict[str, Any]:
+        """Those that are not left open, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
-    verify: Verify = "exact"
-    resolve: Resolve = "kept"
+    def differences(self, method: Method) -> list[str]:
+        """How a method is not what was asked for, each difference in words.
 
-    def __post_init__(self) -> None:
-        check_choice("verify", self.verify, get_args(Verify))
-        check_choice("resolve", self.resolve, get_args(Resolve))
+        Bands and rows that follow from another threshold or num_perm are no difference of their own.
+        """
+        own = {
+            **vars(method),
+            "sketch": method.family,
+            "num_perm": method.family.num_perm,
+            "bands": method.banding.bands,
+            "rows": method.banding.rows,
+            "seed": method.family.seed,
+        }
+        given = self.given()
+        if "sketch" in given:
+            given["sketch"] = chosen_family(given["sketch"], method.family.num_perm, method.family.seed)
+        return [
+            f"{name} {_shown(own[name])} and {_shown(value)} was given"
+            for name, value in given.items()
+            if value != own[name]
+        ]
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, Shingling):
+        return f"{value.unit}:{value.size}"
+    if isinstance(value, Family):
+        return f"{value.name}:{value.num_perm} of seed {value.seed}"
+    return str(value.form) if isinstance(value, Folding) else str(value)

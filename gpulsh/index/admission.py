@@ -19,10 +19,10 @@ from gpulsh.decide.resolve import resolve_kept, witnesses
 from gpulsh.index.comparing import compared
 from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.meetings import meet
-from gpulsh.index.parameters import IndexParameters
 from gpulsh.index.readable import fingerprint_sets
 from gpulsh.index.segments.fingerprint_blocks import chosen_rows
 from gpulsh.index.segments.segment import Documents, Numbers, Segment, make_segment
+from gpulsh.method import Method
 from gpulsh.secret import EvidenceKeys
 
 
@@ -65,17 +65,15 @@ class Tally:
     near_duplicates: int = 0
 
 
-def hold_all(arrivals: Arrivals, start: int, parameters: IndexParameters, ops: Backend) -> Segment:
+def hold_all(arrivals: Arrivals, start: int, method: Method, ops: Backend) -> Segment:
     """A segment of all documents, numbered from `start`, each held."""
     rows = np.flatnonzero(arrivals.with_token)
-    sets = fingerprint_sets(arrivals.batch, rows, parameters.shingling, arrivals.keys, ops)
+    sets = fingerprint_sets(arrivals.batch, rows, method.shingling, arrivals.keys, ops)
     numbers = np.arange(start, start + len(arrivals))
     return _segment(arrivals, numbers, numbers, np.ones(len(numbers)), rows, sets)
 
 
-def admit(
-    arrivals: Arrivals, start: int, holdings: Holdings, parameters: IndexParameters, ops: Backend, tally: Tally
-) -> Segment:
+def admit(arrivals: Arrivals, start: int, holdings: Holdings, method: Method, ops: Backend, tally: Tally) -> Segment:
     """A segment of all documents, numbered from `start`, those held that no earlier one speaks for; counted too."""
     count = len(arrivals)
     numbers = np.arange(start, start + count)
@@ -90,10 +88,10 @@ def admit(
     with ops.here():
         copies, first = first_copies(ops.asarray(arrivals.exact), ops.asarray(rest), lambda rows: rows, ops)
     taking_part = np.setdiff1d(rest, copies, assume_unique=True)
-    sets = fingerprint_sets(arrivals.batch, taking_part, parameters.shingling, arrivals.keys, ops)
+    sets = fingerprint_sets(arrivals.batch, taking_part, method.shingling, arrivals.keys, ops)
     with ops.here():
         met = meet(arrivals.digests[taking_part], holdings, ops)
-        found = compared(met, sets, holdings, parameters.threshold, ops)
+        found = compared(met, sets, holdings, method.threshold, ops)
         kept, edges = resolve_kept(found.documents, found.small, found.join, found.crowd)
         dropped = witnesses(kept, edges)
     base = len(met.held)

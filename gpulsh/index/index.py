@@ -30,7 +30,6 @@ from gpulsh.index.keys import (
     repeated,
     sorted_keys,
 )
-from gpulsh.index.parameters import IndexParameters
 from gpulsh.index.query import similar
 from gpulsh.index.segments.merging import in_memory
 from gpulsh.index.segments.segment import KEY_TYPES, Documents, Keys, Numbers
@@ -38,6 +37,7 @@ from gpulsh.index.storage import Contents, Folder, Shelved, compacted, discard, 
 from gpulsh.io.format import LEAST_MEMORY
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.source import TextSource
+from gpulsh.method import Asked, Method
 from gpulsh.params import Folding, Shingling, Sketch, check_integer
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.store.allocators import give_back
@@ -104,7 +104,7 @@ class Index:
         memory: int | None = None,
         secret: bytes | None = None,
     ) -> None:
-        parameters = IndexParameters.chosen(
+        method = Method.chosen(
             threshold=threshold,
             shingling=shingling,
             folding=folding,
@@ -115,18 +115,18 @@ class Index:
             seed=seed,
         )
         ops = _backend(backend, threads, devices, memory)
-        self._begin(parameters, ops, memory, None, Contents(), chosen_secret(secret))
+        self._begin(method, ops, memory, None, Contents(), chosen_secret(secret))
 
     def _begin(
         self,
-        parameters: IndexParameters,
+        method: Method,
         ops: Backend,
         memory: int | None,
         folder: Folder | None,
         contents: Contents,
         secret: bytes,
     ) -> None:
-        self._parameters, self._ops, self._folder, self._contents = parameters, ops, folder, contents
+        self._method, self._ops, self._folder, self._contents = method, ops, folder, contents
         self._secret, self._spill = secret, spill_bytes(memory)
         self._changed = False
 
@@ -138,7 +138,7 @@ class Index:
         as a context without that removes what it made. Raises OutputError where the folder cannot be used.
         """
         self = cls(**parameters)
-        self._folder = Folder.made(Path(path), self._parameters, self._secret)
+        self._folder = Folder.made(Path(path), self._method, self._secret)
         self._changed = True
         return self
 
@@ -171,11 +171,24 @@ class Index:
         """
         ops = _backend(backend, threads, devices, memory)
         folder, contents = Folder.opened(Path(path), contents=check)
-        parameters = _restored(Path(path), folder.snapshot.parameters, contents)
-        given = {"threshold": threshold, "shingling": shingling, "folding": folding, "num_perm": num_perm}
-        parameters.refuse_others(path, {**given, "sketch": sketch, "bands": bands, "rows": rows, "seed": seed})
+        method = _restored(Path(path), folder.snapshot.parameters, contents)
+        asked = Asked(
+            threshold=threshold,
+            shingling=shingling,
+            folding=folding,
+            sketch=sketch,
+            num_perm=num_perm,
+            bands=bands,
+            rows=rows,
+            seed=seed,
+        )
+        if differences := asked.differences(method):
+            raise ParameterError(
+                f"{path}: the index was made with {', with '.join(differences)}; give the index's own parameters, or"
+                " none, or build another index"
+            )
         self = cls.__new__(cls)
-        self._begin(parameters, ops, memory, folder, contents, bytes.fromhex(folder.snapshot.secret))
+        self._begin(method, ops, memory, folder, contents, bytes.fromhex(folder.snapshot.secret))
         return self
 
     @property
@@ -184,9 +197,9 @@ class Index:
         return self._folder.path if self._folder else None
 
     @property
-    def parameters(self) -> IndexParameters:
+    def parameters(self) -> Method:
         """What decides which documents meet and which are duplicates."""
-        return self._parameters
+        return self._method
 
     def __len__(self) -> int:
         """How many documents are held: inserted, or added and kept, and not removed."""
@@ -252,7 +265,7 @@ class Index:
         Raises OutputError where it cannot be written; what was committed before is still there.
         """
         if path is not None and (self._folder is None or not _same(Path(path), self._folder.path)):
-            folder = Folder.made(Path(path), self._parameters, self._secret)
+            folder = Folder.made(Path(path), self._method, self._secret)
             loose = tuple(Shelved(shelved.segment) for shelved in self._contents.shelves)
             try:
                 self._contents = folder.commit(replace(self._contents, shelves=loose))
@@ -319,10 +332,10 @@ class Index:
             for arrivals in self._signed(source):
                 if decide:
                     holdings = _holdings_of([*before.shelves, *new], before.removed)
-                    segment = admit(arrivals, number, holdings, self._parameters, ops, tally)
+                    segment = admit(arrivals, number, holdings, self._method, ops, tally)
                     holdings.let_go()
                 else:
-                    segment = hold_all(arrivals, number, self._parameters, ops)
+                    segment = hold_all(arrivals, number, self._method, ops)
                 number += len(segment)
                 new = settled([*new, Shelved(segment)], path, self._spill)
                 if new[-1].stored:
@@ -360,7 +373,7 @@ class Index:
         for arrivals in self._signed(source):
             if start:
                 holdings.let_go()
-            rows, numbers, similarity = similar(arrivals, holdings, self._parameters, self._ops)
+            rows, numbers, similarity = similar(arrivals, holdings, self._method, self._ops)
             found.append((rows + start, numbers, similarity))
             start += len(arrivals)
         positions, numbers, similarity = (np.concatenate(column) for column in zip(*found, strict=True))
@@ -421,15 +434,15 @@ class Index:
         raise ParameterError(f"{names.of(start + place)} is {key!r}, which is in the index; {names.remedy}")
 
     def _signed(self, source: TextSource) -> Iterator[Arrivals]:
-        parameters, ops = self._parameters, self._ops
+        method, ops = self._method, self._ops
         keys = evidence_keys(self._secret)
 
         def sign(lane: Backend, batch: TextBatch) -> Arrivals:
-            signed = lane.sign(batch, parameters.shingling, parameters.family, parameters.banding, keys)
+            signed = lane.sign(batch, method.shingling, method.family, method.banding, keys)
             return Arrivals.of(batch, keys, signed, lane)
 
         with ops.here():
-            batches = folded_batches(source, parameters.folding, ops.sizes().batch)
+            batches = folded_batches(source, method.folding, ops.sizes().batch)
             yield from each_large_alone(ops, batches, sign)
 
     def _holdings(self) -> Holdings:
@@ -452,25 +465,23 @@ def _backend(name: BackendName, threads: int | None, devices: Sequence[int] | No
     return select_backend(name, threads=threads, devices=devices, memory=None if memory is None else memory // 4)
 
 
-def _restored(path: Path, told: Mapping[str, Any], contents: Contents) -> IndexParameters:
+def _restored(path: Path, told: Mapping[str, Any], contents: Contents) -> Method:
     """The parameters that an index tells; InputError where they are none, or not those that its segments follow."""
     try:
-        parameters = IndexParameters.restored(told)
-        if not 0 < parameters.threshold <= 1 or parameters.banding.bands * parameters.banding.rows > (
-            parameters.family.num_perm
-        ):
+        method = Method.restored(told)
+        if not 0 < method.threshold <= 1 or method.banding.bands * method.banding.rows > method.family.num_perm:
             raise ParameterError("a threshold, or bands, that cannot be")
     except (DamagedInputError, KeyError, TypeError, ParameterError) as error:
         raise DamagedInputError(
             f"{path}: the index is damaged: its parameters are none ({error}); restore it from a copy"
         ) from error
-    bands = {len(shelved.segment.bands) for shelved in contents.shelves} - {parameters.banding.bands}
+    bands = {len(shelved.segment.bands) for shelved in contents.shelves} - {method.banding.bands}
     if bands:
         raise DamagedInputError(
-            f"{path}: the index is damaged: a segment has {bands.pop()} bands, not {parameters.banding.bands};"
+            f"{path}: the index is damaged: a segment has {bands.pop()} bands, not {method.banding.bands};"
             " restore it from a copy"
         )
-    return parameters
+    return method
 
 
 def _holdings_of(shelves: Sequence[Shelved], removed: Numbers) -> Holdings:

@@ -13,21 +13,21 @@ from gpulsh.index.admission import Arrivals
 from gpulsh.index.comparing import Compared, compared
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.meetings import meet
-from gpulsh.index.parameters import IndexParameters
 from gpulsh.index.readable import fingerprint_sets
 from gpulsh.index.segments.segment import Numbers
 from gpulsh.lsh.collisions import first_of_runs, packed
+from gpulsh.method import Method
 
 
 def similar(
-    arrivals: Arrivals, holdings: Holdings, parameters: IndexParameters, ops: Backend
+    arrivals: Arrivals, holdings: Holdings, method: Method, ops: Backend
 ) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
     """Rows [m] of asking documents, ascending, numbers [m] of held ones and their Jaccard, highest first in a row."""
     asking = np.flatnonzero(arrivals.with_token)
     with ops.here():
         met = meet(arrivals.digests[asking], holdings, ops, one_another=False)
-        sets = fingerprint_sets(arrivals.batch, asking, parameters.shingling, arrivals.keys, ops)
-        found = list(_with_held(compared(met, sets, holdings, parameters.threshold, ops), len(met.held)))
+        sets = fingerprint_sets(arrivals.batch, asking, method.shingling, arrivals.keys, ops)
+        found = list(_with_held(compared(met, sets, holdings, method.threshold, ops), len(met.held)))
     held, place = (np.concatenate([getattr(edges, side) for edges in found]) for side in ("earlier", "later"))
     similarity = np.concatenate([edges.similarity for edges in found])
     once = np.argsort(packed(held, place), kind="stable")  # a pair may share small buckets and large ones

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from gpulsh import __version__
 from gpulsh.errors import InputError, OutputError
-from gpulsh.index.parameters import IndexParameters, as_told
 from gpulsh.index.segments.merging import in_memory, merged
 from gpulsh.index.segments.segment import (
     KEY_TYPES,
@@ -43,6 +42,7 @@ from gpulsh.index.segments.snapshots import (
     read_snapshot,
     sweep,
 )
+from gpulsh.method import Method
 from gpulsh.store.columns import MappedColumns, write_columns
 from gpulsh.store.mapping import damaged_file
 
@@ -173,7 +173,7 @@ class Folder:
         self._was_there = True  # the folder, before this
 
     @classmethod
-    def made(cls, path: Path, parameters: IndexParameters, secret: bytes) -> Folder:
+    def made(cls, path: Path, method: Method, secret: bytes) -> Folder:
         """A new one, absent or empty before, locked for writing; nothing is committed.
 
         For its owner alone: hashes of known text would tell whoever reads them what keys they are computed under.
@@ -187,7 +187,7 @@ class Folder:
             strange = [name for name in os.listdir(path) if not _own(path, name)]
             if strange:
                 raise OutputError(f"{path}: is not empty, it holds {min(strange)}; give another folder")
-            folder = cls(path, Snapshot(as_told(parameters), secret.hex()))
+            folder = cls(path, Snapshot(method.matching(), secret.hex()))
             folder._was_there = was_there
             if folder.lock() is not None:  # somebody was quicker
                 folder.unlock()

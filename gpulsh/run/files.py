@@ -26,7 +26,7 @@ from gpulsh.io.files.inputs import as_lines, find_files, natural_id, refuse_pack
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.format import Columns, File
-from gpulsh.method import Method, Resolve, Verify
+from gpulsh.method import Asked, Method, Resolve, Verify
 from gpulsh.params import Folding, Shingling, Sketch, check_choice
 from gpulsh.report.document import describe, write_report
 from gpulsh.report.evidence import summarise
@@ -178,11 +178,19 @@ def deduplicate_files(
     own_secret = chosen_secret(secret)
     parse_memory(memory)
     check_engine(engine, address, devices)
-    asked: dict[str, Any] = {"threshold": threshold, "shingling": shingling, "folding": folding, "num_perm": num_perm}
-    asked |= {"bands": bands, "rows": rows, "seed": seed, "sketch": sketch}
+    asked = Asked(
+        threshold=threshold,
+        shingling=shingling,
+        folding=folding,
+        sketch=sketch,
+        num_perm=num_perm,
+        bands=bands,
+        rows=rows,
+        seed=seed,
+    )
     indexed = None if index is None else _folder("index", index)
     if indexed is None:
-        method = Method.chosen(**{k: v for k, v in asked.items() if v is not None}, verify=verify, resolve=resolve)
+        method = Method.chosen(**asked.given(), verify=verify, resolve=resolve)
     else:
         from gpulsh.run.incremental import EarlierRuns, refuse_with_index
 

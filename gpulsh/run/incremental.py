@@ -27,7 +27,7 @@ from gpulsh.index.keys import KeyNames
 from gpulsh.index.segments.segment import Documents
 from gpulsh.index.segments.snapshots import has_index
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
-from gpulsh.method import Method
+from gpulsh.method import Asked, Method
 from gpulsh.run.engines.steps import ADMIT, Steps, tell
 from gpulsh.run.indexing import keys_of_files, names_of_files, place_keys
 from gpulsh.run.job.job import Earlier, step_of
@@ -45,18 +45,15 @@ EVIDENCE = "evidence"
 
 
 class EarlierRuns:
-    """The index of earlier runs, or what will be one; `given` are parameters of `Index`, None where left open.
+    """The index of earlier runs, or what will be one; `where` are the parameters of `Index` that no result depends on.
 
     Raises InputError where the index is damaged, ParameterError where it was made with others.
     """
 
-    def __init__(
-        self, path: str, key: str | None, given: Mapping[str, Any], where: Mapping[str, Any], secret: bytes
-    ) -> None:
+    def __init__(self, path: str, key: str | None, asked: Asked, where: Mapping[str, Any], secret: bytes) -> None:
         self.path, self.key = Path(path), key
-        self._parameters = {name: value for name, value in given.items() if value is not None}
-        self._where, self._secret = where, secret
-        self._index = Index.open(path, **given, **where) if has_index(self.path) else None
+        self._asked, self._where, self._secret = asked, where, secret
+        self._index = Index.open(path, **asked.given(), **where) if has_index(self.path) else None
         if self._index is not None and self._index.key_kind() == "integer" and key is None:
             raise ParameterError(
                 f"{path}: its keys are integers, and without id_column keys are FILE:ROW; give id_column"
@@ -64,9 +61,7 @@ class EarlierRuns:
 
     def method(self) -> Method:
         """The index's parameters, as those of a run."""
-        own = (self._index or Index(**self._parameters, **self._where)).parameters
-        shared = {name: getattr(own, name) for name in own.__dataclass_fields__}
-        return Method(**shared, verify="exact", resolve="kept")
+        return self._index.parameters if self._index else Method.chosen(**self._asked.given())
 
     def to_job(self) -> Earlier:
         """As a job tells it."""
@@ -79,7 +74,7 @@ class EarlierRuns:
     def opened(self) -> Index:
         """The index, made where there is none."""
         if self._index is None:
-            self._index = Index.create(self.path, **self._parameters, **self._where, secret=self._secret)
+            self._index = Index.create(self.path, **self._asked.given(), **self._where, secret=self._secret)
         return self._index
 
     def taken_in_by(self, run: str) -> range | None:
