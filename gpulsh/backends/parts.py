@@ -1,16 +1,17 @@
-"""Work on 64-bit values in equal ranges: which range a part is, and how many parts device memory asks for."""
+"""Work in as few cuts as memory allows: 64-bit values in equal ranges, items in halves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import TypeVar
 
 import numpy as np
 
-from gpulsh.arrays import Array
+from gpulsh.arrays import Array, Numbers, TextBatch
 from gpulsh.errors import DeviceMemoryError
 
 Result = TypeVar("Result")
+Items = TypeVar("Items", bound=Sized)
 
 
 def part_range(part: int, parts: int) -> tuple[int, int]:
@@ -40,3 +41,40 @@ def in_fitting_parts(work: Callable[[int], Result], parts: int, most: int) -> tu
             if parts >= most:
                 raise
             parts *= 2
+
+
+def in_fitting_halves(
+    items: Items,
+    work: Callable[[Items], Result],
+    halves: Callable[[Items], Sequence[Items]],
+    alone: Callable[[Items], Result] | None = None,
+) -> Iterator[tuple[Items, Result]]:
+    """(some of `items`, `work` of them), in order: of halves as often as device memory does not suffice for the whole.
+
+    One item that does not fit goes to `alone`. Raises DeviceMemoryError where there is none.
+    """
+    try:
+        yield items, work(items)
+        return
+    except DeviceMemoryError:
+        if len(items) < 2 and alone is None:
+            raise
+    # Here, where the error and all that it holds is gone, nothing of the attempt is in memory any more.
+    if alone is not None and len(items) < 2:
+        yield items, alone(items)
+        return
+    for half in halves(items):
+        yield from in_fitting_halves(half, work, halves, alone)
+
+
+def halves_of_numbers(numbers: Numbers) -> Sequence[Numbers]:
+    """The first and the second half of two or more."""
+    return np.array_split(numbers, 2)
+
+
+def halves_of_batch(batch: TextBatch) -> Sequence[TextBatch]:
+    """Two or more documents in halves of about equal bytes, neither without a document."""
+    offset = batch.offset.get() if hasattr(batch.offset, "get") else batch.offset
+    middle = int(np.searchsorted(offset, (int(offset[0]) + int(offset[-1])) // 2, side="right")) - 1
+    middle = min(max(middle, 1), len(batch) - 1)
+    return batch.slice(0, middle), batch.slice(middle, len(batch))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from gpulsh.arrays import Signed, TextBatch
 from gpulsh.backends.cuda.exact_hashes import exact_hashes
@@ -15,6 +14,7 @@ from gpulsh.backends.cuda.pieces import TextPieces, sign_in_pieces
 from gpulsh.backends.cuda.set_sketch import DeviceSketch
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.cuda.tokens import Table, token_sums
+from gpulsh.backends.parts import halves_of_batch, in_fitting_halves
 from gpulsh.params import BandShape, Shingling
 
 _log = logging.getLogger("gpulsh")
@@ -36,40 +36,32 @@ class Signer:
 
     def sign(self, text: TextBatch) -> Signed:
         """A batch, halved until it fits; a document alone that does not fit goes through in pieces."""
-        signed = self._whole(text)
-        if signed is not None:
-            return signed
         xp = self.machine.arrays
-        xp.get_default_memory_pool().free_all_blocks()
-        size = int(text.offset[-1]) - int(text.offset[0])
-        if len(text) == 1:
-            _log.warning("device memory does not hold a document of %d bytes at once; it is signed in pieces", size)
-            pieces = TextPieces(self.machine, self.table, self.shingling, self.keys, self.piece_bytes)
-            return sign_in_pieces(pieces, text, self.sketch, self.shape, self.proof)
-        _log.warning("device memory does not hold a batch of %d bytes; it is halved", size)
-        middle = _middle(text)
-        left, right = self.sign(text.slice(0, middle)), self.sign(text.slice(middle, len(text)))
-        return Signed(
-            xp.concatenate((left.digests, right.digests)),
-            xp.concatenate((left.exact, right.exact)),
-            xp.concatenate((left.shingles, right.shingles)),
-        )
+        parts = [signed for _, signed in in_fitting_halves(text, self._whole, self._halves, self._in_pieces)]
+        if len(parts) == 1:
+            return parts[0]
+        columns = zip(*((part.digests, part.exact, part.shingles) for part in parts), strict=True)
+        return Signed(*map(xp.concatenate, columns))
 
-    def _whole(self, text: TextBatch) -> Signed | None:
-        """None where device memory does not suffice; then nothing of the attempt is held any more."""
+    def _whole(self, text: TextBatch) -> Signed:
         xp = self.machine.arrays
-        try:
+        with self.machine.here():
             there = self.staging.on_device(text)
             tokens = token_sums(self.machine, self.table, there, self.shingling.unit, self.keys, self.proof)
             digests, shingles = self.sketch.digests(tokens, self.shingling.size, self.shape, self.keys)
             digests = xp.ascontiguousarray(digests.T).T  # band after band, as they are read later
             return Signed(digests, exact_hashes(self.machine, tokens, self.proof), shingles)
-        except xp.cuda.memory.OutOfMemoryError:
-            return None
 
+    def _halves(self, text: TextBatch) -> Sequence[TextBatch]:
+        self._too_large(text, "a batch of %d bytes; it is halved")
+        return halves_of_batch(text)
 
-def _middle(text: TextBatch) -> int:
-    """The document at which two or more fall into halves of about equal bytes, neither without a document."""
-    offset = text.offset.get() if hasattr(text.offset, "get") else text.offset
-    half = int(np.searchsorted(offset, (int(offset[0]) + int(offset[-1])) // 2, side="right")) - 1
-    return min(max(half, 1), len(text) - 1)
+    def _in_pieces(self, text: TextBatch) -> Signed:
+        self._too_large(text, "a document of %d bytes at once; it is signed in pieces")
+        pieces = TextPieces(self.machine, self.table, self.shingling, self.keys, self.piece_bytes)
+        return sign_in_pieces(pieces, text, self.sketch, self.shape, self.proof)
+
+    def _too_large(self, text: TextBatch, told: str) -> None:
+        """Tell so, and return the memory of the attempt to the device."""
+        _log.warning("device memory does not hold %s", told % (int(text.offset[-1]) - int(text.offset[0])))
+        self.machine.arrays.get_default_memory_pool().free_all_blocks()
