@@ -7,21 +7,28 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
+
 
 @dataclass(frozen=True)
 class Relation:
     """By position: `source` int [n] is None where all documents count as duplicates; otherwise only those of one
     source do, or, with `across`, only those of two. The first `protected` positions, which come first in decision
-    order, too, are never dropped.
+    order, too, are never dropped. For those from `asking` on nobody is.
     """
 
-    source: NDArray[np.int64] | None = None
+    source: Numbers | None = None
     protected: int = 0
     across: bool = False
+    asking: int | None = None
 
-    def allows(self, earlier: NDArray[np.int64], later: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def speaks(self, documents: Numbers) -> NDArray[np.bool_]:
+        """bool [m]: whether others may be dropped for each of `documents` [m]."""
+        return np.ones(len(documents), bool) if self.asking is None else documents < self.asking
+
+    def allows(self, earlier: Numbers, later: Numbers) -> NDArray[np.bool_]:
         """bool [m]: whether each later document may be dropped for the earlier one."""
-        allowed: NDArray[np.bool_] = later >= self.protected
+        allowed = (later >= self.protected) & self.speaks(earlier)
         if self.source is not None:
             allowed &= (self.source[earlier] != self.source[later]) == self.across
         return allowed

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Signed, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.copies import first_copies
-from gpulsh.decide.resolve import resolve_kept, witnesses
-from gpulsh.index.comparing import compared
+from gpulsh.decide.relation import Relation
 from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.meetings import meet
 from gpulsh.index.readable import fingerprint_sets
@@ -91,10 +90,11 @@ def admit(arrivals: Arrivals, start: int, holdings: Holdings, method: Method, op
     sets = fingerprint_sets(arrivals.batch, taking_part, method.shingling, arrivals.keys, ops)
     with ops.here():
         met = meet(arrivals.digests[taking_part], holdings, ops)
-        found = compared(met, sets, holdings, method.threshold, ops)
-        kept, edges = resolve_kept(found.documents, found.small, found.join, found.crowd)
-        dropped = witnesses(kept, edges)
-    base = len(met.held)
+        base = len(met.held)  # documents, which stay, whatever they resemble
+        meeting = met.compared_by(sets, holdings, Relation(protected=base), method, ops)
+        small = meeting.similar()
+        kept, edges = meeting.resolve(small)
+        dropped = meeting.dropped(kept, edges)
     later = taking_part[dropped.later - base]
     speaking = np.concatenate([met.held, numbers[taking_part]])
     witness[later], similarity[later] = speaking[dropped.earlier], dropped.similarity
@@ -110,8 +110,8 @@ def admit(arrivals: Arrivals, start: int, holdings: Holdings, method: Method, op
     tally.copies_of_dropped += all_copies - of_kept
     tally.near_duplicates += int(np.count_nonzero(witness[taking_part] != numbers[taking_part]))
     tally.similar += len(edges.later)
-    tally.dissimilar += len(met.collisions.pairs) - len(found.small.later)
-    tally.candidates += len(met.collisions.pairs) + len(edges.later) - len(found.small.later)
+    tally.dissimilar += len(met.collisions.pairs) - len(small.later)
+    tally.candidates += len(met.collisions.pairs) + len(edges.later) - len(small.later)
     tally.verified += len(edges.later) + all_copies
 
     stays = witness[taking_part] == numbers[taking_part]

@@ -7,13 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Buckets
+from gpulsh.arrays import Buckets, Fingerprints, Numbers
 from gpulsh.backends.protocol import Backend
+from gpulsh.decide.meeting import Meeting
+from gpulsh.decide.relation import Relation
 from gpulsh.index.holdings import Holdings
-from gpulsh.index.segments.segment import Numbers
+from gpulsh.index.readable import HeldSets
 from gpulsh.lsh.collisions import Collisions, distinct, packed, unpacked, within_runs
+from gpulsh.method import Method
 
-CROWDED = 64  # documents of a bucket from which on it is joined, not compared in all pairs; no decision depends on it
+# Documents of a bucket from which on it is joined, not compared in all pairs. `SMALL_BUCKET` is larger, as a run hands
+# out all pairs below it as evidence; an index hands out none, no decision depends on this, and a join costs less.
+CROWDED = 64
 
 
 @dataclass(frozen=True)
@@ -22,6 +27,13 @@ class Meetings:
 
     held: Numbers  # [h] ascending: their numbers
     collisions: Collisions
+
+    def compared_by(
+        self, sets: Fingerprints, holdings: Holdings, relation: Relation, method: Method, ops: Backend
+    ) -> Meeting:
+        """As it is decided; `sets` are the unique fingerprints of the arriving documents, row after row."""
+        readable = HeldSets.of(holdings, self.held, sets, ops)
+        return Meeting(self.collisions, np.arange(len(readable.sizes())), relation, readable, method, ops)
 
 
 def meet(digests: NDArray[np.uint64], holdings: Holdings, ops: Backend, *, one_another: bool = True) -> Meetings:

@@ -15,7 +15,6 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.decide.compare import crowd_prefixes, prefix_join
-from gpulsh.decide.compare.comparison import exact
 from gpulsh.decide.compare.crowd_prefixes import CrowdPrefixes
 from gpulsh.decide.compare.prefix_join import Edges, PrefixJoin
 from gpulsh.decide.compare.shingled_texts import ShingledTexts
@@ -39,7 +38,7 @@ def readable_of(texts: list[str], ops: Backend, threshold: float = 0.8) -> Shing
 
 def prefixes_of(texts: list[str], ops: Backend, is_exact: bool) -> CrowdPrefixes:
     readable = readable_of(texts, ops)
-    return CrowdPrefixes(np.arange(len(texts)), readable, readable.sizes(), 0.8, ops, exact=is_exact)
+    return CrowdPrefixes(np.arange(len(texts)), readable, 0.8, ops, exact=is_exact)
 
 
 def join_of(texts: list[str], ops: Backend, threshold: float = 0.8) -> PrefixJoin:
@@ -47,7 +46,7 @@ def join_of(texts: list[str], ops: Backend, threshold: float = 0.8) -> PrefixJoi
     ids, readable = np.arange(len(texts)), readable_of(texts, ops, threshold)
     crowd = Crowd(ids, np.zeros_like(ids), np.zeros_like(ids))
     met = Collisions.of(np.empty((0, 2), np.int64), crowd, 1)
-    return PrefixJoin(ids, met, readable, readable.sizes(), exact, threshold, ops, exact=True)
+    return PrefixJoin(ids, met, readable, Method.chosen(threshold=threshold), ops)
 
 
 def joined(join: PrefixJoin, count: int) -> tuple[list[bool], list[tuple[int, int, float]]]:

@@ -105,12 +105,13 @@ def test_few_pairs_are_compared_by_fingerprints(monkeypatch: pytest.MonkeyPatch)
     texts = pages(600, 25)
     measured: list[int] = []
 
-    def exact(rows: Any, parts: Any, ops: Any) -> Any:
-        measured.append(len(rows))
-        return comparison.exact(rows, parts, ops)
+    exact = comparison.exact
 
-    monkeypatch.setattr("gpulsh.decide.judgement.measure_of", lambda plan: exact)
-    monkeypatch.setattr("gpulsh.decide.compare.measure.measure_of", lambda plan: exact)
+    def counted(rows: Any, parts: Any, ops: Any) -> Any:
+        measured.append(len(rows))
+        return exact(rows, parts, ops)
+
+    monkeypatch.setattr(comparison, "exact", counted)
     result = gpulsh.deduplicate(texts, backend="cpu", num_perm=42, bands=42, rows=1)
     assert result.funnel.crowded == 600 and result.funnel.dropped > 5
     assert 0 < sum(measured) < 600 * 599 // 2 // 10

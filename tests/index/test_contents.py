@@ -21,8 +21,9 @@ import gpulsh
 from gpulsh import Index, Shingling
 from gpulsh.backends.cpu import backend as cpu_backend
 from gpulsh.backends.protocol import Sizes
+from gpulsh.decide import meeting
 from gpulsh.errors import InputTypeError, OutputError, ParameterError
-from gpulsh.index import comparing, meetings, storage
+from gpulsh.index import meetings, storage
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.segments import filters, fingerprint_blocks, merging
 from gpulsh.index.segments import segment as segments
@@ -229,7 +230,7 @@ def test_a_template_of_many_held_documents_is_looked_up_once() -> None:
         met = meetings.meet(source[0].digests, index._holdings(), ops, one_another=one_another)
         assert len(met.held) > 250 and len(met.collisions.crowded) > 350
         assert len(met.collisions.pairs) < 5000  # of 100 x 300
-    with mock.patch.object(comparing, "PrefixJoin", wraps=comparing.PrefixJoin) as joins:
+    with mock.patch.object(meeting, "PrefixJoin", wraps=meeting.PrefixJoin) as joins:
         assert len(index.query(given)) == 300
     assert joins.call_count == 1
 

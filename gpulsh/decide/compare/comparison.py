@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial, reduce
 from threading import Lock
 from typing import Protocol, TypeVar
@@ -10,16 +11,18 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints
-from gpulsh.backends.parts import in_fitting_parts
+from gpulsh.arrays import Array, Fingerprints, Numbers
+from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves, in_fitting_parts
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.decide.compare.bounds import bounds_allow, words_for
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import first_of_runs
+from gpulsh.method import Method
 from gpulsh.params import Family
 from gpulsh.sketch.agreement import estimates
 
 Result = TypeVar("Result")
+Advance = Callable[[int], None]  # is told how much more is done
 
 REREAD = 1.5  # times the texts would be shingled, over all tiles, before a pass to make bitmaps pays
 SAMPLE = 512  # pairs tried before that pass
@@ -30,13 +33,17 @@ MOST_PARTS = 1 << 16  # ranges of fingerprints that two documents are cut into a
 
 
 class Readable(Protocol):
-    """Documents that can be shingled again, by place."""
+    """Documents whose fingerprints can be read, by place, as often as need be."""
 
-    def fingerprints(self, places: NDArray[np.int64]) -> Fingerprints:
+    def sizes(self) -> Numbers:
+        """int64 [places]: about the bytes of text of each, by which work is measured."""
+        ...
+
+    def fingerprints(self, places: Numbers) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order, on the backend's device."""
         ...
 
-    def fingerprints_by_range(self, places: NDArray[np.int64], parts: int) -> Iterator[Fingerprints]:
+    def fingerprints_by_range(self, places: Numbers, parts: int) -> Iterator[Fingerprints]:
         """The same in `parts` equal ranges of values, one after another, for documents larger than the device."""
         ...
 
@@ -44,15 +51,15 @@ class Readable(Protocol):
         """The same documents, shingled by another backend."""
         ...
 
-    def renumbered(self, places: NDArray[np.int64]) -> Readable:
+    def renumbered(self, places: Numbers) -> Readable:
         """The same documents by other numbers: new place i is place `places[i]` here."""
         ...
 
-    def frequencies(self, places: NDArray[np.int64], counts: Array) -> Array:
+    def frequencies(self, places: Numbers, counts: Array) -> Array:
         """`counts` plus those of the fingerprints of the documents at `places`, as the backend's `frequencies`."""
         ...
 
-    def prefixes(self, places: NDArray[np.int64], counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
+    def prefixes(self, places: Numbers, counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
         """The prefixes of the documents at `places` and how many fingerprints each has, as `text_prefixes` has it."""
         ...
 
@@ -60,12 +67,12 @@ class Readable(Protocol):
 class Measure(Protocol):
     """How similar pairs of rows are: float64 [m], NaN where it is not known."""
 
-    def __call__(self, rows: NDArray[np.int64], parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
+    def __call__(self, rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
         """`rows` int64 [m, 2] are rows of the fingerprints, which come whole or in ranges of values."""
         ...
 
 
-def exact(rows: NDArray[np.int64], parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
+def exact(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
     """Exact Jaccard."""
     both, either = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     pairs = ops.asarray(rows)
@@ -79,7 +86,7 @@ def exact(rows: NDArray[np.int64], parts: Iterable[Fingerprints], ops: Backend) 
 def estimated(family: Family) -> Measure:
     """The share of equal signature values."""
 
-    def measure(rows: NDArray[np.int64], parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
+    def measure(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
         sketch = ops.set_sketch(family)
         signatures = sketch.finish(reduce(sketch.merge, map(sketch.fold, parts)))
         return ops.asnumpy(estimates(signatures, ops.asarray(rows)))  # type: ignore[no-any-return]
@@ -87,45 +94,50 @@ def estimated(family: Family) -> Measure:
     return measure
 
 
-def unmeasured(rows: NDArray[np.int64], parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
+def unmeasured(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
     """NaN: every compared pair counts, none is measured."""
     return np.full(len(rows), np.nan)
 
 
-def row_sizes(fingerprints: Fingerprints, ops: Backend) -> NDArray[np.int64]:
+def measure_of(method: Method) -> Measure:
+    """What `verify` names."""
+    if method.verify == "exact":
+        return exact
+    return estimated(method.family) if method.verify == "signature" else unmeasured
+
+
+def row_sizes(fingerprints: Fingerprints, ops: Backend) -> Numbers:
     """int64 [n]: how many fingerprints each row has."""
-    sizes: NDArray[np.int64] = np.diff(ops.asnumpy(fingerprints.offset))
+    sizes: Numbers = np.diff(ops.asnumpy(fingerprints.offset))
     return sizes
 
 
-def sizes_allow(left: NDArray[np.int64], right: NDArray[np.int64], threshold: float) -> NDArray[np.bool_]:
+def sizes_allow(left: Numbers, right: Numbers, threshold: float) -> NDArray[np.bool_]:
     """bool [m]: whether sets of these sizes can reach `threshold`, since J <= smaller / larger, rounding included."""
     smaller, larger = np.minimum(left, right), np.maximum(left, right)
     most: NDArray[np.float64] = smaller.astype(np.float64) / np.maximum(larger, 1).astype(np.float64)
     return most >= threshold
 
 
+def untold(done: int) -> None:
+    """Nobody listens."""
+
+
 def compare(
-    pairs: NDArray[np.int64],
-    text_sizes: NDArray[np.int64],
-    texts: Readable,
-    measure: Measure,
-    threshold: float,
-    ops: Backend,
-    advance: Callable[[int], None],
+    pairs: Numbers, texts: Readable, measure: Measure, threshold: float, ops: Backend, advance: Advance = untold
 ) -> NDArray[np.float64]:
     """Similarity float64 [m] of `pairs` [m, 2] of places; -1 where a bound rules out `threshold`.
 
     Places are brought together by connected component, so that each is shingled once unless its component is larger
     than a tile. Where that would mean to shingle texts many times, one pass over them first makes a bitmap of each, and
-    only the pairs whose bitmaps allow the threshold are compared. `text_sizes` [n] are the bytes of all places.
+    only the pairs whose bitmaps allow the threshold are compared.
     """
-    similarity = np.full(len(pairs), -1.0)
+    similarity, text_sizes = np.full(len(pairs), -1.0), texts.sizes()
     groups = _groups(pairs, text_sizes, ops)
     if _bytes_read(pairs, groups, text_sizes) > REREAD * int(text_sizes.sum()) and _bitmaps_pay(
-        pairs, text_sizes, texts, threshold, ops
+        pairs, texts, text_sizes, threshold, ops
     ):
-        left = np.flatnonzero(_bitmaps_allow(pairs, text_sizes, texts, threshold, ops))
+        left = np.flatnonzero(_bitmaps_allow(pairs, texts, text_sizes, threshold, ops))
         advance(len(pairs) - len(left))
         groups = [left[group] for group in _groups(pairs[left], text_sizes, ops)]
     telling = Lock()
@@ -134,8 +146,9 @@ def compare(
         with telling:
             advance(done)
 
-    def measured(lane: Backend, group: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-        return list(_measured(group, pairs[group], text_sizes, texts.on(lane), measure, threshold, lane, tell))
+    def measured(lane: Backend, group: Numbers) -> list[tuple[Numbers, NDArray[np.float64]]]:
+        tile = _Tile(pairs, texts.on(lane), text_sizes, measure, threshold, lane, tell)
+        return list(in_fitting_halves(group, tile.whole, halves_of_numbers, tile.by_range))
 
     for parts in ops.each(groups, measured):
         for part, values in parts:
@@ -143,75 +156,59 @@ def compare(
     return similarity
 
 
-def _measured(
-    numbers: NDArray[np.int64],
-    pairs: NDArray[np.int64],
-    text_sizes: NDArray[np.int64],
-    texts: Readable,
-    measure: Measure,
-    threshold: float,
-    ops: Backend,
-    tell: Callable[[int], None],
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float64]]]:
-    """The similarity of `pairs`, which go by `numbers`, in as many parts as memory asks for; tells of what is done."""
-    measured = _measured_whole(pairs, text_sizes, texts, measure, threshold, ops, tell)
-    if measured is None and len(pairs) == 1:
-        measured = _measured_by_range(pairs, text_sizes, texts, measure, ops)
-        tell(1)
-    if measured is not None:
-        yield numbers, measured
-        return
-    half = len(pairs) // 2
-    for part in (slice(0, half), slice(half, None)):
-        yield from _measured(numbers[part], pairs[part], text_sizes, texts, measure, threshold, ops, tell)
+@dataclass(frozen=True)
+class _Tile:
+    """Pairs whose documents are read together, by their numbers among all; tells of what is done."""
 
+    pairs: Numbers
+    texts: Readable
+    text_sizes: Numbers
+    measure: Measure
+    threshold: float
+    ops: Backend
+    tell: Advance
 
-def _measured_whole(
-    pairs: NDArray[np.int64],
-    text_sizes: NDArray[np.int64],
-    texts: Readable,
-    measure: Measure,
-    threshold: float,
-    ops: Backend,
-    tell: Callable[[int], None],
-) -> NDArray[np.float64] | None:
-    """None where memory does not hold all the fingerprints; then it holds none any more."""
-    places, rows = renumbered(pairs, len(text_sizes))
-    if _ranges(int(text_sizes[places].sum()), ops.sizes().whole) > 1:
-        return None
-    similarity, told = np.full(len(pairs), -1.0), 0
-    try:
-        fingerprints = texts.fingerprints(places)
-        sizes = row_sizes(fingerprints, ops)
-        bitmaps = None
-        if threshold > 0 and len(pairs) > BITMAPS_PAY * len(places):
-            bitmaps = ops.bitmaps(fingerprints, words_for(sizes, len(sizes), threshold))
-        at_once = PAIRS_AT_ONCE if threshold > 0 else max(len(pairs), 1)  # a signature is made for each call
-        for start in range(0, len(pairs), at_once):
-            some = slice(start, min(start + at_once, len(pairs)))
-            if bitmaps is None:
-                possible = sizes_allow(sizes[rows[some, 0]], sizes[rows[some, 1]], threshold)
-            else:
-                possible = bounds_allow(rows[some], bitmaps, np.diff(fingerprints.offset), threshold, ops)
-            chosen = start + np.flatnonzero(possible)
-            similarity[chosen] = measure(rows[chosen], [fingerprints], ops)
-            tell(some.stop - start)
-            told = some.stop
-    except DeviceMemoryError:
-        tell(-told)
-        return None
-    return similarity
+    def whole(self, numbers: Numbers) -> NDArray[np.float64]:
+        """The similarity of some; DeviceMemoryError where memory does not hold all their fingerprints."""
+        places, rows = renumbered(self.pairs[numbers], len(self.text_sizes))
+        if self._ranges(places) > 1:
+            raise DeviceMemoryError("the texts of a tile are more than the budget allows")
+        ops, similarity, told = self.ops, np.full(len(rows), -1.0), 0
+        try:
+            fingerprints = self.texts.fingerprints(places)
+            sizes = row_sizes(fingerprints, ops)
+            bitmaps = None
+            if self.threshold > 0 and len(rows) > BITMAPS_PAY * len(places):
+                bitmaps = ops.bitmaps(fingerprints, words_for(sizes, len(sizes), self.threshold))
+            at_once = PAIRS_AT_ONCE if self.threshold > 0 else max(len(rows), 1)  # a signature is made for each call
+            for start in range(0, len(rows), at_once):
+                some = slice(start, min(start + at_once, len(rows)))
+                if bitmaps is None:
+                    possible = sizes_allow(sizes[rows[some, 0]], sizes[rows[some, 1]], self.threshold)
+                else:
+                    possible = bounds_allow(rows[some], bitmaps, np.diff(fingerprints.offset), self.threshold, ops)
+                chosen = start + np.flatnonzero(possible)
+                similarity[chosen] = self.measure(rows[chosen], [fingerprints], ops)
+                self.tell(some.stop - start)
+                told = some.stop
+        except DeviceMemoryError:
+            self.tell(-told)
+            raise
+        return similarity
 
+    def by_range(self, numbers: Numbers) -> NDArray[np.float64]:
+        """The same of a pair that memory does not hold, in ranges of fingerprints."""
+        places, rows = renumbered(self.pairs[numbers], len(self.text_sizes))
+        found, _ = in_fitting_parts(
+            lambda parts: self.measure(rows, self.texts.fingerprints_by_range(places, parts), self.ops),
+            max(2, self._ranges(places)),
+            MOST_PARTS,
+        )
+        self.tell(1)
+        return found
 
-def _measured_by_range(
-    pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], texts: Readable, measure: Measure, ops: Backend
-) -> NDArray[np.float64]:
-    places, rows = renumbered(pairs, len(text_sizes))
-    fewest = max(2, _ranges(int(text_sizes[places].sum()), ops.sizes().whole))
-    found, _ = in_fitting_parts(
-        lambda parts: measure(rows, texts.fingerprints_by_range(places, parts), ops), fewest, MOST_PARTS
-    )
-    return found
+    def _ranges(self, places: Numbers) -> int:
+        return _ranges(int(self.text_sizes[places].sum()), self.ops.sizes().whole)
 
 
 def _ranges(size: int, whole: int | None) -> int:
@@ -219,17 +216,15 @@ def _ranges(size: int, whole: int | None) -> int:
     return max(1, -(-size // whole)) if whole is not None else 1
 
 
-def _bitmaps_pay(
-    pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], texts: Readable, threshold: float, ops: Backend
-) -> bool:
+def _bitmaps_pay(pairs: Numbers, texts: Readable, text_sizes: Numbers, threshold: float, ops: Backend) -> bool:
     """Whether bitmaps rule out most of a few pairs taken at equal steps."""
     few = pairs[:: -(-len(pairs) // SAMPLE)]
     places, rows = renumbered(few, len(text_sizes))
-    return bool(_bitmaps_allow(rows, text_sizes[places], texts.renumbered(places), threshold, ops).mean() < 0.5)
+    return bool(_bitmaps_allow(rows, texts.renumbered(places), text_sizes[places], threshold, ops).mean() < 0.5)
 
 
 def _bitmaps_allow(
-    pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], texts: Readable, threshold: float, ops: Backend
+    pairs: Numbers, texts: Readable, text_sizes: Numbers, threshold: float, ops: Backend
 ) -> NDArray[np.bool_]:
     """bool [m]: whether the bitmaps of each pair allow its similarity to reach `threshold`; one pass over the texts."""
     bitmaps, sizes = [], []
@@ -245,16 +240,14 @@ def _bitmaps_allow(
     return bounds_allow(pairs, np.concatenate(bitmaps), np.concatenate(sizes), threshold, ops)
 
 
-def _bitmaps_of(
-    places: NDArray[np.int64], texts: Readable, words: int, ops: Backend, parts: int
-) -> tuple[Array, Array]:
+def _bitmaps_of(places: Numbers, texts: Readable, words: int, ops: Backend, parts: int) -> tuple[Array, Array]:
     """The bitmaps of documents and how many fingerprints each has, read in ranges of values."""
     found = [texts.fingerprints(places)] if parts <= 1 else texts.fingerprints_by_range(places, parts)
     bits, counts = zip(*((ops.bitmaps(part, words), np.diff(part.offset)) for part in found), strict=True)
     return reduce(np.bitwise_xor, bits), sum(counts)
 
 
-def runs_within(ends: NDArray[np.int64], most: int, longest: int | None = None) -> Iterator[tuple[int, int]]:
+def runs_within(ends: Numbers, most: int, longest: int | None = None) -> Iterator[tuple[int, int]]:
     """[start, stop) ranges that cover all of `ends` (running totals), each of at most `most` and `longest` items.
 
     One item alone may be larger than `most`.
@@ -269,32 +262,17 @@ def runs_within(ends: NDArray[np.int64], most: int, longest: int | None = None) 
 
 
 def in_runs(
-    places: NDArray[np.int64], text_sizes: NDArray[np.int64], most: int, read: Callable[[NDArray[np.int64]], Result]
-) -> Iterator[tuple[NDArray[np.int64], Result]]:
+    places: Numbers, text_sizes: Numbers, most: int, read: Callable[[Numbers], Result]
+) -> Iterator[tuple[Numbers, Result]]:
     """(some of `places`, `read` of them), in order, each of at most `most` bytes of text; halves of what does not fit.
 
     DeviceMemoryError where a document alone does not.
     """
     for first, last in runs_within(np.cumsum(text_sizes[places]), most):
-        yield from _in_halves(places[first:last], read)
+        yield from in_fitting_halves(places[first:last], read, halves_of_numbers)
 
 
-def _in_halves(
-    places: NDArray[np.int64], read: Callable[[NDArray[np.int64]], Result]
-) -> Iterator[tuple[NDArray[np.int64], Result]]:
-    try:
-        found = read(places)
-    except DeviceMemoryError:
-        if len(places) == 1:
-            raise
-    else:
-        yield places, found
-        return
-    for half in np.array_split(places, 2):
-        yield from _in_halves(half, read)
-
-
-def _groups(pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], ops: Backend) -> list[NDArray[np.int64]]:
+def _groups(pairs: Numbers, text_sizes: Numbers, ops: Backend) -> list[Numbers]:
     """Pair numbers grouped by the tiles of their places."""
     if len(pairs) == 0:
         return []
@@ -307,13 +285,13 @@ def _groups(pairs: NDArray[np.int64], text_sizes: NDArray[np.int64], ops: Backen
     return np.split(order, np.flatnonzero(both[order][1:] != both[order][:-1]) + 1)
 
 
-def _bytes_read(pairs: NDArray[np.int64], groups: list[NDArray[np.int64]], text_sizes: NDArray[np.int64]) -> int:
+def _bytes_read(pairs: Numbers, groups: list[Numbers], text_sizes: Numbers) -> int:
     if len(groups) < 2:
         return 0
     return sum(int(text_sizes[renumbered(pairs[group], len(text_sizes))[0]].sum()) for group in groups)
 
 
-def _tiles(component: NDArray[np.int64], text_sizes: NDArray[np.int64], sizes: Sizes) -> NDArray[np.int64]:
+def _tiles(component: Numbers, text_sizes: Numbers, sizes: Sizes) -> Numbers:
     """int64 [n]: a tile for each place, components whole where they fit, and in the order of their first place."""
     order = np.argsort(component, kind="stable")
     ends = np.cumsum(text_sizes[order])
@@ -328,7 +306,7 @@ def _tiles(component: NDArray[np.int64], text_sizes: NDArray[np.int64], sizes: S
     return tile_of
 
 
-def renumbered(pairs: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def renumbered(pairs: Numbers, count: int) -> tuple[Numbers, Numbers]:
     """The places below `count` that occur in pairs [m, 2], ascending, and the pairs as numbers among them."""
     if pairs.size < count // 8:  # a tile of many: nothing is done for all places
         every = np.sort(pairs, axis=None)

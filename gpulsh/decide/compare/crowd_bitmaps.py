@@ -16,11 +16,11 @@ TEXT_AT_ONCE = 16 << 20  # bytes
 
 
 class CrowdBitmaps:
-    """Documents go by their place in the crowd, `text_sizes` [c] are their bytes."""
+    """Documents go by their place in the crowd."""
 
-    def __init__(self, texts: Readable, text_sizes: NDArray[np.int64], threshold: float, ops: Backend) -> None:
-        self._texts, self._text_sizes, self._threshold, self._ops = texts, text_sizes, threshold, ops
-        self._made = np.zeros(len(text_sizes), bool)
+    def __init__(self, texts: Readable, threshold: float, ops: Backend) -> None:
+        self._texts, self._text_sizes, self._threshold, self._ops = texts, texts.sizes(), threshold, ops
+        self._made = np.zeros(len(self._text_sizes), bool)
         self._bitmaps: Array | None = None  # uint64 [c, words]
         self._sizes: Array | None = None  # int64 [c]
 

@@ -82,23 +82,16 @@ class _Rows:
 
 
 class CrowdPrefixes:
-    """Documents go by their place in the crowd, `text_sizes` [c] are their bytes."""
+    """Documents go by their place in the crowd."""
 
     def __init__(
-        self,
-        places: NDArray[np.int64],
-        texts: Readable,
-        text_sizes: NDArray[np.int64],
-        threshold: float,
-        ops: Backend,
-        *,
-        exact: bool,
+        self, places: NDArray[np.int64], texts: Readable, threshold: float, ops: Backend, *, exact: bool
     ) -> None:
         """Reads the documents at `places` [p], which ascend: no others are asked for.
 
         `exact` says that the Jaccard follows. Then any counts serve, and shingles may be taken for others.
         """
-        self._places, self._texts, self._text_sizes = places, texts, text_sizes
+        self._places, self._texts, self._text_sizes = places, texts, texts.sizes()
         self._ops, self._exact = ops, exact
         # The product is taken a little low: a prefix one too long loses nothing, one too short would.
         self._share = threshold * (1 - 1e-12)
@@ -107,7 +100,7 @@ class CrowdPrefixes:
         if whole is not None:
             self._at_once, self._most_held = min(AT_ONCE, max(whole >> 2, 1)), whole >> 2
             self._largest_table = min(LARGEST_TABLE, max(whole.bit_length() - 1, LEAST_TABLE))
-        self.sizes = np.zeros(len(text_sizes), np.int64)  # fingerprints of the documents read
+        self.sizes = np.zeros(len(self._text_sizes), np.int64)  # fingerprints of the documents read
         self._counts = self._frequencies()
         self._several, held = self._read()
         self._held = None if held is None else self._prefixes(self._places, held)

@@ -22,7 +22,7 @@ they share a prefix shingle by the frequencies that `CrowdPrefixes` counts over 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,19 +31,23 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.comparison import (
-    Measure,
+    Advance,
     Readable,
     compare,
+    measure_of,
     renumbered,
     row_sizes,
     runs_within,
     sizes_allow,
     unmeasured,
+    untold,
 )
 from gpulsh.decide.compare.crowd_bitmaps import CrowdBitmaps, product
 from gpulsh.decide.compare.crowd_prefixes import CrowdPrefixes, Entries
+from gpulsh.decide.relation import ALL, Relation
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions, distinct, packed, unpacked, within_runs
+from gpulsh.method import Method
 
 FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends on these bounds
 FEW_KEPT = 8  # kept documents that a block is compared with before anything else
@@ -87,27 +91,20 @@ class PrefixJoin:
         crowd: NDArray[np.int64],
         collisions: Collisions,
         texts: Readable,
-        text_sizes: NDArray[np.int64],
-        measure: Measure,
-        threshold: float,
+        method: Method,
         ops: Backend,
-        *,
-        exact: bool,
-        allows: Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]] | None = None,
-        advance: Callable[[int], None] = lambda done: None,
+        relation: Relation = ALL,
+        advance: Advance = untold,
     ) -> None:
-        """`texts` and `text_sizes` [c] (bytes) go by the same places; `exact` says that `measure` is the Jaccard.
-
-        `allows`, of earlier and later members of `crowd`, says which pairs count; None: all. `advance` is told of
-        documents that are decided.
-        """
-        self._crowd, self._allows, self._advance = crowd, allows, advance
+        """`texts` go by the same places, `relation` by the numbers in `crowd`; `advance` is told what is decided."""
+        self._crowd, self._relation, self._advance = crowd, relation, advance
         self._rows = np.searchsorted(collisions.crowded, crowd)
         self._collisions = collisions
-        self._texts, self._text_sizes, self._ends = texts, text_sizes, np.cumsum(text_sizes)
-        self._measure, self._threshold, self._ops, self._exact = measure, threshold, ops, exact
+        self._texts, self._ends, self._ops = texts, np.cumsum(texts.sizes()), ops
+        self._measure, self._threshold = measure_of(method), method.threshold
+        self._exact = method.verify == "exact"
         self._sizes = np.zeros(len(crowd), np.int64)  # unique shingles, of those read
-        self._bitmaps = CrowdBitmaps(texts, text_sizes, threshold, ops)
+        self._bitmaps = CrowdBitmaps(texts, method.threshold, ops)
         self._prefixes: CrowdPrefixes | None = None
         self._kept = _PrefixIndex()
         self._entries: Entries | None = None  # of the block in hand; None: no prefixes were made of it
@@ -139,6 +136,7 @@ class PrefixJoin:
 
     def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
         """Documents of the block marked in `kept` [stop - start] stay, and later ones are compared with them."""
+        kept = kept & self._relation.speaks(self._crowd[block.start : block.stop])
         stay = block.start + np.flatnonzero(kept)
         self._known = np.concatenate([self._known, stay])
         if self._entries is not None:
@@ -193,8 +191,7 @@ class PrefixJoin:
     def _read(self, start: int) -> CrowdPrefixes:
         """The prefixes of all documents from `start` on, and of the kept ones before, which enter the index."""
         read = np.concatenate([self._known, np.arange(start, len(self._rows))])
-        parts = read, self._texts, self._text_sizes, self._threshold, self._ops
-        prefixes = CrowdPrefixes(*parts, exact=self._exact)
+        prefixes = CrowdPrefixes(read, self._texts, self._threshold, self._ops, exact=self._exact)
         self._sizes[read] = prefixes.sizes[read]
         if len(self._known):
             self._kept.add(prefixes.of(self._known).sorted())
@@ -229,8 +226,7 @@ class PrefixJoin:
 
     def _allowed(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
         """The pairs [m, 2] that count, share a large bucket, and whose sizes allow the threshold."""
-        if self._allows is not None:
-            pairs = pairs[self._allows(self._crowd[pairs[:, 0]], self._crowd[pairs[:, 1]])]
+        pairs = pairs[self._relation.allows(self._crowd[pairs[:, 0]], self._crowd[pairs[:, 1]])]
         pairs = pairs[sizes_allow(self._sizes[pairs[:, 0]], self._sizes[pairs[:, 1]], self._threshold)]
         rows = self._rows[pairs]
         return pairs[self._collisions.share_large_bucket(rows[:, 0], rows[:, 1])]
@@ -246,9 +242,8 @@ class PrefixJoin:
             return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
         places, rows = renumbered(pairs, len(self._rows))
         threshold = self._threshold if self._exact else 0.0  # sizes bound the Jaccard, not its estimate
-        texts, sizes = self._texts.renumbered(places), self._text_sizes[places]
-        similarity = compare(rows, sizes, texts, self._measure, threshold, self._ops, lambda done: None)
-        return self._similar(pairs, similarity)
+        texts = self._texts.renumbered(places)
+        return self._similar(pairs, compare(rows, texts, self._measure, threshold, self._ops))
 
     def _similar(self, pairs: NDArray[np.int64], similarity: NDArray[np.float64]) -> Edges:
         edges = Edges(pairs[:, 0], pairs[:, 1], similarity)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gpulsh.decide.compare.measure import similar_pairs
 from gpulsh.decide.compare.shingled_texts import ShingledTexts
-from gpulsh.lsh.collisions import distinct, packed, unpacked
+from gpulsh.decide.meeting import Meeting
+from gpulsh.lsh.collisions import Collisions, Crowd, distinct, packed, unpacked
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import ranks_of, relation_of
@@ -43,6 +43,8 @@ def compare(place: Workplace, placed: Placed, shares: Path, share: int, pairs: S
     involved = np.argsort(rank)
     wanted = ((number, members[part]) for number, part in placed.by_partition(members))
     texts = ShingledTexts(GroupTexts(place.folder, group, wanted), involved, job.method, place.keys, place.ops)
+    met_here = Collisions.of(candidates, Crowd.joined([]), job.method.banding.bands)
+    relation = relation_of(members, job.policy, placed)
     done = 0
 
     def tell(pairs: int) -> None:
@@ -51,15 +53,7 @@ def compare(place: Workplace, placed: Placed, shares: Path, share: int, pairs: S
         place.progress.advance(pairs)
 
     with place.ops.here():
-        edges = similar_pairs(
-            np.sort(rank[candidates], axis=1),
-            involved,
-            relation_of(members, job.policy, placed),
-            texts,
-            job.method,
-            place.ops,
-            tell,
-        )
+        edges = Meeting(met_here, involved, relation, texts, job.method, place.ops).similar(tell)
     document = members[involved]
     found = SimilarPairs(document[edges.earlier], document[edges.later], edges.similarity)
     place.progress.advance(len(met.i) - done)  # those that met several times, or do not count

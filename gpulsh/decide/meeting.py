@@ -1,0 +1,124 @@
+"""Documents that met, compared and resolved: the one decision, whoever tells of the documents.
+
+    who met -> pairs of small buckets -> bounds -> exact intersection -> similar pairs   (`similar`)
+            -> kept ones, block after block with the pairs of large buckets             (`resolve`)
+            -> what each dropped document is dropped for                                (`dropped`)
+
+Three tell of documents: memory and partitions, whose texts are read again (`judgement`), and an index, which holds sets
+of fingerprints (`index.meetings`). Who met, and how sets are read, is theirs; what follows from that is here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers
+from gpulsh.backends.protocol import Backend
+from gpulsh.decide.compare.comparison import Advance, Readable, compare, measure_of, untold
+from gpulsh.decide.compare.prefix_join import Edges, PrefixJoin
+from gpulsh.decide.relation import Relation
+from gpulsh.decide.resolve import distinct_edges, heads, resolve_kept, witnesses
+from gpulsh.lsh.collisions import Collisions
+from gpulsh.method import Method
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Documents that met others, which go by place: 0, 1, ... in decision order."""
+
+    met: Collisions
+    numbers: Numbers  # [v] distinct: what `met` and `relation` know each by
+    relation: Relation
+    texts: Readable  # by place
+    method: Method
+    ops: Backend
+    connected: bool = False  # all with one another, by pairs that `met` may lack
+
+    @cached_property
+    def places(self) -> Numbers:
+        """int64: of each of `numbers` its place."""
+        places = np.empty(int(self.numbers.max(initial=-1)) + 1, np.int64)
+        places[self.numbers] = np.arange(len(self.numbers))
+        return places
+
+    def similar(self, advance: Advance = untold) -> Edges:
+        """The pairs of small buckets that count and are at or above the threshold; all, where none is measured."""
+        pairs, numbers, method = self._pairs, self.numbers, self.method
+        pairs = pairs[self.relation.allows(numbers[pairs[:, 0]], numbers[pairs[:, 1]])]
+        if method.verify == "none":
+            return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
+        bound = method.threshold if method.verify == "exact" else 0.0  # sizes bound the Jaccard, not its estimate
+        similarity = compare(pairs, self.texts, measure_of(method), bound, self.ops, advance)
+        return Edges(pairs[:, 0], pairs[:, 1], similarity).where(~(similarity < method.threshold))
+
+    def resolve(self, small: Edges, advance: Advance = untold) -> tuple[NDArray[np.bool_], Edges]:
+        """Which are kept, and all verified pairs; `small` are those of small buckets."""
+        count = len(self.numbers)
+        crowd = np.flatnonzero(np.isin(self.numbers, self.met.crowded))
+        if len(crowd) == 0:
+            return resolve_kept(count, small, None, crowd)
+        if self.method.verify == "exact":
+            return resolve_kept(count, small, self._join(crowd, advance), crowd)
+        # Without an exact measure the filter's frequencies decide which pairs count: they are those of a connected
+        # component, whatever else is decided with it.
+        label = self._component_of(crowd)
+        kept, found = np.ones(count, bool), []
+        for component in np.unique(label[crowd]).tolist():
+            members = np.flatnonzero(label == component)
+            own = _renumbered(small.where(label[small.later] == component), members)
+            chosen = crowd[label[crowd] == component]
+            join = self._join(chosen, advance)
+            stays, edges = resolve_kept(len(members), own, join, np.searchsorted(members, chosen))
+            kept[members] = stays
+            found.append(Edges(members[edges.earlier], members[edges.later], edges.similarity))
+        rest = small.where(~np.isin(label[small.later], label[crowd]))
+        stays, edges = resolve_kept(count, rest, None, crowd[:0])
+        return kept & stays, distinct_edges([*found, edges])
+
+    def dropped(self, kept: NDArray[np.bool_], edges: Edges) -> Edges:
+        """Each dropped document, ascending, with the one that it is dropped for, as `resolve` of the method has it."""
+        if self.method.resolve == "kept":
+            return witnesses(kept, edges)
+        pairs = np.stack([edges.earlier, edges.later], axis=1)
+        head = heads(self.ops.asnumpy(self.ops.components(len(self.numbers), self.ops.asarray(pairs))))
+        later = np.flatnonzero((head != np.arange(len(head))) & (self.numbers >= self.relation.protected))
+        if self.method.verify == "none":
+            return Edges(head[later], later, np.full(len(later), np.nan))
+        pairs = np.stack([head[later], later], axis=1)
+        similarity = compare(pairs, self.texts, measure_of(self.method), 0.0, self.ops)
+        return Edges(head[later], later, similarity)
+
+    @property
+    def _pairs(self) -> Numbers:
+        """The pairs of small buckets, the earlier document first."""
+        first, second = self.places[self.met.pairs].T
+        return np.stack([np.minimum(first, second), np.maximum(first, second)], axis=1)
+
+    def _component_of(self, crowd: Numbers) -> Numbers:
+        """int64 [v]: of documents connected by candidate pairs and large buckets the same number."""
+        if self.connected:
+            return np.zeros(len(self.numbers), np.int64)
+        rows = np.searchsorted(self.met.crowded, self.numbers[crowd])
+        edges = [self._pairs]
+        for band in self.met.bucket.T:
+            bucket = band[rows]
+            members, bucket = crowd[bucket >= 0], bucket[bucket >= 0]
+            _, first, which = np.unique(bucket, return_index=True, return_inverse=True)
+            edges.append(np.stack([members[first][which], members], axis=1))
+        ops = self.ops
+        label: Numbers = ops.asnumpy(ops.components(len(self.numbers), ops.asarray(np.concatenate(edges))))
+        return label
+
+    def _join(self, crowd: Numbers, advance: Advance) -> PrefixJoin:
+        texts, numbers = self.texts.renumbered(crowd), self.numbers[crowd]
+        return PrefixJoin(numbers, self.met, texts, self.method, self.ops, self.relation, advance)
+
+
+def _renumbered(edges: Edges, members: Numbers) -> Edges:
+    """Edges among ascending `members`, by places in it."""
+    earlier, later = np.searchsorted(members, edges.earlier), np.searchsorted(members, edges.later)
+    return Edges(earlier, later, edges.similarity)
