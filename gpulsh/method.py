@@ -103,6 +103,10 @@ class Asked:
     rows: int | None = None
     seed: int | None = None
 
+    def method(self, *, verify: Verify = "exact", resolve: Resolve = "kept") -> Method:
+        """The method, what was left open chosen."""
+        return Method.chosen(**self.given(), verify=verify, resolve=resolve)
+
     def given(self) -> dict[str, Any]:
         """Those that are not left open, by name."""
         return {name: value for name, value in vars(self).items() if value is not None}

@@ -12,30 +12,15 @@ from typing import Any
 
 import click
 
+from gpulsh.cli.options import backend_options, method_options, parsed, text_options
 from gpulsh.cli.terminal import conclude, tell
 
 
 @click.command(short_help="Remove near-duplicates from files.")
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("-o", "--output", required=True, metavar="OUT", help="Folder of the results, made here.")
-@click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Column or field of the text.")
-@click.option("--lines", is_flag=True, help="Each line of a text file (.txt) is a document, not the file.")
-@click.option("--id-column", metavar="NAME", help="Column or field to name documents by in duplicates.parquet.")
-@click.option("--threshold", type=float, metavar="J", help="Jaccard similarity of duplicates.  [default: 0.8]")
-@click.option(
-    "--shingle",
-    metavar="UNIT:SIZE",
-    help="What is compared: runs of SIZE words, or char:SIZE.  [default: word:5]",
-)
-@click.option(
-    "--sketch",
-    metavar="NAME[:K]",
-    help="What finds candidates: minhash or one-permutation, of K values.  [default: minhash]",
-)
-@click.option("--num-perm", type=int, metavar="K", help="Values of a signature.  [default: 128]")
-@click.option("--bands", type=int, metavar="B", help="Bands, with --rows; chosen for the threshold where not given.")
-@click.option("--rows", type=int, metavar="R", help="Rows of a band.")
-@click.option("--seed", type=int, help="Of the hash functions.  [default: 1]")
+@text_options(ids="Column or field to name documents by in duplicates.parquet.")
+@method_options()
 @click.option(
     "--verify",
     type=click.Choice(["exact", "signature", "none"]),
@@ -70,14 +55,7 @@ from gpulsh.cli.terminal import conclude, tell
     metavar="PATH",
     help="Index of earlier runs, made where absent: drop what it holds too, and add the documents by id or FILE:ROW.",
 )
-@click.option(
-    "--backend",
-    type=click.Choice(["auto", "cpu", "cuda", "reference"]),
-    default="auto",
-    show_default=True,
-    help="auto takes CUDA where it works.",
-)
-@click.option("--threads", type=int, metavar="N", help="Threads of the CPU backend; all processors where not given.")
+@backend_options
 @click.option(
     "--devices",
     metavar="N[,N...]",
@@ -136,9 +114,7 @@ from gpulsh.cli.terminal import conclude, tell
     is_flag=True,
     help="Print the report as JSON instead of the table, and the progress as JSON lines on standard error.",
 )
-def dedup(
-    inputs: tuple[str, ...], output: str, shingle: str | None, sketch: str | None, as_json: bool, **options: Any
-) -> None:
+def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
     """Write INPUT without its near-duplicates to OUT.
 
     INPUT is a file, folder, glob or URL of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst), WARC and WET (plain, .gz)
@@ -151,20 +127,11 @@ def dedup(
 
     --verbose shows where an error comes from.
     """
-    from gpulsh.params import Shingling
-
-    shingling = None if shingle is None else Shingling.parse(shingle)
-    if sketch is not None:
-        from gpulsh.sketch.named import parse_sketch
-
-        options["sketch"] = parse_sketch(sketch, options.pop("num_perm"), options.pop("seed"))
     # Ray prints which of its processes ended, and standard output is for the result.
     with _ended_cleanly(), redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout):
         from gpulsh.run.files import deduplicate_files
 
-        result = deduplicate_files(
-            list(inputs), output, shingling=shingling, progress="json" if as_json else True, **options
-        )
+        result = deduplicate_files(list(inputs), output, progress="json" if as_json else True, **parsed(options))
     if as_json:
         conclude(json.dumps(result.report, indent=2))
         return

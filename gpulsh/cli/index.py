@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
+from gpulsh.cli.options import backend_options, method_options, parsed, text_options, together
 from gpulsh.cli.terminal import conclude, say
-
-Command = Callable[..., Any]
 
 
 @click.group(short_help="Keep an index of documents and find their near-duplicates later.")
@@ -23,51 +21,18 @@ def index() -> None:
     """
 
 
-def _files(command: Command) -> Command:
-    options = (
-        click.argument("path", metavar="PATH"),
-        click.argument("inputs", nargs=-1, required=True, metavar="INPUT..."),
-        click.option("--text-column", default="text", show_default=True, metavar="NAME", help="Column of the text."),
-        click.option("--lines", is_flag=True, help="Each line of a text file (.txt) is a document, not the file."),
-        click.option(
-            "--id-column", metavar="NAME", help="Column of strings or integers to name documents by, else FILE:ROW."
-        ),
-        click.option("-o", "--output", metavar="FILE", help="Write the duplicates found to FILE: .parquet or .jsonl."),
-        click.option(
-            "--backend",
-            type=click.Choice(["auto", "cpu", "cuda", "reference"]),
-            default="auto",
-            show_default=True,
-            help="auto takes CUDA where it works.",
-        ),
-        click.option("--threads", type=int, metavar="N", help="Threads of the CPU backend."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def _parameters(says: str) -> Callable[[Command], Command]:
-    def given(command: Command) -> Command:
-        options = (
-            click.option("--threshold", type=float, metavar="J", help=f"Jaccard similarity of duplicates{says % 0.8}"),
-            click.option("--shingle", metavar="UNIT:SIZE", help=f"What is compared{says % 'word:5'}"),
-            click.option("--sketch", metavar="NAME[:K]", help=f"minhash or one-permutation{says % 'minhash'}"),
-            click.option("--num-perm", type=int, metavar="K", help=f"Values of a signature{says % 128}"),
-            click.option("--bands", type=int, metavar="B", help="Bands, with --rows."),
-            click.option("--rows", type=int, metavar="R", help="Rows of a band."),
-            click.option("--seed", type=int, metavar="N", help=f"Of the hash functions{says % 1}"),
-        )
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return given
+_files = together(
+    click.argument("path", metavar="PATH"),
+    click.argument("inputs", nargs=-1, required=True, metavar="INPUT..."),
+    text_options(ids="Column of strings or integers to name documents by, else FILE:ROW."),
+    click.option("-o", "--output", metavar="FILE", help="Write the duplicates found to FILE: .parquet or .jsonl."),
+    backend_options,
+)
 
 
 @index.command(short_help="Make an index of files.")
 @_files
-@_parameters(".  [default: %s]")
+@method_options()
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
     """Make an index in the new folder PATH of the documents of INPUT, near-duplicates dropped."""
@@ -78,7 +43,7 @@ def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool,
 
 @index.command(short_help="Add files to an index.")
 @_files
-@_parameters("; the index's own, or an error.%.0s")
+@method_options(otherwise="the index's own, or an error")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
     """Add the documents of INPUT that duplicate none of the index at PATH or of INPUT, and know the others."""
@@ -115,21 +80,12 @@ def compact(path: str) -> None:
 
 
 def _prepared(output: str | None, options: dict[str, Any]) -> dict[str, Any]:
-    """Options as Python takes them; a parameter that was not given is left to its default."""
-    from gpulsh.params import Shingling
+    """Options as Python takes them, the output looked at before any work is done."""
     from gpulsh.run.indexing import check_output
 
     if output is not None:
         check_output(Path(output))
-    shingle = options.pop("shingle", None)
-    if shingle is not None:
-        options["shingling"] = Shingling.parse(shingle)
-    sketch = options.pop("sketch", None)
-    if sketch is not None:
-        from gpulsh.sketch.named import parse_sketch
-
-        options["sketch"] = parse_sketch(sketch, options.pop("num_perm"), options.pop("seed"))
-    return {name: value for name, value in options.items() if value is not None}
+    return parsed(options)
 
 
 def _told(indexed: Any, as_json: bool) -> None:

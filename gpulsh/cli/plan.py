@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpulsh.account.stages import COSTS, FORETOLD
+from gpulsh.cli.options import method_options
 from gpulsh.cli.terminal import say
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
@@ -49,10 +50,7 @@ def _costs() -> str:
 @click.option("--remote", is_flag=True, help="Inputs and results lie behind the network, as in S3, not on the disks.")
 @click.option("--memory", metavar="SIZE", help="Budget of a machine, as 64GiB.  [default: 8GiB]")
 @click.option("--hours", type=float, metavar="H", help="Say how many workers finish in so many hours.")
-@click.option("--threshold", type=float, default=0.8, show_default=True, metavar="J", help="Jaccard of duplicates.")
-@click.option("--num-perm", type=int, default=128, show_default=True, metavar="K", help="Values of a signature.")
-@click.option("--bands", type=int, metavar="B", help="Bands, with --rows; chosen for the threshold where not given.")
-@click.option("--rows", type=int, metavar="R", help="Rows of a band.")
+@method_options("threshold", "num-perm", "bands", "rows")
 @click.option("--met", type=float, metavar="SHARE", help="Documents that are in a candidate pair, from 0 to 1.")
 @click.option("--pairs", type=float, metavar="N", help="Pairs compared, a document.")
 @click.option("--dropped", type=float, metavar="SHARE", help="Documents that are dropped, from 0 to 1.")
@@ -74,8 +72,8 @@ def plan(
     remote: bool,
     memory: str | None,
     hours: float | None,
-    threshold: float,
-    num_perm: int,
+    threshold: float | None,
+    num_perm: int | None,
     bands: int | None,
     rows: int | None,
     given_rates: dict[str, float],
@@ -94,9 +92,9 @@ def plan(
     from gpulsh.backends.processors import processors
     from gpulsh.budget import MOST_CHOSEN, parse_memory
     from gpulsh.errors import ParameterError
+    from gpulsh.method import Asked
     from gpulsh.params import check_integer
     from gpulsh.report.estimate import Rates, estimate, recorded, workers_needed
-    from gpulsh.theory import default_banding
 
     kind = "GPU" if gpus is not None else "thread"
     most = 10**9
@@ -117,7 +115,8 @@ def plan(
     assumed = {**recorded()["corpus"], **{name: share for name, share in shares.items() if share is not None}}
     corpus = Corpus(documents=docs, bytes=size, **assumed)
     budget = MOST_CHOSEN if memory is None else parse_memory(memory)
-    shape = default_banding(num_perm, threshold, bands=bands, rows=rows)
+    method = Asked(threshold=threshold, num_perm=num_perm, bands=bands, rows=rows).method()
+    shape = method.banding
 
     def estimated(workers: int) -> Estimate:
         return estimate(
@@ -125,8 +124,8 @@ def plan(
             rates,
             workers=workers,
             nodes=machines(workers),
-            bands=shape[0],
-            rows=shape[1],
+            bands=shape.bands,
+            rows=shape.rows,
             start=measured.get("start", 0.0),
             process=measured.get("process", 0.0),
             remote=remote,
@@ -143,9 +142,9 @@ def plan(
     asked = {
         "documents": docs,
         "bytes": size,
-        "threshold": threshold,
-        "bands": shape[0],
-        "rows": shape[1],
+        "threshold": method.threshold,
+        "bands": shape.bands,
+        "rows": shape.rows,
         "workers": workers,
         "worker": kind,
         "nodes": machines(workers),

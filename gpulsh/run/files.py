@@ -26,7 +26,7 @@ from gpulsh.io.files.inputs import as_lines, find_files, natural_id, refuse_pack
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.format import Columns, File
-from gpulsh.method import Asked, Method, Resolve, Verify
+from gpulsh.method import Asked, Resolve, Verify
 from gpulsh.params import Folding, Shingling, Sketch, check_choice
 from gpulsh.report.document import describe, write_report
 from gpulsh.report.evidence import summarise
@@ -190,7 +190,7 @@ def deduplicate_files(
     )
     indexed = None if index is None else _folder("index", index)
     if indexed is None:
-        method = Method.chosen(**asked.given(), verify=verify, resolve=resolve)
+        method = asked.method(verify=verify, resolve=resolve)
     else:
         from gpulsh.run.incremental import EarlierRuns, refuse_with_index
 

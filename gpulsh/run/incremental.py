@@ -61,7 +61,7 @@ class EarlierRuns:
 
     def method(self) -> Method:
         """The index's parameters, as those of a run."""
-        return self._index.parameters if self._index else Method.chosen(**self._asked.given())
+        return self._index.parameters if self._index else self._asked.method()
 
     def to_job(self) -> Earlier:
         """As a job tells it."""

@@ -1,0 +1,93 @@
+"""Options that several commands take, each written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+Command = Callable[..., Any]
+Option = Callable[[Command], Command]
+METHOD = ("threshold", "shingle", "sketch", "num-perm", "bands", "rows", "seed")
+
+
+def together(*options: Option) -> Option:
+    """Several as one, shown in this order."""
+
+    def taken(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return taken
+
+
+def method_options(*names: str, otherwise: str | None = None) -> Option:
+    """The parameters `names` of a method, all where none is named; `parsed` makes keywords of what is given.
+
+    `otherwise` says what holds where one is left open, if that is not its default.
+    """
+
+    def help_of(meaning: str, default: object) -> str:
+        return f"{meaning}.  [default: {default}]" if otherwise is None else f"{meaning}; {otherwise}."
+
+    known: Mapping[str, Mapping[str, Any]] = {
+        "threshold": {"type": float, "metavar": "J", "help": help_of("Jaccard similarity of duplicates", 0.8)},
+        "shingle": {
+            "metavar": "UNIT:SIZE",
+            "help": help_of("What is compared: runs of SIZE words, or char:SIZE", "word:5"),
+        },
+        "sketch": {
+            "metavar": "NAME[:K]",
+            "help": help_of("What finds candidates: minhash or one-permutation, of K values", "minhash"),
+        },
+        "num-perm": {"type": int, "metavar": "K", "help": help_of("Values of a signature", 128)},
+        "bands": {
+            "type": int,
+            "metavar": "B",
+            "help": f"Bands, with --rows; {otherwise or 'chosen for the threshold where not given'}.",
+        },
+        "rows": {"type": int, "metavar": "R", "help": "Rows of a band."},
+        "seed": {"type": int, "metavar": "N", "help": help_of("Of the hash functions", 1)},
+    }
+    return together(*(click.option(f"--{name}", **known[name]) for name in names or METHOD))
+
+
+def text_options(*, ids: str) -> Option:
+    """Where the texts of files are, and their ids, which `ids` says the use of."""
+    return together(
+        click.option(
+            "--text-column", default="text", show_default=True, metavar="NAME", help="Column or field of the text."
+        ),
+        click.option("--lines", is_flag=True, help="Each line of a text file (.txt) is a document, not the file."),
+        click.option("--id-column", metavar="NAME", help=ids),
+    )
+
+
+backend_options = together(
+    click.option(
+        "--backend",
+        type=click.Choice(["auto", "cpu", "cuda", "reference"]),
+        default="auto",
+        show_default=True,
+        help="auto takes CUDA where it works.",
+    ),
+    click.option(
+        "--threads", type=int, metavar="N", help="Threads of the CPU backend; all processors where not given."
+    ),
+)
+
+
+def parsed(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are given, as Python's keywords; a parameter that is left open is left out."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if "shingle" in given:
+        from gpulsh.params import Shingling
+
+        given["shingling"] = Shingling.parse(given.pop("shingle"))
+    if "sketch" in given:
+        from gpulsh.sketch.named import parse_sketch
+
+        given["sketch"] = parse_sketch(given["sketch"], given.pop("num_perm", None), given.pop("seed", None))
+    return given
