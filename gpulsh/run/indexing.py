@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,30 +111,24 @@ class Indexed:
         return {"documents": self.documents, "kept": self.documents - dropped, "dropped": dropped, "held": self.held}
 
 
-def build_index(
-    path: str | os.PathLike[str],
-    inputs: Sequence[str],
-    *,
-    text_column: str = "text",
-    lines: bool = False,
-    id_column: str | None = None,
-    output: str | os.PathLike[str] | None = None,
-    progress: bool = False,
-    **parameters: Any,
-) -> Indexed:
+def build_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: Any) -> Indexed:
     """A new index in the folder `path` of the documents of files, near-duplicates dropped as `deduplicate` drops them.
 
-    A document's key is its value of `id_column`, a string or an integer, or FILE:ROW. All other parameters are those of
-    `Index`. What is dropped is written to `output` before the index is committed: no commit is without it. Raises as
-    `Index.create` and `Index.add` do; then `path` is as it was.
+    A document's key is its value of `id_column`, a string or an integer, or FILE:ROW. What is dropped is written to
+    `output` before the index is committed: no commit is without it. `text_column` and `lines` are those of
+    `deduplicate_files`, all other options those of `Index`. Raises as `Index.create` and `Index.add` do; then `path` is
+    as it was.
     """
-    texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
-    refuse_overlap(os.fspath(path), inputs, texts.files)
-    with Index.create(path, **parameters) as index:
-        return _taken_in(index, texts, output, open_progress(progress))
+    return _grown(Index.create, path, inputs, **options)
 
 
-def add_to_index(
+def add_to_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: Any) -> Indexed:
+    """The same into the index that is there; its documents are the earlier ones. Parameters as of `Index.open`."""
+    return _grown(Index.open, path, inputs, **options)
+
+
+def _grown(
+    open_index: Callable[..., Index],
     path: str | os.PathLike[str],
     inputs: Sequence[str],
     *,
@@ -145,10 +139,9 @@ def add_to_index(
     progress: bool = False,
     **parameters: Any,
 ) -> Indexed:
-    """The same into the index that is there; its documents are the earlier ones. `parameters` as of `Index.open`."""
     texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
     refuse_overlap(os.fspath(path), inputs, texts.files)
-    with Index.open(path, **parameters) as index:
+    with open_index(path, **parameters) as index:
         return _taken_in(index, texts, output, open_progress(progress))
 
 
