@@ -18,6 +18,7 @@ from gpulsh.decide.compare import crowd_prefixes, prefix_join
 from gpulsh.decide.compare.crowd_prefixes import CrowdPrefixes
 from gpulsh.decide.compare.prefix_join import Edges, PrefixJoin
 from gpulsh.decide.compare.shingled_texts import ShingledTexts
+from gpulsh.decide.relation import ALL, Relation
 from gpulsh.decide.resolve import resolve_kept
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.io.memory.texts import open_texts
@@ -41,12 +42,12 @@ def prefixes_of(texts: list[str], ops: Backend, is_exact: bool) -> CrowdPrefixes
     return CrowdPrefixes(np.arange(len(texts)), readable, 0.8, ops, exact=is_exact)
 
 
-def join_of(texts: list[str], ops: Backend, threshold: float = 0.8) -> PrefixJoin:
+def join_of(texts: list[str], ops: Backend, threshold: float = 0.8, relation: Relation = ALL) -> PrefixJoin:
     """All documents in one large bucket."""
     ids, readable = np.arange(len(texts)), readable_of(texts, ops, threshold)
     crowd = Crowd(ids, np.zeros_like(ids), np.zeros_like(ids))
     met = Collisions.of(np.empty((0, 2), np.int64), crowd, 1)
-    return PrefixJoin(ids, met, readable, Method.chosen(threshold=threshold), ops)
+    return PrefixJoin(ids, met, readable, Method.chosen(threshold=threshold), ops, relation)
 
 
 def joined(join: PrefixJoin, count: int) -> tuple[list[bool], list[tuple[int, int, float]]]:
@@ -102,6 +103,21 @@ def test_what_is_held_follows_the_budget() -> None:
     with at_most(60 << 20):
         kept, _ = joined(join, len(texts))
     assert 4000 < sum(kept) < 5000
+
+
+@pytest.mark.parametrize("texts", [template(60), near_copies(100) + template(30)], ids=["own", "copies"])
+def test_who_only_asks_meets_those_before_alone(texts: list[str]) -> None:
+    """None is compared with one that asks, so that a query costs what it finds and not what it asks."""
+    base = 40
+    join = join_of(texts, CpuBackend(2), relation=Relation(protected=base, asking=base))
+    kept, found = joined(join, len(texts))
+    assert all(kept[:base]) and kept[base:].count(False) > 0
+    sets = [set(zip(*(text.split()[at:] for at in range(5)), strict=False)) for text in texts]
+    pairs = [
+        (i, j, len(sets[i] & sets[j]) / len(sets[i] | sets[j])) for i in range(base) for j in range(base, len(sets))
+    ]
+    assert found == [pair for pair in pairs if pair[2] >= 0.8]
+    assert join._known.tolist() == list(range(base))
 
 
 @pytest.mark.parametrize("first", [0, 1 << 40])
