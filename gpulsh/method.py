@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self, get_args
 
+from gpulsh.facts import Facts
 from gpulsh.params import (
     BandShape,
     Family,
@@ -75,7 +75,7 @@ class Method(Parameters):
         )
 
     @classmethod
-    def restored(cls, told: Mapping[str, Any]) -> Self:
+    def restored(cls, told: Facts) -> Self:
         """From what `matching` gave."""
         return cls(
             threshold=told["threshold"],

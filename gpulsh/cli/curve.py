@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from gpulsh.cli.terminal import say
+from gpulsh.facts import Facts
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.theory import SCurve
@@ -116,7 +117,7 @@ def draw(curve: SCurve, *, width: int, height: int, blocks: str = BLOCKS) -> str
     return "\n".join(lines)
 
 
-def _figures(curve: SCurve) -> dict[str, Any]:
+def _figures(curve: SCurve) -> Facts:
     """All that the command knows of the curve, in the order in which it is printed."""
     similarity = [step / STEPS for step in range(STEPS + 1)]
     return {

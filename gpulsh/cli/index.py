@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpulsh.cli.options import backend_options, method_options, parsed, text_options, together
 from gpulsh.cli.terminal import conclude, say
+from gpulsh.facts import Facts
+
+if TYPE_CHECKING:  # pyarrow is loaded only when a command runs
+    from gpulsh.run.indexing import Indexed
 
 
 @click.group(short_help="Keep an index of documents and find their near-duplicates later.")
@@ -79,7 +83,7 @@ def compact(path: str) -> None:
         conclude(f"{len(opened)} documents are held in {path}")
 
 
-def _prepared(output: str | None, options: dict[str, Any]) -> dict[str, Any]:
+def _prepared(output: str | None, options: Facts) -> dict[str, Any]:
     """Options as Python takes them, the output looked at before any work is done."""
     from gpulsh.run.indexing import check_output
 
@@ -88,7 +92,7 @@ def _prepared(output: str | None, options: dict[str, Any]) -> dict[str, Any]:
     return parsed(options)
 
 
-def _told(indexed: Any, as_json: bool) -> None:
+def _told(indexed: Indexed, as_json: bool) -> None:
     counts = indexed.counts()
     if as_json:
         conclude(json.dumps(counts, indent=2))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import click
 
 from gpulsh.cli.terminal import say
+from gpulsh.facts import Facts
 
 
 @click.command(short_help="Show backends, devices and versions.")
@@ -22,7 +22,7 @@ def info(as_json: bool) -> None:
     from gpulsh.report.versions import versions
 
     status, cache = backend_status(), kernel_cache()
-    found: dict[str, Any] = {
+    found: Facts = {
         "backends": {name: {"available": reason is None, "reason": reason} for name, reason in status.items()},
         "devices": {"cpu": {"threads": processors()}, "cuda": _gpus() if status["cuda"] is None else []},
         "kernels": {"cache": cache.folder, "refused": list(cache.refused)},

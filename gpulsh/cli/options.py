@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from gpulsh.facts import Facts
+
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 METHOD = ("threshold", "shingle", "sketch", "num-perm", "bands", "rows", "seed")
@@ -32,7 +34,7 @@ def method_options(*names: str, otherwise: str | None = None) -> Option:
     def help_of(meaning: str, default: object) -> str:
         return f"{meaning}.  [default: {default}]" if otherwise is None else f"{meaning}; {otherwise}."
 
-    known: Mapping[str, Mapping[str, Any]] = {
+    known: Mapping[str, Facts] = {
         "threshold": {"type": float, "metavar": "J", "help": help_of("Jaccard similarity of duplicates", 0.8)},
         "shingle": {
             "metavar": "UNIT:SIZE",
@@ -79,7 +81,7 @@ backend_options = together(
 )
 
 
-def parsed(options: Mapping[str, Any]) -> dict[str, Any]:
+def parsed(options: Facts) -> dict[str, Any]:
     """The options that are given, as Python's keywords; a parameter that is left open is left out."""
     given = {name: value for name, value in options.items() if value is not None}
     if "shingle" in given:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from gpulsh.account.stages import COSTS, FORETOLD
 from gpulsh.cli.options import method_options
 from gpulsh.cli.terminal import say
+from gpulsh.facts import Facts
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.report.estimate import Estimate, Rates
@@ -171,7 +172,7 @@ def plan(
         say(f"\nTo finish in {hours:g} h: {told}")
 
 
-def _table(asked: dict[str, Any], found: Estimate, rates: Rates, given: set[str]) -> str:
+def _table(asked: Facts, found: Estimate, rates: Rates, given: set[str]) -> str:
     from gpulsh.report.estimate import CONNECT_BYTES
     from gpulsh.report.funnel import duration, size
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -90,8 +89,8 @@ class Holdings:
             numbers[place[chosen]] = segment.documents.number[row[chosen]]
         return numbers
 
-    def keys(self, numbers: Numbers, kind: Any) -> Any:
-        """The keys, a pyarrow.Array of type `kind`, of documents that are here."""
+    def keys(self, numbers: Numbers, kind: pa.DataType) -> pa.Array:
+        """The keys, of type `kind`, of documents that are here."""
         parts, places = [pa.array([], kind)], [np.empty(0, np.int64)]
         for segment in self.segments:
             here, rows = segment.rows_of(numbers)
@@ -134,7 +133,7 @@ class Holdings:
         return held, dropped
 
 
-def _utf8(keys: Any) -> Any:
+def _utf8(keys: pa.Array) -> pa.Array:
     """Keys that are handed out as strings."""
     check_given(keys, "the index's column of keys", utf8=True)
     return keys

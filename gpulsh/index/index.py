@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import TextBatch, Values
 from gpulsh.backends.large_alone import each_large_alone
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import DamagedInputError, ParameterError
+from gpulsh.facts import Facts
 from gpulsh.index.admission import Arrivals, Tally, admit, hold_all
 from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.keys import (
@@ -52,7 +54,7 @@ class Matches:
     """
 
     positions: NDArray[np.int64]
-    keys: NDArray[Any]
+    keys: Values
     similarity: NDArray[np.float64]
 
     def __len__(self) -> int:
@@ -64,7 +66,7 @@ class Added:
     """What `Index.add` decided: `keep` bool [n], `duplicate_of` keys [n] (its own where kept), `similarity` f32 [n]."""
 
     keep: NDArray[np.bool_]
-    duplicate_of: NDArray[Any]
+    duplicate_of: Values
     similarity: NDArray[np.float32]
 
     def __len__(self) -> int:
@@ -310,7 +312,7 @@ class Index:
     def admit_source(
         self,
         source: TextSource,
-        keys: Callable[[], Iterable[Any]],
+        keys: Callable[[], Iterable[pa.Array]],
         *,
         decide: bool,
         tally: Tally | None = None,
@@ -369,7 +371,7 @@ class Index:
     def find_similar(self, source: TextSource) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """`query` of a source: positions, numbers of held documents, similarity, [m] each."""
         holdings, start = self._holdings(), 0
-        found: list[tuple[NDArray[Any], ...]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+        found: list[tuple[Values, ...]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
         for arrivals in self._signed(source):
             if start:
                 holdings.let_go()
@@ -379,12 +381,12 @@ class Index:
         positions, numbers, similarity = (np.concatenate(column) for column in zip(*found, strict=True))
         return positions, numbers, similarity
 
-    def keys_of(self, numbers: NDArray[np.int64]) -> NDArray[Any]:
+    def keys_of(self, numbers: NDArray[np.int64]) -> Values:
         """The keys of documents that are there."""
         return as_numpy(self.key_column(numbers))
 
-    def key_column(self, numbers: NDArray[np.int64]) -> Any:
-        """The same as a pyarrow.Array."""
+    def key_column(self, numbers: NDArray[np.int64]) -> pa.Array:
+        """The same in Arrow."""
         holdings = self._holdings()
         keys = holdings.keys(numbers, KEY_TYPES[self._contents.keys or "string"])
         holdings.let_go()
@@ -465,7 +467,7 @@ def _backend(name: BackendName, threads: int | None, devices: Sequence[int] | No
     return select_backend(name, threads=threads, devices=devices, memory=None if memory is None else memory // 4)
 
 
-def _restored(path: Path, told: Mapping[str, Any], contents: Contents) -> Method:
+def _restored(path: Path, told: Facts, contents: Contents) -> Method:
     """The parameters that an index tells; InputError where they are none, or not those that its segments follow."""
     try:
         method = Method.restored(told)

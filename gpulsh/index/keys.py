@@ -5,20 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Values
 from gpulsh.errors import ParameterError
 from gpulsh.index.segments.segment import KEY_TYPES, Keys
 from gpulsh.io.arrow.soundness import check_given
 
+Key = str | int
 HASHED_AT_ONCE = 1 << 16  # as Python strings
 
 
-def checked_keys(keys: object, name: str = "keys") -> tuple[Any, str | None]:
+def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None]:
     """Keys as a pyarrow.Array of large_string or int64, and their kind, None where there is no key at all."""
     if isinstance(keys, (str, bytes)) or not hasattr(keys, "__iter__"):
         raise ParameterError(f"{name} is of type {type(keys).__name__}; give a list of strings or integers")
@@ -28,7 +29,7 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[Any, str | None]:
         if kind is not None and keys.null_count == 0 and len(keys):
             array = keys.cast(KEY_TYPES[kind])
             return (array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array), kind
-        given: list[Any] = keys.to_pylist()
+        given = keys.to_pylist()
     else:
         given = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
     if not given:
@@ -48,7 +49,7 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[Any, str | None]:
         raise ParameterError(f"{name} cannot be kept: {error}; give UTF-8 strings, or integers of 64 bits") from None
 
 
-def hashes_of(keys: Any) -> NDArray[np.uint64]:
+def hashes_of(keys: pa.Array) -> NDArray[np.uint64]:
     """uint64 [n]: 64 bits of each key, BLAKE2b of a string's UTF-8, an integer itself."""
     if pa.types.is_integer(keys.type):
         return keys.to_numpy(zero_copy_only=False).astype(np.int64).view(np.uint64)  # type: ignore[no-any-return]
@@ -60,8 +61,8 @@ def hashes_of(keys: Any) -> NDArray[np.uint64]:
     return hashes
 
 
-def sorted_keys(keys: Any) -> Keys:
-    """Keys [n], a pyarrow.Array, ready to be looked up."""
+def sorted_keys(keys: pa.Array) -> Keys:
+    """Keys [n], ready to be looked up."""
     hashes = hashes_of(keys)
     order = np.argsort(hashes, kind="stable")
     return Keys(keys, hashes[order], order)
@@ -81,14 +82,14 @@ GIVEN = KeyNames()
 def refuse_repeats(known: Keys, start: int = 0, names: KeyNames = GIVEN) -> None:
     """ParameterError where a key comes twice; the first is told as key number `start`."""
     alike = np.flatnonzero(known.hash[1:] == known.hash[:-1])
-    seen: dict[Any, int] = {}
+    seen: dict[Key, int] = {}
     for place in np.unique(known.row[np.concatenate([alike, alike + 1])]).tolist():  # those that share their hash
         key = known.key[place].as_py()
         if seen.setdefault(key, place) != place:
             raise repeated(start + place, key, start + seen[key], names)
 
 
-def repeated(place: int, key: Any, first: int, names: KeyNames) -> ParameterError:
+def repeated(place: int, key: Key, first: int, names: KeyNames) -> ParameterError:
     """Of a key that comes twice."""
     return ParameterError(f"{names.of(place)} is {key!r}, as {names.of(first)} is; give each document its own key")
 
@@ -96,13 +97,13 @@ def repeated(place: int, key: Any, first: int, names: KeyNames) -> ParameterErro
 class KeyStream:
     """Keys of one kind, in pieces of any lengths, taken in pieces of others."""
 
-    def __init__(self, pieces: Iterable[Any], kind: str | None) -> None:
+    def __init__(self, pieces: Iterable[object], kind: str | None) -> None:
         self.kind = kind  # of all keys, None while none is known
         self._pieces = iter(pieces)
         self._left = pa.array([], KEY_TYPES[kind or "string"])
 
-    def take(self, count: int) -> Any:
-        """The next `count` keys, a pyarrow.Array; ParameterError where a piece is of another kind."""
+    def take(self, count: int) -> pa.Array:
+        """The next `count` keys; ParameterError where a piece is of another kind."""
         parts = [self._left]
         known = len(self._left)
         while known < count:
@@ -123,7 +124,7 @@ def refuse_kind(kind: str, own: str | None) -> None:
         raise ParameterError(f"keys are of kind {kind}, and those in the index of kind {own}; give {own} keys")
 
 
-def as_numpy(keys: Any) -> NDArray[Any]:
+def as_numpy(keys: pa.Array) -> Values:
     """Keys as int64 [n], or an object array of str."""
     if pa.types.is_integer(keys.type):
         return keys.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
@@ -132,7 +133,7 @@ def as_numpy(keys: Any) -> NDArray[Any]:
     return out
 
 
-def _kind_of(arrow: Any) -> str | None:
+def _kind_of(arrow: pa.DataType) -> str | None:
     types = pa.types
     if types.is_string(arrow) or types.is_large_string(arrow):
         return "string"

@@ -13,14 +13,15 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from gpulsh.account.funnel import Funnel
 from gpulsh.account.stages import OF_FILES_WITH_INDEX
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.errors import OutputError, ParameterError
+from gpulsh.facts import Facts
 from gpulsh.index.admission import Tally
 from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames
@@ -50,7 +51,7 @@ class EarlierRuns:
     Raises InputError where the index is damaged, ParameterError where it was made with others.
     """
 
-    def __init__(self, path: str, key: str | None, asked: Asked, where: Mapping[str, Any], secret: bytes) -> None:
+    def __init__(self, path: str, key: str | None, asked: Asked, where: Facts, secret: bytes) -> None:
         self.path, self.key = Path(path), key
         self._asked, self._where, self._secret = asked, where, secret
         self._index = Index.open(path, **asked.given(), **where) if has_index(self.path) else None
@@ -83,7 +84,7 @@ class EarlierRuns:
 
 
 def refuse_with_index(
-    keep: str, verify: str, resolve: str, engine: str, on_error: str, key: str | None, others: Mapping[str, Any]
+    keep: str, verify: str, resolve: str, engine: str, on_error: str, key: str | None, others: Mapping[str, object]
 ) -> None:
     """ParameterError for what cannot be decided document after document; `others` are what must be left out."""
     needed = {"keep": (keep, "first"), "verify": (verify, "exact"), "resolve": (resolve, "kept")}
@@ -91,8 +92,8 @@ def refuse_with_index(
     for name, (value, only) in needed.items():
         if value != only:
             raise ParameterError(f"{name} is {value!r}, and with an index only {only!r} is possible; leave it out")
-    for name, value in others.items():
-        if value:
+    for name, given in others.items():
+        if given:
             raise ParameterError(f"{name} is given, which is not possible with an index; leave one of the two out")
     if on_error == "skip" and key is not None:
         raise ParameterError(
@@ -137,7 +138,7 @@ class Admission:
             self.steps.finish(RUN, Made({}, facts))
         return str(facts["name"])
 
-    def _admitted(self, run: str, taken_in: range | None, partitions: Sequence[Partition]) -> Mapping[str, Any]:
+    def _admitted(self, run: str, taken_in: range | None, partitions: Sequence[Partition]) -> Facts:
         """The facts of the decisions, when they are durable and the index has taken the documents in."""
         job = self.place.job
         if taken_in is None:
@@ -148,7 +149,7 @@ class Admission:
             if taken_in is None:
                 self._refuse_known(index)
                 numbers = index.admit_source(source, source.keys, decide=True, tally=tally, names=source.names())
-                before: Mapping[str, Any] = asdict(tally)
+                before: Facts = asdict(tally)
             else:
                 for _ in source.batches(self.place.ops.sizes().batch):
                     pass
@@ -246,7 +247,7 @@ class _Arriving:
         """How many of them were null."""
         return self._named.nulls()
 
-    def keys(self) -> Iterator[Any]:
+    def keys(self) -> Iterator[pa.Array]:
         """Their keys, when all were read."""
         return keys_of_files(self._named)
 
@@ -282,7 +283,7 @@ class _Decisions:
         self._witnesses, places = np.unique(np.concatenate(witnesses), return_index=True)
         self._first = np.concatenate(positions)[places]
 
-    def of(self, partition: int) -> tuple[Decisions, Numbers, Any]:
+    def of(self, partition: int) -> tuple[Decisions, Numbers, pa.Array]:
         """DECISIONS of a partition; its earlier witnesses, ascending, and their keys."""
         base = self._numbers.start
         start, stop = (base + self.placed.partitions[partition : partition + 2]).tolist()

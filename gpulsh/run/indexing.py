@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from gpulsh.account.progress import Progress
 from gpulsh.account.stages import OF_INDEX
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError, OutputError, ParameterError
+from gpulsh.facts import Facts
 from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames
 from gpulsh.index.segments.segment import Documents
@@ -44,16 +45,16 @@ class Duplicates:
     """Documents of files and those of an index that they duplicate, by number: one row each, in input order."""
 
     texts: FileTexts
-    positions: NDArray[np.int64]
+    positions: Numbers
     index: Index
-    numbers: NDArray[np.int64]
+    numbers: Numbers
     similarity: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.positions)
 
-    def tables(self) -> Iterator[Any]:
-        """pyarrow.Tables with file, row, id (null where no column is named), duplicate_of (a key) and similarity."""
+    def tables(self) -> Iterator[pa.Table]:
+        """Tables with file, row, id (null where no column is named), duplicate_of (a key) and similarity."""
         texts = self.texts
         names = strings([file.name for file in texts.files])
         named = np.unique(self.positions)
@@ -174,7 +175,7 @@ def check_output(path: Path) -> None:
         raise ParameterError(f"output is {str(path)!r}; give a file that ends with {' or '.join(ENDINGS)}")
 
 
-def _open(inputs: Sequence[str], columns: Columns, lines: bool, parameters: dict[str, Any]) -> FileTexts:
+def _open(inputs: Sequence[str], columns: Columns, lines: bool, parameters: Facts) -> FileTexts:
     backend: BackendName = parameters.get("backend", "auto")
     readers = select_backend(backend, threads=parameters.get("threads")).sizes().readers
     streams = Streams()
@@ -202,14 +203,14 @@ def _taken_in(index: Index, texts: FileTexts, output: str | os.PathLike[str] | N
     return Indexed(len(numbers), duplicates, len(index))
 
 
-def _dropped(documents: Documents) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _dropped(documents: Documents) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
     """Number, witness and similarity of those that others speak for."""
     rows = np.flatnonzero(documents.witness != documents.number)
     return documents.number[rows], documents.witness[rows], documents.similarity[rows]
 
 
-def keys_of_files(texts: FileTexts) -> Iterator[Any]:
-    """The keys of all documents in order, of one file at a time, as pyarrow.Arrays."""
+def keys_of_files(texts: FileTexts) -> Iterator[pa.Array]:
+    """The keys of all documents in order, of one file at a time."""
     starts = texts.starts.tolist()
     for file, first, stop in zip(texts.files, starts, starts[1:], strict=True):
         for start in range(first, stop, KEYS_AT_ONCE):
@@ -231,14 +232,14 @@ def names_of_files(texts: FileTexts) -> KeyNames:
     return KeyNames(of, known)
 
 
-def place_keys(file: str, rows: NDArray[np.int64]) -> Any:
+def place_keys(file: str, rows: Numbers) -> pa.Array:
     """The keys FILE:ROW of documents without an id."""
     kind = pa.large_string()
     (name,) = strings([f"{file}:"]).to_pylist()
     return pc.binary_join_element_wise(pa.scalar(name, kind), to_arrow(rows).cast(kind), pa.scalar("", kind))
 
 
-def _ids(texts: FileTexts, positions: NDArray[np.int64]) -> Any:
+def _ids(texts: FileTexts, positions: Numbers) -> pa.Array:
     """The ids, strings or integers, of documents; InputError where one has none."""
     column = texts.columns.id
     assert column is not None

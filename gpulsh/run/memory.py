@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import on_host
+from gpulsh.arrays import Numbers, Values, on_host
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.decide.decision import Decision
 from gpulsh.errors import ParameterError
@@ -33,7 +31,7 @@ def deduplicate(
     seed: int = 1,
     verify: Verify = "exact",
     resolve: Resolve = "kept",
-    priority: Any = None,
+    priority: object = None,
     backend: BackendName = "auto",
     threads: int | None = None,
     devices: Sequence[int] | None = None,
@@ -83,7 +81,7 @@ def deduplicate(
     return decide(sign(source, method, keys, ops, shown), source, order, method, keys, ops, shown)
 
 
-def _decision_order(priority: Any, count: int) -> NDArray[np.int64]:
+def _decision_order(priority: object, count: int) -> Numbers:
     """Positions by priority, the highest first, ties by position; integers are compared as integers."""
     values = _numbers(priority)
     if isinstance(priority, (str, bytes)) or values.dtype.kind in "OSTU":
@@ -101,7 +99,7 @@ def _decision_order(priority: Any, count: int) -> NDArray[np.int64]:
     return (count - 1 - np.argsort(values[::-1], kind="stable"))[::-1].astype(np.int64)
 
 
-def _no_numbers(priority: Any) -> str:
+def _no_numbers(priority: object) -> str:
     """What is said of a priority that holds something else."""
     rule = "give floats or integers, one for each document, the higher kept first"
     if isinstance(priority, (str, bytes)) or not hasattr(priority, "__iter__"):
@@ -112,7 +110,7 @@ def _no_numbers(priority: Any) -> str:
     return f"priority holds numbers of several kinds; {rule}"
 
 
-def _numbers(priority: Any) -> NDArray[Any]:
+def _numbers(priority: object) -> Values:
     """`priority` as an array; of a list's integers that no float holds, which NumPy would round, the ranks."""
     try:
         values = on_host(priority) if hasattr(priority, "dtype") else np.asarray(priority)
