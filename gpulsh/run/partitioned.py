@@ -31,6 +31,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.budget import EXACT_COST
 from gpulsh.decide.judgement import is_read
 from gpulsh.errors import DamagedInputError
+from gpulsh.facts import Facts
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.files.inputs import format_of
 from gpulsh.run.job.job import Job, step_of
@@ -41,7 +42,6 @@ from gpulsh.run.records.numbers import tampered
 from gpulsh.run.records.tables import COPIES, CROWD, GROUPS, MEMBERS, PAIRS, SHARES, STARS, Table
 from gpulsh.run.stages import collect, collide, compare, connect, copies, evidence, gather, route, sign, verify, write
 
-Facts = Mapping[str, Any]
 Paths = tuple[Path, ...]
 
 MOST_PARTITIONS = 4096  # each range and group looks into the files of all

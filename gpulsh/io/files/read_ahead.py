@@ -1,4 +1,8 @@
-"""Several threads read pieces of files ahead of who asks for their blocks, within a bound of bytes."""
+"""Several threads read pieces of files ahead of who asks for their blocks, within a bound of bytes.
+
+A thread reads its piece on by itself as long as there is room. Blocks as futures of an executor need no condition, but
+each is asked for when the reader comes back for another one: a piece of many blocks is then read no faster than that.
+"""
 
 from __future__ import annotations
 

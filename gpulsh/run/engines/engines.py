@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 from gpulsh.account.progress import Progress
 from gpulsh.backends.processors import processors
@@ -14,6 +14,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.budget import parse_memory
 from gpulsh.errors import BackendError, ParameterError
+from gpulsh.facts import Facts
 from gpulsh.params import check_choice
 from gpulsh.run.engines.in_process import ThisProcess
 from gpulsh.run.engines.steps import Steps
@@ -42,7 +43,7 @@ class Engine(Protocol):
         """A runner of the job's tasks in the work folder `folder`; left, nothing runs any more."""
         ...
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Facts:
         """What the report says of it."""
         ...
 

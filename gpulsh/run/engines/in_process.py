@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any
 
 from gpulsh.account.progress import Progress
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import held_bytes
 from gpulsh.errors import LargeDocumentError
+from gpulsh.facts import Facts
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.run.engines.abreast import Attempt, most_abreast
 from gpulsh.run.engines.steps import Steps, tell
@@ -41,7 +41,7 @@ class ThisProcess:
         with self._second_compiler():
             yield InProcess(place, steps, abreast)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Facts:
         """What the report says of it."""
         return {"name": "local", "workers": 1}
 
@@ -61,7 +61,7 @@ class InProcess:
         self._place, self._steps, self._workers = place, steps, workers
         self.resumed: set[str] = set()
 
-    def run(self, stage: Stage) -> list[Mapping[str, Any]]:
+    def run(self, stage: Stage) -> list[Facts]:
         """The facts of each task; one that was finished before is not done again."""
         found = [self._steps.finished(task.step) for task in stage.tasks]
         for facts in found:

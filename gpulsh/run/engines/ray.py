@@ -31,6 +31,7 @@ from gpulsh.backends.processors import processors
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import BackendError, LargeDocumentError, ParameterError
+from gpulsh.facts import Facts
 from gpulsh.io.format import LEAST_MEMORY
 from gpulsh.params import check_choice, check_integer
 from gpulsh.report.funnel import size
@@ -108,7 +109,7 @@ class Cluster:
         finally:
             self._pool.dismiss()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Facts:
         """What the report says of it."""
         return {"name": "ray", "workers": self._pool.most if self._pool else 0}
 
@@ -273,7 +274,7 @@ class _Errand:
     step: str
     abreast: int  # so many of its kind a worker does at once
     method: str
-    arguments: tuple[Any, ...]
+    arguments: tuple[object, ...]
 
 
 class RayRunner:
@@ -283,13 +284,13 @@ class RayRunner:
         self._pool, self._steps, self._progress = pool, steps, progress
         self.resumed: set[str] = set()
 
-    def run(self, stage: Stage) -> list[Mapping[str, Any]]:
+    def run(self, stage: Stage) -> list[Facts]:
         """The facts of each task, in order; one that was finished before is not done again.
 
         Where tasks fail, the error of the first of them is raised, as if they were done one after another.
         """
         stored, most = _Stored(), self._pool.abreast if stage.abreast else 1
-        found: dict[int, Mapping[str, Any]] = {}
+        found: dict[int, Facts] = {}
         failed: dict[int, Exception] = {}
 
         def work(number: int, abreast: int) -> _Errand:
@@ -342,9 +343,9 @@ class _Stored:
     """Arguments that the tasks of a stage share and that are long, in the object store, once each."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, Any]] = {}  # by identity, which lasts as long as they are held here
+        self._known: dict[int, tuple[object, object]] = {}  # by identity, which lasts as long as they are held here
 
-    def of(self, argument: Any) -> Any:
+    def of(self, argument: object) -> object:
         """The argument, or what stands for it."""
         if not isinstance(argument, Placed) and not (isinstance(argument, tuple) and len(argument) > LONG):
             return argument

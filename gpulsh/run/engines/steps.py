@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from gpulsh.account.progress import Progress
+from gpulsh.facts import Facts
 from gpulsh.run.job.task import Made
 from gpulsh.store.manifest import Manifest, Step
 
@@ -27,7 +26,7 @@ class Steps:
         """That the run's evidence is computed under."""
         return self._manifest.secret
 
-    def finished(self, step: str) -> Mapping[str, Any] | None:
+    def finished(self, step: str) -> Facts | None:
         """The facts of a step that needs not be done again."""
         found = self.recorded(step)
         return found.facts if found and self.intact(self._manifest.damaged(found)) else None
@@ -47,7 +46,7 @@ class Steps:
         self._manifest.add(step, made.files, made.facts)
 
 
-def tell(facts: Mapping[str, Any], unit: str, progress: Progress, *, before: bool = False) -> None:
+def tell(facts: Facts, unit: str, progress: Progress, *, before: bool = False) -> None:
     """Tell of a task of a stage in `unit` that was done elsewhere, or `before`, by a run that this one goes on with."""
     progress.advance(facts.get("amount", 0))
     documents, size = (

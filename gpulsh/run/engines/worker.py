@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -83,7 +82,7 @@ class Worker:
         self._place = Workplace(brief.job, brief.folder, ops, Silent(), keys)
         return getattr(ops, "device", None)
 
-    def work(self, abreast: int, task: Callable[..., Made], *arguments: Any) -> Made | Failure:
+    def work(self, abreast: int, task: Callable[..., Made], *arguments: object) -> Made | Failure:
         """Do a task, where so many share the memory."""
         try:
             return task(replace(self._place, abreast=abreast), *arguments)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import Cut
+from gpulsh.facts import Facts
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.fixity import Fixity
@@ -56,7 +57,7 @@ class Job:
         """What one of `abreast` who read or write at the same time may hold."""
         return Limit(self.cut.memory, abreast)
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> Facts:
         """All that decides the bytes of the results, but for the files."""
         return {
             **json.loads(self.method.to_json()),
@@ -70,7 +71,7 @@ class Job:
             **({} if self.earlier is None else {"index": self.earlier.index, "key": self.earlier.key}),
         }
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Facts:
         """All that decides the bytes of the results: a run goes on only with the same."""
         inputs = {file.name: stamp for file, stamp in zip(self.files, self.fixity.stamps, strict=True)}
         told: dict[str, Any] = {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
@@ -82,7 +83,7 @@ class Job:
             told["sources"] = {file.name: given.setdefault(file.source, len(given)) for file in self.files}
         return told
 
-    def steps(self) -> dict[str, Any]:
+    def steps(self) -> Facts:
         """The same, and how the steps are cut: what a step's file is that was finished before."""
         return {**self.to_json(), "cut": asdict(self.cut)}
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Values
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.arrow.buffers import null_mask, numbers
 
@@ -18,6 +19,7 @@ LAST = np.uint64((1 << 64) - 1)
 NUMBER, NULL = "number", "null"
 RESERVED = ("first", "longest")
 SOURCE = "source:"
+Keys: TypeAlias = "pa.Array | Sequence[int | float | None]"  # of documents, to be kept by
 
 
 def key_column(keep: object) -> str | None:
@@ -81,7 +83,7 @@ def longest_first(sizes: NDArray[np.int64]) -> Order:
     return Order(~sizes.view(np.uint64), np.zeros(len(sizes), np.uint64))
 
 
-def kind_of(keys: Any) -> str:
+def kind_of(keys: Keys) -> str:
     """The type that a block of keys is compared as: `number`, that of a date or time, or `null`."""
     if not isinstance(keys, pa.Array):
         return NUMBER
@@ -97,7 +99,7 @@ def check_kinds(kinds: Iterable[str], column: str) -> None:
         raise InputError(f"column {column!r} is {' and '.join(several)} in different files; make it one type")
 
 
-def highest_first(keys: Any, column: str, where: Callable[[int], str]) -> Order:
+def highest_first(keys: Keys, column: str, where: Callable[[int], str]) -> Order:
     """By key, highest first, null last; a pyarrow.Array of integers, floats, dates or times, or Python numbers.
 
     Integers and floats compare exactly among each other: `major` is the nearest float, `minor` what the key is above
@@ -124,13 +126,13 @@ def highest_first(keys: Any, column: str, where: Callable[[int], str]) -> Order:
     return Order(np.where(null, LAST, major), np.where(null, LAST, minor))
 
 
-def _as_numbers(keys: Any) -> NDArray[Any]:
+def _as_numbers(keys: pa.Array) -> Values:
     if pa.types.is_temporal(keys.type):  # dates and times are integers below
         keys = keys.view(pa.int32() if keys.type.bit_width == 32 else pa.int64())
     return numbers(keys)
 
 
-def _nearest(values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _nearest(values: Values) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """float64 [n], int64 [n]: the nearest float of each and what is left: in this order, that of `values`."""
     nearest = values.astype(np.float64)
     if values.dtype.kind == "f":

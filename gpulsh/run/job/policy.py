@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from gpulsh.errors import ParameterError
+from gpulsh.facts import Facts
 from gpulsh.io.files.file_texts import PartitionFacts
 from gpulsh.io.format import File
 from gpulsh.run.job.order import Order, by_place, highest_first, key_column, longest_first, source_ranks
@@ -32,7 +32,7 @@ class Policy:
         if self.within and self.across:
             raise ParameterError("within and across are both given; give one, or none for duplicates of both kinds")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Facts:
         """What of it a report tells, and another run is compared by."""
         protect = list(self.protect)
         return {"keep": self.keep, "protect": protect, "within": self.within, "across": self.across}

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from gpulsh.account.progress import Progress
 from gpulsh.account.stages import StageRow
 from gpulsh.backends.protocol import Backend
+from gpulsh.facts import Facts
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.run.job.job import Job
@@ -52,7 +53,7 @@ class Made:
     """
 
     files: Mapping[str, FileFact] = field(default_factory=dict)
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Facts = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Task:
 
     step: str
     work: Callable[..., Made]
-    arguments: tuple[Any, ...] = ()
+    arguments: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,11 @@ class Runner(Protocol):
 
     resumed: set[str]  # stages of which tasks were found done, by a run that this one goes on with
 
-    def run(self, stage: Stage) -> list[Mapping[str, Any]]:
+    def run(self, stage: Stage) -> list[Facts]:
         """The facts of each task, in order, once all are done and their files are durable."""
         ...
 
 
-def tallied(facts: Sequence[Mapping[str, Any]], name: str) -> int:
+def tallied(facts: Sequence[Facts], name: str) -> int:
     """The sum of a fact over tasks."""
     return sum(int(fact.get(name, 0)) for fact in facts)

@@ -7,7 +7,6 @@ key) of each partition, ascending by number.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,12 +26,12 @@ class EarlierKeys:
         self._files = [EARLIER.read(folder, partition) for partition in range(partitions)]
         self._folder, self._by_id = folder, by_id
 
-    def kinds(self) -> list[Any]:
+    def kinds(self) -> list[pa.DataType]:
         """The pyarrow.DataType that an id must have room for: of integers, for strings are alike."""
         kinds = {file.key.type for file in self._files} if self._by_id else set()
         return [kind for kind in kinds if pa.types.is_integer(kind)]
 
-    def where(self, partition: int, numbers: Numbers, ids: Any) -> list[Any]:
+    def where(self, partition: int, numbers: Numbers, ids: pa.DataType) -> list[pa.Array]:
         """file, row and id of documents [m] that a partition's are dropped for; `ids` is the type of ids.
 
         A key FILE:ROW is split at its last colon; one that is of another form stands whole for the file.
@@ -53,5 +52,5 @@ class EarlierKeys:
         ]
 
 
-def _holds(ids: Any, kind: Any) -> bool:
+def _holds(ids: pa.DataType, kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) == pa.types.is_integer(ids))

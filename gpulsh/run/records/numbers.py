@@ -7,12 +7,10 @@ index by such numbers without looking, so each is compared with what a run may h
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers
+from gpulsh.arrays import Numbers, Values
 from gpulsh.errors import OutputError
 
 
@@ -21,21 +19,21 @@ def tampered(folder: Path, what: str) -> OutputError:
     return OutputError(f"{folder}: holds {what}, which no run of gpulsh writes; begin again with --overwrite")
 
 
-def within(folder: Path, what: str, found: NDArray[Any], start: int, stop: int) -> NDArray[Any]:
+def within(folder: Path, what: str, found: Values, start: int, stop: int) -> Values:
     """Integers in [start, stop), as they are; OutputError where they are others."""
     if found.dtype.kind not in "iu" or (len(found) and not (start <= found.min() and found.max() < stop)):
         raise tampered(folder, f"numbers of {what} that there are not")
     return found
 
 
-def ascending(folder: Path, what: str, found: NDArray[Any]) -> NDArray[Any]:
+def ascending(folder: Path, what: str, found: Values) -> Values:
     """Numbers each above the one before, as they are; OutputError where they are others."""
     if not (found[1:] > found[:-1]).all():
         raise tampered(folder, f"{what} out of order")
     return found
 
 
-def places_in(folder: Path, what: str, known: NDArray[Any], wanted: NDArray[Any]) -> Numbers:
+def places_in(folder: Path, what: str, known: Values, wanted: Values) -> Numbers:
     """int64, like `wanted`: where in `known`, ascending, each stands; OutputError where one does not stand there."""
     places = np.searchsorted(known, wanted)
     if places.size and not (len(known) and (known.take(places, mode="clip") == wanted).all()):

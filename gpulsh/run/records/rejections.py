@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
+
+import pyarrow as pa
 
 from gpulsh.io.files.rejected import end_to_end
 from gpulsh.run.job.job import step_file, step_of
@@ -25,7 +27,7 @@ class PassedOver:
 
     def __init__(self, folder: Path, partition: int) -> None:
         self._path = rejections_file(folder, partition)
-        self._held: list[Any] = []
+        self._held: list[pa.RecordBatch] = []
         self._rows = 0
         self._file: ColumnsFile | None = None
 
@@ -38,7 +40,7 @@ class PassedOver:
     ) -> None:
         self._open.__exit__(kind, error, trace)
 
-    def append(self, batch: Any) -> None:
+    def append(self, batch: pa.RecordBatch) -> None:
         """Rejections more."""
         self._held.append(batch)
         self._rows += len(batch)

@@ -89,7 +89,7 @@ class Growth:
     An `array.array` asks the allocator for more; NumPy deprecates its own arrays' way to do that.
     """
 
-    def __init__(self, dtype: np.dtype[Any]) -> None:
+    def __init__(self, dtype: np.dtype[np.signedinteger]) -> None:
         self._dtype = dtype
         self._held = array({4: "i", 8: "q"}[dtype.itemsize])
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpulsh.arrays import Numbers
+from gpulsh.arrays import Numbers, Values
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.arrow.ids import as_texts, common_type, in_parquet, of_type, values_in_parquet
 from gpulsh.io.arrow.rows import arrow_rows, is_text
@@ -59,11 +58,11 @@ def evidence(place: Workplace, placed: Placed, id_files: Sequence[int]) -> Made:
         ]
     )
 
-    def where(positions: Numbers) -> list[Any]:
+    def where(positions: Numbers) -> list[pa.Array]:
         files = placed.file_of(within(place.folder, "documents", positions, 0, len(placed)))
         return [names.take(to_arrow(files)), to_arrow(positions - placed.files[files]), ids.of(positions)]
 
-    def where_kept(partition: int, targets: Numbers) -> list[Any]:
+    def where_kept(partition: int, targets: Numbers) -> list[pa.Array]:
         own = targets >= 0
         if earlier is None or own.all():
             return where(targets)
@@ -90,7 +89,7 @@ def evidence(place: Workplace, placed: Placed, id_files: Sequence[int]) -> Made:
     return Made(made, {"records": bad.records, **bad_rows})
 
 
-def _dropped(folder: Path, partitions: int) -> Iterator[tuple[int, list[Any]]]:
+def _dropped(folder: Path, partitions: int) -> Iterator[tuple[int, list[Values]]]:
     """Dropped documents in order, some of a partition at a time: document, duplicate_of, similarity, cluster."""
     for partition in range(partitions):
         decided = DECISIONS.read(folder, partition)
@@ -100,7 +99,7 @@ def _dropped(folder: Path, partitions: int) -> Iterator[tuple[int, list[Any]]]:
             yield partition, [column[rows] for column in decided[:4]]
 
 
-def _fitting(dropped: Iterable[tuple[int, list[Any]]], ids: _Ids) -> Iterator[tuple[int, list[Any]]]:
+def _fitting(dropped: Iterable[tuple[int, list[Values]]], ids: _Ids) -> Iterator[tuple[int, list[Values]]]:
     """The same in pieces whose ids are about BLOCK_BYTES."""
     for partition, columns in dropped:
         document, target = columns[:2]
@@ -114,7 +113,7 @@ def _fitting(dropped: Iterable[tuple[int, list[Any]]], ids: _Ids) -> Iterator[tu
             yield partition, [column[start:stop] for column in columns]
 
 
-def _declared(job: Job, placed: Placed, bad: Rejected) -> list[Any]:
+def _declared(job: Job, placed: Placed, bad: Rejected) -> list[pa.DataType]:
     """The type of the id column in each file that declares one."""
     if job.columns.id is None:
         return []
@@ -131,7 +130,7 @@ class _Ids:
     So the type does not depend on which rows are dropped, where every file has a schema and Parquet every value.
     """
 
-    def __init__(self, folder: Path, placed: Placed, files: Sequence[int], declared: Sequence[Any]) -> None:
+    def __init__(self, folder: Path, placed: Placed, files: Sequence[int], declared: Sequence[pa.DataType]) -> None:
         self._folder, self._placed = folder, placed
         self._files = files
         self._none = not any(files)
@@ -159,7 +158,7 @@ class _Ids:
                     found[part] += np.where(known[at] == ascending[part], lengths[at], 0)
         return found[places]
 
-    def of(self, positions: Numbers) -> Any:
+    def of(self, positions: Numbers) -> pa.Array:
         """The ids at `positions` [m], as one pyarrow.Array."""
         if self._none or not len(positions):
             return pa.nulls(len(positions), self.type)
@@ -177,6 +176,6 @@ class _Ids:
         return chosen(pa.concat_arrays(found), places)
 
 
-def _lengths(ids: Any) -> Numbers:
+def _lengths(ids: pa.Array) -> Numbers:
     """int64 [ids]: bytes of each, 0 where they are no texts."""
     return arrow_rows(ids).lengths() if is_text(ids.type) else np.zeros(len(ids), np.int64)

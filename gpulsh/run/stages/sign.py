@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.account.funnel import Funnel
-from gpulsh.arrays import Signed
+from gpulsh.arrays import Signed, Values
 from gpulsh.backends.in_order import in_order
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
@@ -149,7 +148,7 @@ class _Run:
             return
         numbers = np.concatenate(self._numbers)
 
-        def column(parts: list[NDArray[Any]], number: int) -> NDArray[Any]:
+        def column(parts: list[Values], number: int) -> Values:
             return np.concatenate([part[:, number] for part in parts])
 
         def ordered(band: int) -> DigestRows:

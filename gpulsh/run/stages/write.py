@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.files.fixity import Digest, Reading
@@ -98,7 +98,7 @@ class _Texts:
         self._start = 0
         self._digest: Digest | None = None
 
-    def see(self, row: int, batch: Any) -> None:
+    def see(self, row: int, batch: pa.RecordBatch) -> None:
         """`gpulsh.io.format.Seen`."""
         if not self._read:
             return
