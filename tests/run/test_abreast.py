@@ -197,6 +197,23 @@ def test_steps_behind_a_slow_one_are_recorded_and_the_first_error_is_raised() ->
     assert {"step-1", "step-2"} <= set(recorded.steps)
 
 
+def test_a_single_worker_works_where_an_interrupt_reaches_it() -> None:
+    threads: list[int] = []
+
+    def work(place: Workplace, number: int) -> Made:
+        threads.append(threading.get_ident())
+        if number == 1:
+            raise KeyboardInterrupt
+        return Made()
+
+    recorded = Recorded()
+    runner = InProcess(workplace(Heard()), cast(Any, recorded), 1)
+    tasks = [Task(f"step-{number}", work, (number,)) for number in range(3)]
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(Stage(ROW, tasks, abreast=True))
+    assert threads == [threading.get_ident()] * 2 and recorded.steps == ["step-0"]
+
+
 def test_memory_bounds_how_many_run_abreast() -> None:
     assert [abreast.most_abreast(16, memory << 20) for memory in (512, 1023, 1024, 4096, 1 << 14)] == [1, 1, 2, 8, 16]
 

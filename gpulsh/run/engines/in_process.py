@@ -69,7 +69,7 @@ class InProcess:
                 tell(facts, stage.row.unit, self._place.progress, before=True)
                 self.resumed.add(stage.row.name)
         missing = {number: task for number, task in enumerate(stage.tasks) if found[number] is None}
-        for number, made in self._abreast(missing) if stage.abreast else self._in_turn(missing):
+        for number, made in self._abreast(missing) if stage.abreast and missing else self._in_turn(missing):
             self._steps.finish(stage.tasks[number].step, made)
             found[number] = made.facts
         give_back()
@@ -80,6 +80,12 @@ class InProcess:
         whole = replace(self._place, held=None)
         for number, task in tasks.items():
             yield number, task.work(whole, *task.arguments)
+
+    def _alone(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Made]]:
+        """The same in a stage of others, whose memory is free: nothing is held any more."""
+        if tasks and self._place.held is not None:
+            self._place.held.close()
+        return self._in_turn(tasks)
 
     def _abreast(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Made]]:
         """Whatever is done; where tasks fail, the error of the first of them, as if they were done in turn.
@@ -101,9 +107,14 @@ class InProcess:
                 told.take_back()
                 return None
 
+        if workers == 1:  # here, where an interrupt reaches it
+            for number, task in tasks.items():
+                made = attempt(task)
+                yield from self._alone({number: task}) if made is None else [(number, made)]
+            return
         large: dict[int, Task] = {}
         failed: dict[int, BaseException] = {}
-        with ThreadPoolExecutor(max(workers, 1)) as pool:
+        with ThreadPoolExecutor(workers) as pool:
             begun = {pool.submit(attempt, task): number for number, task in tasks.items()}
             try:
                 for future in as_completed(begun):
@@ -123,9 +134,7 @@ class InProcess:
                 stopped.set()
                 for future in begun:
                     future.cancel()
-        if large and self._place.held is not None:
-            self._place.held.close()
         again = {number: task for number, task in sorted(large.items()) if not failed or number < min(failed)}
-        yield from self._in_turn(again)
+        yield from self._alone(again)
         if failed:
             raise failed[min(failed)]
