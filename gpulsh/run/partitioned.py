@@ -14,7 +14,7 @@ write       every file; the evidence
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
@@ -37,7 +37,7 @@ from gpulsh.io.files.inputs import format_of
 from gpulsh.run.job.job import Job, step_of
 from gpulsh.run.job.order import check_kinds
 from gpulsh.run.job.placed import Placed
-from gpulsh.run.job.task import Runner, Stage, Task, tallied
+from gpulsh.run.job.task import Made, Runner, Stage, Task, tallied
 from gpulsh.run.records.numbers import tampered
 from gpulsh.run.records.tables import COPIES, CROWD, GROUPS, MEMBERS, PAIRS, SHARES, STARS, Table
 from gpulsh.run.stages import collect, collide, compare, connect, copies, evidence, gather, route, sign, verify, write
@@ -164,7 +164,7 @@ class _Run:
     def sign(self, partitions: Sequence[Partition], total: int | None) -> list[Facts]:
         """Sign every partition. Counts documents."""
         job, funnel = self.job, self.funnel
-        tasks = [Task(step_of("sign", partition.number), sign.sign, (partition,)) for partition in partitions]
+        tasks = _tasks("sign", sign.sign, ((partition,) for partition in partitions))
         signed = self._stage("sign", tasks, total, abreast=job.cut.abreast is not None)
         if job.policy.key is not None:
             check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
@@ -176,7 +176,7 @@ class _Run:
     def copies(self, placed: Placed) -> Paths:
         """Find copies in every range of exact hashes."""
         parts = self._ranges(EXACT_COST * len(placed))
-        tasks = [Task(step_of("copies", part), copies.copies, (placed, part, parts)) for part in range(parts)]
+        tasks = _tasks("copies", copies.copies, ((placed, part, parts) for part in range(parts)))
         self._stage("copies", tasks, parts)
         return self._files(tasks, COPIES)
 
@@ -184,9 +184,7 @@ class _Run:
         """Find who meets whom in every range of digests."""
         bands = self.job.method.banding.bands
         parts = self._ranges(len(placed) * bands)
-        tasks = [
-            Task(step_of("collide", part), collide.collide, (placed, copied, part, parts)) for part in range(parts)
-        ]
+        tasks = _tasks("collide", collide.collide, ((placed, copied, part, parts) for part in range(parts)))
         facts = self._stage("collide", tasks, parts * bands)
         pairs, crowds, stars = (self._files(tasks, table) for table in (PAIRS, CROWD, STARS))
         return _Met(pairs, crowds, stars, tallied(facts, "memberships"))
@@ -228,18 +226,14 @@ class _Run:
         self, placed: Placed, partitions: Sequence[Partition], members: _Members, signed: Sequence[Facts]
     ) -> None:
         """Bring the texts of every partition's members into order of their groups."""
-        tasks = [
-            Task(step_of("gather", partition.number), gather.gather, (placed, partition, members.path, facts["read"]))
-            for partition, facts in zip(partitions, signed, strict=True)
-        ]
-        self._stage("gather", tasks, members.meeting, abreast=True)
+        given = zip(partitions, signed, strict=True)
+        arguments = ((placed, partition, members.path, facts["read"]) for partition, facts in given)
+        self._stage("gather", _tasks("gather", gather.gather, arguments), members.meeting, abreast=True)
 
     def compare(self, placed: Placed, members: _Members, pairs: Paths) -> None:
         """Compare the pairs of groups that are too large for one task. Counts them."""
-        tasks = [
-            Task(step_of("compare", share), compare.compare, (placed, members.shares_path, share, pairs))
-            for share in range(members.shares)
-        ]
+        arguments = ((placed, members.shares_path, share, pairs) for share in range(members.shares))
+        tasks = _tasks("compare", compare.compare, arguments)
         self.funnel.candidates = tallied(self._stage("compare", tasks, members.pairs), "candidates")
 
     def verify(
@@ -247,9 +241,7 @@ class _Run:
     ) -> None:
         """Compare, where that is not done, and resolve every group; `gathered` partitions have texts. Counts pairs."""
         found = (members.shares_path, pairs, crowds, copied, gathered)
-        tasks = [
-            Task(step_of("verify", group), verify.verify, (placed, group, *found)) for group in range(members.groups)
-        ]
+        tasks = _tasks("verify", verify.verify, ((placed, group, *found) for group in range(members.groups)))
         facts, funnel = self._stage("verify", tasks, members.documents), self.funnel
         for name in TALLIED:
             setattr(funnel, name, getattr(funnel, name) + sum(int(fact[name]) for fact in facts))
@@ -259,10 +251,8 @@ class _Run:
 
     def collect(self, placed: Placed, members: _Members, signed: Sequence[Facts]) -> tuple[int, ...]:
         """Bring together what was decided about every partition; how many files of ids each has."""
-        tasks = [
-            Task(step_of("collect", number), collect.collect, (placed, number, members.groups, facts["read"]))
-            for number, facts in enumerate(signed)
-        ]
+        given = ((placed, number, members.groups, facts["read"]) for number, facts in enumerate(signed))
+        tasks = _tasks("collect", collect.collect, given)
         facts = self._stage("collect", tasks, len(tasks), abreast=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
@@ -299,6 +289,11 @@ class _Run:
 
     def _files(self, tasks: Sequence[Task], table: Table[Any]) -> Paths:
         return tuple(table.path(self.folder, task.step) for task in tasks)
+
+
+def _tasks(stage: str, work: Callable[..., Made], arguments: Iterable[tuple[object, ...]]) -> list[Task]:
+    """A task of each partition, range, group or share, by its number."""
+    return [Task(step_of(stage, number), work, given) for number, given in enumerate(arguments)]
 
 
 def _ends(rows: Mapping[str, int]) -> tuple[int, int]:

@@ -1,23 +1,4 @@
-"""Every table that tasks hand on in the work folder: who writes it, its columns with their types, who reads it.
-
-    table      written by        read by
-    DIGESTS    sign              collide
-    EXACT      sign              copies
-    SIZES      sign              connect, gather, write
-    ORDER      sign              copies, compare, verify; beside SIZES, unless documents are kept by position
-    COPIES     copies            collide, connect, route
-    PAIRS      collide           route
-    CROWD      collide           route
-    STARS      collide, connect  connect
-    MEMBERS    connect           route, gather
-    SHARES     connect           compare, verify
-    GROUPS     route             compare, verify; beside the columns of the table that was routed
-    PLACES     gather            compare, verify
-    EDGES      compare           verify
-    DECIDED    verify            collect
-    DECISIONS  collect           write, evidence
-    IDS        collect           evidence; one for each run of files in which ids have one type
-    EARLIER    admission         evidence
+"""Every table that tasks hand on in the work folder, with its columns and their types: written and read here alone.
 
 Positions of documents are int64. What is said here of a table's order its writer keeps and its readers rely on, or
 check where somebody may have tampered with it (`records.numbers`).
@@ -83,17 +64,13 @@ class Table(Generic[Row]):
         """Rows of a table of numbers of one type each, end to end."""
         return self.row(*map(np.concatenate, zip(self.empty(), *parts, strict=True)))
 
-    def map(self, folder: Path, step: int | str) -> MappedColumns[Row]:
-        """Open one to read from it."""
-        return self.open(self.path(folder, step))
-
     def open(self, path: Path) -> MappedColumns[Row]:
-        """The same, of one at this path."""
+        """One to read from, run by run or whole."""
         return MappedColumns(path, self.row)
 
     def read(self, folder: Path, step: int | str) -> Row:
         """All rows of one that was written at once."""
-        return self.map(folder, step).whole()
+        return self.open(self.path(folder, step)).whole()
 
 
 class DigestRows(NamedTuple):
@@ -213,23 +190,24 @@ class EarlierDocuments(NamedTuple):
     key: pa.Array
 
 
-DIGESTS = Table("sign", "digests", DigestRows)
-EXACT = Table("sign", "exact", ExactRows)
-SIZES = Table("sign", "documents", Sizes)
-ORDER = Table("sign", "documents", Order)
+# By the stage that writes each, and behind it those that read it.
+DIGESTS = Table("sign", "digests", DigestRows)  # collide
+EXACT = Table("sign", "exact", ExactRows)  # copies
+SIZES = Table("sign", "documents", Sizes)  # connect, gather, write
+ORDER = Table("sign", "documents", Order)  # copies, compare, verify
 SIZES_AND_ORDER = Table("sign", "documents", OrderedSizes)
-COPIES = Table("copies", "copies", Copies)
-PAIRS = Table("collide", "pairs", Pairs)
-CROWD = Table("collide", "crowd", Crowd)
-STARS = Table("collide", "stars", StarRows)
-MEMBERS = Table("connect", "members", Members)
-SHARES = Table("connect", "shares", Shares)
-GROUPS = Table("route", "routed", Groups)
-PLACES = Table("gather", "places", TextPlaces)
-EDGES = Table("compare", "edges", SimilarPairs)
-DECIDED = Table("verify", "decided", Decisions)
-DECISIONS = Table("collect", "decisions", Decisions)
-EARLIER = Table("collect", "earlier", EarlierDocuments)
+COPIES = Table("copies", "copies", Copies)  # collide, connect, route
+PAIRS = Table("collide", "pairs", Pairs)  # route
+CROWD = Table("collide", "crowd", Crowd)  # route
+STARS = Table("collide", "stars", StarRows)  # connect, which merges them to others
+MEMBERS = Table("connect", "members", Members)  # route, gather
+SHARES = Table("connect", "shares", Shares)  # compare, verify
+GROUPS = Table("route", "routed", Groups)  # compare, verify; the first column of what was routed
+PLACES = Table("gather", "places", TextPlaces)  # compare, verify
+EDGES = Table("compare", "edges", SimilarPairs)  # verify
+DECIDED = Table("verify", "decided", Decisions)  # collect
+DECISIONS = Table("collect", "decisions", Decisions)  # write, evidence
+EARLIER = Table("collect", "earlier", EarlierDocuments)  # evidence
 
 
 def ids_table(number: int) -> Table[Ids]:

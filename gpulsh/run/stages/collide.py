@@ -63,7 +63,7 @@ class _Digests:
             for documents in known:
                 here = documents[slice(*np.searchsorted(documents, [start, stop]))]
                 takes_part[within(place.folder, "documents", here, start, stop) - start] = False
-            columns = DIGESTS.map(place.folder, number)
+            columns = DIGESTS.open(DIGESTS.path(place.folder, number))
             for at, run in enumerate(columns.runs()):
                 rows = range_rows(run.digest, part, parts)
                 numbers, digests = run.row[rows], run.digest[rows]

@@ -21,7 +21,7 @@ def copies(place: Workplace, placed: Placed, part: int, parts: int) -> Made:
     """Find the copies whose hashes lie in one of `parts` equal ranges."""
     hashes, positions = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)]
     for number, (start, stop) in enumerate(pairwise(placed.partitions.tolist())):
-        for run in EXACT.map(place.folder, number).runs():
+        for run in EXACT.open(EXACT.path(place.folder, number)).runs():
             rows = range_rows(run.hash_0, part, parts)
             chosen = in_part(run.hash_0[rows], part, parts)
             hashes.append(np.stack([half[rows][chosen] for half in (run.hash_0, run.hash_1)], axis=1))
