@@ -129,13 +129,15 @@ def test_a_seed_gives_the_same_files(format: str, tmp_path: Path) -> None:
     assert made[0] == made[1]
 
 
-def test_a_finding_is_saved_and_found_again(tmp_path: Path, saved: Path) -> None:
+def test_a_finding_is_saved_and_found_again(
+    tmp_path: Path, saved: Path, runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case_of(saved, "similarity")
-    with Runner(tmp_path / "findings") as running:
-        first = running.again(saved)
-        assert first.saved is not None and "evidence" in (first.saved / "finding.txt").read_text()
-        assert {path.name for path in first.saved.iterdir()} >= {"in", "beside", "case.json", "finding.txt"}
-        assert running.again(first.saved).findings == first.findings
+    monkeypatch.setattr(runner, "_findings", tmp_path / "findings")
+    first = runner.again(saved)
+    assert first.saved is not None and "evidence" in (first.saved / "finding.txt").read_text()
+    assert {path.name for path in first.saved.iterdir()} >= {"in", "beside", "case.json", "finding.txt"}
+    assert runner.again(first.saved).findings == first.findings
 
 
 @pytest.mark.parametrize(("unit", "count"), [(b"a", 0), (b"abc" * 99, 1), (b"\0" * 1000, 37), (b"line\n", 1000)])
