@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch
+from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch, Tokens
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.params import SKETCHES, BandShape, Family, Shingling
 from gpulsh.secret import evidence_keys
@@ -76,7 +76,7 @@ def check(backend: Any, text: TextBatch, wanted: Any, shingling: Shingling = SHI
 
 def parts(value: Any) -> list[Any]:
     """The arrays of what an operation takes or gives."""
-    if isinstance(value, (Fingerprints, TextBatch)):
+    if isinstance(value, (Fingerprints, TextBatch, Tokens)):
         return [value.values, value.offset]
     if isinstance(value, Buckets):
         return [value.ids, value.offset]
