@@ -18,7 +18,7 @@ from tests.fuzz.parquet import ROW_GROUPS, chunks, footer, with_footer
 from tests.fuzz.thrift import BINARY, I32, I64, LIST, STRUCT, field, read_struct, set_field, write_struct
 
 Fields = list[list[Any]]
-SIZES, COLUMNS, ENCRYPTED, ROWS = 16, 1, 8, 3
+SIZES, COLUMNS, ENCRYPTED, ROWS, PATH = 16, 1, 8, 3, 3
 
 
 def group(fields: Fields, number: int = 0) -> Fields:
@@ -72,6 +72,11 @@ def rows_below_zero(fields: Fields) -> None:
     set_field(group(fields, 1), ROWS, I64, 9)
 
 
+def another_name(fields: Fields) -> None:
+    """Of a column that is only copied; Arrow knows columns by their places."""
+    set_field(chunks(fields)[1], PATH, LIST, [BINARY, [b"other"]])
+
+
 def rows_moved(fields: Fields) -> None:
     """As many in all, which only the pages contradict."""
     set_field(group(fields), ROWS, I64, 4)
@@ -86,7 +91,7 @@ def nested_without_end(fields: Fields) -> None:
 
 
 BROKEN = [deep_levels, deep_repetition, bytes_of_numbers, encrypted, more_columns, no_columns, fewer_rows]
-BROKEN += [rows_below_zero, rows_moved, unknown_codec, negative_codec, unknown_type]
+BROKEN += [rows_below_zero, rows_moved, unknown_codec, negative_codec, unknown_type, another_name]
 
 
 def write(path: Path, change: Callable[[Fields], None] | None = None) -> None:

@@ -69,6 +69,12 @@ def _wrong(file: File, source: pq.ParquetFile) -> str:
         return "it ends too early"
     except _WrongError as error:
         return str(error)
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for place, column in enumerate(columns):
+            # Arrow goes by the place; what is looked up here of a column, by its name.
+            if (name := group.column(place).path_in_schema) != column.path:
+                return f"column {place} of row group {number} is {name!r} there and {column.path!r} in the schema"
     return ""
 
 
