@@ -1,0 +1,33 @@
+"""Files to files: every kept row with all its columns, and a table that says what was dropped for what.
+
+    python examples/files.py OUT INPUT...       # Parquet, Arrow, JSON lines, WARC or text files, folders or globs
+
+Memory stays within `memory` whatever the inputs' size. After a kill or Ctrl-C, run it again: `resume` goes on from the
+last finished step, and leaves a finished run as it is.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pyarrow.parquet as pq
+
+import gpulsh
+
+
+def main(out: str, *inputs: str) -> None:
+    result = gpulsh.deduplicate_files(list(inputs), out, keep="longest", memory="1GiB", resume=True)
+
+    counts = result.funnel
+    print(f"{counts['documents']:,} documents, {counts['dropped']:,} dropped")
+    print(f"kept rows: {result.data}")
+
+    # One row a dropped document: where it stood, and where the kept one stands that it duplicates.
+    duplicates = pq.read_table(result.duplicates)
+    for row in duplicates.slice(0, 5).to_pylist():
+        this, other = (f"{row[f'{of}file']}:{row[f'{of}row']}" for of in ("", "duplicate_of_"))
+        print(f"{this} is {row['similarity']:.1%} {other}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,31 @@
+"""An index over days: of each day's texts, those that no earlier day brought, without the earlier texts.
+
+python examples/index_over_days.py INDEX DAY.parquet...     # a column "text" each, the earliest first
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+import gpulsh
+
+
+def main(path: str, *days: str) -> None:
+    known = Path(path)
+    # One process writes; any number may read what was committed before they opened it.
+    with gpulsh.Index.open(known) if known.exists() else gpulsh.Index.create(known, threshold=0.8) as index:
+        for day in days:
+            texts = pq.read_table(day).column("text")
+            keys = [f"{Path(day).stem}:{row}" for row in range(len(texts))]  # unique; strings or integers
+            added = index.add(keys, texts)
+            index.save()  # commits the day
+            print(f"{Path(day).stem}: {added.keep.sum():,} of {len(texts):,} are new, {len(index):,} are known")
+            for row in (~added.keep).nonzero()[0][:3]:
+                print(f"  {keys[row]} is {added.similarity[row]:.1%} {added.duplicate_of[row]}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
