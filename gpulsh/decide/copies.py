@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
-from gpulsh.lsh.collisions import bucket_of_member, first_of_runs
+from gpulsh.lsh.collisions import bucket_of_member
+from gpulsh.ragged import first_of_runs
 
 Ids = NDArray[np.int64]
 SPARSE = 8  # documents a copy from which on their numbers are sorted

@@ -24,7 +24,8 @@ from gpulsh.decide.decision import Decision
 from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.relation import Relation
 from gpulsh.io.source import ChosenTexts
-from gpulsh.lsh.collisions import Collisions, packed
+from gpulsh.lsh.collisions import Collisions
+from gpulsh.lsh.pairs import packed
 from gpulsh.method import Method
 from gpulsh.secret import EvidenceKeys
 

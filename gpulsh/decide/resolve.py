@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from gpulsh.decide.compare.prefix_join import Edges, PrefixJoin
 from gpulsh.decide.greedy import DROPPED, KEPT, settle
-from gpulsh.lsh.collisions import first_of_runs, packed
+from gpulsh.lsh.pairs import packed
+from gpulsh.ragged import first_of_runs
 
 
 def resolve_kept(

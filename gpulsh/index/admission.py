@@ -19,9 +19,9 @@ from gpulsh.decide.relation import Relation
 from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.meetings import meet
 from gpulsh.index.readable import fingerprint_sets
-from gpulsh.index.segments.fingerprint_blocks import chosen_rows
 from gpulsh.index.segments.segment import Documents, Numbers, Segment, make_segment
 from gpulsh.method import Method
+from gpulsh.ragged import chosen_rows
 from gpulsh.secret import EvidenceKeys
 
 

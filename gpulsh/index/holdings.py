@@ -15,7 +15,7 @@ from gpulsh.index.segments.filters import Sought, Words
 from gpulsh.index.segments.fingerprint_blocks import in_places
 from gpulsh.index.segments.segment import Keys, Numbers, Segment, all_found, among, within
 from gpulsh.io.arrow.soundness import check_given
-from gpulsh.lsh.collisions import within_runs
+from gpulsh.ragged import within_runs
 
 NOBODY = -1
 MANY = 1 << 8  # lookups at once, each of a page or more, from which on a segment's are not held for the next ones

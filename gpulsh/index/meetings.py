@@ -13,8 +13,10 @@ from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.relation import Relation
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.readable import HeldSets
-from gpulsh.lsh.collisions import Collisions, distinct, packed, unpacked, within_runs
+from gpulsh.lsh.collisions import Collisions
+from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.method import Method
+from gpulsh.ragged import within_runs
 
 # Documents of a bucket from which on it is joined, not compared in all pairs. `SMALL_BUCKET` is larger, as a run hands
 # out all pairs below it as evidence; an index hands out none, no decision depends on this, and a join costs less.

@@ -12,9 +12,10 @@ from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.comparison import MOST_PARTS
 from gpulsh.index.holdings import Holdings
-from gpulsh.index.segments.fingerprint_blocks import chosen_rows, end_to_end, in_places
+from gpulsh.index.segments.fingerprint_blocks import in_places
 from gpulsh.io.rows import gathered
 from gpulsh.params import Shingling
+from gpulsh.ragged import chosen_rows, end_to_end
 from gpulsh.secret import EvidenceKeys
 
 Read = Callable[[Numbers], Fingerprints]

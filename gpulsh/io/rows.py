@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
+from gpulsh.ragged import cuts, end_to_end, offsets
 
 Bytes = bytes | memoryview
 
@@ -44,8 +45,7 @@ class Rows(Protocol):
 
 def joined(pieces: Sequence[Bytes]) -> TextBatch:
     """A batch from texts that lie apart, copied together; one text stays where it is, for it may be large."""
-    offset = np.zeros(len(pieces) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, pieces), np.int64, len(pieces)), out=offset[1:])
+    offset = offsets(np.fromiter(map(len, pieces), np.int64, len(pieces)))
     values = np.frombuffer(pieces[0] if len(pieces) == 1 else b"".join(pieces), np.uint8)
     values.flags.writeable = False  # as of any other batch: every one looks alike to a compiler of array types
     return TextBatch(values, offset)
@@ -53,8 +53,7 @@ def joined(pieces: Sequence[Bytes]) -> TextBatch:
 
 def gathered(values: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]) -> TextBatch:
     """Texts `values[begin[i] : end[i]]` as a batch: a view where each begins at the end of the one before it."""
-    offset = np.zeros(len(begin) + 1, np.int64)
-    np.cumsum(end - begin, out=offset[1:])
+    offset = offsets(end - begin)
     apart = np.flatnonzero(begin[1:] != end[:-1])
     if len(begin) and len(apart) == 0:
         return TextBatch(values, offset + begin[0])
@@ -64,20 +63,14 @@ def gathered(values: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[n
     return TextBatch(np.frombuffer(b"".join(pieces), np.uint8), offset)
 
 
-def cuts(offset: NDArray[np.signedinteger], max_bytes: int) -> Iterator[tuple[int, int]]:
+def batch_cuts(offset: NDArray[np.signedinteger], max_bytes: int) -> Iterator[tuple[int, int]]:
     """Row ranges [start, stop) that together cover all rows of `offset` [n + 1] within the bounds of a batch."""
-    count, start = len(offset) - 1, 0
-    most_rows = max(1024, max_bytes // ROW_COST)
-    while start < count:
-        stop = int(np.searchsorted(offset, int(offset[start]) + max_bytes, side="right")) - 1
-        stop = min(max(stop, start + 1), start + most_rows, count)
-        yield start, stop
-        start = stop
+    return cuts(offset, max_bytes, max(1024, max_bytes // ROW_COST))
 
 
 def cut(batch: TextBatch, max_bytes: int) -> Iterator[TextBatch]:
     """The batch as views within the bounds."""
-    for start, stop in cuts(batch.offset, max_bytes):
+    for start, stop in batch_cuts(batch.offset, max_bytes):
         yield batch.slice(start, stop)
 
 
@@ -109,11 +102,9 @@ def concatenated(batches: list[TextBatch]) -> TextBatch:
     """Batches as one; a copy unless there is only one."""
     if len(batches) == 1:
         return batches[0]
-    values = np.concatenate([batch.values[batch.offset[0] : batch.offset[-1]] for batch in batches])
-    values.flags.writeable = False  # as Arrow's buffers are: every batch looks alike to a compiler of array types
-    offset = np.zeros(sum(map(len, batches)) + 1, np.int64)
-    np.cumsum(np.concatenate([np.diff(batch.offset) for batch in batches]), out=offset[1:])
-    return TextBatch(values, offset)
+    whole = end_to_end(batches)
+    whole.values.flags.writeable = False  # as Arrow's buffers are: every batch looks alike to a compiler of array types
+    return whole
 
 
 def piece_rows(texts: Sequence[Bytes | None]) -> Rows:
@@ -135,7 +126,7 @@ class _PieceRows:
         return np.fromiter((len(text or b"") for text in self._texts), np.int64, len(self._texts))
 
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:
-        for start, stop in cuts(np.concatenate(([0], np.cumsum(self.lengths()))), max_bytes):
+        for start, stop in batch_cuts(offsets(self.lengths()), max_bytes):
             yield joined([text or b"" for text in self._texts[start:stop]])
 
     def gather(self, rows: NDArray[np.int64]) -> TextBatch:

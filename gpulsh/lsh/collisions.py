@@ -15,6 +15,7 @@ from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.params import check_type
+from gpulsh.ragged import first_of_runs
 
 SMALL_BUCKET = 256  # documents up to which all pairs of a bucket are compared; part of the decision's definition
 MOST_PARTS = 1 << 12  # ranges of digests that a band is cut into at most
@@ -203,32 +204,3 @@ def _numbered(documents: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[
     there = np.zeros(count, bool)
     there[documents] = True
     return np.flatnonzero(there), (np.cumsum(there) - 1)[documents]
-
-
-def packed(i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """Pairs as i << 32 | j, whose order is the pairs' lexicographic order."""
-    return i.astype(np.uint64) << np.uint64(32) | j.astype(np.uint64)
-
-
-def unpacked(pairs: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """int64 [m, 2] of packed pairs [m]."""
-    both = np.empty((len(pairs), 2), np.int64)
-    both[:, 0], both[:, 1] = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
-    return both
-
-
-def distinct(pairs: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Packed pairs ascending, each once; `numpy.unique` would hash them, where a vector sort serves."""
-    pairs = np.sort(pairs)
-    return pairs[first_of_runs(pairs)]
-
-
-def first_of_runs(values: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """bool [n]: whether a value differs from the one before it."""
-    return np.concatenate([np.ones(min(len(values), 1), bool), values[1:] != values[:-1]])
-
-
-def within_runs(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0, 1, ... count - 1 for each count, end to end."""
-    ends = np.cumsum(counts)
-    return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)

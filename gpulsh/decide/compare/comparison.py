@@ -16,9 +16,9 @@ from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves, in_fitti
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.decide.compare.bounds import bounds_allow, words_for
 from gpulsh.errors import DeviceMemoryError
-from gpulsh.lsh.collisions import first_of_runs
 from gpulsh.method import Method
 from gpulsh.params import Family
+from gpulsh.ragged import cuts, first_of_runs, offsets
 from gpulsh.sketch.agreement import estimates
 
 Result = TypeVar("Result")
@@ -230,7 +230,7 @@ def _bitmaps_allow(
     bitmaps, sizes = [], []
     limits = ops.sizes()
     words = words_for(text_sizes // TEXT_OF_A_SHINGLE, len(text_sizes), threshold)
-    for start, stop in runs_within(np.cumsum(text_sizes), limits.tile):
+    for start, stop in cuts(offsets(text_sizes), limits.tile):
         # A document beyond a tile may come in ranges of values, and is shingled again for each of them.
         parts = _ranges(int(text_sizes[start:stop].sum()), limits.whole or limits.tile)
         read = partial(_bitmaps_of, np.arange(start, stop), texts, words, ops)
@@ -247,20 +247,6 @@ def _bitmaps_of(places: Numbers, texts: Readable, words: int, ops: Backend, part
     return reduce(np.bitwise_xor, bits), sum(counts)
 
 
-def runs_within(ends: Numbers, most: int, longest: int | None = None) -> Iterator[tuple[int, int]]:
-    """[start, stop) ranges that cover all of `ends` (running totals), each of at most `most` and `longest` items.
-
-    One item alone may be larger than `most`.
-    """
-    start = 0
-    while start < len(ends):
-        before = int(ends[start - 1]) if start else 0
-        stop = max(int(np.searchsorted(ends, before + most, side="right")), start + 1)
-        stop = min(stop, start + longest) if longest else stop
-        yield start, stop
-        start = stop
-
-
 def in_runs(
     places: Numbers, text_sizes: Numbers, most: int, read: Callable[[Numbers], Result]
 ) -> Iterator[tuple[Numbers, Result]]:
@@ -268,7 +254,7 @@ def in_runs(
 
     DeviceMemoryError where a document alone does not.
     """
-    for first, last in runs_within(np.cumsum(text_sizes[places]), most):
+    for first, last in cuts(offsets(text_sizes[places]), most):
         yield from in_fitting_halves(places[first:last], read, halves_of_numbers)
 
 

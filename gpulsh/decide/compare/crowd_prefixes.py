@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.prefix_lengths import prefix_lengths
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare.comparison import TEXT_OF_A_SHINGLE, Readable, in_runs, runs_within
-from gpulsh.lsh.collisions import packed, within_runs
+from gpulsh.decide.compare.comparison import TEXT_OF_A_SHINGLE, Readable, in_runs
+from gpulsh.lsh.pairs import packed
+from gpulsh.ragged import cuts, offsets, within_runs
 
 SAMPLED = 32  # of so many documents one is counted
 SAMPLE_BYTES = 2 << 20  # text of a sample, at least
@@ -128,7 +129,7 @@ class CrowdPrefixes:
     def _counted(self, places: NDArray[np.int64], first: int, bits: int) -> Array:
         """A table of 2^bits counts, from `first` on, of the shingles of documents."""
         counts = self._ops.asarray(np.full(1 << bits, first, np.uint8))
-        for start, stop in runs_within(np.cumsum(self._text_sizes[places]), self._at_once):
+        for start, stop in cuts(offsets(self._text_sizes[places]), self._at_once):
             counts = self._texts.frequencies(places[start:stop], counts)
         return counts
 

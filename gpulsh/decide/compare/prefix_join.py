@@ -37,7 +37,6 @@ from gpulsh.decide.compare.comparison import (
     measure_of,
     renumbered,
     row_sizes,
-    runs_within,
     sizes_allow,
     unmeasured,
     untold,
@@ -46,8 +45,10 @@ from gpulsh.decide.compare.crowd_bitmaps import CrowdBitmaps, product
 from gpulsh.decide.compare.crowd_prefixes import CrowdPrefixes, Entries
 from gpulsh.decide.relation import ALL, Relation
 from gpulsh.errors import DeviceMemoryError
-from gpulsh.lsh.collisions import Collisions, distinct, packed, unpacked, within_runs
+from gpulsh.lsh.collisions import Collisions
+from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.method import Method
+from gpulsh.ragged import cuts, offsets, within_runs
 
 FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends on these bounds
 FEW_KEPT = 8  # kept documents that a block is compared with before anything else
@@ -100,7 +101,7 @@ class PrefixJoin:
         self._crowd, self._relation, self._advance = crowd, relation, advance
         self._rows = np.searchsorted(collisions.crowded, crowd)
         self._collisions = collisions
-        self._texts, self._ends, self._ops = texts, np.cumsum(texts.sizes()), ops
+        self._texts, self._offset, self._ops = texts, offsets(texts.sizes()), ops
         self._measure, self._threshold = measure_of(method), method.threshold
         self._exact = method.verify == "exact"
         self._sizes = np.zeros(len(crowd), np.int64)  # unique shingles, of those read
@@ -119,7 +120,7 @@ class PrefixJoin:
         """All documents in order, in blocks that grow while they have little in common."""
         start, size = 0, FIRST_BLOCK
         while start < len(self._rows):
-            _, stop = next(runs_within(self._ends[start:] - self._before(start), self._block_bytes, size))
+            _, stop = next(cuts(self._offset[start:], self._block_bytes, size))
             stop += start
             try:
                 block = self._by_few(start, stop) or self._by_prefixes(start, stop)
@@ -141,9 +142,6 @@ class PrefixJoin:
         self._known = np.concatenate([self._known, stay])
         if self._entries is not None:
             self._kept.add(self._entries.where(kept[self._entries.documents - block.start]))
-
-    def _before(self, start: int) -> int:
-        return int(self._ends[start - 1]) if start else 0
 
     def _by_few(self, start: int, stop: int) -> Block | None:
         """The block compared with all kept documents, and with those of its own that these leave, where both are few.
@@ -316,7 +314,7 @@ class _Matches:
     def packed_pairs(self) -> Iterator[NDArray[np.uint64]]:
         """Pairs (known, asking), packed, of at most LARGEST_JOIN matches at a time."""
         for documents, asked, first, count in self._places:
-            for begin, end in runs_within(np.cumsum(count), LARGEST_JOIN):
+            for begin, end in cuts(offsets(count), LARGEST_JOIN):
                 known = documents[np.repeat(first[begin:end], count[begin:end]) + within_runs(count[begin:end])]
                 asking = np.repeat(self.queries.documents[asked[begin:end]], count[begin:end])
                 yield distinct(packed(known, asking))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.io.arrow.buffers import numbers
+from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets
 from gpulsh.store.columns import columns_file
 from gpulsh.store.durable import FileFact
 from gpulsh.store.mapping import MappedBatches, damaged_file
@@ -141,7 +142,7 @@ def write_blocks(path: Path, rows: Iterable[Fingerprints]) -> FileFact:
     with columns_file(path, SCHEMA) as file:
         done = 0
         for part in rows:
-            blocks = [part.slice(start, stop) for start, stop in _cuts(part.offset)]
+            blocks = [part.slice(start, stop) for start, stop in cuts(part.offset, BLOCK_VALUES)]
             first = np.cumsum([done, *map(len, blocks)])
             counts = np.array([int(block.offset[-1] - block.offset[0]) for block in blocks], np.int64)
             file.append([first[:-1], counts, pa.array([encode(block) for block in blocks], pa.large_binary())])
@@ -169,34 +170,10 @@ def decode(coded: Any, count: int, sizes: NDArray[np.int64]) -> Fingerprints:
     raw = pa.Codec("zstd").decompress(coded, decompressed_size=count * 8) if count else b""
     planes = np.frombuffer(raw, np.uint8).reshape(8, count)
     deltas = np.ascontiguousarray(planes.T).view("<u8").reshape(count).astype(np.uint64, copy=False)
-    offset = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=offset[1:])
+    offset = offsets(sizes)
     total = np.zeros(count + 1, np.uint64)
     np.cumsum(deltas, out=total[1:])  # modulo 2^64, as the differences from a row's start are
     return Fingerprints(total[1:] - np.repeat(total[offset[:-1]], sizes), offset)
-
-
-def chosen_rows(rows: Fingerprints, which: NDArray[np.int64]) -> Fingerprints:
-    """The rows `which` [m] of `rows`, in that order; a view where they follow one another."""
-    if len(which) and bool((which[1:] == which[:-1] + 1).all()):
-        part = rows.slice(int(which[0]), int(which[-1]) + 1)
-        first = part.offset[0]
-        return Fingerprints(part.values[first : part.offset[-1]], part.offset - first)
-    begin, sizes = rows.offset[which], rows.offset[which + 1] - rows.offset[which]
-    offset = np.zeros(len(which) + 1, np.int64)
-    np.cumsum(sizes, out=offset[1:])
-    places = np.arange(int(offset[-1])) + np.repeat(begin - offset[:-1], sizes)
-    return Fingerprints(rows.values[places], offset)
-
-
-def end_to_end(parts: list[Fingerprints]) -> Fingerprints:
-    """Rows of several one after another, each with offsets from 0."""
-    if len(parts) == 1:
-        return parts[0]
-    sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(part.offset) for part in parts)])
-    offset = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=offset[1:])
-    return Fingerprints(np.concatenate([np.empty(0, np.uint64), *(part.values for part in parts)]), offset)
 
 
 def in_places(parts: list[Fingerprints], places: list[NDArray[np.int64]]) -> Fingerprints:
@@ -206,12 +183,3 @@ def in_places(parts: list[Fingerprints], places: list[NDArray[np.int64]]) -> Fin
     if not parts:
         return Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
     return chosen_rows(end_to_end(parts), np.argsort(np.concatenate(places)))
-
-
-def _cuts(offset: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    start, count = 0, len(offset) - 1
-    while start < count:
-        stop = int(np.searchsorted(offset, offset[start] + BLOCK_VALUES, side="right")) - 1
-        stop = min(max(stop, start + 1), count)
-        yield start, stop
-        start = stop

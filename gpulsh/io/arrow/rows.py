@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.io.arrow.buffers import null_mask, numbers
 from gpulsh.io.arrow.take import end_to_end, take_pays, taken
-from gpulsh.io.rows import Bytes, Rows, cuts, gathered, joined, piece_rows
+from gpulsh.io.rows import Bytes, Rows, batch_cuts, gathered, joined, piece_rows
+from gpulsh.ragged import offsets
 
 Mask = NDArray[np.bool_]
 
@@ -84,7 +85,7 @@ class _OffsetRows:
         return lengths
 
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:
-        for start, stop in cuts(self._offset, max_bytes):
+        for start, stop in batch_cuts(self._offset, max_bytes):
             if self._null is None:
                 yield TextBatch(self._values, self._offset[start : stop + 1].astype(np.int64, copy=False))
             else:
@@ -94,8 +95,7 @@ class _OffsetRows:
         begin, end = self._bounds(rows)
         if not (begin[1:] != end[:-1]).any() or not take_pays(len(rows)):
             return gathered(self._values, begin, end)
-        offset = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(end - begin, out=offset[1:])
+        offset = offsets(end - begin)
         return TextBatch(taken(self._array, rows, int(offset[-1])), offset)
 
     def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
@@ -125,7 +125,7 @@ class _GatheredRows:
         return self._lengths
 
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:
-        for start, stop in cuts(np.concatenate(([0], np.cumsum(self._lengths))), max_bytes):
+        for start, stop in batch_cuts(offsets(self._lengths), max_bytes):
             yield joined(self.pieces(np.arange(start, stop)))
 
     def gather(self, rows: NDArray[np.int64]) -> TextBatch:
@@ -151,7 +151,7 @@ class _ViewRows(_GatheredRows):
         self._lengths = self._views[:, 0].astype(np.int64)
 
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:
-        for start, stop in cuts(np.concatenate(([0], np.cumsum(self._lengths))), max_bytes):
+        for start, stop in batch_cuts(offsets(self._lengths), max_bytes):
             yield self.gather(np.arange(start, stop))
 
     def gather(self, rows: NDArray[np.int64]) -> TextBatch:

@@ -13,7 +13,8 @@ import numpy as np
 
 from gpulsh.decide.compare.shingled_texts import ShingledTexts
 from gpulsh.decide.meeting import Meeting
-from gpulsh.lsh.collisions import Collisions, Crowd, distinct, packed, unpacked
+from gpulsh.lsh.collisions import Collisions, Crowd
+from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import ranks_of, relation_of

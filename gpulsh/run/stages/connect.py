@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from gpulsh.arrays import Numbers
-from gpulsh.decide.compare.comparison import runs_within
+from gpulsh.ragged import cuts
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import sizes_of
@@ -92,16 +92,16 @@ def _grouped(stars: Stars, costs: _Costs, most: int) -> tuple[Places, Sequence[i
         some = rows.start + np.flatnonzero(label[rows] == np.arange(rows.start, rows.stop))
         growing.append(some)
     roots = growing.whole()
-    ends = np.zeros(len(roots), np.int64)
+    offset = np.zeros(len(roots) + 1, np.int64)  # of the components
     for rows in pieces(len(label)):
         label[rows] = np.searchsorted(roots, label[rows])
-        np.add.at(ends, label[rows], costs.to_decide(rows))
-    np.cumsum(ends, out=ends)
+        np.add.at(offset[1:], label[rows], costs.to_decide(rows))
+    np.cumsum(offset, out=offset)
     del growing, roots
-    of_component, oversized = np.empty(len(ends), label.dtype), []
-    for number, (start, stop) in enumerate(runs_within(ends, most)):
+    of_component, oversized = np.empty(len(offset) - 1, label.dtype), []
+    for number, (start, stop) in enumerate(cuts(offset, most)):
         of_component[start:stop] = number
-        if ends[stop - 1] - (ends[start - 1] if start else 0) > most:
+        if offset[stop] - offset[start] > most:
             oversized.append(number)
     for rows in pieces(len(label)):
         label[rows] = of_component[label[rows]]

@@ -19,6 +19,7 @@ import numpy as np
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.format import wrong_length
+from gpulsh.ragged import offsets
 from gpulsh.run.job.job import step_of
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
@@ -138,8 +139,7 @@ class GroupTexts:
     def take(self, places: Numbers) -> TextBatch:
         """The documents at `places` [m], in that order, as a batch."""
         size = self._sizes[places]
-        offset = np.zeros(len(places) + 1, np.int64)
-        np.cumsum(size, out=offset[1:])
+        offset = offsets(size)
         data = np.empty(int(offset[-1]), np.uint8)
         file, begin = self._files[places], self._offsets[places]
         runs = np.array(_runs(size, begin, file), np.int64).reshape(-1, 2)

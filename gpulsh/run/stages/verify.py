@@ -21,7 +21,8 @@ from gpulsh.account.progress import Progress
 from gpulsh.arrays import Numbers
 from gpulsh.decide.compare.prefix_join import Edges
 from gpulsh.decide.judgement import Case, Compared
-from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Crowd, distinct, packed, unpacked
+from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Crowd
+from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import ranks_of, relation_of

@@ -34,7 +34,8 @@ from gpulsh.io.format import (
 )
 from gpulsh.io.formats.arrow_ipc.bodies import Bodies, CheckedFile
 from gpulsh.io.formats.arrow_ipc.source import Batches, UnreadBatch
-from gpulsh.io.rows import cuts
+from gpulsh.io.rows import batch_cuts
+from gpulsh.ragged import offsets
 
 BATCH_BYTES = 64 << 20  # of a record batch that are written together
 ROWS = 1 << 16  # of one column that are held at once
@@ -62,9 +63,7 @@ class Ipc:
             for batch in batches:
                 sizes = batch.lengths(columns.text)
                 check_sizes(file, start, sizes, rules.limit)
-                for first, last in (
-                    cuts(np.concatenate(([0], np.cumsum(sizes))), BLOCK_BYTES) if len(batch) else [(0, 0)]
-                ):
+                for first, last in batch_cuts(offsets(sizes), BLOCK_BYTES) if len(batch) else [(0, 0)]:
                     if wanted is None or wanted[start + first : start + last].any():
                         part = batch.rows(first, last, used)
                         key = None if columns.key is None else part.column(columns.key)

@@ -1,0 +1,64 @@
+"""Rows of unequal length that lie end to end, in NumPy: where they begin, which are chosen, how several become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpulsh.arrays import Numbers, Rows
+
+SomeRows = TypeVar("SomeRows", bound=Rows)
+
+
+def offsets(sizes: ArrayLike) -> Numbers:
+    """int64 [n + 1]: where each of n rows begins, and the last ends."""
+    sizes = np.asarray(sizes, np.int64)
+    offset = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offset[1:])
+    return offset
+
+
+def first_of_runs(values: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """bool [n]: whether a value differs from the one before it."""
+    return np.concatenate([np.ones(min(len(values), 1), bool), values[1:] != values[:-1]])
+
+
+def within_runs(counts: Numbers) -> Numbers:
+    """0, 1, ... count - 1 for each count, end to end."""
+    ends = np.cumsum(counts)
+    return np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - counts, counts)
+
+
+def cuts(offset: NDArray[np.signedinteger], most: int, longest: int | None = None) -> Iterator[tuple[int, int]]:
+    """[start, stop) ranges that cover all rows of `offset` [n + 1], each of at most `most` values and `longest` rows.
+
+    One row alone may be larger than `most`.
+    """
+    count, start = len(offset) - 1, 0
+    while start < count:
+        stop = int(np.searchsorted(offset, int(offset[start]) + most, side="right")) - 1
+        stop = min(max(stop, start + 1), start + longest if longest else count, count)
+        yield start, stop
+        start = stop
+
+
+def chosen_rows(rows: SomeRows, which: Numbers) -> SomeRows:
+    """The rows `which` [m], in that order; a view where they follow one another."""
+    if len(which) and bool((which[1:] == which[:-1] + 1).all()):
+        part = rows.slice(int(which[0]), int(which[-1]) + 1)
+        first = part.offset[0]
+        return type(rows)(part.values[first : part.offset[-1]], part.offset - first)
+    begin = rows.offset[which]
+    sizes = rows.offset[which + 1] - begin
+    return type(rows)(rows.values[np.repeat(begin, sizes) + within_runs(sizes)], offsets(sizes))
+
+
+def end_to_end(parts: Sequence[SomeRows]) -> SomeRows:
+    """The rows of one or several, one after another; of one, itself."""
+    if len(parts) == 1:
+        return parts[0]
+    values = np.concatenate([part.values[part.offset[0] : part.offset[-1]] for part in parts])
+    return type(parts[0])(values, offsets(np.concatenate([np.diff(part.offset) for part in parts])))
