@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpulsh.account.funnel import Funnel
 from gpulsh.arrays import Array
 from gpulsh.errors import ParameterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 COLUMNS = ("keep", "duplicate_of", "similarity", "cluster")  # of a row a document
 
@@ -40,7 +43,7 @@ class Decision:
         names = (*COLUMNS, "pairs", "pair_similarity")
         return replace(self, **{name: getattr(self, name).get() for name in names})
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> pa.Table:
         """A pyarrow.Table of n rows: keep, duplicate_of, similarity, cluster."""
         import pyarrow as pa
 

@@ -16,9 +16,9 @@ is seven.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache, reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -195,7 +195,7 @@ def _summed(builder: ir.IRBuilder, vectors: Iterable[ir.Value]) -> ir.Value:
     return builder.call(add, [total])
 
 
-def _terms_of(size: int) -> Any:
+def _terms_of(size: int) -> Callable[..., object]:
     """Sum of keys[i] * folded byte i over the first `length` of `size` ASCII letters and digits."""
 
     @lowered(types.uint64(types.int64, types.int64, types.int64))

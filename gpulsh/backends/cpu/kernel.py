@@ -25,7 +25,7 @@ subroutine = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="n
 inlined = njit(inline="always")
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kernel(function: Callable[..., object]) -> Callable[..., Any]:
     """The function, compiled for the types that it is called with.
 
     What it calls stands in the same file, because Numba's cache does not see changes elsewhere.
@@ -37,7 +37,8 @@ def kernel(function: Callable[..., Any]) -> Any:
         except (RuntimeError, OSError) as error:  # the source lies in no file of its own
             _tell(f"kernels are compiled in each run: {error}")
     _kernels.add(id(dispatcher))
-    return dispatcher
+    compiled: Callable[..., Any] = dispatcher
+    return compiled
 
 
 class _Locator(InTreeCacheLocator):  # type: ignore[misc]
@@ -59,7 +60,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]
 
     _impl_class = _Impl
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
+    def load_overload(self, sig: object, target_context: object) -> object:
         # Numba's own has the compiler know first what it can compile, which takes longer than to load all kernels, and
         # is done once more where one is compiled. Of that, a kernel that is loaded needs the memory of arrays alone.
         try:
@@ -72,7 +73,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]
                 self.flush()
             return None
 
-    def save_overload(self, sig: Any, data: Any) -> None:
+    def save_overload(self, sig: object, data: object) -> None:
         try:
             super().save_overload(sig, data)
         except OSError as error:
@@ -88,11 +89,11 @@ def _tell(message: str) -> None:
 class _Listener(event.Listener):  # type: ignore[misc]
     """Tells of kernels alone: the functions that they call are compiled within, and others' are not ours."""
 
-    def on_start(self, event: Any) -> None:
+    def on_start(self, event: event.Event) -> None:
         if id(event.data["dispatcher"]) in _kernels:
             COMPILING.begin()
 
-    def on_end(self, event: Any) -> None:
+    def on_end(self, event: event.Event) -> None:
         if id(event.data["dispatcher"]) in _kernels:
             COMPILING.end()
 

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
 
 from llvmlite import ir
+from numba.core.base import BaseContext
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
+Emit = Callable[..., ir.Value | list[ir.Value] | None]
 
-def lowered(types: Signature) -> Callable[[Callable[..., ir.Value | list[ir.Value] | None]], Any]:
+
+def lowered(types: Signature) -> Callable[[Emit], Callable[..., object]]:
     """Makes of `emit(builder, *arguments)`, which writes instructions and gives their value, what kernels can call.
 
     A list of values is a tuple to the kernel, None is nothing.
     """
 
-    def of(emit: Callable[..., ir.Value | list[ir.Value] | None]) -> Any:
-        def typed(typing_context: Any, *arguments: Any) -> Any:
+    def of(emit: Emit) -> Callable[..., object]:
+        def typed(typing_context: object, *arguments: object) -> tuple[Signature, Callable[..., ir.Value]]:
             return types, generate
 
         def generate(
-            context: Any, builder: ir.IRBuilder, types: Signature, arguments: tuple[ir.Value, ...]
+            context: BaseContext, builder: ir.IRBuilder, types: Signature, arguments: tuple[ir.Value, ...]
         ) -> ir.Value:
             value = emit(builder, *arguments)
             if isinstance(value, list):
@@ -31,6 +33,7 @@ def lowered(types: Signature) -> Callable[[Callable[..., ir.Value | list[ir.Valu
 
         typed.__name__ = emit.__name__
         typed.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined]  # the builder where Numba has a context
-        return intrinsic(typed)
+        made: Callable[..., object] = intrinsic(typed)
+        return made
 
     return of

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +57,7 @@ class DecodedBlocks:
     """The blocks that were used last, of all files together, so that an index of many files holds no more of them."""
 
     def __init__(self) -> None:
-        self._blocks: OrderedDict[tuple[int, int], tuple[Any, Fingerprints]] = OrderedDict()
+        self._blocks: OrderedDict[tuple[int, int], tuple[weakref.ref[object], Fingerprints]] = OrderedDict()
         self._lock = Lock()  # several streams of a backend may read at once
 
     def __len__(self) -> int:
@@ -165,7 +165,7 @@ def encode(rows: Fingerprints) -> bytes:
     return coded
 
 
-def decode(coded: Any, count: int, sizes: NDArray[np.int64]) -> Fingerprints:
+def decode(coded: pa.Buffer, count: int, sizes: NDArray[np.int64]) -> Fingerprints:
     """The rows, of `sizes` [n], that `encode` made bytes of; `count` is the sum of `sizes`."""
     raw = pa.Codec("zstd").decompress(coded, decompressed_size=count * 8) if count else b""
     planes = np.frombuffer(raw, np.uint8).reshape(8, count)

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Fingerprints, Values
 from gpulsh.index.segments.fingerprint_blocks import FingerprintRows, HeldRows, in_places
 from gpulsh.index.segments.segment import ALL, Band, Documents, Hashes, Keys, Numbers, Segment, among, within
 from gpulsh.io.arrow.buffers import numbers, to_arrow
@@ -42,7 +42,7 @@ def merged(parts: Sequence[Segment], removed: Numbers, folder: Path | None = Non
                 column.append(values[rows.chosen(first, last)])
         part.let_go()
 
-    def hashes(number: int, rows: slice) -> tuple[NDArray[Any], ...]:
+    def hashes(number: int, rows: slice) -> tuple[Values, ...]:
         own = parts[number].hashes
         chosen, row = live[number].moved(own.row[rows])
         return own.first[rows][chosen], own.second[rows][chosen], row
@@ -82,11 +82,11 @@ class _LiveRows:
             self._rows = np.flatnonzero(self._alive)
             self.stop = start + len(self._rows)
 
-    def chosen(self, first: int, last: int) -> Any:
+    def chosen(self, first: int, last: int) -> NDArray[np.bool_] | slice:
         """The live ones of rows `first` to `last`, as an index of these."""
         return ALL if self._alive is None else self._alive[first:last]
 
-    def moved(self, rows: Numbers) -> tuple[Any, Numbers]:
+    def moved(self, rows: Numbers) -> tuple[NDArray[np.bool_] | slice, Numbers]:
         """The live ones of `rows`, as an index of these, and what they become."""
         rows = within(rows, self._count)
         if self._alive is None:
@@ -106,7 +106,7 @@ class _Scratch:
         self._parts, self._folder = parts, folder
         self._columns: list[Column] = []
 
-    def column(self, dtype: Any) -> Column:
+    def column(self, dtype: DTypeLike) -> Column:
         column = Column(dtype, self._folder)
         self._columns.append(column)
         return column
@@ -118,7 +118,7 @@ class _Scratch:
     def merge(
         self,
         hashes: Sequence[NDArray[np.uint64]],
-        read: Callable[[int, slice], tuple[NDArray[Any], ...]],
+        read: Callable[[int, slice], tuple[Values, ...]],
         columns: Sequence[Column],
         *,
         by: int = 1,
@@ -149,7 +149,7 @@ def _ranges(hashes: Sequence[NDArray[np.uint64]]) -> Iterator[list[slice]]:
 
 
 def _merged_keys(parts: Sequence[Keys], live: Sequence[_LiveRows], scratch: _Scratch) -> Keys:
-    def read(number: int, rows: slice) -> tuple[NDArray[Any], ...]:
+    def read(number: int, rows: slice) -> tuple[Values, ...]:
         chosen, row = live[number].moved(parts[number].row[rows])
         return parts[number].hash[rows][chosen], row
 
@@ -159,7 +159,7 @@ def _merged_keys(parts: Sequence[Keys], live: Sequence[_LiveRows], scratch: _Scr
     return Keys(_chained_keys(parts, live, scratch), hash, row)
 
 
-def _chained_keys(parts: Sequence[Keys], live: Sequence[_LiveRows], scratch: _Scratch) -> Any:
+def _chained_keys(parts: Sequence[Keys], live: Sequence[_LiveRows], scratch: _Scratch) -> pa.Array:
     """The live keys of all parts, one after another, as a pyarrow.Array."""
     kind = parts[0].key.type
     whole = pa.types.is_integer(kind)
@@ -170,7 +170,7 @@ def _chained_keys(parts: Sequence[Keys], live: Sequence[_LiveRows], scratch: _Sc
         for first in range(0, len(keys.key), ROWS_AT_ONCE):
             stretch = keys.key.slice(first, ROWS_AT_ONCE)
             chosen = rows.chosen(first, first + len(stretch))
-            if chosen is not ALL:
+            if isinstance(chosen, np.ndarray):
                 stretch = stretch.filter(to_arrow(chosen))
             if whole:
                 content.append(numbers(stretch))
@@ -200,7 +200,7 @@ class _MergedBands(Sequence[Band]):
             raise IndexError(band)
         bands = [part.bands[band] for part in self._parts]
 
-        def read(number: int, rows: slice) -> tuple[NDArray[Any], ...]:
+        def read(number: int, rows: slice) -> tuple[Values, ...]:
             digest, document = bands[number].digest[rows], bands[number].document[rows]
             if len(self._removed) == 0:
                 return digest, document

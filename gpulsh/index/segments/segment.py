@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Fingerprints, Values
 from gpulsh.errors import DamagedInputError
 from gpulsh.index.segments.filters import Words, make_filter
 from gpulsh.index.segments.fingerprint_blocks import (
@@ -232,7 +232,7 @@ def all_found(found: int, sought: int) -> None:
         raise DamagedInputError(f"the index is damaged: of {sought} documents that it names it has {found}; {AGAIN}")
 
 
-def _mapped(path: Path, *schemas: Any, one: bool) -> MappedBatches:
+def _mapped(path: Path, *schemas: pa.Schema, one: bool) -> MappedBatches:
     """A file of an index, of one of the schemas, and with `one` in one record batch."""
     file = MappedBatches(path)
     if one and len(file.batches) != 1:
@@ -242,5 +242,5 @@ def _mapped(path: Path, *schemas: Any, one: bool) -> MappedBatches:
     return file
 
 
-def _columns(file: MappedBatches) -> list[NDArray[Any]]:
+def _columns(file: MappedBatches) -> list[Values]:
     return list(map(numbers, file.batches[0].columns))

@@ -18,9 +18,9 @@ from dataclasses import asdict, dataclass
 from dataclasses import field as of_dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any
 
 from gpulsh.errors import DamagedInputError, InputError, OutputError
+from gpulsh.facts import Facts
 from gpulsh.index.segments.segment import KEY_TYPES, KINDS
 from gpulsh.params import SCHEME
 from gpulsh.secret import SECRET_BYTES
@@ -52,7 +52,7 @@ class Snapshot:
     the commit.
     """
 
-    parameters: Mapping[str, Any]
+    parameters: Facts
     secret: str = of_dataclass(repr=False)  # of 256 bits, in hexadecimal: the index's evidence is computed under it
     generation: int = 0  # commits so far
     next_number: int = 0  # of the next document
@@ -199,14 +199,14 @@ def _keys(told: str | None) -> str | None:
     return told
 
 
-def _secret(told: Mapping[str, Any]) -> str:
+def _secret(told: Facts) -> str:
     secret = field(told, "secret", str)
     if len(secret) != 2 * SECRET_BYTES or set(secret) - set("0123456789abcdef"):
         raise ShapeError(f"its secret is not {SECRET_BYTES} bytes in hexadecimal")
     return str(secret)
 
 
-def _snapshot(told: Mapping[str, Any]) -> Snapshot:
+def _snapshot(told: Facts) -> Snapshot:
     removed = field(told, "removed", dict, NoneType)
     return Snapshot(
         parameters=field(told, "parameters", dict),
@@ -220,7 +220,7 @@ def _snapshot(told: Mapping[str, Any]) -> Snapshot:
     )
 
 
-def _segment(told: Any, kinds: Sequence[str]) -> StoredSegment:
+def _segment(told: Facts, kinds: Sequence[str]) -> StoredSegment:
     if not isinstance(told, dict):
         raise ShapeError("a segment is no object")
     files = file_facts(told, "files")
@@ -229,7 +229,7 @@ def _segment(told: Any, kinds: Sequence[str]) -> StoredSegment:
     return StoredSegment(field(told, "name", str), files)
 
 
-def _run(told: Any, name: str) -> tuple[int, int]:
+def _run(told: object, name: str) -> tuple[int, int]:
     if not isinstance(told, list) or len(told) != 2:
         raise ShapeError(f"{name!r} is no range of numbers")
     return counted(told[0], name), counted(told[1], name)

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
+from typing import TYPE_CHECKING, Literal, TextIO, cast
 
 from gpulsh.account.progress import Progress, Silent
 from gpulsh.backends.compiling import COMPILING, Stopwatch
 from gpulsh.backends.kernel_cache import kernel_cache
+from gpulsh.facts import Facts
 from gpulsh.report.funnel import size
 
 if TYPE_CHECKING:
@@ -60,13 +61,14 @@ class _Undisturbed:
             raise OSError("there is no stream")
         return self._stream.fileno()
 
-    def _try(self, call: Callable[[TextIO], Any]) -> Any:
+    def _try(self, call: Callable[[TextIO], object]) -> object:
         if self._stream is None:
             return None
         try:
             return call(self._stream)
         except (OSError, ValueError):  # closed by this process the latter
             self._stream = None
+            return None
 
 
 @dataclass
@@ -180,7 +182,7 @@ class _Events(_Listener):
         self._event("begin", tally.name, {"total": tally.total, "unit": tally.unit})
         yield
         rates = {f"{name}_per_second": round(rate, 1) for name, rate in tally.rates().items()}
-        dropped: dict[str, Any] = {"dropped": tally.dropped} if tally.dropped else {}
+        dropped: dict[str, object] = {"dropped": tally.dropped} if tally.dropped else {}
         if tally.resumed:
             dropped["before"] = {name: amount for name, amount in tally.earlier.items() if amount}
         self._event("end", tally.name, {"seconds": round(tally.seconds or 0, 6), **tally.amounts(), **rates, **dropped})
@@ -188,7 +190,7 @@ class _Events(_Listener):
     def _tell_of_kernels(self) -> None:
         self._event("compile", self._tally.name, {"kept": kernel_cache().folder})
 
-    def _event(self, event: str, stage: str, facts: dict[str, Any]) -> None:
+    def _event(self, event: str, stage: str, facts: Facts) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._write(json.dumps({"event": event, "stage": stage, "time": now, **facts}))
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from gpulsh.errors import OutputError
+from gpulsh.facts import Facts
 from gpulsh.io.format import File
 from gpulsh.report.document import write_report
 from gpulsh.report.page import missing, render, write_page
@@ -98,7 +99,7 @@ class OutputFolder:
         if kind is not None:
             self._undo(interrupted=not issubclass(kind, Exception))
 
-    def manifest(self, job: Mapping[str, Any], secret: bytes) -> Manifest:
+    def manifest(self, job: Facts, secret: bytes) -> Manifest:
         """The manifest of this job: that of the run to go on with, otherwise a new one with this secret.
 
         Raises OutputError where what is there was another job's, which then stays; what differs is named.
@@ -272,7 +273,7 @@ class OutputFolder:
                 break
 
 
-def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
+def finished(out: Path, job: Facts) -> dict[str, Any] | None:
     """The report in OUT where it is that of this very job, finished; None where nothing is finished there.
 
     Raises OutputError where it is another job's; what differs is named.
@@ -292,7 +293,7 @@ def finished(out: Path, job: Mapping[str, Any]) -> dict[str, Any] | None:
     return report
 
 
-def refuse_difference(out: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+def refuse_difference(out: Path, before: Facts, now: Facts) -> None:
     """OutputError that names what differs between two jobs."""
     told = list(_differences(before, now))
     if told:
@@ -302,7 +303,7 @@ def refuse_difference(out: Path, before: Mapping[str, Any], now: Mapping[str, An
         )
 
 
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+def _differences(before: Facts, now: Facts) -> Iterator[str]:
     for name in dict.fromkeys((*before, *now)):
         old, new = before.get(name), now.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
@@ -311,7 +312,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[
             yield f"{name} was {_told(before, name)} and is {_told(now, name)} now"
 
 
-def _told(values: Mapping[str, Any], name: str) -> str:
+def _told(values: Facts, name: str) -> str:
     return repr(values[name]) if name in values else "absent"
 
 
@@ -322,7 +323,7 @@ def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:
     os.rename(source, target)
 
 
-def _is_whole(report: Mapping[str, Any]) -> bool:
+def _is_whole(report: Facts) -> bool:
     """Whether a report has what is looked at in that of a finished run."""
     parts = ("job", "parameters", "funnel", "backend", "evidence")
     return MARK in report and all(isinstance(report.get(name), dict) for name in parts)
@@ -332,7 +333,7 @@ def _marked(report: Path) -> bool:
     return MARK in read_report(report)
 
 
-def _listed(content: Mapping[str, Any]) -> set[str]:
+def _listed(content: Facts) -> set[str]:
     """What a report says that the results are."""
     outputs = content.get("outputs", []) if MARK in content else []
     return {name for name in outputs if isinstance(name, str)}

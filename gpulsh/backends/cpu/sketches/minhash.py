@@ -6,7 +6,7 @@ lanes and no row needs padding, so that short documents run at the rate of long 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
@@ -32,7 +32,7 @@ _i32, _i64 = ir.IntType(32), ir.IntType(64)
 _lanes = ir.VectorType(_i32, LANES)
 
 
-def _fold(vectors: int) -> Any:
+def _fold(vectors: int) -> Callable[..., object]:
     """An intrinsic that lowers `vectors` * LANES minima by the `count` shingles of a tile; the rest are addresses."""
 
     @lowered(types.void(types.int64, types.int64, types.int64, types.int64, types.int64))
