@@ -41,8 +41,7 @@ from gpulsh.run.engines.steps import Steps, tell
 from gpulsh.run.engines.worker import TOKEN, Brief, Failure, Worker, versions
 from gpulsh.run.job.job import Job
 from gpulsh.run.job.placed import Placed
-from gpulsh.run.job.task import Runner, Stage, Task
-from gpulsh.store.manifest import Step
+from gpulsh.run.job.task import Runner, Stage
 
 WORKER_MEMORY = 4 << 30  # where nothing is given and the nodes have it
 WORKER_THREADS = 4  # the same
@@ -298,45 +297,37 @@ class RayRunner:
             return _Errand(number, task.step, abreast, "work", (abreast, task.work, *map(stored.of, task.arguments)))
 
         def begin(number: int) -> _Errand:
-            step = self._steps.recorded(stage.tasks[number].step)
-            if step is None:
+            if (step := before[number]) is None:
                 return work(number, most)
             # Read by workers: it is all that was made.
             return _Errand(number, stage.tasks[number].step, most, "damaged", (step.files,))
 
+        before = [self._steps.recorded(task.step) for task in stage.tasks]
         waiting = deque(map(begin, range(len(stage.tasks))))
         while waiting or self._pool.asked():
             for errand, answer in self._pool.answers(waiting):
-                number, task = errand.number, stage.tasks[errand.number]
+                number, step = errand.number, before[errand.number]
                 if isinstance(answer, Failure):
                     if isinstance(answer.error, LargeDocumentError) and errand.abreast > 1:
                         waiting.append(work(number, 1))  # at the end, for the worker's other tasks end first
                     else:
                         failed[number] = answer.error
-                    continue
-                if errand.method == "work":
-                    self._steps.finish(task.step, answer)
+                elif errand.method == "work":
+                    self._steps.finish(errand.step, answer)
                     found[number] = answer.facts
-                elif self._steps.intact(answer):
-                    found[number] = self._recorded(task).facts
+                    tell(found[number], stage.row.unit, self._progress)
+                elif step is not None and self._steps.intact(answer):
+                    found[number] = step.facts
+                    tell(found[number], stage.row.unit, self._progress, before=True)
+                    self.resumed.add(stage.row.name)
                 else:
                     waiting.appendleft(work(number, most))
-                    continue
-                before = errand.method != "work"
-                tell(found[number], stage.row.unit, self._progress, before=before)
-                if before:
-                    self.resumed.add(stage.row.name)
             if failed:
                 first = min(failed)
                 waiting = deque(errand for errand in waiting if errand.number < first)
                 if not any(errand.number < first for errand in (*waiting, *self._pool.asked())):
                     raise failed[first]
         return [found[number] for number in range(len(stage.tasks))]
-
-    def _recorded(self, task: Task) -> Step:
-        step = self._steps.recorded(task.step)
-        assert step is not None
-        return step
 
 
 class _Stored:
