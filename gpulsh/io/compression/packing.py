@@ -12,7 +12,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from gpulsh.errors import ParameterError
 
@@ -113,7 +113,7 @@ def beginning(codec: str, packed: Iterable[bytes], most: int = SAMPLE_BYTES) -> 
     return Sample(bytes(content), packed_size) if packed_size >= LEAST_SAMPLE else None
 
 
-def _unpacker(codec: str) -> Callable[[bytes], Any]:
+def _unpacker(codec: str) -> Callable[[bytes], bytes]:
     import zstandard
 
     if codec == "zstd":

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal, Protocol
 
 from gpulsh.backends.processors import processors
 from gpulsh.io.compression.members import (
@@ -78,8 +78,16 @@ def _is_zstd(packed: bytes) -> bool:
     return len(packed) > len(ZSTD)
 
 
+class Sink(Protocol):
+    """What content is written to."""
+
+    def write(self, content: Bytes, /) -> object:
+        """More of it."""
+        ...
+
+
 @contextmanager
-def packed_writer(target: str, compression: Compression, level: int | None = None) -> Iterator[Any]:
+def packed_writer(target: str, compression: Compression, level: int | None = None) -> Iterator[Sink]:
     """A file for writing; the same content gives the same bytes (no time, no name in the header) at the same level."""
     with open(target, "wb") as raw:
         if compression == "":
@@ -110,7 +118,7 @@ class _GzipMembers:
         self._held = bytearray()
         self._waiting: deque[Future[bytes]] = deque()
 
-    def write(self, content: bytes) -> None:
+    def write(self, content: Bytes, /) -> None:
         self._held += content
         while len(self._held) >= MEMBER_BYTES:
             self._submit(bytes(self._held[:MEMBER_BYTES]))

@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError
 from gpulsh.io.compression.members import PLAIN_STEP
 from gpulsh.io.compression.packing import Packing, level_of_stream
-from gpulsh.io.compression.streams import Compression, IntactBlocks, blocks, packed_writer
+from gpulsh.io.compression.streams import Compression, IntactBlocks, Sink, blocks, packed_writer
 from gpulsh.io.compression.zstd import Window, WindowError
 from gpulsh.io.format import (
     STRICT,
@@ -357,7 +357,7 @@ def _line_bytes(source: Iterable[bytes]) -> int:
     return size
 
 
-def _write_lines(out: BinaryIO, lines: list[Line], end: bytes) -> None:
+def _write_lines(out: Sink, lines: list[Line], end: bytes) -> None:
     """Lines with their ends, together; a long one in pieces, for a copy of it would be as large."""
     if all(isinstance(line, bytes) for line in lines):
         out.write(b"\n".join(lines) + end)

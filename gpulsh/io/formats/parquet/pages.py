@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gpulsh.io.format import File
 
@@ -193,26 +193,28 @@ def _header(read: Callable[[int, int], bytes], place: int, end: int) -> tuple[_H
 
 
 def _parsed(head: bytes) -> tuple[_Head, int]:
-    fields, place = _struct(head, 0, 0)
-    try:
-        values = next((fields[of][VALUES] for of in (DATA, DATA_2, DICTIONARY) if VALUES in fields.get(of, ())), 0)
-        size, packed = fields[SIZE], fields[PACKED]
-        levels = [fields[DATA_2].get(of, 0) for of in LEVEL_BYTES] if DATA_2 in fields else [0]
-        if not all(isinstance(number, int) for number in (values, size, packed, *levels)):
-            raise TypeError
-        version = 2 if DATA_2 in fields else 1
-        return _Head(size, packed, values, fields[KIND] == DICTIONARY_PAGE, sum(levels), version), place
-    except KeyError:
-        raise ValueError("the header of a page lacks a field") from None
-    except TypeError:
-        raise ValueError("a field of the header of a page is of another type than it should be") from None
+    (numbers, structs), place = _struct(head, 0, 0)
+    if not {SIZE, PACKED, KIND} <= numbers.keys():
+        raise ValueError("the header of a page lacks a field")
+    told = [structs[of].numbers for of in (DATA, DATA_2, DICTIONARY) if of in structs]
+    values = next((found[VALUES] for found in told if VALUES in found), 0)
+    levels = sum(structs[DATA_2].numbers.get(of, 0) for of in LEVEL_BYTES) if DATA_2 in structs else 0
+    version = 2 if DATA_2 in structs else 1
+    return _Head(numbers[SIZE], numbers[PACKED], values, numbers[KIND] == DICTIONARY_PAGE, levels, version), place
 
 
-def _struct(data: bytes, place: int, depth: int) -> tuple[dict[int, Any], int]:
-    """The integers and structs of a struct, by number; the place behind it. An IndexError where `data` ends before."""
+class _Struct(NamedTuple):
+    """Its integers and its structs, by the number of the field."""
+
+    numbers: dict[int, int]
+    structs: dict[int, _Struct]
+
+
+def _struct(data: bytes, place: int, depth: int) -> tuple[_Struct, int]:
+    """The struct at a place, and the place behind it. An IndexError where `data` ends before."""
     if depth > 8:
         raise ValueError("the header of a page is nested too deeply")
-    fields: dict[int, Any] = {}
+    found = _Struct({}, {})
     number = 0
     while kind := data[place] & 15:
         step, place = data[place] >> 4, place + 1
@@ -221,9 +223,9 @@ def _struct(data: bytes, place: int, depth: int) -> tuple[dict[int, Any], int]:
         else:
             number, place = _integer(data, place)
         if kind in NUMBERS:
-            fields[number], place = _integer(data, place)
+            found.numbers[number], place = _integer(data, place)
         elif kind == STRUCT:
-            fields[number], place = _struct(data, place, depth + 1)
+            found.structs[number], place = _struct(data, place, depth + 1)
         elif kind == BINARY:
             length, place = _length(data, place)
             place += length
@@ -231,7 +233,7 @@ def _struct(data: bytes, place: int, depth: int) -> tuple[dict[int, Any], int]:
             place += PLAIN[kind]
         else:
             raise ValueError("the header of a page has a field of a type that is not known")
-    return fields, place + 1
+    return found, place + 1
 
 
 def _length(data: bytes, place: int) -> tuple[int, int]:
