@@ -1,4 +1,4 @@
-"""The Numba operations as one `Backend`."""
+"""The operations in Numba: threads take chunks, and a chunk stays in the cache from step to step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""band_digests."""
+"""band_digests: one sum of products a digest; vectors written by hand would gain nothing here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bitmaps and overlap_bounds."""
+"""bitmaps and overlap_bounds: a flipped bit a fingerprint, and a population count a word of a pair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""frequencies and prefixes."""
+"""frequencies and prefixes: a row's rarest shingles by a count of counts, in place of a sort of the row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""shingle, shingle_sets and exact_hashes."""
+"""shingle, shingle_sets and exact_hashes: one pass from text to the result, giants piece by piece."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CUDA operations as one `Backend`."""
+"""The operations on CUDA: on whose device, stream and memory each runs; the files beside this one say how."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""band_digests."""
+"""band_digests of signatures in memory: a thread a digest. `sign` makes them of minima in registers instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bitmaps and overlap_bounds."""
+"""bitmaps and overlap_bounds: an atomic exclusive-or a fingerprint, a thread a pair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""components."""
+"""components: lock-free union-find over all edges at once, then each id climbs to its root; no rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gather."""
+"""gather: a tile of the result a block, so that one long text does not hold up the short ones."""
 
 from __future__ import annotations
 

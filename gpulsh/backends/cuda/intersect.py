@@ -1,4 +1,4 @@
-"""intersect."""
+"""intersect: a warp a pair, the larger row in shared memory; rows too long for that are spread over blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""frequencies and prefixes."""
+"""frequencies and prefixes: a histogram a row in shared memory; longer rows by sorts of the array module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference operations as one `Backend`."""
+"""The oracle's operations as one `Backend`; what other backends do in one pass is a composition here."""
 
 from __future__ import annotations
 

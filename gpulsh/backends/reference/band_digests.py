@@ -1,4 +1,4 @@
-"""band_digests."""
+"""band_digests: the sum of the definition in Python integers."""
 
 from __future__ import annotations
 

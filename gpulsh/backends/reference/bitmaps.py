@@ -1,4 +1,4 @@
-"""bitmaps and overlap_bounds."""
+"""bitmaps and overlap_bounds: a row's bits as one Python integer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""candidates."""
+"""candidates: the set of all combinations within each bucket."""
 
 from __future__ import annotations
 

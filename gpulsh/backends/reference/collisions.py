@@ -1,4 +1,4 @@
-"""collisions."""
+"""collisions: a dictionary from digest to documents."""
 
 from __future__ import annotations
 

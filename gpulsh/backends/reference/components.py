@@ -1,4 +1,4 @@
-"""components."""
+"""components: a walk from each id that none before it has reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gather."""
+"""gather: slices as bytes, joined."""
 
 from __future__ import annotations
 

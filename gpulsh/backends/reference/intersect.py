@@ -1,4 +1,4 @@
-"""intersect."""
+"""intersect: Python sets, by & and |."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""shingle_part."""
+"""shingle_part: the sets whole, then the values of the part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""frequencies and prefixes."""
+"""frequencies and prefixes: counts one by one, and each row sorted by (count, value)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""shingles, shingle and exact_hashes."""
+"""shingles, shingle and exact_hashes: slices of a document's tokens, hashed by the definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""unique."""
+"""unique: `numpy.unique` row by row; and rows as a list of arrays, for the oracle's other files."""
 
 from __future__ import annotations
 
