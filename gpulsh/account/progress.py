@@ -25,7 +25,7 @@ class Progress(Protocol):
         ...
 
     def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
-        """Of what was told, so much was done by a run that this one goes on with: no rate is of it."""
+        """Tell how much of the work an earlier run did, which this one resumes: rates leave it out."""
         ...
 
 

@@ -45,7 +45,7 @@ def first_copies(
 
 
 def _later(members: Ids, group: Ids, ranks: Ids, count: int) -> tuple[Ids, Ids]:
-    """Of `members` [m], below `count`, those not the first of their `group` [m], ascending, and that first of each."""
+    """Return `members` [m], below `count`, but for the first of each `group` [m], ascending; and that first."""
     starts = np.flatnonzero(first_of_runs(group))
     is_first = ranks == np.minimum.reduceat(ranks, starts)[group]
     first = members[is_first]

@@ -37,7 +37,7 @@ class Decision:
         return len(self.keep)
 
     def to_numpy(self) -> Decision:
-        """The same with NumPy arrays; itself where they are."""
+        """Copy the arrays to NumPy; returns itself where they are NumPy's."""
         if isinstance(self.keep, np.ndarray):
             return self
         names = (*COLUMNS, "pairs", "pair_similarity")

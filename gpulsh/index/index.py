@@ -361,7 +361,7 @@ class Index:
         return range(before.next_number, number)
 
     def decisions(self, numbers: range) -> Iterator[Documents]:
-        """Of the documents `numbers`, in order, some at a time; those that were removed may be left out."""
+        """Yield what was decided of the documents `numbers`, in order, some at a time; removed ones may be left out."""
         for shelved in self._contents.shelves:
             documents = shelved.segment.documents
             first, last = np.searchsorted(documents.number, [numbers.start, numbers.stop])
@@ -386,7 +386,7 @@ class Index:
         return as_numpy(self.key_column(numbers))
 
     def key_column(self, numbers: NDArray[np.int64]) -> pa.Array:
-        """The same in Arrow."""
+        """Return the keys of the documents `numbers` as an Arrow array."""
         holdings = self._holdings()
         keys = holdings.keys(numbers, KEY_TYPES[self._contents.keys or "string"])
         holdings.let_go()

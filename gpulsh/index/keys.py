@@ -90,7 +90,7 @@ def refuse_repeats(known: Keys, start: int = 0, names: KeyNames = GIVEN) -> None
 
 
 def repeated(place: int, key: Key, first: int, names: KeyNames) -> ParameterError:
-    """Of a key that comes twice."""
+    """The error of a key that comes twice."""
     return ParameterError(f"{names.of(place)} is {key!r}, as {names.of(first)} is; give each document its own key")
 
 

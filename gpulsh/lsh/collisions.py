@@ -118,7 +118,7 @@ class SmallBuckets:
         return found if known is None else known[found]
 
     def pieces(self, most: int) -> Iterator[NDArray[np.int64]]:
-        """The same on the host, one after another, each about `most` pairs at most, counted in every band."""
+        """Yield the pairs on the host, in pieces of about `most` at most, a pair counted in every band."""
         members, offset = self.ops.asnumpy(self.ids), self.ops.asnumpy(self.offset)
         sizes = np.diff(offset)
         if int((sizes * (sizes - 1) // 2).sum()) <= most:

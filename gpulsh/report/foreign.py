@@ -36,5 +36,5 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same of a text of several lines."""
+    """Make each line of a text printable, and keep the lines apart."""
     return "\n".join(map(printable, text.split("\n")))

@@ -65,7 +65,7 @@ class EarlierRuns:
         return self._index.parameters if self._index else self._asked.method()
 
     def to_job(self) -> Earlier:
-        """As a job tells it."""
+        """Return it as the job describes it."""
         return Earlier(os.path.realpath(self.path), self.key)
 
     def decider(self, place: Workplace, steps: Steps) -> Admission:

@@ -75,7 +75,7 @@ class Duplicates:
             yield pa.table(columns)
 
     def lines(self) -> Iterator[str]:
-        """The same as JSON lines."""
+        """Yield the duplicates as JSON lines."""
         for table in self.tables():
             for row in table.to_pylist():
                 yield json.dumps(row, ensure_ascii=False, default=str)
@@ -124,7 +124,7 @@ def build_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: 
 
 
 def add_to_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: Any) -> Indexed:
-    """The same into the index that is there; its documents are the earlier ones. Parameters as of `Index.open`."""
+    """Add to an index that is there, whose documents are the earlier ones; parameters as of `Index.open`."""
     return _grown(Index.open, path, inputs, **options)
 
 

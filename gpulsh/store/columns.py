@@ -93,7 +93,7 @@ class MappedColumns(Generic[Row]):
         return self.beside(self._row)
 
     def beside(self, row: Callable[..., Other]) -> Iterator[Other]:
-        """The same of other columns that the file has, those of another named tuple."""
+        """Yield the runs of other columns of the file, those of another named tuple."""
         return (self._read(batch, row) for batch in self._mapped.batches)
 
     def let_go(self) -> None:

@@ -37,7 +37,7 @@ class ChecksummedFile:
         self._size = self._crc32 = 0
 
     def write(self, data: bytes | memoryview) -> int:
-        """As a file's."""
+        """Write bytes, as a file does."""
         self._crc32 = zlib.crc32(data, self._crc32)
         self._size += memoryview(data).nbytes
         with naming(self._path):  # here, for several files may be written side by side
@@ -51,7 +51,7 @@ class ChecksummedFile:
         """Nothing is handed on before the end, where it is made durable."""
 
     def fact(self) -> FileFact:
-        """Of all that was written."""
+        """Return the size and checksum of all that was written."""
         return FileFact(self._size, self._crc32)
 
 

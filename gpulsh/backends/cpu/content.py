@@ -92,7 +92,7 @@ def content_sums(values: NDArray[np.uint8], offset: NDArray[np.int64], keys: NDA
 
 
 def _alike(values: Values) -> Values:
-    """The same as a compiler of array types knows it."""
+    """Return the array as a type that is compiled already."""
     seen = np.ascontiguousarray(values).view()
     seen.flags.writeable = False
     return seen

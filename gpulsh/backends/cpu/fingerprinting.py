@@ -214,7 +214,7 @@ _wide_terms, _block_terms = _terms_of(WIDE), _terms_of(BLOCK)
 
 @lowered(types.uint64(types.int64, types.int64, types.int64))
 def _computed_terms(builder: ir.IRBuilder, address: ir.Value, length: ir.Value, place: ir.Value) -> ir.Value:
-    """The same of 64 under the public keys of the places from `place` on, which are computed."""
+    """Sum key * folded byte over `length` of 64 bytes, under public keys computed for the places from `place` on."""
     first = _everywhere(builder, place)
     products = []
     for number, places in enumerate(_folded_vector(builder, address, length, BLOCK)):
@@ -614,7 +614,7 @@ def fingerprint_words(
 def fingerprint_characters(
     address, offset, size, stage1, stage2, keys, secret, proof, proves, tokens, packed, values, ends, exact
 ):
-    """The same with characters for tokens."""
+    """Fingerprint all documents of a chunk with characters for tokens."""
     written = 0
     for document in range(offset.size - 1):
         begin, end = offset[document], offset[document + 1]

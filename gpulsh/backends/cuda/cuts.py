@@ -85,7 +85,7 @@ def _cuts(read: Read, length: int, low: int, high: int, unit: Unit) -> tuple[NDA
 
 
 def classes_of(text: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Of each byte the class of its code point, and whether that began at an earlier byte.
+    """Tell each byte's class, which is that of its code point, and whether that began at an earlier byte.
 
     A byte in no well-formed sequence is a separator; so is what a cut through a sequence leaves at either end.
     """

@@ -31,7 +31,7 @@ def intersect(machine: Machine, pairs: Array, fingerprints: Fingerprints) -> tup
 
 
 def _spread(machine: Machine, pairs: Array, sizes: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
-    """The same with each pair's work spread over blocks."""
+    """Intersect pairs of which each one's work is spread over blocks."""
     xp, geometry = machine.arrays, machine.geometry
     count = len(pairs)
     both = xp.zeros(count, np.uint64)

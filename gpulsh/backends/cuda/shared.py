@@ -35,7 +35,7 @@ class Shared(Generic[Operations]):
         self.lanes = LaneSets(self._lane)
 
     def cut_by(self, geometry: Geometry) -> Shared[Operations]:
-        """The same devices, work cut in another way; with lanes of their own."""
+        """Share the devices, cut the work in another way, and have lanes of one's own."""
         return Shared(self._arrays, self._launcher, geometry, self._operations)
 
     @property

@@ -197,7 +197,7 @@ class _Tile:
         return similarity
 
     def by_range(self, numbers: Numbers) -> NDArray[np.float64]:
-        """The same of a pair that memory does not hold, in ranges of fingerprints."""
+        """Measure a pair that memory does not hold, in ranges of fingerprints."""
         places, rows = renumbered(self.pairs[numbers], len(self.text_sizes))
         found, _ = in_fitting_parts(
             lambda parts: self.measure(rows, self.texts.fingerprints_by_range(places, parts), self.ops),

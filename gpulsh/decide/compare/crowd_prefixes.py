@@ -161,7 +161,7 @@ class CrowdPrefixes:
         return _Rows((values >> np.uint64(32)).astype(np.uint32) if self._exact else values, lengths)
 
     def _prefixes(self, places: NDArray[np.int64], taken: list[_Rows]) -> _Rows:
-        """Of what was taken of documents the prefixes, less what no other took."""
+        """Cut what was taken of documents down to their prefixes, without what only one document took."""
         lengths = prefix_lengths(self.sizes[places], self._share)
         found, done = [], 0
         for rows in taken:
@@ -176,5 +176,5 @@ class CrowdPrefixes:
 
 
 def _bits(slots: float, most: int) -> int:
-    """Of a table of at least so many slots, unless they are more than it may have."""
+    """Return the bits that number at least so many slots, at most `most` bits."""
     return int(np.clip(np.ceil(np.log2(max(slots, 1))), LEAST_TABLE, most))

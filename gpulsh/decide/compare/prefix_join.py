@@ -230,12 +230,12 @@ class PrefixJoin:
         return pairs[self._collisions.share_large_bucket(rows[:, 0], rows[:, 1])]
 
     def _measured(self, pairs: NDArray[np.int64], read: NDArray[np.int64], fingerprints: Fingerprints) -> Edges:
-        """Of `pairs` [m, 2] of documents whose fingerprints were read those that count and are similar enough."""
+        """Keep those of `pairs` [m, 2], of documents that were `read`, that count and are similar enough."""
         pairs = self._allowed(pairs)
         return self._similar(pairs, self._measure(np.searchsorted(read, pairs), [fingerprints], self._ops))
 
     def _verified(self, pairs: NDArray[np.int64]) -> Edges:
-        """Of lexicographic `pairs` [m, 2] those at or above the threshold, their documents read again."""
+        """Read the documents of lexicographic `pairs` [m, 2] again, and keep the pairs at or above the threshold."""
         if self._measure is unmeasured:
             return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
         places, rows = renumbered(pairs, len(self._rows))

@@ -62,7 +62,7 @@ def merged(parts: Sequence[Segment], removed: Numbers, folder: Path | None = Non
 
 
 def in_memory(segment: Segment) -> Segment:
-    """The same with all that is read when used held in memory."""
+    """Return the segment with all in memory that would be read from disk when it is used."""
     rows = segment.fingerprints.read(np.arange(len(segment)))
     return replace(segment, bands=list(segment.bands), fingerprints=HeldRows(rows), filters=None, mapped=())
 

@@ -113,7 +113,7 @@ class Segment:
             file.let_go()
 
     def filter(self, number: int) -> Words | None:
-        """Of the digests of band `number`, or with -1 of the first halves of the hashes."""
+        """Return the filter of band `number`'s digests, or for -1 that of the first halves of the hashes."""
         return self.filters[number] if self.filters else None
 
     def rows_of(self, numbers: Numbers) -> tuple[Numbers, Numbers]:

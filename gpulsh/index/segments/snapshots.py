@@ -70,7 +70,7 @@ class Snapshot:
 
 
 def file_name(kind: str, name: str) -> str:
-    """Of the file of a kind of the segment `name`."""
+    """Return the name of the file of a kind of the segment `name`."""
     return f"{kind}-{name}.arrow"
 
 

@@ -69,7 +69,7 @@ def gzip_pieces(source: BinaryIO, start: int = 0) -> Generator[Piece]:
 
 
 def whole_members(pieces: Pieces, source: BinaryIO, start: int = 0) -> Iterator[Piece]:
-    """The same pieces, but nothing of a member that is damaged: it is a DamagedMember when it is its turn."""
+    """Yield the pieces, but of a damaged member nothing, only a DamagedMember when it is its turn."""
     again: int | None = start
     while again is not None:
         running, again = pieces(source, again), None

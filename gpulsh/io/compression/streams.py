@@ -141,7 +141,7 @@ def gzip_member(content: Bytes, level: int = USUAL_GZIP) -> bytes:
 
 
 def packed_member(pieces: Iterable[Bytes], level: int = USUAL_GZIP) -> Iterator[bytes]:
-    """The same of content in pieces; where it is cut makes no difference."""
+    """Pack content that comes in pieces; where it is cut makes no difference."""
     packer = zlib.compressobj(level, zlib.DEFLATED, 31)
     for piece in pieces:
         yield packer.compress(piece)

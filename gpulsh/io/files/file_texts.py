@@ -395,7 +395,7 @@ class FileTexts:
 
 
 def _narrow(lengths: NDArray[np.int64]) -> Values:
-    """The same in as few bytes as they take; of a file that cannot be read apart, millions may be held."""
+    """Return the lengths in their narrowest type, for millions may be held of a file that cannot be read apart."""
     return lengths.astype(np.min_scalar_type(lengths.max(initial=0)))
 
 

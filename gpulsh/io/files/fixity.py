@@ -35,7 +35,7 @@ ASKED = 32  # remote files at once
 
 
 class Digest:
-    """Of bytes, however they are cut, or of texts."""
+    """A digest of bytes, however they are cut, or of texts."""
 
     def __init__(self, key: bytes) -> None:
         self._keys = _keys(key)
@@ -110,7 +110,7 @@ class Reading:
         return self._sources[-1]  # type: ignore[return-value]
 
     def digests(self) -> list[str]:
-        """Of the whole file, a digest each time that it was opened and read from its beginning; reads on to the end."""
+        """Read on to the end; a digest of the file for each time that it was opened and read from its beginning."""
         return [found for source in self._sources if (found := source.digest()) is not None]
 
 
@@ -138,7 +138,7 @@ class _Source:
         pass
 
     def read(self, size: int = -1) -> bytes:
-        """As a file's."""
+        """As a file does."""
         content = self._source.read(size)
         new = self._place + len(content) - self._digested
         if self._place > self._digested:
@@ -150,19 +150,19 @@ class _Source:
         return content
 
     def seek(self, place: int) -> int:
-        """As a file's, from its beginning."""
+        """As a file does, from its beginning."""
         self._place = self._source.seek(place)
         return self._place
 
     def tell(self) -> int:
-        """As a file's."""
+        """As a file does."""
         return self._place
 
     def close(self) -> None:
         """Nothing: what is left may be read for the digest."""
 
     def digest(self) -> str | None:
-        """Of the whole file; None where parts of it were passed over."""
+        """Return the digest of the whole file; None where parts of it were passed over."""
         if self._whole:
             self.seek(self._digested)
             while self.read(READ_BYTES):
@@ -184,7 +184,7 @@ class Fixity:
 
     @classmethod
     def of(cls, files: Sequence[File], key: bytes | None = None) -> Self:
-        """Of files as they are now."""
+        """Note what files are now."""
         return cls(tuple(files), tuple(file.stamp() for file in files), key or draw_secret())
 
     @contextmanager
@@ -211,7 +211,7 @@ class Fixity:
                     pass
 
     def check_all(self) -> None:
-        """The same for every file."""
+        """Check every file."""
         self.check(range(len(self.files)))
 
     def _check(self, number: int) -> None:

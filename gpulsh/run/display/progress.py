@@ -97,13 +97,13 @@ class Tally:
         return {name: amount - self.earlier.get(name, 0) for name, amount in whole.items()}
 
     def rates(self) -> dict[str, float]:
-        """Of documents, bytes and pairs a second; of what else there is no rate that says anything."""
+        """Return documents, bytes and pairs a second; a rate of anything else would say nothing."""
         seconds = self.seconds if self.seconds is not None else self.watch.seconds()
         known = self.now().items()
         return {name: amount / seconds for name, amount in known if name in RATED and amount and seconds > 0}
 
     def done_before(self, amount: int, documents: int, size: int) -> None:
-        """Of what was told, so much is not of this run."""
+        """Note how much of the work an earlier run did."""
         self.resumed = True
         for name, more in (("documents", documents), ("bytes", size), (self._unit(), amount)):
             self.earlier[name] = self.earlier.get(name, 0) + more

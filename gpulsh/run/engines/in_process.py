@@ -82,7 +82,7 @@ class InProcess:
             yield number, task.work(whole, *task.arguments)
 
     def _alone(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Made]]:
-        """The same in a stage of others, whose memory is free: nothing is held any more."""
+        """Run tasks one by one when the others have ended and their memory is free."""
         if tasks and self._place.held is not None:
             self._place.held.close()
         return self._in_turn(tasks)

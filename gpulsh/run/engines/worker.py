@@ -98,7 +98,7 @@ class Worker:
 
 
 def _failure(error: Exception, node: str) -> Failure:
-    """Of whatever was raised: what cannot be sent is told in words. A note says where it comes from."""
+    """Make a Failure of what was raised, in words where it cannot be sent; a note says where it comes from."""
     told = "".join(traceback.format_exception(error))
     try:
         error = pickle.loads(pickle.dumps(error))

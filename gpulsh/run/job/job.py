@@ -84,7 +84,7 @@ class Job:
         return told
 
     def steps(self) -> Facts:
-        """The same, and how the steps are cut: what a step's file is that was finished before."""
+        """Describe the job and how its steps are cut, by which a finished step's file is known again."""
         return {**self.to_json(), "cut": asdict(self.cut)}
 
 

@@ -28,7 +28,7 @@ NO_PAIR = -1  # of a document that is only a copy
 
 @dataclass(frozen=True)
 class Stars:
-    """Of m documents that are connected with others."""
+    """The m documents that are connected with others."""
 
     document: Numbers  # [m] ascending
     label: Places  # [m] the place of the least document that each is connected with

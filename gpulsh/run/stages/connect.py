@@ -38,7 +38,7 @@ def connect(place: Workplace, step: str, stars: Sequence[Path], copies: Sequence
 
 
 def group(place: Workplace, placed: Placed, stars: Sequence[Path], copies: Sequence[Path]) -> Made:
-    """The same of all that there are, and put whole components into groups."""
+    """Merge all stars that there are, and put whole components into groups."""
     found = merged(place.ops, stars, copies)
     within(place.folder, "documents", found.document, 0, len(placed))
     costs = _Costs(found, place, placed)

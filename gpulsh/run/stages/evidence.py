@@ -100,7 +100,7 @@ def _dropped(folder: Path, partitions: int) -> Iterator[tuple[int, list[Values]]
 
 
 def _fitting(dropped: Iterable[tuple[int, list[Values]]], ids: _Ids) -> Iterator[tuple[int, list[Values]]]:
-    """The same in pieces whose ids are about BLOCK_BYTES."""
+    """Cut dropped documents into pieces whose ids take about BLOCK_BYTES."""
     for partition, columns in dropped:
         document, target = columns[:2]
         if 2 * ids.largest * len(document) <= SMALL_BYTES:

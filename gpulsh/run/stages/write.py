@@ -108,7 +108,7 @@ class _Texts:
         self.see_rows(row, arrow_rows(batch.column(name)))
 
     def see_rows(self, row: int, texts: Rows) -> None:
-        """The same, of texts alone."""
+        """See rows of which only the texts are there."""
         if row in self._read and len(texts):
             self.compare()
             self._start, self._digest = row, Digest(self._job.fixity.key)

@@ -127,7 +127,7 @@ class CheckedFile(ReadFile):
         return self._source.tell()
 
     def seek(self, place: int, whence: int = 0) -> int:
-        """As a file's."""
+        """As a file does."""
         return self._source.seek(place, whence)
 
     def read(self, size: int = -1) -> bytes:

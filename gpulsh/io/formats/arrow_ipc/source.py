@@ -54,7 +54,7 @@ class Source(ReadFile):
         return self._place
 
     def seek(self, place: int, whence: int = os.SEEK_SET) -> int:
-        """As a file's."""
+        """As a file does."""
         self._place = place + {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
         return self._place
 
@@ -227,7 +227,7 @@ class UnreadBatch:
         return pa.Array.from_buffers(kind, count, [bits, own, self._part(array.buffers()[2], first, last - first)])
 
     def _views(self, array: pa.Array, texts: bool) -> pa.Array:
-        """Of each buffer of texts from the first byte that a row has in it to the last."""
+        """Read each buffer of texts from the first byte that a row has in it to the last."""
         kind, count, data = array.type, len(array), array.buffers()[2:]
         views = np.frombuffer(self._values(array, 16), "<i4").reshape(-1, 4).copy()
         bits = self._bits(array, 0)

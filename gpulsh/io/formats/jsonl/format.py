@@ -205,7 +205,7 @@ class JsonLines:
             raise wrong_length(file)
 
     def _level(self, file: File, packing: Packing | None) -> int | None:
-        """Of the compression; None: its usual one."""
+        """Return the level of the compression; None: its usual one."""
         if self._codec is None:
             return None
         if packing is not None and self.takes(packing):

@@ -139,7 +139,7 @@ def _levels(file: File, source: pq.ParquetFile, codecs: Mapping[str, str]) -> di
 
 
 def _samples(codec: str, read: Callable[[int, int], bytes], chunk: pq.ColumnChunkMetaData) -> Iterator[Sample]:
-    """Of the first pages of a chunk, about SAMPLE_BYTES of content."""
+    """Yield samples of the first pages of a chunk, about SAMPLE_BYTES of content."""
     left = SAMPLE_BYTES
     for page in packed_pages(read, chunk):
         if codec in STREAMED:

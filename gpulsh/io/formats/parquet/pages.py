@@ -88,7 +88,7 @@ class Pages(NamedTuple):
         return max(self.largest, self.dictionary)
 
     def larger(self, other: Pages) -> Pages:
-        """Of both the larger, number by number."""
+        """Return the larger of both, number by number."""
         return Pages(*map(max, self, other))
 
 

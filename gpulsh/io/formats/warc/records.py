@@ -474,7 +474,7 @@ def _headers(head: bytes) -> dict[str, tuple[str, ...]]:
 
 
 def _joined(lines: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The same where lines go on or names stand several times; each value is joined once, however long it is."""
+    """Parse a header whose lines go on or whose names repeat; each value is joined once, however long it is."""
     found: dict[str, list[list[str]]] = {}
     last: list[str] = []
     for line in lines:
