@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Generic, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Generic, TypeVar, get_args, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -127,9 +127,7 @@ def kinds_of(row: Callable[..., object]) -> Mapping[str, type[np.generic] | None
 
 
 def _kind_of(hint: object) -> type[np.generic] | None:
-    if hint == FlagColumn:
-        return np.bool_
-    if get_origin(hint) is not np.ndarray:
-        return None
-    (kind,) = get_args(get_args(hint)[1])
-    return cast(type[np.generic], kind)
+    """The scalar type in a hint, however deep: what `NDArray` stands for depends on NumPy's version."""
+    if isinstance(hint, type) and issubclass(hint, np.generic):
+        return hint
+    return next(filter(None, map(_kind_of, get_args(hint))), None)
