@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -65,30 +65,46 @@ def damage(path: Path, how: str) -> None:
         path.write_bytes(damaged)
 
 
-@pytest.fixture
-def late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Folders of a run that was interrupted when all was done but moving the results; `whole` has what they are."""
-    monkeypatch.setattr(
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Inputs `in`, their results `whole`, and `late`, a run that was interrupted when all was done but moving them."""
+    folder = tmp_path_factory.mktemp("base")
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        interrupt_late(folder)
+        yield folder
+
+
+def cut_small(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
         "gpulsh.run.files.cut", lambda memory, sizes: Cut(memory=memory, partition=6000, digests=900, group=1500)
     )
-    monkeypatch.setattr("gpulsh.run.stages.connect.FAN", 2)
-    monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)
-    monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
-    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-    given = write_inputs(tmp_path / "in")
+    patch.setattr("gpulsh.run.stages.connect.FAN", 2)
+    patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 4)
+    patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
+    patch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+    patch.setattr(os, "fsync", lambda handle: None)
+
+
+def interrupt_late(folder: Path) -> None:
+    given = write_inputs(folder / "in")
     page = "a page of which there are so many copies with other ends that it has large buckets of its own and "
     with open(given / "b.jsonl", "a") as lines:
         lines.write("no record\n")
         lines.writelines(f'{{"text": "{page * 2}end{number}", "score": {number}}}\n' for number in range(12))
-    gpulsh.deduplicate_files(given, tmp_path / "whole", **OPTIONS)
+    gpulsh.deduplicate_files(given, folder / "whole", **OPTIONS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.run.output.output.OutputFolder.commit", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            gpulsh.deduplicate_files(given, tmp_path / "late", **OPTIONS)
+            gpulsh.deduplicate_files(given, folder / "late", **OPTIONS)
+
+
+@pytest.fixture
+def late(base: Path, tmp_path: Path) -> Callable[[str], Path]:
+    """Copies of the interrupted run."""
 
     def copy(name: str) -> Path:
-        shutil.copytree(tmp_path / "late", tmp_path / name)
+        shutil.copytree(base / "late", tmp_path / name)
         return tmp_path / name
 
     return copy
@@ -99,9 +115,9 @@ def files_of(work: Path) -> list[Path]:
     return [path for path in sorted(work.rglob("*")) if path.is_file() and path.name not in names]
 
 
-def test_each_file_by_itself(late: Callable[[str], Path], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    wanted = results(tmp_path / "whole")
-    files = [path.relative_to(tmp_path / "late/_work") for path in files_of(tmp_path / "late/_work")]
+def test_each_file_by_itself(late: Callable[[str], Path], base: Path, caplog: pytest.LogCaptureFixture) -> None:
+    wanted = results(base / "whole")
+    files = [path.relative_to(base / "late/_work") for path in files_of(base / "late/_work")]
     assert {kind for kind in KINDS if not any(is_of(path.name, kind) for path in files)} == set()
     first = [next(path for path in files if is_of(path.name, kind)) for kind in sorted(KINDS)]
     for number, path in enumerate(first):
@@ -110,7 +126,7 @@ def test_each_file_by_itself(late: Callable[[str], Path], tmp_path: Path, caplog
             out = late(f"{number}-{more}")
             damage(out / "_work" / path, how)
             caplog.clear()
-            gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
+            gpulsh.deduplicate_files(base / "in", out, resume=True, **OPTIONS)
             assert results(out) == wanted, (path, how)
             assert f"{path} is missing or damaged; what it held is computed again" in caplog.text, (path, how)
 
@@ -120,36 +136,36 @@ def is_of(name: str, kind: tuple[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_many_at_once(late: Callable[[str], Path], tmp_path: Path, seed: int) -> None:
+def test_many_at_once(late: Callable[[str], Path], base: Path, seed: int) -> None:
     source = Random(seed)
     out = late("out")
     files = files_of(out / "_work")
     for path in source.sample(files, source.choice([3, len(files) // 2, len(files)])):
         damage(path, source.choice(list(DAMAGES)))
-    gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
-    assert results(out) == results(tmp_path / "whole")
+    gpulsh.deduplicate_files(base / "in", out, resume=True, **OPTIONS)
+    assert results(out) == results(base / "whole")
 
 
 @pytest.mark.parametrize("place", [0.0, 0.01, 0.3, 0.6, 1.0])
 @pytest.mark.parametrize("how", ["flipped", "cut"])
-def test_the_manifest(late: Callable[[str], Path], tmp_path: Path, place: float, how: str) -> None:
+def test_the_manifest(late: Callable[[str], Path], base: Path, place: float, how: str) -> None:
     """From a damaged line on it says nothing, and what it does not say is not done."""
     out = late("out")
     path = out / "_work/manifest.jsonl"
     data = path.read_bytes()
     path.write_bytes(flipped(place)(data) if how == "flipped" else data[: int(place * len(data))])
-    gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
-    assert results(out) == results(tmp_path / "whole") and not (out / "_work").exists()
+    gpulsh.deduplicate_files(base / "in", out, resume=True, **OPTIONS)
+    assert results(out) == results(base / "whole") and not (out / "_work").exists()
 
 
-def test_foreign_files_in_the_work_folder_do_no_harm(late: Callable[[str], Path], tmp_path: Path) -> None:
+def test_foreign_files_in_the_work_folder_do_no_harm(late: Callable[[str], Path], base: Path) -> None:
     """Parts of attempts that were killed, files that no step made: they are no results."""
     out = late("out")
     (out / "_work/verify-009999-decided.arrow").write_bytes(b"not one of ours")
     (out / "_work/sign-000000-digests.arrow.0123456789abcdef0123456789abcdef.part").write_bytes(b"half")
     (out / "_work/report.json").write_bytes(b"{half")
-    gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
-    assert results(out) == results(tmp_path / "whole") and not (out / "_work").exists()
+    gpulsh.deduplicate_files(base / "in", out, resume=True, **OPTIONS)
+    assert results(out) == results(base / "whole") and not (out / "_work").exists()
 
 
 # --- numbers that no run writes, in files whose checksums were made right again ---
@@ -208,14 +224,14 @@ def tamper(path: Path, column: str, row: int, value: int) -> bool:
 
 
 @pytest.mark.parametrize("value", [-1, (1 << 31) - 1])
-def test_numbers_that_no_run_writes(late: Callable[[str], Path], tmp_path: Path, value: int) -> None:
+def test_numbers_that_no_run_writes(late: Callable[[str], Path], base: Path, value: int) -> None:
     taken: list[Any] = []
     for number, (kind, column) in enumerate(sorted(REFUSED)):
         out = late(f"{number}")
         wrong = value % (1 << 32) if column == "row" else value  # which has no sign
         assert any(tamper(path, column, 1, wrong) for path in sorted((out / "_work").glob(f"{kind}.arrow"))), kind
         try:
-            gpulsh.deduplicate_files(tmp_path / "in", out, resume=True, **OPTIONS)
+            gpulsh.deduplicate_files(base / "in", out, resume=True, **OPTIONS)
             taken.append((kind, column))
         except GpulshError as error:
             if (
