@@ -186,7 +186,7 @@ def changed_before(stage: str, change: Callable[[], None]) -> Iterator[None]:
     run, write_report = InProcess.run, local.write_report
 
     def run_changed(self: InProcess, of: Any) -> Any:
-        if of.name == stage:
+        if of.row.name == stage:
             change()
         return run(self, of)
 
