@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import inlined, kernel, subroutine
 from gpulsh.backends.cpu.lowered import lowered
-from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
+from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD, unicode_table
 from gpulsh.secret import (
     DIGITS,
     EXACT,
@@ -60,7 +60,6 @@ _SPACE, _ASCII = _U(0x20), _U(0x80)
 
 LANES = 8  # of a vector of 64-bit words; so many may be written or read behind the last
 RUN = 512  # words that are summed together
-STEP = 2  # words that are looked for without a look at whether there are as many
 AHEAD = 1024  # bytes that are asked for before they are read: other work between blocks misleads the processor
 ROW = RUN + BLOCK + LANES
 RUN_WORDS = 2 * ROW  # of memory for a run
@@ -150,12 +149,6 @@ def _ask(builder: ir.IRBuilder, address: ir.Value) -> None:
 def _lowest_bit(builder: ir.IRBuilder, mask: ir.Value) -> ir.Value:
     """The place of the lowest set bit of a mask, 64 where there is none."""
     return builder.cttz(mask, ir.Constant(_i1, 0))
-
-
-@lowered(types.int64(types.uint64))
-def _ones(builder: ir.IRBuilder, mask: ir.Value) -> ir.Value:
-    """How many bits of a mask are set."""
-    return builder.ctpop(mask)
 
 
 @lowered(types.int64(types.uint64))
@@ -493,20 +486,16 @@ def _words(text, stop, room, stage1, stage2, keys, secret, proof, proves, sums, 
                 continue
         before = word << _ONE
         starts, ends = word & ~before, before & ~word
-        ended = _ones(ends)
-        done = 0
-        while done < ended:
-            for _ in range(STEP):
-                start = _lowest_bit(starts)
-                length = _lowest_bit(ends) - start
-                _put(packed + 8 * (count + found + done), _packed_ascii(text + at + start, min(length, 8)))
-                _put(lengths + 8 * (found + done), _U(length))
-                _put(longer + 8 * long, _U(at + start) << _START | _U(found + done))
-                long += np.int64((length > 8) & (ends != _ZERO))
-                starts &= starts - _ONE
-                ends &= ends - _ONE
-                done += 1
-        found += ended
+        while ends != _ZERO:
+            start = _lowest_bit(starts)
+            length = _lowest_bit(ends) - start
+            _put(packed + 8 * (count + found), _packed_ascii(text + at + start, min(length, 8)))
+            _put(lengths + 8 * found, _U(length))
+            _put(longer + 8 * long, _U(at + start) << _START | _U(found))
+            long += np.int64(length > 8)
+            starts &= starts - _ONE
+            ends &= ends - _ONE
+            found += 1
         at += BLOCK - _ones_above(word)
     _finish(text, keys, proof, proves, sums + 8 * count, packed + 8 * count, found, lengths, longer, long)
     return count + found
@@ -773,6 +762,13 @@ def place_keys(stream: int, count: int) -> NDArray[np.uint64]:
     """key(stream, place) for the first `count` places."""
     places = np.arange(1, count + 1, dtype=np.uint64)
     return _mixed(places * _GOLDEN + np.full(count, stream, np.uint64)) | _ONE
+
+
+@cache
+def table_at() -> tuple[int, int]:
+    """Where the stages of the Unicode table lie, which this process never lets go of."""
+    table = unicode_table()
+    return table.stage1.ctypes.data, table.stage2.ctypes.data
 
 
 class KernelKeys(NamedTuple):

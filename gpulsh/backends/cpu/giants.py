@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu.chunks import by_weight
-from gpulsh.backends.cpu.fingerprinting import LANES, RUN_WORDS, fingerprint_piece, kernel_keys
+from gpulsh.backends.cpu.fingerprinting import LANES, RUN_WORDS, fingerprint_piece, kernel_keys, table_at
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.room import Room, Scratch, own_pages
 from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.parts import in_part
-from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
 
@@ -60,7 +59,6 @@ def giant_pieces(
     """
     begin, end = int(text.offset[row]), int(text.offset[row + 1])
     size = shingling.size
-    table = unicode_table()
     state, carried = np.zeros(4, np.int64), np.empty(size, np.uint64)
     sums = np.empty(0, np.uint64) if exact is None else exact
     sums[:] = 0
@@ -78,8 +76,7 @@ def giant_pieces(
             PIECE_BYTES,
             shingling.unit == "word",
             size,
-            table.stage1.ctypes.data,
-            table.stage2.ctypes.data,
+            *table_at(),
             *(hashing.address, hashing.secret, proving.address, proving.secret),
             state,
             sums,

@@ -13,12 +13,12 @@ from gpulsh.backends.cpu.fingerprinting import (
     fingerprint_characters,
     fingerprint_words,
     kernel_keys,
+    table_at,
 )
 from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.room import Room, Scratch
 from gpulsh.backends.cpu.tokens import most_tokens
 from gpulsh.backends.cpu.unique import unique_rows
-from gpulsh.backends.unicode_table import unicode_table
 from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
 
@@ -45,20 +45,20 @@ def shingle_rows(
     words = shingling.unit == "word"
     lengths = most_tokens(np.diff(offset), shingling.unit)
     longest = int(lengths.max(initial=0)) + LANES
-    tokens, packed = _scratch.take("tokens", longest), _scratch.take("packed", longest)
-    values, run = _scratch.take("values", int(lengths.sum()) + LANES), _scratch.take("run", RUN_WORDS)
+    values, room = _scratch.take("values", int(lengths.sum()) + LANES), _scratch.take("room", 2 * longest + RUN_WORDS)
     ends = np.empty(stop - start, np.int64)
     exact = np.empty((stop - start if proof else 0, 2), np.uint64)
     # Addresses: whatever lies there is held here.
-    table, hashing, proving = unicode_table(), kernel_keys(keys), kernel_keys(proof)
-    where, room, size = text.values.ctypes.data, len(text.values), shingling.size
-    stages = (table.stage1.ctypes.data, table.stage2.ctypes.data)
-    held = (tokens.ctypes.data, packed.ctypes.data, values.ctypes.data)
+    hashing, proving = kernel_keys(keys), kernel_keys(proof)
+    where, size, tokens = text.values.ctypes.data, shingling.size, room.ctypes.data
+    packed = tokens + 8 * longest
+    held = (tokens, packed, values.ctypes.data)
     given = (hashing.address, hashing.secret, proving.address, proving.secret)
     if words:
-        fingerprint_words(where, room, offset, size, *stages, *given, *held, run.ctypes.data, ends, exact)
+        run = packed + 8 * longest
+        fingerprint_words(where, len(text.values), offset, size, *table_at(), *given, *held, run, ends, exact)
     else:
-        fingerprint_characters(where, offset, size, *stages, *given, *held, ends, exact)
+        fingerprint_characters(where, offset, size, *table_at(), *given, *held, ends, exact)
     return values[: ends[-1] if len(ends) else 0], ends, exact
 
 
