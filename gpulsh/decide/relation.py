@@ -26,9 +26,13 @@ class Relation:
         """bool [m]: whether others may be dropped for each of `documents` [m]."""
         return np.ones(len(documents), bool) if self.asking is None else documents < self.asking
 
+    def yields(self, documents: Numbers) -> NDArray[np.bool_]:
+        """bool [m]: whether each of `documents` [m] may be dropped for others."""
+        return documents >= self.protected
+
     def allows(self, earlier: Numbers, later: Numbers) -> NDArray[np.bool_]:
         """bool [m]: whether each later document may be dropped for the earlier one."""
-        allowed = (later >= self.protected) & self.speaks(earlier)
+        allowed = self.yields(later) & self.speaks(earlier)
         if self.source is not None:
             allowed &= (self.source[earlier] != self.source[later]) == self.across
         return allowed

@@ -170,17 +170,18 @@ class PrefixJoin:
     def _by_prefixes(self, start: int, stop: int) -> Block | None:
         """The block joined by its prefixes; None where its documents ask for too much to be looked at together."""
         self._prefixes = self._prefixes or self._read(start)
-        here = np.arange(start, stop)
-        self._entries = queries = self._prefixes.of(here).sorted()
+        here, numbers = np.arange(start, stop), self._crowd[start:stop]
+        self._entries = self._prefixes.of(here).sorted()
+        queries = self._entries.where(self._relation.yields(numbers)[self._entries.documents - start])
         outer = self._pairs(self._kept, queries, here)
         if outer is None:
             return None
         with_kept = self._verified(outer)
         # A document that a kept one rules out is not kept: only the rest can rule out others of the block.
-        ruled_out = np.zeros(stop - start, bool)
-        ruled_out[with_kept.later - start] = True
+        open_ones = self._relation.speaks(numbers)
+        open_ones[with_kept.later - start] = False
         still_open = _PrefixIndex()
-        still_open.add(queries.where(~ruled_out[queries.documents - start]))
+        still_open.add(self._entries.where(open_ones[self._entries.documents - start]))
         inner = self._pairs(still_open, queries, here)
         if inner is None:
             return None
@@ -202,6 +203,8 @@ class PrefixJoin:
         a block `here`, more than one, ask for too much to be looked at together.
         """
         known, asking = index.documents(), _distinct_of(queries.documents)
+        if len(asking) == 0:
+            return np.empty((0, 2), np.int64)
         every = len(known) * len(asking)
         enough = every + self._bitmaps.cost(known, asking, self._sizes) if self._exact else None
         most = self._largest_join if len(here) > 1 else None
