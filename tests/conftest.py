@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -66,10 +64,6 @@ FOLDER = Path(__file__).parent
 settings.register_profile("gpulsh", deadline=None, derandomize="CI" in os.environ)
 settings.register_profile("quick", parent=settings.get_profile("gpulsh"), max_examples=5)
 settings.load_profile("gpulsh")
-
-
-# Every run tells the versions of its libraries, which are slow to read and the same for all tests.
-metadata.version = functools.cache(metadata.version)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

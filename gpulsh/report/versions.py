@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from functools import cache
 from importlib import metadata
 
 import gpulsh
@@ -20,6 +21,7 @@ def versions() -> dict[str, str | None]:
     return found
 
 
+@cache  # what is installed is looked up in files
 def _version(name: str) -> str | None:
     try:
         return metadata.version(name)
