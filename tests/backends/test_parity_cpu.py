@@ -7,9 +7,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -19,10 +21,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch, Tokens
-from gpulsh.backends.cpu import CpuBackend, bitsets
+from gpulsh.backends.cpu import CpuBackend, bitsets, fingerprinting
+from gpulsh.backends.cpu import shingle as kernels
 from gpulsh.backends.cpu.giants import GIANT_BYTES
 from gpulsh.backends.protocol import GOLDEN, INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend, sketched
 from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.backends.unicode_table import UnicodeTable, unicode_table
 from gpulsh.params import BandShape, Family, Shingling
 from tests.support import naive
 from tests.support.bounds import set_bounds
@@ -233,6 +237,37 @@ def test_a_long_document() -> None:
         whole = found.values[: found.offset[1]]
         assert (whole[tokens:-12] == whole[: -tokens - 12]).all()
         del found, whole
+
+
+def test_a_table_that_several_threads_make_lives_while_they_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what they make at the same time a cache keeps one."""
+    threads = 4
+    together, table, dead = Barrier(threads), unicode_table(), list[int]()
+
+    def made_anew() -> UnicodeTable:
+        together.wait(30)
+        stages = table.stage1.copy(), table.stage2.copy()
+        for stage in stages:
+            weakref.finalize(stage, dead.append, stage.ctypes.data)
+        return UnicodeTable(*stages)
+
+    def read(*given: Any) -> None:
+        together.wait(30)
+        assert not {given[4], given[5]} & set(dead)
+        read_before(*given)
+
+    read_before = kernels.fingerprint_words
+    monkeypatch.setattr(fingerprinting, "unicode_table", made_anew)
+    monkeypatch.setattr(kernels, "fingerprint_words", read)
+    batch = batch_of([b"Some words", b"other WORDS"])
+    fingerprinting.kernel_table.cache_clear()
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            found = list(pool.map(lambda _: ONE.shingle(batch, Shingling()), range(threads)))
+    finally:
+        fingerprinting.kernel_table.cache_clear()
+    for one in found:
+        same(one, REFERENCE.shingle(batch, Shingling()))
 
 
 def test_one_token_of_many_megabytes() -> None:

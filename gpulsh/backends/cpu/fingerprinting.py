@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import inlined, kernel, subroutine
 from gpulsh.backends.cpu.lowered import lowered
-from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD, unicode_table
+from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD, UnicodeTable, unicode_table
 from gpulsh.secret import (
     DIGITS,
     EXACT,
@@ -764,11 +764,21 @@ def place_keys(stream: int, count: int) -> NDArray[np.uint64]:
     return _mixed(places * _GOLDEN + np.full(count, stream, np.uint64)) | _ONE
 
 
+class KernelTable(NamedTuple):
+    """The Unicode table as kernels take it, its stages by their addresses; whoever calls one holds `table`.
+
+    Nobody else need do so: of threads that make it at the same time, all but one are given a table of their own.
+    """
+
+    table: UnicodeTable
+    at: tuple[int, int]
+
+
 @cache
-def table_at() -> tuple[int, int]:
-    """Where the stages of the Unicode table lie, which this process never lets go of."""
+def kernel_table() -> KernelTable:
+    """The shipped table."""
     table = unicode_table()
-    return table.stage1.ctypes.data, table.stage2.ctypes.data
+    return KernelTable(table, (table.stage1.ctypes.data, table.stage2.ctypes.data))
 
 
 class KernelKeys(NamedTuple):

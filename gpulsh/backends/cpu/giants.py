@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu.chunks import by_weight
-from gpulsh.backends.cpu.fingerprinting import LANES, RUN_WORDS, fingerprint_piece, kernel_keys, table_at
+from gpulsh.backends.cpu.fingerprinting import LANES, RUN_WORDS, fingerprint_piece, kernel_keys, kernel_table
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.room import Room, Scratch, own_pages
 from gpulsh.backends.cpu.unique import unique_rows
@@ -67,7 +67,7 @@ def giant_pieces(
     values = _scratch.take("piece", LANES + PIECE_BYTES + 1 + size - 1 + LANES)
     packed = _scratch.take("packed", PIECE_BYTES + 1 + LANES)
     run = _scratch.take("run", RUN_WORDS)
-    hashing, proving = kernel_keys(keys), kernel_keys(proof)
+    table, hashing, proving = kernel_table(), kernel_keys(keys), kernel_keys(proof)
     while state[0] < end - begin:
         made = fingerprint_piece(
             text.values.ctypes.data + begin,
@@ -76,7 +76,7 @@ def giant_pieces(
             PIECE_BYTES,
             shingling.unit == "word",
             size,
-            *table_at(),
+            *table.at,
             *(hashing.address, hashing.secret, proving.address, proving.secret),
             state,
             sums,

@@ -13,7 +13,7 @@ from gpulsh.backends.cpu.fingerprinting import (
     fingerprint_characters,
     fingerprint_words,
     kernel_keys,
-    table_at,
+    kernel_table,
 )
 from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.room import Room, Scratch
@@ -49,16 +49,16 @@ def shingle_rows(
     ends = np.empty(stop - start, np.int64)
     exact = np.empty((stop - start if proof else 0, 2), np.uint64)
     # Addresses: whatever lies there is held here.
-    hashing, proving = kernel_keys(keys), kernel_keys(proof)
+    table, hashing, proving = kernel_table(), kernel_keys(keys), kernel_keys(proof)
     where, size, tokens = text.values.ctypes.data, shingling.size, room.ctypes.data
     packed = tokens + 8 * longest
     held = (tokens, packed, values.ctypes.data)
     given = (hashing.address, hashing.secret, proving.address, proving.secret)
     if words:
         run = packed + 8 * longest
-        fingerprint_words(where, len(text.values), offset, size, *table_at(), *given, *held, run, ends, exact)
+        fingerprint_words(where, len(text.values), offset, size, *table.at, *given, *held, run, ends, exact)
     else:
-        fingerprint_characters(where, offset, size, *table_at(), *given, *held, ends, exact)
+        fingerprint_characters(where, offset, size, *table.at, *given, *held, ends, exact)
     return values[: ends[-1] if len(ends) else 0], ends, exact
 
 

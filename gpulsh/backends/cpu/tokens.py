@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch, Tokens
 from gpulsh.backends.cpu.chunks import Threads, by_weight, joined
-from gpulsh.backends.cpu.fingerprinting import LANES, RUN_WORDS, hash_tokens, kernel_keys, shingle_tokens, table_at
+from gpulsh.backends.cpu.fingerprinting import LANES, RUN_WORDS, hash_tokens, kernel_keys, kernel_table, shingle_tokens
 from gpulsh.backends.cpu.room import Scratch
 from gpulsh.params import Unit
 from gpulsh.secret import EvidenceKeys
@@ -19,7 +19,7 @@ _scratch = Scratch()
 
 
 def tokens(text: TextBatch, unit: Unit, keys: EvidenceKeys | None, threads: Threads) -> Tokens:
-    words, hashing = unit == "word", kernel_keys(keys)
+    words, hashing, table = unit == "word", kernel_keys(keys), kernel_table()
     where, room = text.values.ctypes.data, len(text.values)
 
     def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
@@ -28,7 +28,7 @@ def tokens(text: TextBatch, unit: Unit, keys: EvidenceKeys | None, threads: Thre
         hashes = _scratch.take("hashes", int(lengths.sum()) + LANES)
         packed, run = _scratch.take("packed", int(lengths.max(initial=0)) + LANES), _scratch.take("run", RUN_WORDS)
         held = (hashes.ctypes.data, packed.ctypes.data, run.ctypes.data)
-        hash_tokens(where, room, offset, words, *table_at(), hashing.address, hashing.secret, *held, ends)
+        hash_tokens(where, room, offset, words, *table.at, hashing.address, hashing.secret, *held, ends)
         return hashes[: ends[-1]].copy(), ends
 
     chunks = by_weight(text.offset, CHUNK_BYTES)
