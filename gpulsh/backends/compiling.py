@@ -6,7 +6,20 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Lock
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Kernels that were compiled, and how long that took while nothing else of a process could be done."""
+
+    kernels: int = 0  # that were told of
+    seconds: float = 0.0
+
+    def since(self, before: Compiled) -> Compiled:
+        """What has come to `before`."""
+        return Compiled(self.kernels - before.kernels, self.seconds - before.seconds)
 
 
 class Compiling:
@@ -18,7 +31,7 @@ class Compiling:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._running = 0
+        self._running = self._kernels = 0
         self._began = self._seconds = 0.0
         self._collects = False
         self._listeners: list[Callable[[], None]] = []
@@ -31,9 +44,9 @@ class Compiling:
                 self._collects = gc.isenabled()
                 gc.disable()
             self._running += 1
-            listeners = list(self._listeners) if tell else []
-        for listener in listeners:
-            listener()
+            self._kernels += tell
+        if tell:
+            self._tell()
 
     def end(self) -> None:
         """It is compiled."""
@@ -45,9 +58,22 @@ class Compiling:
                     gc.enable()
 
     def seconds(self) -> float:
-        """Since the process began, those of a kernel that is being compiled among them."""
+        """Those of `so_far`."""
+        return self.so_far().seconds
+
+    def so_far(self) -> Compiled:
+        """Since the process began, by it and by others for it; a kernel that is being compiled counts."""
         with self._lock:
-            return self._seconds + (time.perf_counter() - self._began if self._running else 0.0)
+            running = time.perf_counter() - self._began if self._running else 0.0
+            return Compiled(self._kernels, self._seconds + running)
+
+    def elsewhere(self, compiled: Compiled) -> None:
+        """Other processes have compiled kernels, for which this one waited."""
+        with self._lock:
+            self._kernels += compiled.kernels
+            self._seconds += compiled.seconds
+        if compiled.kernels:
+            self._tell()
 
     @contextmanager
     def told(self, listener: Callable[[], None]) -> Iterator[None]:
@@ -59,6 +85,12 @@ class Compiling:
         finally:
             with self._lock:
                 self._listeners.remove(listener)
+
+    def _tell(self) -> None:
+        with self._lock:
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener()
 
 
 COMPILING = Compiling()

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,10 +25,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
+from gpulsh.backends.compiling import COMPILING
 from gpulsh.budget import Cut
 from gpulsh.errors import BackendError, ChangedInputError, InputError, ParameterError
 from gpulsh.io.format import File
 from gpulsh.run.engines.steps import Steps
+from gpulsh.run.job.task import Made, Workplace
 from gpulsh.store.manifest import Manifest
 from tests.support.texts import SECRETS
 
@@ -330,8 +333,10 @@ RUN = """
 import sys, time
 import gpulsh.run.files, gpulsh.run.output.output
 from gpulsh.cli import main
+from gpulsh.backends.compiling import COMPILING
 from gpulsh.budget import Cut
 from gpulsh.run.engines.steps import Steps
+from gpulsh.run.job.task import Made, Workplace
 finish, finished = Steps.finish, []
 def finish_and_wait(self, step, made):
     finish(self, step, made)
@@ -416,6 +421,20 @@ def test_a_cluster_of_its_own_that_has_nowhere_to_write(inputs: Path, tmp_path: 
     assert line.endswith(
         f"its files go to {above}/ray, where 0 B can be written: set RAY_TMPDIR to a folder with more room"
     )
+
+
+def test_kernels_that_workers_compile_are_told_of_once_and_are_no_stage_s_time(inputs: Path, tmp_path: Path) -> None:
+    compiled, seconds = [], []
+    for number in range(2):
+        told = alone(inputs, tmp_path / f"out{number}", NUMBA_CACHE_DIR=str(tmp_path / "kernels"))
+        assert told.returncode == 0, told.stderr
+        compiled.append(told.stderr.count("gpulsh: compiling kernels "))
+        report = json.loads((tmp_path / f"out{number}/report.json").read_text())
+        seconds.append((report["compiling"], sum(report["funnel"]["seconds"].values()), report["seconds"]))
+    assert compiled == [1, 0]
+    assert seconds[0][0] > 1 and seconds[1][0] < 1
+    for of_kernels, of_stages, whole in seconds:
+        assert of_kernels + of_stages < whole
 
 
 def alone(inputs: Path, out: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -613,6 +632,37 @@ def test_failures_that_cannot_be_sent_are_told_in_words() -> None:
     assert type(failure.error) is RuntimeError and str(failure.error) == "Here: lost"
     sent = worker._failure(OSError(28, "No space left on device", "file"), "192.0.2.7").error
     assert isinstance(sent, OSError) and (sent.errno, sent.filename) == (28, "file")
+
+
+def test_what_a_worker_compiles_goes_back_with_one_of_its_answers() -> None:
+    beside = threading.Barrier(2)
+
+    def compiling(place: Any, kernels: int) -> Made:
+        beside.wait(60)
+        for _ in range(kernels):
+            COMPILING.begin()
+            time.sleep(0.05)
+            COMPILING.end()
+        beside.wait(60)
+        return Made()
+
+    def fails(place: Any) -> Made:
+        COMPILING.begin()
+        COMPILING.end()
+        raise BackendError("no")
+
+    made = worker.Worker()
+    made._node, made._place = "192.0.2.7", Workplace(*[None] * 5)  # type: ignore[arg-type]
+    made._compiled = COMPILING.so_far()  # this process is no worker's own
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda kernels: made.work(2, compiling, kernels), (2, 0)))
+    found = [answer.compiled for answer in answers if isinstance(answer, worker.Done)]
+    assert sum(compiled.kernels for compiled in found) == 2
+    assert 0.1 <= sum(compiled.seconds for compiled in found) < 5
+    assert isinstance(made.work(1, fails), worker.Failure)
+    beside = threading.Barrier(1)
+    later = made.work(1, compiling, 0)
+    assert isinstance(later, worker.Done) and later.compiled.kernels == 1  # that of the task that failed
 
 
 @pytest.mark.parametrize("stage", ["gather", "write"])

@@ -18,7 +18,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -27,6 +27,7 @@ from uuid import uuid4
 import ray
 
 from gpulsh.account.progress import Progress
+from gpulsh.backends.compiling import COMPILING, Compiled
 from gpulsh.backends.processors import processors
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
@@ -313,8 +314,9 @@ class RayRunner:
                     else:
                         failed[number] = answer.error
                 elif errand.method == "work":
-                    self._steps.finish(errand.step, answer)
-                    found[number] = answer.facts
+                    self._pool.compiled(answer.compiled)
+                    self._steps.finish(errand.step, answer.made)
+                    found[number] = answer.made.facts
                     tell(found[number], stage.row.unit, self._progress)
                 elif step is not None and self._steps.intact(answer):
                     found[number] = step.facts
@@ -416,6 +418,10 @@ class _Pool:
                 member.load -= self.abreast // errand.abreast
                 found.append((errand, answer))
         return found
+
+    def compiled(self, compiled: Compiled) -> None:
+        """One of the workers has compiled kernels, which cost the run its share of the time."""
+        COMPILING.elsewhere(replace(compiled, seconds=compiled.seconds / max(len(self._there), 1)))
 
     def dismiss(self) -> None:
         """All of them; what they are at is given up."""

@@ -13,11 +13,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Lock
 
 import pyarrow as pa
 
 from gpulsh import __version__
 from gpulsh.account.progress import Silent
+from gpulsh.backends.compiling import COMPILING, Compiled
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import GpulshError, InputError, OutputError
 from gpulsh.params import SCHEME
@@ -43,6 +45,14 @@ class Brief:
 
 
 @dataclass(frozen=True)
+class Done:
+    """What a task made, and what the worker has compiled since it last said so."""
+
+    made: Made
+    compiled: Compiled
+
+
+@dataclass(frozen=True)
 class Failure:
     """Why a task was not done."""
 
@@ -57,6 +67,10 @@ def versions() -> dict[str, str]:
 
 class Worker:
     """Greeted, then briefed, then given tasks."""
+
+    def __init__(self) -> None:
+        self._compiled = Compiled()  # what is said of it
+        self._saying = Lock()
 
     def greet(self) -> dict[str, str]:
         """Its versions, asked for before anything is sent that another version would not understand."""
@@ -82,10 +96,13 @@ class Worker:
         self._place = Workplace(brief.job, brief.folder, ops, Silent(), keys)
         return getattr(ops, "device", None)
 
-    def work(self, abreast: int, task: Callable[..., Made], *arguments: object) -> Made | Failure:
+    def work(self, abreast: int, task: Callable[..., Made], *arguments: object) -> Done | Failure:
         """Do a task, where so many share the memory."""
         try:
-            return task(replace(self._place, abreast=abreast), *arguments)
+            made = task(replace(self._place, abreast=abreast), *arguments)
+            with self._saying:
+                before, self._compiled = self._compiled, COMPILING.so_far()
+                return Done(made, self._compiled.since(before))
         except Exception as error:
             return _failure(error, self._node)
 
