@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent / "cpu"
+CONSTANTS = ("backends/protocol.py", "backends/unicode_table.py", "secret.py")  # files whose are compiled into kernels
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,21 @@ def find_kernel_cache(environment: Mapping[str, str], package: Path) -> KernelCa
         except OSError as error:
             refused.append(f"{error.filename}: {os.strerror(error.errno or 0)}")
     return KernelCache(None, tuple(refused))
+
+
+def sources() -> list[Path]:
+    """All files that a kernel may be compiled from."""
+    return [*sorted(PACKAGE.rglob("*.py")), *(Path(__file__).parents[1] / name for name in CONSTANTS)]
+
+
+@cache
+def sources_digest() -> bytes:
+    """Of what they hold; files that are installed may all be of one time."""
+    digest = hashlib.sha256()
+    for path in sources():
+        content = path.read_bytes()
+        digest.update(b"%d " % len(content) + content)
+    return digest.digest()
 
 
 def _users(environment: Mapping[str, str]) -> Path:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -24,7 +26,7 @@ from gpulsh.account.counts import COUNTS
 from gpulsh.account.funnel import Funnel
 from gpulsh.account.stages import StageRow
 from gpulsh.backends.compiling import COMPILING, Compiling, Stopwatch
-from gpulsh.backends.kernel_cache import find_kernel_cache
+from gpulsh.backends.kernel_cache import find_kernel_cache, sources
 from gpulsh.cli import main
 from gpulsh.report.funnel import funnel_table
 from gpulsh.run.display.progress import open_progress
@@ -160,11 +162,9 @@ KERNELS = """
 """
 
 
-def compiled(folder: str) -> tuple[list[str], str]:
-    code = textwrap.dedent(KERNELS)
-    ran = subprocess.run(
-        [sys.executable, "-c", code, folder], check=True, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}
-    )
+def compiled(folder: str, root: Path = ROOT) -> tuple[list[str], str]:
+    command = [sys.executable, "-c", textwrap.dedent(KERNELS), folder]
+    ran = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root, env={})  # which Python looks in
     return ran.stdout.split("] "), ran.stderr
 
 
@@ -182,6 +182,39 @@ def test_kernels_are_kept_and_what_is_damaged_is_compiled_again(tmp_path: Path) 
             shutil.rmtree(tmp_path)
             tmp_path.mkdir()
             compiled(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["cpu/sketches/minhash.py", "protocol.py"])
+def test_kernels_are_compiled_again_when_a_file_that_they_may_take_from_changes(tmp_path: Path, name: str) -> None:
+    shutil.copytree(ROOT / "gpulsh", tmp_path / "gpulsh", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "kernels").mkdir()
+
+    def anew() -> bool:
+        said, told = compiled(str(tmp_path / "kernels"), tmp_path)
+        assert not told
+        return said[1] == "True\n"
+
+    assert (anew(), anew()) == (True, False)
+    changed = tmp_path / "gpulsh/backends" / name
+    before = changed.stat()
+    changed.write_text(changed.read_text("utf-8").replace("the", "teh", 1), "utf-8")
+    os.utime(changed, ns=(before.st_mtime_ns, before.st_mtime_ns))  # as packages have them that are built alike
+    assert changed.stat().st_size == before.st_size
+    assert (anew(), anew()) == (True, False)
+    (tmp_path / "gpulsh/backends/select.py").write_text("")
+    assert not anew()
+
+
+def test_kernels_take_constants_from_files_that_count_for_the_cache() -> None:
+    counted = {path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".") for path in sources()}
+    for path in (ROOT / "gpulsh/backends/cpu").rglob("*.py"):
+        if not re.search(r"^ *@(kernel|subroutine|lowered|inlined)\b", path.read_text("utf-8"), re.MULTILINE):
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("gpulsh"):
+                taken = [f"{node.module}.{name.name}" for name in node.names if name.name.isupper()]
+                of_module = [f"{node.module}.{name.name}" for name in node.names if name.name == "protocol"]
+                assert {name.rpartition(".")[0] for name in taken} | set(of_module) <= counted, path
 
 
 def test_a_kernel_that_is_kept_is_loaded_without_the_compiler(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ A word pass looks at 64 bytes at a time: two vector comparisons give a bit mask 
 are its edges. The first 8 bytes of each word are kept, which are its packed token where it is no longer; a run of them
 is summed with a word in each lane of a vector, and what goes on is added to those few, so that no branch depends on the
 length of a word. Only a block with a non-ASCII character that belongs to a token is read code point by code
-point. Loops take whole vectors, for which arrays have room behind their last word. Everything a cached kernel calls
-stands in this file, because Numba's cache does not see changes elsewhere.
+point. Loops take whole vectors, for which arrays have room behind their last word.
 
 A first run waits until all this is compiled, for each statement about as long. So vectors are written as such, which
 spares the compiler its search for them, and most arrays are given as their address, which is one number where an array

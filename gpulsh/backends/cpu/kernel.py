@@ -13,7 +13,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCach
 from numba.core.runtime import rtsys
 
 from gpulsh.backends.compiling import COMPILING
-from gpulsh.backends.kernel_cache import kernel_cache
+from gpulsh.backends.kernel_cache import kernel_cache, sources_digest
 
 _log = logging.getLogger("gpulsh")
 _kernels: set[int] = set()  # by identity; they live as long as the process
@@ -26,10 +26,7 @@ inlined = njit(inline="always")
 
 
 def kernel(function: Callable[..., object]) -> Callable[..., Any]:
-    """The function, compiled for the types that it is called with.
-
-    What it calls stands in the same file, because Numba's cache does not see changes elsewhere.
-    """
+    """The function, compiled for the types that it is called with."""
     dispatcher = njit(nogil=True, no_cfunc_wrapper=True, error_model="numpy")(function)
     if kernel_cache().folder is not None:
         try:
@@ -42,13 +39,19 @@ def kernel(function: Callable[..., object]) -> Callable[..., Any]:
 
 
 class _Locator(InTreeCacheLocator):  # type: ignore[misc]
-    """In the folder that `kernel_cache` found, and made."""
+    """In the folder that `kernel_cache` found, and made; for the sources as they are now.
+
+    Numba's own looks only at the file that a kernel stands in, and not at those of what it calls.
+    """
 
     def get_cache_path(self) -> str:
         return str(kernel_cache().folder)
 
     def ensure_cache_path(self) -> None:
         return None
+
+    def get_source_stamp(self) -> bytes:
+        return sources_digest()
 
 
 class _Impl(CompileResultCacheImpl):  # type: ignore[misc]

@@ -14,7 +14,7 @@ Emit = Callable[..., ir.Value | list[ir.Value] | None]
 
 
 def lowered(types: Signature) -> Callable[[Emit], Callable[..., object]]:
-    """Makes of `emit(builder, *arguments)`, which writes instructions and gives their value, what kernels can call.
+    """Make what kernels can call of `emit(builder, *arguments)`, which writes instructions and returns their value.
 
     A list of values is a tuple to the kernel, None is nothing.
     """
