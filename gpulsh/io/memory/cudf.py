@@ -5,28 +5,23 @@ Of cuDF only what is public is used: `to_pylibcudf` (from 25.02 on), and pylibcu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from gpulsh.arrays import Array, TextBatch
+from gpulsh.arrays import Array
 from gpulsh.backends.buffer import DeviceBuffer
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import BackendError, InputTypeError
 from gpulsh.io.memory.device import DeviceTexts, column_texts
-from gpulsh.io.memory.texts import Chosen, MemoryTexts, arrow_texts
-from gpulsh.io.rows import Bytes, joined, packed
+from gpulsh.io.memory.texts import MemoryTexts, arrow_texts
 
-ROWS = 1 << 18  # rows brought from the device at once
 DEFAULT_STREAM = 1  # in the words of the CUDA array interface: the legacy default stream, where cuDF works
 
 
 def open_series(series: Any, ops: Backend | None = None) -> MemoryTexts:
     """A `cudf.Series` of strings as texts; positions are row numbers, whatever its index.
 
-    On a CUDA backend its device memory is used where it lies; for others it is brought to the host part by part.
+    On a CUDA backend its device memory is used where it lies; for others it is brought to the host.
     """
     if getattr(series, "ndim", 0) != 1 or not hasattr(series, "to_arrow"):
         raise InputTypeError(f"texts is a cuDF {type(series).__name__}; give one column of it, as frame['text']")
@@ -35,7 +30,7 @@ def open_series(series: Any, ops: Backend | None = None) -> MemoryTexts:
         raise InputTypeError(f"texts is a cuDF Series of {series.dtype}; give one of strings")
     if ops is not None and ops.name == "cuda" and hasattr(series, "to_pylibcudf"):
         return strings_texts((series.astype("str") if kind == "category" else series).to_pylibcudf()[0], ops)
-    return _SeriesTexts(series)
+    return arrow_texts(series.to_arrow(), "cuDF Series")
 
 
 def strings_texts(column: Any, ops: Backend) -> DeviceTexts:
@@ -63,53 +58,6 @@ def _type(column: Any) -> str:
 def _buffer(span: Any, skip: int = 0) -> DeviceBuffer:
     # Only the pointer: a slice's buffer may say the size of the slice while its offsets count from the whole's begin.
     return DeviceBuffer(int(span.ptr) + skip if span is not None else 0, 0, span, stream=DEFAULT_STREAM)
-
-
-class _SeriesTexts:
-    """Parts of the Series become Arrow arrays on the host, one at a time: never a second copy of the whole."""
-
-    def __init__(self, series: Any) -> None:
-        self._series = series
-        self._sizes: NDArray[np.int64] | None = None
-
-    def __len__(self) -> int:
-        return len(self._series)
-
-    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
-        sizes: list[NDArray[np.int64]] = []
-
-        def pieces() -> Iterator[TextBatch]:
-            for start in range(0, len(self._series), ROWS):
-                part = _on_host(self._series.iloc[start : start + ROWS])
-                for batch in part.batches(max_bytes):
-                    sizes.append(np.diff(batch.offset))
-                    yield batch
-
-        yield from packed(pieces(), max_bytes)
-        self._sizes = np.concatenate([np.zeros(0, np.int64), *sizes])
-
-    def nulls(self) -> int:
-        return int(self._series.isna().sum())
-
-    def choose(self, ids: NDArray[np.int64]) -> Chosen:
-        if self._sizes is None:
-            for _ in self.batches(1 << 26):
-                pass
-        assert self._sizes is not None
-        return Chosen(ids, self._sizes[ids], lambda ids: joined(self._pieces(ids)))
-
-    def _pieces(self, ids: NDArray[np.int64]) -> list[Bytes]:
-        part = _on_host(self._series.iloc[ids])
-        batches = list(part.batches(1 << 62))
-        return [
-            batch.values.data[start:stop]
-            for batch in batches
-            for start, stop in zip(batch.offset[:-1].tolist(), batch.offset[1:].tolist(), strict=True)
-        ]
-
-
-def _on_host(series: Any) -> MemoryTexts:
-    return arrow_texts(series.to_arrow(), "cuDF Series")
 
 
 def data_frame(columns: Mapping[str, Array]) -> Any:

@@ -164,26 +164,11 @@ class Series:
         self.ndim = 1
         self.dtype = "object" if pa.types.is_string(array.type) else str(array.type)
 
-    def __len__(self) -> int:
-        return len(self._array)
-
-    @property
-    def iloc(self) -> Any:
-        class Rows:
-            def __getitem__(_, rows: Any) -> Series:
-                return Series(self._array[rows] if isinstance(rows, slice) else self._array.take(pa.array(rows)))
-
-        return Rows()
-
-    def isna(self) -> Any:
-        return np.array(self._array.is_null().to_pylist())
-
     def to_arrow(self) -> pa.Array:
         return self._array
 
 
-def test_cudf_through_its_own_methods(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpulsh.io.memory.cudf.ROWS", 4)
+def test_cudf_through_its_own_methods() -> None:
     texts = open_texts(Series(pa.array(TEXTS)))
     assert (len(texts), texts.nulls()) == (9, 2)
     assert [document for batch in texts.batches(30) for document in documents(batch)] == WANTED
