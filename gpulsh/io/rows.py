@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.ragged import cuts, end_to_end, offsets
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Bytes = bytes | memoryview
 
@@ -18,7 +21,10 @@ ROW_COST = 64
 
 
 class Rows(Protocol):
-    """Texts of one block of rows: a block of a file, a chunk of an Arrow array."""
+    """Texts of one block of rows: a block of a file, a chunk of an Arrow array.
+
+    Texts that lie end to end have a `gather` and `slices` of their own, which copy less.
+    """
 
     def __len__(self) -> int: ...
 
@@ -30,25 +36,31 @@ class Rows(Protocol):
         """int64 [n]: UTF-8 bytes of each row, 0 where null."""
         ...
 
-    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
-        """All rows in order, at most `max_bytes` a batch unless one row alone is larger."""
+    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+        """The texts at `rows`, in that order."""
         ...
 
     def gather(self, rows: NDArray[np.int64]) -> TextBatch:
         """The texts at `rows`, in that order, copied together unless they lie end to end."""
-        ...
+        return joined(self.pieces(rows))
 
-    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
-        """The texts at `rows`, in that order."""
-        ...
+    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
+        """All rows in order, at most `max_bytes` a batch unless one row alone is larger."""
+        for start, stop in batch_cuts(offsets(self.lengths()), max_bytes):
+            yield self.gather(np.arange(start, stop))
+
+
+def byte_values(content: Bytes | pa.Buffer | None) -> NDArray[np.uint8]:
+    """The bytes as values of a batch, none of None; read-only, so that all batches are of one type to a compiler."""
+    values = np.frombuffer(content or b"", np.uint8)
+    values.flags.writeable = False
+    return values
 
 
 def joined(pieces: Sequence[Bytes]) -> TextBatch:
     """A batch from texts that lie apart, copied together; one text stays where it is, for it may be large."""
     offset = offsets(np.fromiter(map(len, pieces), np.int64, len(pieces)))
-    values = np.frombuffer(pieces[0] if len(pieces) == 1 else b"".join(pieces), np.uint8)
-    values.flags.writeable = False  # as of any other batch: every one looks alike to a compiler of array types
-    return TextBatch(values, offset)
+    return TextBatch(byte_values(pieces[0] if len(pieces) == 1 else b"".join(pieces)), offset)
 
 
 def gathered(values: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]) -> TextBatch:
@@ -103,7 +115,7 @@ def concatenated(batches: list[TextBatch]) -> TextBatch:
     if len(batches) == 1:
         return batches[0]
     whole = end_to_end(batches)
-    whole.values.flags.writeable = False  # as Arrow's buffers are: every batch looks alike to a compiler of array types
+    whole.values.flags.writeable = False  # as `byte_values` are
     return whole
 
 
@@ -112,7 +124,7 @@ def piece_rows(texts: Sequence[Bytes | None]) -> Rows:
     return _PieceRows(texts)
 
 
-class _PieceRows:
+class _PieceRows(Rows):
     def __init__(self, texts: Sequence[Bytes | None]) -> None:
         self._texts = texts
 
@@ -124,13 +136,6 @@ class _PieceRows:
 
     def lengths(self) -> NDArray[np.int64]:
         return np.fromiter((len(text or b"") for text in self._texts), np.int64, len(self._texts))
-
-    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
-        for start, stop in batch_cuts(offsets(self.lengths()), max_bytes):
-            yield joined([text or b"" for text in self._texts[start:stop]])
-
-    def gather(self, rows: NDArray[np.int64]) -> TextBatch:
-        return joined(self.pieces(rows))
 
     def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
         return [self._texts[row] or b"" for row in rows.tolist()]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.io.arrow.buffers import null_mask, numbers
 from gpulsh.io.arrow.take import end_to_end, take_pays, taken
-from gpulsh.io.rows import Bytes, Rows, batch_cuts, gathered, joined, piece_rows
+from gpulsh.io.rows import Bytes, Rows, batch_cuts, gathered, piece_rows
 from gpulsh.ragged import offsets
 
 Mask = NDArray[np.bool_]
@@ -57,7 +57,16 @@ def _has_views(kind: pa.DataType) -> bool:
     return str(kind) in ("string_view", "binary_view")
 
 
-class _OffsetRows:
+class _ArrowRows(Rows):
+    """Rows of an array, of which `_null` says where it is null, if anywhere."""
+
+    _null: Mask | None
+
+    def nulls(self) -> int:
+        return 0 if self._null is None else int(np.count_nonzero(self._null))
+
+
+class _OffsetRows(_ArrowRows):
     """string, large_string, binary, large_binary."""
 
     def __init__(self, array: pa.Array) -> None:
@@ -68,15 +77,12 @@ class _OffsetRows:
         if len(array) == 0 or offsets is None:
             self._offset: NDArray[np.signedinteger] = np.zeros(len(array) + 1, np.int64)
         else:
-            rows = slice(array.offset, array.offset + len(array) + 1)
-            self._offset = np.frombuffer(offsets, np.int64)[rows] if wide else np.frombuffer(offsets, np.int32)[rows]
+            kind: type[np.signedinteger] = np.int64 if wide else np.int32
+            self._offset = np.frombuffer(offsets, kind)[array.offset :][: len(array) + 1]
         self._values = np.frombuffer(data or b"", np.uint8)
 
     def __len__(self) -> int:
         return len(self._offset) - 1
-
-    def nulls(self) -> int:
-        return 0 if self._null is None else int(np.count_nonzero(self._null))
 
     def lengths(self) -> NDArray[np.int64]:
         lengths = np.diff(self._offset).astype(np.int64, copy=False)
@@ -109,33 +115,19 @@ class _OffsetRows:
         return begin, end if self._null is None else np.where(self._null[rows], begin, end)
 
 
-class _GatheredRows:
+class _ScatteredRows(_ArrowRows):
     """Rows that do not lie end to end: their batches are copies."""
 
     _lengths: NDArray[np.int64]
-    _null: Mask | None
 
     def __len__(self) -> int:
         return len(self._lengths)
 
-    def nulls(self) -> int:
-        return 0 if self._null is None else int(np.count_nonzero(self._null))
-
     def lengths(self) -> NDArray[np.int64]:
         return self._lengths
 
-    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
-        for start, stop in batch_cuts(offsets(self._lengths), max_bytes):
-            yield joined(self.pieces(np.arange(start, stop)))
 
-    def gather(self, rows: NDArray[np.int64]) -> TextBatch:
-        return joined(self.pieces(rows))
-
-    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
-        raise NotImplementedError
-
-
-class _ViewRows(_GatheredRows):
+class _ViewRows(_ScatteredRows):
     """string_view, binary_view: 16 bytes a row, texts of up to 12 bytes inside them, longer ones in data buffers."""
 
     def __init__(self, array: pa.Array) -> None:
@@ -149,10 +141,6 @@ class _ViewRows(_GatheredRows):
         self._buffers = buffers[2:]
         self._data = [memoryview(buffer or b"").cast("B") for buffer in self._buffers]
         self._lengths = self._views[:, 0].astype(np.int64)
-
-    def slices(self, max_bytes: int) -> Iterator[TextBatch]:
-        for start, stop in batch_cuts(offsets(self._lengths), max_bytes):
-            yield self.gather(np.arange(start, stop))
 
     def gather(self, rows: NDArray[np.int64]) -> TextBatch:
         batch = end_to_end(self._views[rows], self._buffers) if take_pays(len(rows)) else None
@@ -168,7 +156,7 @@ class _ViewRows(_GatheredRows):
         ]
 
 
-class _DictionaryRows(_GatheredRows):
+class _DictionaryRows(_ScatteredRows):
     """A dictionary of any of the others, decoded a batch at a time."""
 
     def __init__(self, array: pa.Array) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.io.arrow.buffers import to_arrow
+from gpulsh.io.rows import byte_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,10 +41,7 @@ def taken(array: pa.Array, rows: NDArray[np.int64], size: int) -> NDArray[np.uin
 
     if size > NARROW and (pa.types.is_string(array.type) or pa.types.is_binary(array.type)):
         array = array.cast(pa.large_string() if pa.types.is_string(array.type) else pa.large_binary())
-    content = array.take(to_arrow(rows)).buffers()[2]
-    values = np.frombuffer(content or b"", np.uint8)[:size]
-    values.flags.writeable = False  # as of any other batch: every one looks alike to a compiler of array types
-    return values
+    return byte_values(array.take(to_arrow(rows)).buffers()[2])[:size]
 
 
 def end_to_end(views: NDArray[np.int32], buffers: Sequence[pa.Buffer | None]) -> TextBatch | None:
@@ -56,6 +54,4 @@ def end_to_end(views: NDArray[np.int32], buffers: Sequence[pa.Buffer | None]) ->
     except (pa.ArrowNotImplementedError, ValueError):  # of releases that know views, but little of them
         return None
     _, offsets, content = found.buffers()
-    values, offset = np.frombuffer(content or b"", np.uint8), np.frombuffer(offsets, np.int64)[: len(views) + 1]
-    values.flags.writeable = False  # as of any other batch
-    return TextBatch(values, offset)
+    return TextBatch(byte_values(content), np.frombuffer(offsets, np.int64)[: len(views) + 1])
