@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, TypedDict, Unpack, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -155,11 +155,19 @@ def unseen(row: int, batch: pa.RecordBatch) -> None:
     """Nobody wants to see what is read."""
 
 
-class Format(Protocol):
-    """Reads and writes the files of one kind. Every error names the file."""
+class Writing(TypedDict, total=False):
+    """What may be said of how kept rows are written."""
 
-    in_order: bool  # whether each reading begins with the first byte and leaves none out before the last it needs
-    natural_id: str | None  # the column that documents are called by where nothing else is said
+    seen: Seen  # of a format not read `in_order`: is shown all that is read, in order, before it is written
+    limit: Limit | None  # a row with more in other columns than it allows is a LargeDocumentError
+    packing: Packing | None  # None: as the input, at the cheapest level at which the same rows take no more bytes
+
+
+class Format(Protocol):
+    """Reads and writes the files of one kind. Every error names the file. What most formats answer, they inherit."""
+
+    in_order: bool = True  # whether each reading begins with the first byte and skips none before the last it needs
+    natural_id: str | None = None  # the column that documents are called by where nothing else is said
 
     def check(self, file: File, columns: Columns) -> int | None:
         """About how many bytes of text to expect, None where the file does not tell.
@@ -179,7 +187,7 @@ class Format(Protocol):
 
     def kind(self, file: File, column: str) -> pa.DataType | None:
         """The column's pyarrow.DataType; None where the format declares none and the values alone have it."""
-        ...
+        return None
 
     def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
         """The column's values at `rows`, ascending, as a pyarrow.Array.
@@ -190,23 +198,12 @@ class Format(Protocol):
 
     def takes(self, packing: Packing) -> bool:
         """Whether that changes how `write_kept` compresses a file."""
-        ...
+        return False
 
-    def write_kept(
-        self,
-        file: File,
-        keep: Mask,
-        target: str,
-        seen: Seen = unseen,
-        limit: Limit | None = None,
-        packing: Packing | None = None,
-    ) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """A file of the same format with the rows where `keep` [rows] is true.
 
-        Where it does not read `in_order`, `seen` is shown all that is read, in order, before it is written. Rows of a
-        part without a kept one may be left out. `packing` is how it is compressed, where the format leaves a choice;
-        None: as the input, at the cheapest level at which the same rows take no more bytes.
-        A LargeDocumentError where a row has more in other columns than `limit` allows.
+        `seen` need not be shown the rows of a part without a kept one.
         """
         ...
 

@@ -86,7 +86,7 @@ def _copy(place: Workplace, number: int, keep: Mask, target: str, read: Mapping[
             fixity.compare(number, read.get(0), reading.digests())
     else:
         texts = _Texts(place.job, number, read)
-        kind.write_kept(file, keep, target, texts.see, limit, place.job.packing)
+        kind.write_kept(file, keep, target, seen=texts.see, limit=limit, packing=place.job.packing)
         texts.compare()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -15,17 +15,17 @@ from gpulsh.io.arrow.rows import arrow_rows, bytes_of
 from gpulsh.io.arrow.selection import chosen, kept
 from gpulsh.io.arrow.soundness import check_values
 from gpulsh.io.arrow.types import check_columns
-from gpulsh.io.compression.packing import Packing
 from gpulsh.io.format import (
     BLOCK_BYTES,
     STRICT,
     Block,
     Columns,
     File,
+    Format,
     Limit,
     Mask,
     Rules,
-    Seen,
+    Writing,
     check_sizes,
     check_values_fit,
     reading,
@@ -42,11 +42,10 @@ ROWS = 1 << 16  # of one column that are held at once
 MAGIC = b"ARROW1"  # begins a file, not a stream
 
 
-class Ipc:
-    """A `gpulsh.io.format.Format`."""
+class Ipc(Format):
+    """Files and streams of record batches."""
 
     in_order = False
-    natural_id: str | None = None
 
     def check(self, file: File, columns: Columns) -> int | None:
         """Columns and their types, from the schema."""
@@ -96,25 +95,14 @@ class Ipc:
                     break
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
-    def takes(self, packing: Packing) -> bool:
-        """Never."""
-        return False
-
-    def write_kept(
-        self,
-        file: File,
-        keep: Mask,
-        target: str,
-        seen: Seen = unseen,
-        limit: Limit | None = None,
-        packing: Packing | None = None,
-    ) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """A record batch a record batch, several of one beyond BATCH_BYTES; a stream stays a stream."""
+        seen = how.get("seen", unseen)
         with open(target, "wb") as sink:
             writer: pa.ipc.RecordBatchStreamWriter | None = None
             start = 0
             try:
-                for schema, stream, batch in _checked(file, limit):
+                for schema, stream, batch in _checked(file, how.get("limit")):
                     if writer is None:
                         writer = pa.ipc.new_stream(sink, schema) if stream else pa.ipc.new_file(sink, schema)
                     if batch is not None:

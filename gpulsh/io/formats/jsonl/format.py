@@ -7,7 +7,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -23,18 +23,18 @@ from gpulsh.io.format import (
     Block,
     Columns,
     File,
+    Format,
     Limit,
     Mask,
     Rejection,
     Rules,
-    Seen,
+    Writing,
     check_values_fit,
     missing_column,
     reading,
     reason,
     too_costly,
     too_large,
-    unseen,
     wrong_length,
 )
 from gpulsh.io.formats.jsonl.blank_lines import BlankLines
@@ -64,11 +64,8 @@ JSON_NAMES = {
 }
 
 
-class JsonLines:
-    """A `gpulsh.io.format.Format`. A row is a line that is not blank."""
-
-    in_order = True
-    natural_id: str | None = None
+class JsonLines(Format):
+    """Files whose rows are the lines that are not blank."""
 
     def __init__(self, compression: Compression) -> None:
         self._compression = compression
@@ -143,10 +140,6 @@ class JsonLines:
         if records and missing:
             raise missing_column(file, next(name for name in columns.names() if name in missing), columns, first)
 
-    def kind(self, file: File, column: str) -> None:
-        """None: each line may be of another type."""
-        return None
-
     def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
         """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
         found: list[object] = []
@@ -176,18 +169,10 @@ class JsonLines:
         """Where it is a level of the file's own codec."""
         return packing.codec == self._codec and packing.level is not None
 
-    def write_kept(
-        self,
-        file: File,
-        keep: Mask,
-        target: str,
-        seen: Seen = unseen,
-        limit: Limit | None = None,
-        packing: Packing | None = None,
-    ) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are, in the same compression."""
         row = 0
-        with packed_writer(target, self._compression, self._level(file, packing)) as out:
+        with packed_writer(target, self._compression, self._level(file, how.get("packing"))) as out:
             try:
                 for lines, end in self._groups(file):
                     kept: list[Line] = []

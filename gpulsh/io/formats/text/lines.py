@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import BinaryIO
+from typing import BinaryIO, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.rows import arrow_rows
-from gpulsh.io.compression.packing import Packing
 from gpulsh.io.format import (
     STRICT,
     Block,
@@ -27,11 +26,10 @@ from gpulsh.io.format import (
     Limit,
     Mask,
     Rules,
-    Seen,
+    Writing,
     check_sizes,
     reading,
     too_large,
-    unseen,
     wrong_length,
 )
 from gpulsh.io.formats.text.plain import PlainText
@@ -47,7 +45,7 @@ _log = logging.getLogger("gpulsh")
 
 
 class TextLines(PlainText):
-    """A `gpulsh.io.format.Format` whose rows are lines, with no column but the text."""
+    """Files whose rows are lines, with no column but the text."""
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the file at a time."""
@@ -64,15 +62,7 @@ class TextLines(PlainText):
                 yield Block(row, arrow_rows(texts))
                 row += len(texts)
 
-    def write_kept(
-        self,
-        file: File,
-        keep: Mask,
-        target: str,
-        seen: Seen = unseen,
-        limit: Limit | None = None,
-        packing: Packing | None = None,
-    ) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are."""
         row = 0
         with reading(file):

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.errors import InputError
-from gpulsh.io.compression.packing import Packing
 from gpulsh.io.format import (
     STRICT,
     Block,
     Columns,
     File,
+    Format,
     Limit,
     Mask,
     Rules,
-    Seen,
+    Writing,
     reading,
     too_large,
-    unseen,
     wrong_length,
 )
 from gpulsh.io.rows import piece_rows
@@ -31,11 +30,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class PlainText:
-    """A `gpulsh.io.format.Format` whose files have one row and no column but the text."""
-
-    in_order = True
-    natural_id: str | None = None
+class PlainText(Format):
+    """Files of one row and no column but the text."""
 
     def check(self, file: File, columns: Columns) -> int | None:
         """No other column can be asked of it."""
@@ -57,27 +53,11 @@ class PlainText:
                 source.seek(0)
             yield Block(0, piece_rows([source.read()]))
 
-    def kind(self, file: File, column: str) -> pa.DataType:
-        """None: it has no column."""
-        return None
-
     def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
-        """Not to be had."""
+        """Raise: there is no column."""
         raise InputError(f"{file.name}: is plain text and has no column {column!r}")
 
-    def takes(self, packing: Packing) -> bool:
-        """Never."""
-        return False
-
-    def write_kept(
-        self,
-        file: File,
-        keep: Mask,
-        target: str,
-        seen: Seen = unseen,
-        limit: Limit | None = None,
-        packing: Packing | None = None,
-    ) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """The file, byte for byte; none where the document is dropped, for an empty one would be another document."""
         if len(keep) != 1:
             raise wrong_length(file)

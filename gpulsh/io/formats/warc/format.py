@@ -18,14 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Unpack
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError, InputError
-from gpulsh.io.compression.packing import Packing
 from gpulsh.io.compression.streams import packed_member
 from gpulsh.io.format import (
     BLOCK_BYTES,
@@ -33,17 +32,17 @@ from gpulsh.io.format import (
     Block,
     Columns,
     File,
+    Format,
     Limit,
     Mask,
     Rejection,
     Rules,
-    Seen,
+    Writing,
     missing_column,
     reading,
     reason,
     too_costly,
     too_large,
-    unseen,
     wrong_length,
 )
 from gpulsh.io.formats.warc.records import Broken, Record, Wanted, record_bytes, warc_records
@@ -64,11 +63,10 @@ class Entry(NamedTuple):
     document: Bytes | WebText | None
 
 
-class Warc:
-    """A `gpulsh.io.format.Format`."""
+class Warc(Format):
+    """Files of records, plain or in gzip members."""
 
-    in_order = True
-    natural_id: str | None = ID
+    natural_id = ID
 
     def __init__(self, compressed: bool) -> None:
         self._compressed = compressed
@@ -161,19 +159,7 @@ class Warc:
             raise wrong_length(file)
         return pa.array(found, pa.string())
 
-    def takes(self, packing: Packing) -> bool:
-        """Never."""
-        return False
-
-    def write_kept(
-        self,
-        file: File,
-        keep: Mask,
-        target: str,
-        seen: Seen = unseen,
-        limit: Limit | None = None,
-        packing: Packing | None = None,
-    ) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept documents and what accompanies them."""
         dropped, named = self._dropped(file, keep)
         row = 0
