@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch, Tokens
-from gpulsh.backends.cpu import CpuBackend, bitsets, fingerprinting
+from gpulsh.backends.cpu import CpuBackend, bitsets
 from gpulsh.backends.cpu import shingle as kernels
+from gpulsh.backends.cpu.fingerprinting import keys as keys_there
 from gpulsh.backends.cpu.giants import GIANT_BYTES
 from gpulsh.backends.protocol import GOLDEN, INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend, sketched
 from gpulsh.backends.reference import ReferenceBackend
@@ -257,15 +258,15 @@ def test_a_table_that_several_threads_make_lives_while_they_read_it(monkeypatch:
         read_before(*given)
 
     read_before = kernels.fingerprint_words
-    monkeypatch.setattr(fingerprinting, "unicode_table", made_anew)
+    monkeypatch.setattr(keys_there, "unicode_table", made_anew)
     monkeypatch.setattr(kernels, "fingerprint_words", read)
     batch = batch_of([b"Some words", b"other WORDS"])
-    fingerprinting.kernel_table.cache_clear()
+    keys_there.kernel_table.cache_clear()
     try:
         with ThreadPoolExecutor(threads) as pool:
             found = list(pool.map(lambda _: ONE.shingle(batch, Shingling()), range(threads)))
     finally:
-        fingerprinting.kernel_table.cache_clear()
+        keys_there.kernel_table.cache_clear()
     for one in found:
         same(one, REFERENCE.shingle(batch, Shingling()))
 

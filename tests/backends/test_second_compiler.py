@@ -60,7 +60,7 @@ def test_it_compiles_what_a_run_needs_behind_signing_for_the_same_types(tmp_path
     assert {kernel: needed[kernel] for kernel in late} == late
     signs = {
         "content._sums",
-        "fingerprinting.fingerprint_words",
+        "fingerprinting.documents.fingerprint_words",
         "sketches.minhash._minhash",
         "band_digests._band_digests",
     }

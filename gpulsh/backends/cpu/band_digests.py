@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.chunks import Threads, by_count
-from gpulsh.backends.cpu.fingerprinting import place_keys
+from gpulsh.backends.cpu.fingerprinting.keys import place_keys
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.params import BandShape
 

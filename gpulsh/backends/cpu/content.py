@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Values
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.lowered import lowered
+from gpulsh.backends.cpu.vectors import I32, I64, WORDS, all_of, load, summed
 
 BLOCK = 1024  # bytes that are summed together
 SHIFT = 16  # bytes of keys that the second sum is behind the first
@@ -24,33 +25,22 @@ KEY_BYTES = BLOCK + SHIFT
 
 _STEP = 64
 _U = np.uint64
-_i32, _i64 = ir.IntType(32), ir.IntType(64)
-_halves, _words = ir.VectorType(_i32, 16), ir.VectorType(_i64, 8)
+_halves = ir.VectorType(I32, 16)
 
 
 @lowered(types.UniTuple(types.uint64, 2)(types.int64, types.int64, types.int64))
 def _summed(builder: ir.IRBuilder, address: ir.Value, steps: ir.Value, keys: ir.Value) -> list[ir.Value]:
     """Both sums over `steps` times 64 bytes, at any addresses."""
-    low, half = ir.Constant(_words, [0xFFFFFFFF] * 8), ir.Constant(_words, [32] * 8)
-    totals = [cgutils.alloca_once_value(builder, ir.Constant(_words, [0] * 8)) for _ in range(2)]
-
-    def loaded(place: ir.Value, skip: ir.Value) -> ir.Value:
-        value = builder.load(builder.inttoptr(builder.add(place, skip), _halves.as_pointer()))
-        value.align = 1
-        return value
-
+    totals = [cgutils.alloca_once_value(builder, all_of(0)) for _ in range(2)]
     with cgutils.for_range(builder, steps) as step:
-        skip = builder.mul(step.index, ir.Constant(_i64, _STEP))
-        content = loaded(address, skip)
+        skip = builder.mul(step.index, ir.Constant(I64, _STEP))
+        content = load(builder, builder.add(address, skip), _halves)
         for number, total in enumerate(totals):
-            key = loaded(keys, builder.add(skip, ir.Constant(_i64, SHIFT * number)))
-            both = builder.bitcast(builder.add(content, key), _words)
-            product = builder.mul(builder.and_(both, low), builder.lshr(both, half))
+            key = load(builder, builder.add(keys, builder.add(skip, ir.Constant(I64, SHIFT * number))), _halves)
+            both = builder.bitcast(builder.add(content, key), WORDS)
+            product = builder.mul(builder.and_(both, all_of(0xFFFFFFFF)), builder.lshr(both, all_of(32)))
             builder.store(builder.add(builder.load(total), product), total)
-    add = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(_i64, [_words]), "llvm.vector.reduce.add.v8i64"
-    )
-    return [builder.call(add, [builder.load(total)]) for total in totals]
+    return [summed(builder, [builder.load(total)]) for total in totals]
 
 
 @kernel

@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu.chunks import by_weight
-from gpulsh.backends.cpu.fingerprinting import LANES, RUN_WORDS, fingerprint_piece, kernel_keys, kernel_table
+from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
+from gpulsh.backends.cpu.fingerprinting.piece import fingerprint_piece
+from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.room import Room, Scratch, own_pages
 from gpulsh.backends.cpu.unique import unique_rows
+from gpulsh.backends.cpu.vectors import LANES
 from gpulsh.backends.parts import in_part
 from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys

@@ -13,27 +13,22 @@ from gpulsh.backends.cpu.bitsets import shared_by_bits
 from gpulsh.backends.cpu.chunks import Threads, by_count
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.lowered import lowered
+from gpulsh.backends.cpu.vectors import I8, I32, I64, LANES, load
 
 CHUNK_PAIRS = 2048
-SIDE = 8
-
-_i8, _i32, _i64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
 @lowered(types.int64(types.int64, types.int64))
 def _matches(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
     """How many of the 8 values at address `left` are among the 8 at `right`; values are distinct on each side."""
-    wide = ir.VectorType(_i64, SIDE)
-    sides = [builder.load(builder.inttoptr(address, wide.as_pointer())) for address in (left, right)]
-    for side in sides:
-        side.align = 8
+    sides = [load(builder, address) for address in (left, right)]
     found = builder.icmp_unsigned("==", sides[0], sides[1])
-    for turn in range(1, SIDE):
-        places = ir.Constant(ir.VectorType(_i32, SIDE), [(i + turn) % SIDE for i in range(SIDE)])
+    for turn in range(1, LANES):
+        places = ir.Constant(ir.VectorType(I32, LANES), [(i + turn) % LANES for i in range(LANES)])
         turned = builder.shuffle_vector(sides[1], sides[1], places)
         found = builder.or_(found, builder.icmp_unsigned("==", sides[0], turned))
-    count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_i8, [_i8]), "llvm.ctpop.i8")
-    return builder.zext(builder.call(count, [builder.bitcast(found, _i8)]), _i64)
+    count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(I8, [I8]), "llvm.ctpop.i8")
+    return builder.zext(builder.call(count, [builder.bitcast(found, I8)]), I64)
 
 
 @kernel
@@ -42,11 +37,11 @@ def _intersections(pairs, values, address, offset, out):
         i, i_end = offset[pairs[pair, 0]], offset[pairs[pair, 0] + 1]
         j, j_end = offset[pairs[pair, 1]], offset[pairs[pair, 1] + 1]
         found = np.int64(0)
-        while i + SIDE <= i_end and j + SIDE <= j_end:
+        while i + LANES <= i_end and j + LANES <= j_end:
             found += _matches(address + 8 * i, address + 8 * j)
-            last_i, last_j = values[i + SIDE - 1], values[j + SIDE - 1]
-            i += SIDE * (last_i <= last_j)
-            j += SIDE * (last_j <= last_i)
+            last_i, last_j = values[i + LANES - 1], values[j + LANES - 1]
+            i += LANES * (last_i <= last_j)
+            j += LANES * (last_j <= last_i)
         while i < i_end and j < j_end:
             a, b = values[i], values[j]
             found += a == b

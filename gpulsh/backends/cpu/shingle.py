@@ -7,18 +7,14 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.cpu.chunks import Threads, joined
-from gpulsh.backends.cpu.fingerprinting import (
-    LANES,
-    RUN_WORDS,
-    fingerprint_characters,
-    fingerprint_words,
-    kernel_keys,
-    kernel_table,
-)
+from gpulsh.backends.cpu.fingerprinting.documents import fingerprint_characters, fingerprint_words
+from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
+from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
 from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.room import Room, Scratch
 from gpulsh.backends.cpu.tokens import most_tokens
 from gpulsh.backends.cpu.unique import unique_rows
+from gpulsh.backends.cpu.vectors import LANES
 from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
 

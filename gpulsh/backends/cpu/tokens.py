@@ -7,8 +7,11 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch, Tokens
 from gpulsh.backends.cpu.chunks import Threads, by_weight, joined
-from gpulsh.backends.cpu.fingerprinting import LANES, RUN_WORDS, hash_tokens, kernel_keys, kernel_table, shingle_tokens
+from gpulsh.backends.cpu.fingerprinting.documents import hash_tokens, shingle_tokens
+from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
+from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
 from gpulsh.backends.cpu.room import Scratch
+from gpulsh.backends.cpu.vectors import LANES
 from gpulsh.params import Unit
 from gpulsh.secret import EvidenceKeys
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.lowered import lowered
+from gpulsh.backends.cpu.vectors import I32, I64, everywhere
 from gpulsh.backends.protocol import NO_VALUE
 from gpulsh.params import Family
 from gpulsh.permutations import coefficients
@@ -28,8 +29,7 @@ _U32 = np.uint32
 _NO_VALUE = np.uint32(0xFFFFFFFF)
 _UPPER = np.uint64(32)
 
-_i32, _i64 = ir.IntType(32), ir.IntType(64)
-_lanes = ir.VectorType(_i32, LANES)
+_lanes = ir.VectorType(I32, LANES)
 
 
 def _fold(vectors: int) -> Callable[..., object]:
@@ -44,10 +44,10 @@ def _fold(vectors: int) -> Callable[..., object]:
         addend: ir.Value,
         minima: ir.Value,
     ) -> None:
-        shingles = builder.inttoptr(tile, _i32.as_pointer())
+        shingles = builder.inttoptr(tile, I32.as_pointer())
         tables = (multiplier, addend, minima)
         starts = [builder.inttoptr(table, _lanes.as_pointer()) for table in tables]
-        places = [[builder.gep(start, [ir.Constant(_i64, v)]) for v in range(vectors)] for start in starts]
+        places = [[builder.gep(start, [ir.Constant(I64, v)]) for v in range(vectors)] for start in starts]
         loaded = [[builder.load(place, align=4) for place in table] for table in places]
         multipliers, addends, before = loaded
         entry = builder.block
@@ -55,20 +55,18 @@ def _fold(vectors: int) -> Callable[..., object]:
         builder.branch(loop)
 
         builder.position_at_end(loop)
-        i = builder.phi(_i64)
-        i.add_incoming(ir.Constant(_i64, 0), entry)
+        i = builder.phi(I64)
+        i.add_incoming(ir.Constant(I64, 0), entry)
         running = [builder.phi(_lanes) for _ in range(vectors)]
         x = builder.load(builder.gep(shingles, [i]))
-        first = builder.insert_element(ir.Constant(_lanes, ir.Undefined), x, ir.Constant(_i32, 0))
-        everywhere = ir.Constant(ir.VectorType(_i32, LANES), [0] * LANES)
-        broadcast = builder.shuffle_vector(first, first, everywhere)
+        broadcast = everywhere(builder, x, _lanes)
         for v in range(vectors):
             value = builder.add(builder.mul(broadcast, multipliers[v]), addends[v])
             lower = builder.select(builder.icmp_unsigned("<", value, running[v]), value, running[v])
             running[v].add_incoming(before[v], entry)
             running[v].add_incoming(lower, loop)
             before[v] = lower
-        following = builder.add(i, ir.Constant(_i64, 1))
+        following = builder.add(i, ir.Constant(I64, 1))
         i.add_incoming(following, loop)
         builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
 

@@ -1,0 +1,106 @@
+"""Keys and the Unicode table as kernels take them, and the keys of places beyond those that lie in a table."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.backends import protocol
+from gpulsh.backends.cpu.kernel import inlined, subroutine
+from gpulsh.backends.cpu.vectors import get
+from gpulsh.backends.unicode_table import UnicodeTable, unicode_table
+from gpulsh.secret import DIGITS, LONGEST_SHINGLE, PLACES, TOKEN_FAR, EvidenceKeys
+
+KEYS = PLACES  # token places whose keys lie in a table; longer tokens compute theirs. As many as a block has bytes
+BITS = DIGITS.bit_length() - 1  # of a digit of a far place
+DIGIT = DIGITS - 1
+TOKENS_FAR = np.int64(TOKEN_FAR)  # a literal has a type of its own, for which whatever it is given to is compiled again
+
+_U = np.uint64
+_MIX_1, _MIX_2 = _U(protocol.MIX_1), _U(protocol.MIX_2)
+_GOLDEN, _STREAM_TOKEN = _U(protocol.GOLDEN), _U(protocol.STREAM_TOKEN)
+_ONE, _S27, _S33, _ASCII = _U(1), _U(27), _U(33), _U(0x80)
+
+
+@inlined
+def packing(value):
+    """Where, before a place's key, lies what a folded code point is multiplied by in its packed token."""
+    return 8 * KEYS * np.int64(value >= _ASCII) - 16 * KEYS
+
+
+@subroutine
+def far_factor(number, keys, far):
+    """What the near secret keys are multiplied by, of the tables at `far`; 1 for the number 0."""
+    low, middle, high = number & DIGIT, number >> BITS & DIGIT, number >> 2 * BITS
+    tables = keys + 8 * far
+    return get(tables + 8 * low) * get(tables + 8 * (DIGITS + middle)) * get(tables + 8 * (2 * DIGITS + high))
+
+
+@subroutine
+def far_key(place, keys, secret):
+    """The key of a place for which none lies in the table."""
+    if secret:
+        return get(keys + 8 * (place % KEYS)) * far_factor(place // KEYS, keys, TOKENS_FAR)
+    x = _STREAM_TOKEN + _U(place + 1) * _GOLDEN
+    x = (x ^ x >> _S27) * _MIX_1
+    x = (x ^ x >> _S33) * _MIX_2
+    return (x ^ x >> _S27) | _ONE
+
+
+def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    x = (x ^ x >> _S27) * _MIX_1
+    x = (x ^ x >> _S33) * _MIX_2
+    return x ^ x >> _S27
+
+
+@cache
+def place_keys(stream: int, count: int) -> NDArray[np.uint64]:
+    """key(stream, place) for the first `count` places."""
+    places = np.arange(1, count + 1, dtype=np.uint64)
+    return _mixed(places * _GOLDEN + np.full(count, stream, np.uint64)) | _ONE
+
+
+class KernelTable(NamedTuple):
+    """The Unicode table as kernels take it, its stages by their addresses; whoever calls one holds `table`.
+
+    Nobody else need do so: of threads that make it at the same time, all but one are given a table of their own.
+    """
+
+    table: UnicodeTable
+    at: tuple[int, int]
+
+
+@cache
+def kernel_table() -> KernelTable:
+    """The shipped table."""
+    table = unicode_table()
+    return KernelTable(table, (table.stage1.ctypes.data, table.stage2.ctypes.data))
+
+
+class KernelKeys(NamedTuple):
+    """Keys as kernels take them; whoever calls one holds `words`.
+
+    Before `address` lie 2 * KEYS of what a folded code point is multiplied by in its packed token, by its place: those
+    of ASCII, then those of the others.
+    """
+
+    words: NDArray[np.uint64]
+    address: int
+    secret: bool
+
+
+@lru_cache(maxsize=8)
+def kernel_keys(keys: EvidenceKeys | None) -> KernelKeys:
+    """The keys of evidence, or the public ones, of which there are fewer."""
+    if keys is None:
+        near, shingle = place_keys(protocol.STREAM_TOKEN, KEYS), place_keys(protocol.STREAM_SHINGLE, LONGEST_SHINGLE)
+        words = np.concatenate([near, shingle])
+    else:
+        words = keys.words
+    packing = np.concatenate([words[:KEYS], words[:KEYS]])
+    packing[:8] = _ONE << np.arange(0, 64, 8, dtype=np.uint64)  # the first 8 bytes of a word lie side by side
+    words = np.concatenate([packing, words])
+    return KernelKeys(words, words.ctypes.data + packing.nbytes, keys is not None)

@@ -1,0 +1,199 @@
+"""Words as tokens: 64 bytes at a time, whose edges two vector comparisons give as a bit mask.
+
+The first 8 bytes of each word are kept, which are its packed token where it is no longer; a run of them is summed with
+a word in each lane of a vector, and what goes on is added to those few, so that no branch depends on the length of a
+word. Only a block with a non-ASCII character that belongs to a token is read code point by code point.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpulsh.backends import protocol
+from gpulsh.backends.cpu.fingerprinting.ascii import (
+    BLOCK,
+    WIDE,
+    ascii_terms,
+    block_terms,
+    computed_terms,
+    high_mask,
+    lowest_bit,
+    ones_above,
+    packed_ascii,
+    prefetch,
+    sum_heads,
+    wide_terms,
+    word_mask,
+)
+from gpulsh.backends.cpu.fingerprinting.characters import decode, table_entry
+from gpulsh.backends.cpu.fingerprinting.keys import KEYS, TOKENS_FAR, far_factor, far_key, packing
+from gpulsh.backends.cpu.kernel import subroutine
+from gpulsh.backends.cpu.vectors import LANES, byte, get, put
+from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
+
+ROOM = BLOCK + WIDE  # bytes that may be read from a block's start on
+RUN = 512  # words that are summed together
+AHEAD = 1024  # bytes that are asked for before they are read: other work between blocks misleads the processor
+ROW = RUN + BLOCK + LANES
+RUN_WORDS = 2 * ROW  # of memory for a run
+
+_U = np.uint64
+_ZERO, _ONE, _LENGTH = _U(0), _U(1), _U(protocol.LENGTH)
+_START, _PLACE = _U(16), _U(0xFFFF)  # a word that goes on: where it starts above where it is in the run
+
+
+@subroutine
+def _ascii_sum(text, start, end, keys, secret):
+    """The sum of one token of ASCII letters and digits, without its length; whole blocks may be read."""
+    total = block_terms(text + start, min(end - start, BLOCK), keys)
+    for place in range(BLOCK, end - start, BLOCK):
+        at, size = text + start + place, min(end - start - place, BLOCK)
+        if secret:
+            total += block_terms(at, size, keys) * far_factor(place // KEYS, keys, TOKENS_FAR)
+        else:
+            total += computed_terms(at, size, place)
+    return total
+
+
+@subroutine
+def _words_by_code_point(text, at, stop, until, stage1, stage2, keys, secret, proof, proves, sums, packed, count):
+    """Tokens from a token boundary on, up to the first separator at or behind `until`."""
+    total, pack, place = _ZERO, _ZERO, np.int64(0)
+    while True:
+        point, size, entry = 0, 0, SEPARATOR
+        if at < stop:
+            point, size = byte(text + at), 1
+            if point >= 0x80:
+                point, size = decode(text, at, stop)
+            entry = table_entry(point, stage1, stage2)
+        klass, value = entry & 3, _U(point + (entry >> 2))
+        if klass == WORD:
+            if place < KEYS:
+                total += get(keys + 8 * place) * value
+                pack += get(proof + 8 * place + packing(value)) * value
+            else:
+                total += far_key(place, keys, secret) * value
+                pack += far_key(place, proof, proves) * value
+            place += 1
+            at += size
+            continue
+        if place > 0:
+            put(sums + 8 * count, total + _U(place) * _LENGTH)
+            put(packed + 8 * count, pack)
+            count += 1
+            total, pack, place = _ZERO, _ZERO, np.int64(0)
+        if klass == SINGLE:
+            put(sums + 8 * count, get(keys) * value + _LENGTH)
+            put(packed + 8 * count, get(proof) * value)
+            count += 1
+        elif at >= until or at >= stop:
+            return at, count
+        at += size
+
+
+@subroutine
+def _belongs_to_token(text, at, high, stop, stage1, stage2):
+    """Whether one of the non-ASCII characters that `high` marks in the block at `at` is part of a token."""
+    while high != _ZERO:
+        bit = lowest_bit(high)
+        point, size = decode(text, at + bit, stop)
+        if table_entry(point, stage1, stage2) & 3 != SEPARATOR:
+            return True
+        high &= ~(((_ONE << _U(size)) - _ONE) << _U(bit))
+    return False
+
+
+@subroutine
+def _long_end(text, at, stop, room):
+    """Where a token of ASCII letters and digits that goes on at `at` ends; -1 where other characters may go on."""
+    while at + ROOM <= room and at < stop:
+        word = word_mask(text + at)
+        if at + BLOCK > stop:
+            word &= (_ONE << _U(stop - at)) - _ONE
+        if ~word != _ZERO:
+            at += lowest_bit(~word)
+            return -1 if at < stop and byte(text + at) >= 0x80 else at
+        at += BLOCK
+    return at if at == stop else -1
+
+
+@subroutine
+def _finish(text, keys, proof, proves, sums, packed, found, lengths, longer, long):
+    """Sums of the words [found] whose first 8 bytes are in `packed`; `longer` [long] are those that go on."""
+    for i in range(0, found, LANES):
+        sum_heads(packed + 8 * i, lengths + 8 * i, keys, sums + 8 * i)
+    for i in range(long):
+        word = get(longer + 8 * i)
+        place, start = 8 * np.int64(word & _PLACE), np.int64(word >> _START)
+        rest, size = text + start + 8, np.int64(get(lengths + place)) - 8
+        total, pack = get(sums + place), get(packed + place)
+        if size <= 8:
+            total += ascii_terms(rest, size, keys + 64)
+            if proves:
+                pack += ascii_terms(rest, size, proof + 64)
+        else:
+            for at in range(0, size, WIDE):
+                total += wide_terms(rest + at, size - at, keys + 64 + 8 * at)
+                if proves:
+                    pack += wide_terms(rest + at, size - at, proof + 64 + 8 * at)
+        put(sums + place, total)
+        put(packed + place, pack)
+
+
+@subroutine
+def word_sums(text, stop, room, stage1, stage2, keys, secret, proof, proves, sums, packed, run):
+    """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read.
+
+    The first 8 bytes of each word are kept, and its length, until there is a run of them.
+    """
+    lengths, longer = run, run + 8 * ROW
+    at, count = np.int64(0), np.int64(0)
+    found, long = np.int64(0), np.int64(0)
+    while at < stop:  # no token is open at `at`
+        by_code_point, until, end = at + ROOM > room, stop, -1
+        word = _ZERO
+        if not by_code_point:
+            prefetch(text + at + AHEAD)
+            word, high = word_mask(text + at), high_mask(text + at)
+            if at + BLOCK > stop:
+                valid = (_ONE << _U(stop - at)) - _ONE
+                word, high = word & valid, high & valid
+            # Going on a while behind this block spares scripts other than Latin most changes of pace.
+            until = at + BLOCK
+            if ~word == _ZERO:
+                end = _long_end(text, at + BLOCK, stop, room)
+                by_code_point = end < 0
+            elif high != _ZERO:
+                by_code_point = _belongs_to_token(text, at, high, stop, stage1, stage2)
+        if by_code_point or end >= 0 or found > RUN:
+            _finish(text, keys, proof, proves, sums + 8 * count, packed + 8 * count, found, lengths, longer, long)
+            count += found
+            found, long = np.int64(0), np.int64(0)
+            if by_code_point:
+                at, count = _words_by_code_point(
+                    text, at, stop, until, stage1, stage2, keys, secret, proof, proves, sums, packed, count
+                )
+                continue
+            if end >= 0:
+                put(sums + 8 * count, _ascii_sum(text, at, end, keys, secret) + _U(end - at) * _LENGTH)
+                if proves:
+                    head = packed_ascii(text + at, 8) - ascii_terms(text + at, 8, proof)
+                    put(packed + 8 * count, _ascii_sum(text, at, end, proof, proves) + head)
+                count += 1
+                at = end
+                continue
+        before = word << _ONE
+        starts, ends = word & ~before, before & ~word
+        while ends != _ZERO:
+            start = lowest_bit(starts)
+            length = lowest_bit(ends) - start
+            put(packed + 8 * (count + found), packed_ascii(text + at + start, min(length, 8)))
+            put(lengths + 8 * found, _U(length))
+            put(longer + 8 * long, _U(at + start) << _START | _U(found))
+            long += np.int64(length > 8)
+            starts &= starts - _ONE
+            ends &= ends - _ONE
+            found += 1
+        at += BLOCK - ones_above(word)
+    _finish(text, keys, proof, proves, sums + 8 * count, packed + 8 * count, found, lengths, longer, long)
+    return count + found

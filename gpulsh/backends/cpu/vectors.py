@@ -1,0 +1,72 @@
+"""What kernels do with eight 64-bit words at a time, and with memory at an address, as instructions of LLVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from gpulsh.backends import protocol
+from gpulsh.backends.cpu.lowered import lowered
+
+LANES = 8  # of a vector of 64-bit words; so many may be written or read behind the last
+
+I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
+WORDS = ir.VectorType(I64, LANES)
+
+
+def load(builder: ir.IRBuilder, address: ir.Value, kind: ir.Type = WORDS) -> ir.Value:
+    """What lies at any address."""
+    value = builder.load(builder.inttoptr(address, kind.as_pointer()))
+    value.align = 1
+    return value
+
+
+def store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value) -> None:
+    """Leave a value, a vector or one word, at any address."""
+    builder.store(value, builder.inttoptr(address, value.type.as_pointer())).align = 1
+
+
+def all_of(number: int, kind: ir.VectorType = WORDS) -> ir.Constant:
+    """A vector with the number in each lane."""
+    return ir.Constant(kind, [number] * kind.count)
+
+
+def everywhere(builder: ir.IRBuilder, value: ir.Value, kind: ir.VectorType = WORDS) -> ir.Value:
+    """A vector with the value in each lane."""
+    one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(I32, 0))
+    return builder.shuffle_vector(one, one, all_of(0, ir.VectorType(I32, kind.count)))
+
+
+def summed(builder: ir.IRBuilder, vectors: Iterable[ir.Value]) -> ir.Value:
+    """The sum over all lanes of all vectors."""
+    add = cgutils.get_or_insert_function(builder.module, ir.FunctionType(I64, [WORDS]), "llvm.vector.reduce.add.v8i64")
+    return builder.call(add, [reduce(builder.add, vectors)])
+
+
+def mixed(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """mix64 of each lane."""
+    for shift, factor in ((27, protocol.MIX_1), (33, protocol.MIX_2)):
+        x = builder.mul(builder.xor(x, builder.lshr(x, all_of(shift))), all_of(factor))
+    return builder.xor(x, builder.lshr(x, all_of(27)))
+
+
+@lowered(types.int64(types.int64))
+def byte(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    """The byte at an address."""
+    return builder.zext(load(builder, address, I8), I64)
+
+
+@lowered(types.uint64(types.int64))
+def get(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    """The word at an address."""
+    return load(builder, address, I64)
+
+
+@lowered(types.void(types.int64, types.uint64))
+def put(builder: ir.IRBuilder, address: ir.Value, value: ir.Value) -> None:
+    """Store a word at an address; an index into an array would cost a look at its sign."""
+    store(builder, value, address)
