@@ -11,14 +11,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
+
 UNDECIDED, KEPT, DROPPED = 0, 1, 2
 ROUNDS = 64
 WALKED_AT_ONCE = 1 << 16  # pairs as Python's numbers
 
 
-def settle(
-    status: NDArray[np.int8], start: int, stop: int, earlier: NDArray[np.int64], later: NDArray[np.int64]
-) -> None:
+def settle(status: NDArray[np.int8], start: int, stop: int, earlier: Numbers, later: Numbers) -> None:
     """Decide the places [start, stop) of `status`, those before being decided.
 
     `earlier` and `later` int64 [m] are pairs of places in decision order; `later` lies in the range.
@@ -39,7 +39,7 @@ def settle(
     view[view == UNDECIDED] = KEPT
 
 
-def _walk(status: NDArray[np.int8], earlier: NDArray[np.int64], later: NDArray[np.int64]) -> None:
+def _walk(status: NDArray[np.int8], earlier: Numbers, later: Numbers) -> None:
     order = np.lexsort((earlier, later))
     decided = status.data
     for start in range(0, len(order), WALKED_AT_ONCE):

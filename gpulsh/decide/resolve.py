@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
 from gpulsh.decide.compare.prefix_join import Edges, PrefixJoin
 from gpulsh.decide.greedy import DROPPED, KEPT, settle
 from gpulsh.lsh.pairs import packed
 from gpulsh.ragged import first_of_runs
 
 
-def resolve_kept(
-    count: int, small: Edges, join: PrefixJoin | None, crowd: NDArray[np.int64]
-) -> tuple[NDArray[np.bool_], Edges]:
+def resolve_kept(count: int, small: Edges, join: PrefixJoin | None, crowd: Numbers) -> tuple[NDArray[np.bool_], Edges]:
     """(kept bool [count], all verified pairs): the greedy over small buckets and, block by block, over large ones.
 
     Places are in decision order; `small` holds the verified pairs of small buckets, `crowd` [c] ascending the places of
@@ -47,7 +46,7 @@ def witnesses(kept: NDArray[np.bool_], edges: Edges) -> Edges:
     return ordered.where(first_of_runs(ordered.later))
 
 
-def heads(component: NDArray[np.int64]) -> NDArray[np.int64]:
+def heads(component: Numbers) -> Numbers:
     """int64 [count]: the first place of each place's component, itself where it is that."""
     _, first, which = np.unique(component, return_index=True, return_inverse=True)
     return first[which]
@@ -58,7 +57,7 @@ def _later_in(edges: Edges, start: int, stop: int) -> Edges:
     return Edges(edges.earlier[low:high], edges.later[low:high], edges.similarity[low:high])
 
 
-def _moved(edges: Edges, places: NDArray[np.int64]) -> Edges:
+def _moved(edges: Edges, places: Numbers) -> Edges:
     return Edges(places[edges.earlier], places[edges.later], edges.similarity)
 
 

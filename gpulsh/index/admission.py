@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Signed, TextBatch
+from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.copies import first_copies
 from gpulsh.decide.relation import Relation
 from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.meetings import meet
 from gpulsh.index.readable import fingerprint_sets
-from gpulsh.index.segments.segment import Documents, Numbers, Segment, make_segment
+from gpulsh.index.segments.segment import Documents, Segment, make_segment
 from gpulsh.method import Method
 from gpulsh.ragged import chosen_rows
 from gpulsh.secret import EvidenceKeys

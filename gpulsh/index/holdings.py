@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.index.segments.filters import Sought, Words
 from gpulsh.index.segments.fingerprint_blocks import in_places
-from gpulsh.index.segments.segment import Keys, Numbers, Segment, all_found, among, within
+from gpulsh.index.segments.segment import Keys, Segment, all_found, among, within
 from gpulsh.io.arrow.soundness import check_given
 from gpulsh.ragged import within_runs
 

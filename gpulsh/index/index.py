@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import TextBatch, Values
+from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.backends.large_alone import each_large_alone
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
@@ -34,7 +34,7 @@ from gpulsh.index.keys import (
 )
 from gpulsh.index.query import similar
 from gpulsh.index.segments.merging import in_memory
-from gpulsh.index.segments.segment import KEY_TYPES, Documents, Keys, Numbers
+from gpulsh.index.segments.segment import KEY_TYPES, Documents, Keys
 from gpulsh.index.storage import Contents, Folder, Shelved, compacted, discard, keyed, settled, spill_bytes
 from gpulsh.io.format import LEAST_MEMORY
 from gpulsh.io.memory.texts import open_texts
@@ -53,7 +53,7 @@ class Matches:
     `positions` int64 [m], `keys` int64 or object [m], `similarity` float64 [m], exact Jaccard.
     """
 
-    positions: NDArray[np.int64]
+    positions: Numbers
     keys: Values
     similarity: NDArray[np.float64]
 
@@ -368,7 +368,7 @@ class Index:
             if first < last:
                 yield documents.slice(int(first), int(last))
 
-    def find_similar(self, source: TextSource) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    def find_similar(self, source: TextSource) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
         """`query` of a source: positions, numbers of held documents, similarity, [m] each."""
         holdings, start = self._holdings(), 0
         found: list[tuple[Values, ...]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
@@ -381,11 +381,11 @@ class Index:
         positions, numbers, similarity = (np.concatenate(column) for column in zip(*found, strict=True))
         return positions, numbers, similarity
 
-    def keys_of(self, numbers: NDArray[np.int64]) -> Values:
+    def keys_of(self, numbers: Numbers) -> Values:
         """The keys of documents that are there."""
         return as_numpy(self.key_column(numbers))
 
-    def key_column(self, numbers: NDArray[np.int64]) -> pa.Array:
+    def key_column(self, numbers: Numbers) -> pa.Array:
         """Return the keys of the documents `numbers` as an Arrow array."""
         holdings = self._holdings()
         keys = holdings.keys(numbers, KEY_TYPES[self._contents.keys or "string"])
@@ -396,7 +396,7 @@ class Index:
         """What its keys are, "string" or "integer"; None while there is none."""
         return self._contents.keys
 
-    def forget(self, numbers: NDArray[np.int64]) -> None:
+    def forget(self, numbers: Numbers) -> None:
         """Remove documents that are no witnesses, by number."""
         self._set(replace(self._contents, removed=np.union1d(self._contents.removed, numbers)))
 

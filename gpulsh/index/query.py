@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.relation import Relation
 from gpulsh.index.admission import Arrivals
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.meetings import meet
 from gpulsh.index.readable import fingerprint_sets
-from gpulsh.index.segments.segment import Numbers
 from gpulsh.method import Method
 
 

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh import __version__
+from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index.segments.merging import in_memory, merged
 from gpulsh.index.segments.segment import (
     KEY_TYPES,
     KINDS,
     Keys,
-    Numbers,
     Segment,
     map_segment,
     with_keys,

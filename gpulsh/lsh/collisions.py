@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, BandDigests, Buckets
+from gpulsh.arrays import Array, BandDigests, Buckets, Numbers
 from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
@@ -44,9 +44,9 @@ def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", thre
 class Crowd(NamedTuple):
     """Memberships in large buckets: int64 [r] each, a bucket going by the first of its documents."""
 
-    document: NDArray[np.int64]
-    band: NDArray[np.int64]
-    bucket: NDArray[np.int64]
+    document: Numbers
+    band: Numbers
+    bucket: Numbers
 
     @classmethod
     def joined(cls, parts: Sequence[Crowd]) -> Crowd:
@@ -63,19 +63,19 @@ class Crowd(NamedTuple):
 class Collisions:
     """Who shares a bucket with whom."""
 
-    pairs: NDArray[np.int64]  # [m, 2] i < j, lexicographic: all pairs of the small buckets
-    crowded: NDArray[np.int64]  # [c] ascending: documents in a large bucket
+    pairs: Numbers  # [m, 2] i < j, lexicographic: all pairs of the small buckets
+    crowded: Numbers  # [c] ascending: documents in a large bucket
     bucket: NDArray[np.signedinteger]  # [c, bands]: each one's large bucket in each band, by any number, or -1
 
     @classmethod
-    def of(cls, pairs: NDArray[np.int64], crowd: Crowd, bands: int) -> Collisions:
+    def of(cls, pairs: Numbers, crowd: Crowd, bands: int) -> Collisions:
         """From pairs and memberships."""
         crowded, place = _numbered(crowd.document)
         bucket = np.full((len(crowded), bands), -1, np.int64)
         bucket[place, crowd.band] = crowd.bucket
         return cls(pairs, crowded, bucket)
 
-    def share_large_bucket(self, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def share_large_bucket(self, i: Numbers, j: Numbers) -> NDArray[np.bool_]:
         """bool [m]: whether rows i [m] and j [m] of `crowded` stand in one large bucket."""
         shared = np.zeros(len(i), bool)
         for band in self.bucket.T:
@@ -117,7 +117,7 @@ class SmallBuckets:
         found = self.ops.candidates(Buckets(ids, self.offset))
         return found if known is None else known[found]
 
-    def pieces(self, most: int) -> Iterator[NDArray[np.int64]]:
+    def pieces(self, most: int) -> Iterator[Numbers]:
         """Yield the pairs on the host, in pieces of about `most` at most, a pair counted in every band."""
         members, offset = self.ops.asnumpy(self.ids), self.ops.asnumpy(self.offset)
         sizes = np.diff(offset)
@@ -143,7 +143,7 @@ class SmallBuckets:
         return np.searchsorted(involved, self.ids), involved
 
 
-def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[NDArray[np.int64], Crowd]:
+def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[Numbers, Crowd]:
     """All pairs [m, 2] of the small buckets, i < j, lexicographic, and who stands in large ones."""
     small, crowd = bucketed(digests, ops, advance)
     return ops.asnumpy(small.pairs()), crowd
@@ -192,7 +192,7 @@ def bucket_of_member(buckets: Buckets) -> Array:
     return np.cumsum(steps)
 
 
-def _numbered(documents: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _numbered(documents: Numbers) -> tuple[Numbers, Numbers]:
     """The distinct of `documents` [r], ascending, and where each of them stands there.
 
     Each is there once a band, or nearly: flags cost a tenth of a sort where the numbers are not sparse.

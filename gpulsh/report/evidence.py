@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Values
+from gpulsh.arrays import Numbers, Values
 from gpulsh.facts import Facts
 from gpulsh.io.arrow.buffers import null_mask, numbers, strings
 from gpulsh.io.arrow.ids import python_value
@@ -103,7 +103,7 @@ def _told(row: Facts, prefix: str) -> Facts:
     return found
 
 
-def _spread(similarity: NDArray[np.float32], cluster: NDArray[np.int64]) -> NDArray[np.int64]:
+def _spread(similarity: NDArray[np.float32], cluster: Numbers) -> Numbers:
     """A few dropped documents, each of another cluster, from the least similar to the most; exact ones come last."""
     near = np.flatnonzero(similarity < 1)
     if not len(near):
@@ -204,7 +204,7 @@ class _Evidence:
         return {place for place in found if place[0] != UNKNOWN}
 
 
-def _numbered(column: pa.Array | pa.ChunkedArray, names: pa.Array) -> NDArray[np.int64]:
+def _numbered(column: pa.Array | pa.ChunkedArray, names: pa.Array) -> Numbers:
     """int64 [n]: the place of each name in `names`, UNKNOWN where it is not there."""
     places = pc.index_in(column.combine_chunks(), value_set=names)
     found = numbers(places).astype(np.int64)

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
 from gpulsh.io.files.inputs import format_of
 from gpulsh.io.format import Columns, File
 
@@ -44,9 +45,7 @@ def read_texts(
     return found
 
 
-def _texts(
-    file: File, columns: Columns, rows: NDArray[np.int64], wanted: NDArray[np.bool_]
-) -> Iterator[tuple[int, str]]:
+def _texts(file: File, columns: Columns, rows: Numbers, wanted: NDArray[np.bool_]) -> Iterator[tuple[int, str]]:
     left = len(rows)
     for block in format_of(file).read(file, columns, wanted):
         here = rows[(rows >= block.start) & (rows < block.start + len(block.texts))]

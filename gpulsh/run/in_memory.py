@@ -9,11 +9,11 @@ Between the two nothing of a document is held but its digests, its hash and how 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpulsh.account.funnel import Funnel
 from gpulsh.account.progress import Progress
 from gpulsh.account.stages import OF_MEMORY
+from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.copies import first_copies
 from gpulsh.decide.decision import Decision
@@ -45,7 +45,7 @@ def sign(
 def decide(
     signed: SignedDocuments,
     source: TextsReadAgain,
-    order: NDArray[np.int64] | None,
+    order: Numbers | None,
     method: Method,
     keys: EvidenceKeys,
     ops: Backend,
@@ -71,7 +71,7 @@ def decide(
     return Case(met, copies, first, rank, relation, chosen, method, keys, ops).decide(funnel, progress)
 
 
-def _rank(order: NDArray[np.int64] | None, count: int) -> NDArray[np.int64]:
+def _rank(order: Numbers | None, count: int) -> Numbers:
     rank = np.arange(count, dtype=np.int64)
     if order is not None:
         rank[order] = np.arange(count)

@@ -10,12 +10,13 @@ from bisect import bisect_left, bisect_right
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
 from gpulsh.backends.parts import part_range
 
 SHIFT = np.uint64(48)
 
 
-def range_order(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+def range_order(hashes: NDArray[np.uint64]) -> Numbers:
     """int64 [n]: the rows in order of the upper bits of their hashes."""
     return np.argsort((hashes >> SHIFT).astype(np.uint16), kind="stable")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array
+from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend
 
 PAIRS_AT_ONCE = 1 << 18
@@ -18,7 +18,7 @@ FEWEST_WORDS, MOST_WORDS = 16, 256
 BITMAP_BYTES = 32 << 20  # of all documents that are compared with one another, unless they are very many
 
 
-def words_for(sizes: NDArray[np.int64], documents: int, threshold: float) -> int:
+def words_for(sizes: Numbers, documents: int, threshold: float) -> int:
     """Words of a bitmap, a power of two, for `documents` like those of `sizes` [n] fingerprints.
 
     Sets of n that are just similar enough differ in 2 n (1 - t) / (1 + t): with four times as many bits most of what
@@ -31,9 +31,7 @@ def words_for(sizes: NDArray[np.int64], documents: int, threshold: float) -> int
     return words
 
 
-def bounds_allow(
-    pairs: NDArray[np.int64], bitmaps: Array, sizes: Array, threshold: float, ops: Backend
-) -> NDArray[np.bool_]:
+def bounds_allow(pairs: Numbers, bitmaps: Array, sizes: Array, threshold: float, ops: Backend) -> NDArray[np.bool_]:
     """bool [m]: whether rows `pairs` [m, 2] of `bitmaps` [n, words], of documents of `sizes` [n], may be similar."""
     allowed = np.empty(len(pairs), bool)
     for start in range(0, len(pairs), PAIRS_AT_ONCE):

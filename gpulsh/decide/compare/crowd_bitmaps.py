@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Array
+from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.bounds import PAIRS_AT_ONCE, bounds_allow, words_for
 from gpulsh.decide.compare.comparison import Readable, in_runs, row_sizes
@@ -24,11 +23,11 @@ class CrowdBitmaps:
         self._bitmaps: Array | None = None  # uint64 [c, words]
         self._sizes: Array | None = None  # int64 [c]
 
-    def cost(self, known: NDArray[np.int64], asking: NDArray[np.int64], sizes: NDArray[np.int64]) -> int:
+    def cost(self, known: Numbers, asking: Numbers, sizes: Numbers) -> int:
         """Fingerprints, of the `sizes` [c] of all, that are still to be read for bitmaps of these documents."""
         return int(sizes[self._missing(known, asking)].sum())
 
-    def near(self, known: NDArray[np.int64], asking: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    def near(self, known: Numbers, asking: Numbers) -> Iterator[Numbers]:
         """Pairs (known, asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time."""
         self._make(self._missing(known, asking))
         at_once = max(1, PAIRS_AT_ONCE // len(asking))
@@ -36,13 +35,13 @@ class CrowdBitmaps:
             pairs = product(known[start : start + at_once], asking)
             yield pairs[bounds_allow(pairs, self._bitmaps, self._sizes, self._threshold, self._ops)]
 
-    def _missing(self, *documents: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _missing(self, *documents: Numbers) -> Numbers:
         wanted = np.zeros(len(self._made), bool)
         for places in documents:
             wanted[places] = True
         return np.flatnonzero(wanted & ~self._made)
 
-    def _make(self, missing: NDArray[np.int64]) -> None:
+    def _make(self, missing: Numbers) -> None:
         for places, fingerprints in in_runs(missing, self._text_sizes, TEXT_AT_ONCE, self._texts.fingerprints):
             if self._bitmaps is None or self._sizes is None:
                 documents = len(self._made)
@@ -55,7 +54,7 @@ class CrowdBitmaps:
             self._made[places] = True
 
 
-def product(known: NDArray[np.int64], asking: NDArray[np.int64]) -> NDArray[np.int64]:
+def product(known: Numbers, asking: Numbers) -> Numbers:
     """Each known document with each asking one: int64 [known * asking, 2], lexicographic."""
     pairs = np.empty((len(known), len(asking), 2), np.int64)
     pairs[:, :, 0], pairs[:, :, 1] = known[:, None], asking

@@ -20,7 +20,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints
+from gpulsh.arrays import Array, Fingerprints, Numbers
 from gpulsh.backends.prefix_lengths import prefix_lengths
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.comparison import TEXT_OF_A_SHINGLE, Readable, in_runs
@@ -63,7 +63,7 @@ class _Rows:
     """Prefix shingles of documents [n], row after row, as those of `Entries`; int64 [n] how many of each."""
 
     shingles: NDArray[np.unsignedinteger]
-    lengths: NDArray[np.int64]
+    lengths: Numbers
 
     @classmethod
     def joined(cls, parts: list[_Rows]) -> _Rows:
@@ -71,11 +71,11 @@ class _Rows:
         return cls(np.concatenate([rows.shingles for rows in parts]), np.concatenate([rows.lengths for rows in parts]))
 
     @cached_property
-    def ends(self) -> NDArray[np.int64]:
+    def ends(self) -> Numbers:
         """int64 [n]: where each row ends."""
         return np.cumsum(self.lengths)
 
-    def at(self, rows: NDArray[np.int64]) -> _Rows:
+    def at(self, rows: Numbers) -> _Rows:
         """The rows [m], in that order."""
         lengths = self.lengths[rows]
         starts = self.ends[rows] - lengths
@@ -85,9 +85,7 @@ class _Rows:
 class CrowdPrefixes:
     """Documents go by their place in the crowd."""
 
-    def __init__(
-        self, places: NDArray[np.int64], texts: Readable, threshold: float, ops: Backend, *, exact: bool
-    ) -> None:
+    def __init__(self, places: Numbers, texts: Readable, threshold: float, ops: Backend, *, exact: bool) -> None:
         """Reads the documents at `places` [p], which ascend: no others are asked for.
 
         `exact` says that the Jaccard follows. Then any counts serve, and shingles may be taken for others.
@@ -106,7 +104,7 @@ class CrowdPrefixes:
         self._several, held = self._read()
         self._held = None if held is None else self._prefixes(self._places, held)
 
-    def of(self, places: NDArray[np.int64]) -> Entries:
+    def of(self, places: Numbers) -> Entries:
         """The entries of documents [m], row after row, less those that no other document has."""
         if self._held is None:
             rows = self._prefixes(places, [self._rows(taken) for taken in self._taken(places)])
@@ -126,7 +124,7 @@ class CrowdPrefixes:
         bits = _bits(everything / step / TEXT_OF_A_SHINGLE, self._largest_table)
         return self._counted(np.arange(0, documents, step), MET, bits)
 
-    def _counted(self, places: NDArray[np.int64], first: int, bits: int) -> Array:
+    def _counted(self, places: Numbers, first: int, bits: int) -> Array:
         """A table of 2^bits counts, from `first` on, of the shingles of documents."""
         counts = self._ops.asarray(np.full(1 << bits, first, np.uint8))
         for start, stop in cuts(offsets(self._text_sizes[places]), self._at_once):
@@ -147,7 +145,7 @@ class CrowdPrefixes:
                 held.clear()
         return several, held if size <= self._most_held else None
 
-    def _taken(self, places: NDArray[np.int64]) -> Iterator[Fingerprints]:
+    def _taken(self, places: Numbers) -> Iterator[Fingerprints]:
         """What is rare in documents, or first, some at a time, in order."""
         rare = RARE if self._exact else 0
         read = partial(self._texts.prefixes, counts=self._counts, rare=rare, share=self._share)
@@ -160,7 +158,7 @@ class CrowdPrefixes:
         values, lengths = self._ops.asnumpy(taken.values), np.diff(self._ops.asnumpy(taken.offset))
         return _Rows((values >> np.uint64(32)).astype(np.uint32) if self._exact else values, lengths)
 
-    def _prefixes(self, places: NDArray[np.int64], taken: list[_Rows]) -> _Rows:
+    def _prefixes(self, places: Numbers, taken: list[_Rows]) -> _Rows:
         """Cut what was taken of documents down to their prefixes, without what only one document took."""
         lengths = prefix_lengths(self.sizes[places], self._share)
         found, done = [], 0

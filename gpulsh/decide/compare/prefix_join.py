@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.comparison import (
     Advance,
@@ -61,11 +61,11 @@ BLOCK_BYTES = 16 << 20  # text of a block
 class Edges:
     """Verified pairs: `earlier` and `later` int64 [m] in decision order, `similarity` float64 [m]."""
 
-    earlier: NDArray[np.int64]
-    later: NDArray[np.int64]
+    earlier: Numbers
+    later: Numbers
     similarity: NDArray[np.float64]
 
-    def where(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Edges:
+    def where(self, chosen: NDArray[np.bool_] | Numbers) -> Edges:
         """The edges that `chosen` marks (bool [m]) or lists (int64)."""
         return Edges(self.earlier[chosen], self.later[chosen], self.similarity[chosen])
 
@@ -89,7 +89,7 @@ class PrefixJoin:
 
     def __init__(
         self,
-        crowd: NDArray[np.int64],
+        crowd: Numbers,
         collisions: Collisions,
         texts: Readable,
         method: Method,
@@ -196,7 +196,7 @@ class PrefixJoin:
             self._kept.add(prefixes.of(self._known).sorted())
         return prefixes
 
-    def _pairs(self, index: _PrefixIndex, queries: Entries, here: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    def _pairs(self, index: _PrefixIndex, queries: Entries, here: Numbers) -> Numbers | None:
         """Pairs (indexed, asking) [m, 2], lexicographic, that share a prefix shingle and pass the filters.
 
         Those that share none may be among them, if the exact measure then rules them out. None where the documents of
@@ -215,7 +215,7 @@ class PrefixJoin:
             return None
         return self._allowed(unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.packed_pairs()]))))
 
-    def _near(self, known: NDArray[np.int64], asking: NDArray[np.int64], most: int | None) -> NDArray[np.int64] | None:
+    def _near(self, known: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
         """As `_pairs`, of all pairs those whose bitmaps allow the threshold; None where they are more than `most`."""
         found, count = [], 0
         for pairs in self._bitmaps.near(known, asking):
@@ -225,19 +225,19 @@ class PrefixJoin:
                 return None
         return np.concatenate(found)
 
-    def _allowed(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _allowed(self, pairs: Numbers) -> Numbers:
         """The pairs [m, 2] that count, share a large bucket, and whose sizes allow the threshold."""
         pairs = pairs[self._relation.allows(self._crowd[pairs[:, 0]], self._crowd[pairs[:, 1]])]
         pairs = pairs[sizes_allow(self._sizes[pairs[:, 0]], self._sizes[pairs[:, 1]], self._threshold)]
         rows = self._rows[pairs]
         return pairs[self._collisions.share_large_bucket(rows[:, 0], rows[:, 1])]
 
-    def _measured(self, pairs: NDArray[np.int64], read: NDArray[np.int64], fingerprints: Fingerprints) -> Edges:
+    def _measured(self, pairs: Numbers, read: Numbers, fingerprints: Fingerprints) -> Edges:
         """Keep those of `pairs` [m, 2], of documents that were `read`, that count and are similar enough."""
         pairs = self._allowed(pairs)
         return self._similar(pairs, self._measure(np.searchsorted(read, pairs), [fingerprints], self._ops))
 
-    def _verified(self, pairs: NDArray[np.int64]) -> Edges:
+    def _verified(self, pairs: Numbers) -> Edges:
         """Read the documents of lexicographic `pairs` [m, 2] again, and keep the pairs at or above the threshold."""
         if self._measure is unmeasured:
             return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
@@ -246,7 +246,7 @@ class PrefixJoin:
         texts = self._texts.renumbered(places)
         return self._similar(pairs, compare(rows, texts, self._measure, threshold, self._ops))
 
-    def _similar(self, pairs: NDArray[np.int64], similarity: NDArray[np.float64]) -> Edges:
+    def _similar(self, pairs: Numbers, similarity: NDArray[np.float64]) -> Edges:
         edges = Edges(pairs[:, 0], pairs[:, 1], similarity)
         return edges.where(~(similarity < self._threshold))  # NaN, not measured, counts as similar
 
@@ -260,7 +260,7 @@ class _PrefixIndex:
     def __init__(self) -> None:
         self._runs: list[Entries] = []
         self._count = 0
-        self._documents: list[NDArray[np.int64]] = []
+        self._documents: list[Numbers] = []
 
     def add(self, entries: Entries) -> None:
         if len(entries.shingles) == 0:
@@ -278,7 +278,7 @@ class _PrefixIndex:
         del entries, merged
         self._runs.append(Entries(np.concatenate(shingles), np.concatenate(documents)).sorted())
 
-    def documents(self) -> NDArray[np.int64]:
+    def documents(self) -> Numbers:
         """int64: the documents with a shingle in the index, ascending."""
         return np.concatenate([np.empty(0, np.int64), *self._documents])
 
@@ -297,7 +297,7 @@ class _Matches:
     def __init__(self, index: _PrefixIndex, queries: Entries, enough: int | None, most: int | None) -> None:
         self.queries, self.count = queries, 0
         self.enough = self.too_many = False
-        self._places: list[tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
+        self._places: list[tuple[NDArray[np.uint32], Numbers, Numbers, Numbers]] = []
         for run in index.runs():
             first = np.searchsorted(run.shingles, queries.shingles, side="left")
             met = first < len(run.shingles)
@@ -323,6 +323,6 @@ class _Matches:
                 yield distinct(packed(known, asking))
 
 
-def _distinct_of(documents: NDArray[np.uint32]) -> NDArray[np.int64]:
+def _distinct_of(documents: NDArray[np.uint32]) -> Numbers:
     first = int(documents.min()) if len(documents) else 0
     return np.flatnonzero(np.bincount(documents - np.uint32(first))) + first

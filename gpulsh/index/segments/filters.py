@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
+
 BITS = 12  # of a filter, a hash
 HASHES_AT_ONCE = 1 << 18  # put into a filter at once
 SET_BITS = 4  # of a word, by a hash; 6 bits of the hash choose each
@@ -38,11 +40,11 @@ class Sought:
     def __len__(self) -> int:
         return len(self.values)
 
-    def words(self, count: int) -> NDArray[np.int64]:
+    def words(self, count: int) -> Numbers:
         """int64 [m]: the word of each in a filter of `count` words, ascending."""
         return ((self.upper * np.uint64(count)) >> np.uint64(32)).astype(np.int64)
 
-    def places_in(self, words: Words) -> NDArray[np.int64]:
+    def places_in(self, words: Words) -> Numbers:
         """The places of those that may be in the filter; all that are, and few others."""
         if len(words) == 0:
             return np.empty(0, np.int64)

@@ -15,9 +15,8 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.io.arrow.buffers import numbers
 from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets
 from gpulsh.store.columns import columns_file
@@ -34,7 +33,7 @@ class FingerprintRows(Protocol):
 
     def __len__(self) -> int: ...
 
-    def read(self, rows: NDArray[np.int64]) -> Fingerprints:
+    def read(self, rows: Numbers) -> Fingerprints:
         """The rows `rows` [m], in that order, in host memory."""
         ...
 
@@ -48,7 +47,7 @@ class HeldRows:
     def __len__(self) -> int:
         return len(self._fingerprints)
 
-    def read(self, rows: NDArray[np.int64]) -> Fingerprints:
+    def read(self, rows: Numbers) -> Fingerprints:
         """The rows `rows` [m], in that order."""
         return chosen_rows(self._fingerprints, rows)
 
@@ -87,7 +86,7 @@ DECODED = DecodedBlocks()
 class BlockRows:
     """Rows of a file of blocks, mapped; `sizes` int64 [n] says how many fingerprints each row has."""
 
-    def __init__(self, path: Path, sizes: NDArray[np.int64]) -> None:
+    def __init__(self, path: Path, sizes: Numbers) -> None:
         self.mapped = MappedBatches(path)
         self._batches = self.mapped.batches
         if any(batch.schema != SCHEMA for batch in self._batches):
@@ -102,7 +101,7 @@ class BlockRows:
     def __len__(self) -> int:
         return len(self._sizes)
 
-    def read(self, rows: NDArray[np.int64]) -> Fingerprints:
+    def read(self, rows: Numbers) -> Fingerprints:
         """The rows `rows` [m], in that order; each block that is touched is decoded once."""
         owner = np.searchsorted(self._first, rows, side="right") - 1
         parts, places = [], []
@@ -165,7 +164,7 @@ def encode(rows: Fingerprints) -> bytes:
     return coded
 
 
-def decode(coded: pa.Buffer, count: int, sizes: NDArray[np.int64]) -> Fingerprints:
+def decode(coded: pa.Buffer, count: int, sizes: Numbers) -> Fingerprints:
     """The rows, of `sizes` [n], that `encode` made bytes of; `count` is the sum of `sizes`."""
     raw = pa.Codec("zstd").decompress(coded, decompressed_size=count * 8) if count else b""
     planes = np.frombuffer(raw, np.uint8).reshape(8, count)
@@ -176,7 +175,7 @@ def decode(coded: pa.Buffer, count: int, sizes: NDArray[np.int64]) -> Fingerprin
     return Fingerprints(total[1:] - np.repeat(total[offset[:-1]], sizes), offset)
 
 
-def in_places(parts: list[Fingerprints], places: list[NDArray[np.int64]]) -> Fingerprints:
+def in_places(parts: list[Fingerprints], places: list[Numbers]) -> Fingerprints:
     """Rows gathered in parts, in the order of their `places`, which together are 0 to n - 1."""
     if len(parts) == 1:
         return parts[0]

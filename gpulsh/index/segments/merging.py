@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
-from gpulsh.arrays import Fingerprints, Values
+from gpulsh.arrays import Fingerprints, Numbers, Values
 from gpulsh.index.segments.fingerprint_blocks import FingerprintRows, HeldRows, in_places
-from gpulsh.index.segments.segment import ALL, Band, Documents, Hashes, Keys, Numbers, Segment, among, within
+from gpulsh.index.segments.segment import ALL, Band, Documents, Hashes, Keys, Segment, among, within
 from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.store.mapping import Mapped
 from gpulsh.store.scratch import Column

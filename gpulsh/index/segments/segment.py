@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Values
+from gpulsh.arrays import Fingerprints, Numbers, Values
 from gpulsh.errors import DamagedInputError
 from gpulsh.index.segments.filters import Words, make_filter
 from gpulsh.index.segments.fingerprint_blocks import (
@@ -49,7 +49,6 @@ KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys")
 ALL = slice(None)
 AGAIN = "restore it from a copy, or build it again"
 ROWS_AT_ONCE = 1 << 13  # whose fingerprints are held while they are written
-Numbers = NDArray[np.int64]
 
 
 class Documents(NamedTuple):

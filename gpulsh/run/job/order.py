@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Values
+from gpulsh.arrays import Numbers, Values
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.arrow.buffers import null_mask, numbers
 
@@ -65,7 +65,7 @@ class Order(NamedTuple):
     major: NDArray[np.uint64]
     minor: NDArray[np.uint64]
 
-    def rank(self, protected: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def rank(self, protected: NDArray[np.bool_]) -> Numbers:
         """int64 [n]: the place of each in decision order, rows being in order of position; `protected` come first."""
         ordered = np.lexsort((self.minor, self.major, ~protected))
         rank = np.empty(len(ordered), np.int64)
@@ -73,12 +73,12 @@ class Order(NamedTuple):
         return rank
 
 
-def by_place(places: NDArray[np.int64]) -> Order:
+def by_place(places: Numbers) -> Order:
     """By numbers that are not negative, the least first."""
     return Order(places.astype(np.uint64), np.zeros(len(places), np.uint64))
 
 
-def longest_first(sizes: NDArray[np.int64]) -> Order:
+def longest_first(sizes: Numbers) -> Order:
     """By bytes of text, longest first."""
     return Order(~sizes.view(np.uint64), np.zeros(len(sizes), np.uint64))
 
@@ -132,7 +132,7 @@ def _as_numbers(keys: pa.Array) -> Values:
     return numbers(keys)
 
 
-def _nearest(values: Values) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _nearest(values: Values) -> tuple[NDArray[np.float64], Numbers]:
     """float64 [n], int64 [n]: the nearest float of each and what is left: in this order, that of `values`."""
     nearest = values.astype(np.float64)
     if values.dtype.kind == "f":
@@ -147,7 +147,7 @@ def _nearest(values: Values) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 
 def _nearest_each(
     keys: Sequence[int | float | None], column: str, where: Callable[[int], str]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.float64], Numbers]:
     nearest, rest = np.zeros(len(keys)), np.zeros(len(keys), np.int64)
     for place, key in enumerate(keys):
         if key is None:
