@@ -92,8 +92,7 @@ class Case:
         """The pairs of small buckets at or above the threshold."""
         if self.compared is None:
             return self.meeting.similar(progress.advance)
-        edges, places = self.compared.edges(), self.meeting.places
-        return Edges(places[edges.earlier], places[edges.later], edges.similarity)
+        return self.compared.edges().named(self.meeting.places)
 
     def _put_back(self, kept: NDArray[np.bool_], edges: Edges, funnel: Funnel, tell_pairs: bool) -> Decision:
         """The decision about all documents: those that met nobody stay, each copy follows its first copy."""

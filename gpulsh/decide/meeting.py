@@ -74,7 +74,7 @@ class Meeting:
             join = self._join(chosen, advance)
             stays, edges = resolve_kept(len(members), own, join, np.searchsorted(members, chosen))
             kept[members] = stays
-            found.append(Edges(members[edges.earlier], members[edges.later], edges.similarity))
+            found.append(edges.named(members))
         rest = small.where(~np.isin(label[small.later], label[crowd]))
         stays, edges = resolve_kept(count, rest, None, crowd[:0])
         return kept & stays, distinct_edges([*found, edges])

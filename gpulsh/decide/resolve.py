@@ -26,11 +26,9 @@ def resolve_kept(count: int, small: Edges, join: PrefixJoin | None, crowd: Numbe
     found, done = [small], 0
     for block in join.blocks():
         end = int(crowd[block.stop - 1]) + 1
-        near = _later_in(small, done, end)
-        with_kept, within = _moved(block.with_kept, crowd), _moved(block.within, crowd)
-        earlier = np.concatenate([near.earlier, with_kept.earlier, within.earlier])
-        later = np.concatenate([near.later, with_kept.later, within.later])
-        settle(status, done, end, earlier, later)
+        with_kept, within = block.with_kept.named(crowd), block.within.named(crowd)
+        known = Edges.joined([_later_in(small, done, end), with_kept, within])
+        settle(status, done, end, known.earlier, known.later)
         join.keep(block, status[crowd[block.start : block.stop]] == KEPT)
         found += [with_kept, within.where(status[within.earlier] == KEPT)]
         done = end
@@ -53,17 +51,11 @@ def heads(component: Numbers) -> Numbers:
 
 
 def _later_in(edges: Edges, start: int, stop: int) -> Edges:
-    low, high = np.searchsorted(edges.later, [start, stop])
-    return Edges(edges.earlier[low:high], edges.later[low:high], edges.similarity[low:high])
-
-
-def _moved(edges: Edges, places: Numbers) -> Edges:
-    return Edges(places[edges.earlier], places[edges.later], edges.similarity)
+    return edges.where(slice(*np.searchsorted(edges.later, [start, stop])))
 
 
 def distinct_edges(parts: list[Edges]) -> Edges:
     """The edges of several, each once, lexicographic."""
-    earlier, later = np.concatenate([e.earlier for e in parts]), np.concatenate([e.later for e in parts])
-    order = np.lexsort((later, earlier))
-    edges = Edges(earlier, later, np.concatenate([e.similarity for e in parts])).where(order)
+    edges = Edges.joined(parts)
+    edges = edges.where(np.lexsort((edges.later, edges.earlier)))
     return edges.where(first_of_runs(packed(edges.earlier, edges.later)))

@@ -21,7 +21,7 @@ from gpulsh.index.meetings import meet
 from gpulsh.index.readable import fingerprint_sets
 from gpulsh.index.segments.segment import Documents, Segment, make_segment
 from gpulsh.method import Method
-from gpulsh.ragged import chosen_rows
+from gpulsh.ragged import chosen_rows, offsets
 from gpulsh.secret import EvidenceKeys
 
 
@@ -130,7 +130,5 @@ def _segment(
     """`sets` [m] belong to the ascending rows `rows` [m]."""
     size = np.zeros(len(numbers), np.int64)
     size[rows] = np.diff(sets.offset)
-    fingerprints = Fingerprints(
-        sets.values[sets.offset[0] : sets.offset[-1]], np.concatenate([np.zeros(1, np.int64), np.cumsum(size)])
-    )
+    fingerprints = Fingerprints(sets.values[sets.offset[0] : sets.offset[-1]], offsets(size))
     return make_segment(Documents(numbers, witness, similarity, size), arrivals.exact, arrivals.digests, fingerprints)

@@ -16,7 +16,7 @@ from gpulsh.index.readable import HeldSets
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.method import Method
-from gpulsh.ragged import within_runs
+from gpulsh.ragged import offsets, within_runs
 
 # Documents of a bucket from which on it is joined, not compared in all pairs. `SMALL_BUCKET` is larger, as a run hands
 # out all pairs below it as evidence; an index hands out none, no decision depends on this, and a join costs less.
@@ -91,8 +91,8 @@ class _BandBuckets:
             return found
         several = ~is_large & (self.arriving > 1)
         rows = self.rows[np.repeat(several, self.arriving)] + base
-        offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.arriving[several])])
-        among = ops.asnumpy(ops.candidates(Buckets(ops.asarray(rows), ops.asarray(offset))))
+        buckets = Buckets(ops.asarray(rows), ops.asarray(offsets(self.arriving[several])))
+        among = ops.asnumpy(ops.candidates(buckets))
         return np.concatenate([found, packed(*among.T)])
 
     def large_members(self, held: Numbers, base: int) -> tuple[Numbers, NDArray[np.int32]]:

@@ -15,7 +15,7 @@ from gpulsh.index.holdings import Holdings
 from gpulsh.index.segments.fingerprint_blocks import in_places
 from gpulsh.io.rows import gathered
 from gpulsh.params import Shingling
-from gpulsh.ragged import chosen_rows, end_to_end
+from gpulsh.ragged import chosen_rows, end_to_end, offsets
 from gpulsh.secret import EvidenceKeys
 
 Read = Callable[[Numbers], Fingerprints]
@@ -63,8 +63,7 @@ class HeldSets:
         for part in range(parts):
             first, last = map(np.uint64, part_range(part, parts))
             inside = (whole.values >= first) & (whole.values <= last)
-            before = np.concatenate([np.zeros(1, np.int64), np.cumsum(inside)])
-            yield Fingerprints(whole.values[inside], before[whole.offset]).moved(self._ops.asarray)
+            yield Fingerprints(whole.values[inside], offsets(inside)[whole.offset]).moved(self._ops.asarray)
 
     def frequencies(self, places: Numbers, counts: Array) -> Array:
         """`counts` plus those of the fingerprints of the documents at `places`."""
@@ -94,7 +93,7 @@ def fingerprint_sets(
     """The unique fingerprints, as evidence, of the documents `rows` [m] of a batch, in host memory."""
     begin, end = batch.offset[rows], batch.offset[rows + 1]
     on_host = isinstance(batch.values, np.ndarray)
-    chosen = gathered(batch.values, begin, end) if on_host else ops.gather(batch.values, begin, end)
+    texts = gathered(batch.values, begin, end) if on_host else ops.gather(batch.values, begin, end)
 
     def whole(part: TextBatch) -> Fingerprints:
         return ops.shingle_sets(part, shingling, keys).moved(ops.asnumpy)
@@ -102,7 +101,7 @@ def fingerprint_sets(
     def by_range(document: TextBatch) -> Fingerprints:
         return _by_range(document, shingling, keys, ops)
 
-    return end_to_end([sets for _, sets in in_fitting_halves(chosen, whole, halves_of_batch, by_range)])
+    return end_to_end([sets for _, sets in in_fitting_halves(texts, whole, halves_of_batch, by_range)])
 
 
 def _by_range(batch: TextBatch, shingling: Shingling, keys: EvidenceKeys, ops: Backend) -> Fingerprints:

@@ -26,7 +26,6 @@ from gpulsh.account.counts import TALLIED
 from gpulsh.account.funnel import Funnel
 from gpulsh.account.progress import Progress
 from gpulsh.account.stages import OF_FILES
-from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import EXACT_COST
 from gpulsh.decide.judgement import is_read
@@ -34,6 +33,7 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.facts import Facts
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.files.inputs import format_of
+from gpulsh.ragged import offsets
 from gpulsh.run.job.job import Job, step_of
 from gpulsh.run.job.order import check_kinds
 from gpulsh.run.job.placed import Placed
@@ -120,10 +120,10 @@ def placed_by(job: Job, read: Sequence[Facts]) -> Placed:
     for facts in read:
         for number, found in facts["rows"].items():
             rows[int(number)] += found
-    files = _starts(rows)
+    files = offsets(rows)
     numbers = {source: number for number, source in enumerate(dict.fromkeys(file.source for file in job.files))}
     return Placed(
-        _starts(np.array([facts["documents"] for facts in read], np.int64)),
+        offsets([facts["documents"] for facts in read]),
         files,
         np.array([numbers[file.source] for file in job.files], np.int64),
         int(files[sum(map(job.policy.protects, job.files))]),
@@ -299,7 +299,3 @@ def _tasks(stage: str, work: Callable[..., Made], arguments: Iterable[tuple[obje
 def _ends(rows: Mapping[str, int]) -> tuple[int, int]:
     files = [int(number) for number in rows]
     return min(files), max(files)
-
-
-def _starts(counts: Numbers) -> Numbers:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])

@@ -268,7 +268,7 @@ def _groups(pairs: Numbers, text_sizes: Numbers, ops: Backend) -> list[Numbers]:
     if (both == both[0]).all():
         return [np.arange(len(both))]
     order = np.argsort(both, kind="stable")
-    return np.split(order, np.flatnonzero(both[order][1:] != both[order][:-1]) + 1)
+    return np.split(order, np.flatnonzero(first_of_runs(both[order]))[1:])
 
 
 def _bytes_read(pairs: Numbers, groups: list[Numbers], text_sizes: Numbers) -> int:
@@ -280,12 +280,10 @@ def _bytes_read(pairs: Numbers, groups: list[Numbers], text_sizes: Numbers) -> i
 def _tiles(component: Numbers, text_sizes: Numbers, sizes: Sizes) -> Numbers:
     """int64 [n]: a tile for each place, components whole where they fit, and in the order of their first place."""
     order = np.argsort(component, kind="stable")
-    ends = np.cumsum(text_sizes[order])
-    first = np.concatenate([[True], component[order][1:] != component[order][:-1]])
-    starts = np.where(first, ends - text_sizes[order], 0)
-    component_start = np.maximum.accumulate(starts)
+    begins = np.cumsum(text_sizes[order]) - text_sizes[order]
+    component_start = np.maximum.accumulate(np.where(first_of_runs(component[order]), begins, 0))
     # A component's documents follow the tile it begins in, and go on into further ones when it is larger than a tile.
-    inside = (ends - text_sizes[order] - component_start) // sizes.largest_tile
+    inside = (begins - component_start) // sizes.largest_tile
     tile = component_start // sizes.tile + inside
     tile_of = np.empty(len(order), np.int64)
     tile_of[order] = np.maximum.accumulate(tile)

@@ -22,7 +22,7 @@ they share a prefix shingle by the frequencies that `CrowdPrefixes` counts over 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,9 +65,19 @@ class Edges:
     later: Numbers
     similarity: NDArray[np.float64]
 
-    def where(self, chosen: NDArray[np.bool_] | Numbers) -> Edges:
-        """The edges that `chosen` marks (bool [m]) or lists (int64)."""
+    @classmethod
+    def joined(cls, parts: Sequence[Edges]) -> Edges:
+        """Several, end to end."""
+        columns = zip(*((part.earlier, part.later, part.similarity) for part in parts), strict=True)
+        return cls(*map(np.concatenate, columns))
+
+    def where(self, chosen: NDArray[np.bool_] | Numbers | slice) -> Edges:
+        """The edges that `chosen` marks (bool [m]), lists (int64) or spans."""
         return Edges(self.earlier[chosen], self.later[chosen], self.similarity[chosen])
+
+    def named(self, numbers: Numbers) -> Edges:
+        """The same edges, each document by its number in `numbers` in place of its place there."""
+        return Edges(numbers[self.earlier], numbers[self.later], self.similarity)
 
 
 @dataclass(frozen=True)

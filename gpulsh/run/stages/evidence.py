@@ -23,6 +23,7 @@ from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.format import BLOCK_BYTES
 from gpulsh.io.formats.parquet.row_groups import GROUP_ROWS, in_groups
 from gpulsh.io.rows import batch_cuts
+from gpulsh.ragged import offsets
 from gpulsh.run.job.job import Job
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
@@ -108,8 +109,7 @@ def _fitting(dropped: Iterable[tuple[int, list[Values]]], ids: _Ids) -> Iterator
             continue
         sizes = ids.sizes(document)
         sizes[target >= 0] += ids.sizes(target[target >= 0])
-        offset = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-        for start, stop in batch_cuts(offset, BLOCK_BYTES):
+        for start, stop in batch_cuts(offsets(sizes), BLOCK_BYTES):
             yield partition, [column[start:stop] for column in columns]
 
 
