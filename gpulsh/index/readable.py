@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -98,9 +99,7 @@ def fingerprint_sets(
     def whole(part: TextBatch) -> Fingerprints:
         return ops.shingle_sets(part, shingling, keys).moved(ops.asnumpy)
 
-    def by_range(document: TextBatch) -> Fingerprints:
-        return _by_range(document, shingling, keys, ops)
-
+    by_range = partial(_by_range, shingling=shingling, keys=keys, ops=ops)
     return end_to_end([sets for _, sets in in_fitting_halves(texts, whole, halves_of_batch, by_range)])
 
 

@@ -39,7 +39,13 @@ def sign(
             digests.append(ops.keep(part.digests))
             exact.append(ops.keep(part.exact))
             shingles.append(ops.keep(part.shingles))
-    return SignedDocuments.counted(digests, exact, shingles, source.nulls(), funnel, ops)
+    with ops.here():
+        counts = shingles.whole(ops)
+        filled = counts > 0
+        funnel.documents, funnel.nulls, funnel.shingles = len(counts), source.nulls(), int(counts.sum())
+        funnel.empty = len(counts) - int(filled.sum())
+        funnel.wordless = funnel.empty - funnel.nulls
+    return SignedDocuments(digests, exact, filled, funnel)
 
 
 def decide(

@@ -43,26 +43,6 @@ class SignedDocuments:
     filled: Array  # bool [n] in the backend's memory: whether a document has a shingle
     funnel: Funnel
 
-    @classmethod
-    def counted(
-        cls,
-        digests: ArrivingRows,
-        exact: ArrivingRows,
-        shingles: ArrivingRows,
-        nulls: int,
-        funnel: Funnel,
-        ops: Backend,
-    ) -> SignedDocuments:
-        """The documents with `shingles` int64 [n] of each, counted in `funnel`; `nulls` of them were null."""
-        with ops.here():
-            counts = shingles.whole(ops)
-            filled = counts > 0
-            funnel.documents, funnel.nulls = len(counts), nulls
-            funnel.empty = len(counts) - int(filled.sum())
-            funnel.wordless = funnel.empty - nulls
-            funnel.shingles = int(counts.sum())
-        return cls(digests, exact, filled, funnel)
-
 
 class ParticipatingDigests:
     """`lsh.collisions.Digests` of the documents that `takes_part`, bool [n] in the backend's memory, marks."""

@@ -17,7 +17,7 @@ import pytest
 
 import gpulsh
 from gpulsh import Shingling
-from gpulsh.account.progress import Silent
+from gpulsh.account.progress import Progress
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.budget import Cut
@@ -184,7 +184,7 @@ def test_progress_is_told_while_a_group_is_compared(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
     told: dict[str, list[int]] = {}
 
-    class Told(Silent):
+    class Told(Progress):
         def stage(self, name: str, total: int | None, unit: str) -> Any:
             told[name] = [total or 0]
             return super().stage(name, total, unit)

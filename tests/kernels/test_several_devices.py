@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpulsh.account.progress import Silent
+from gpulsh.account.progress import Progress
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.launcher import Geometry
@@ -52,7 +52,7 @@ def replace_sizes(sizes: Any, **changed: int) -> Any:
 
 def decision(ops: Any, documents: Any, **options: Any) -> Any:
     source, method = open_texts(documents, ops), Method.chosen(**options)
-    return decide(sign(source, method, KEYS, ops, Silent()), source, None, method, KEYS, ops, Silent()).to_numpy()
+    return decide(sign(source, method, KEYS, ops, Progress()), source, None, method, KEYS, ops, Progress()).to_numpy()
 
 
 @pytest.mark.parametrize("devices", [None, [0, 1], [1, 0], [1]])
@@ -99,7 +99,7 @@ def test_text_of_one_device_is_shared(devices: list[int], nulls: bool, monkeypat
 
     monkeypatch.setattr(DeviceModule, "asarray", counting)
     source, method = DeviceTexts(text, null if nulls else None, ops), Method.chosen()
-    found = decide(sign(source, method, KEYS, ops, Silent()), source, None, method, KEYS, ops, Silent()).to_numpy()
+    found = decide(sign(source, method, KEYS, ops, Progress()), source, None, method, KEYS, ops, Progress()).to_numpy()
     wanted = decision(ReferenceBackend(), documents if nulls else [text or "hidden" for text in documents])
     for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)

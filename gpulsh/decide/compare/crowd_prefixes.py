@@ -15,17 +15,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Numbers
+from gpulsh.arrays import Array, Fingerprints, Numbers, Rows
 from gpulsh.backends.prefix_lengths import prefix_lengths
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.comparison import TEXT_OF_A_SHINGLE, Readable, in_runs
 from gpulsh.lsh.pairs import packed
-from gpulsh.ragged import cuts, offsets, within_runs
+from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets
 
 SAMPLED = 32  # of so many documents one is counted
 SAMPLE_BYTES = 2 << 20  # text of a sample, at least
@@ -58,30 +58,6 @@ class Entries:
         return Entries(self.shingles[chosen], self.documents[chosen])
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Prefix shingles of documents [n], row after row, as those of `Entries`; int64 [n] how many of each."""
-
-    shingles: NDArray[np.unsignedinteger]
-    lengths: Numbers
-
-    @classmethod
-    def joined(cls, parts: list[_Rows]) -> _Rows:
-        """Several, end to end."""
-        return cls(np.concatenate([rows.shingles for rows in parts]), np.concatenate([rows.lengths for rows in parts]))
-
-    @cached_property
-    def ends(self) -> Numbers:
-        """int64 [n]: where each row ends."""
-        return np.cumsum(self.lengths)
-
-    def at(self, rows: Numbers) -> _Rows:
-        """The rows [m], in that order."""
-        lengths = self.lengths[rows]
-        starts = self.ends[rows] - lengths
-        return _Rows(self.shingles[np.repeat(starts, lengths) + within_runs(lengths)], lengths)
-
-
 class CrowdPrefixes:
     """Documents go by their place in the crowd."""
 
@@ -109,8 +85,8 @@ class CrowdPrefixes:
         if self._held is None:
             rows = self._prefixes(places, [self._rows(taken) for taken in self._taken(places)])
         else:
-            rows = self._held.at(np.searchsorted(self._places, places))
-        return Entries(rows.shingles, np.repeat(places.astype(np.uint32), rows.lengths))
+            rows = chosen_rows(self._held, np.searchsorted(self._places, places))
+        return Entries(rows.values, np.repeat(places.astype(np.uint32), np.diff(rows.offset)))
 
     def _frequencies(self) -> Array:
         """How often each slot of shingles occurs; any counts give an exact join, good ones a fast one.
@@ -131,7 +107,7 @@ class CrowdPrefixes:
             counts = self._texts.frequencies(places[start:stop], counts)
         return counts
 
-    def _read(self) -> tuple[Array, list[_Rows] | None]:
+    def _read(self) -> tuple[Array, list[Rows] | None]:
         """How many documents each slot of shingles was taken of, and what was taken, if it is not too much."""
         entries = (1 - self._share) * float(self._text_sizes.sum()) / TEXT_OF_A_SHINGLE + len(self._places)
         slots = 1 << _bits(SLOTS_OF_A_SHINGLE * entries, self._largest_table)
@@ -140,7 +116,7 @@ class CrowdPrefixes:
             several = self._ops.frequencies(taken, several)
             if size <= self._most_held:
                 held.append(self._rows(taken))
-                size += held[-1].shingles.nbytes
+                size += held[-1].values.nbytes
             else:
                 held.clear()
         return several, held if size <= self._most_held else None
@@ -153,24 +129,23 @@ class CrowdPrefixes:
             self.sizes[some] = self._ops.asnumpy(sizes)
             yield taken
 
-    def _rows(self, taken: Fingerprints) -> _Rows:
-        """As it is held: an entry is 32 bits where these are enough."""
-        values, lengths = self._ops.asnumpy(taken.values), np.diff(self._ops.asnumpy(taken.offset))
-        return _Rows((values >> np.uint64(32)).astype(np.uint32) if self._exact else values, lengths)
+    def _rows(self, taken: Fingerprints) -> Rows:
+        """As they are held, like the shingles of `Entries`: 32 bits of each where these are enough."""
+        values, offset = self._ops.asnumpy(taken.values), self._ops.asnumpy(taken.offset)
+        return Rows((values >> np.uint64(32)).astype(np.uint32) if self._exact else values, offset)
 
-    def _prefixes(self, places: Numbers, taken: list[_Rows]) -> _Rows:
+    def _prefixes(self, places: Numbers, taken: list[Rows]) -> Rows:
         """Cut what was taken of documents down to their prefixes, without what only one document took."""
         lengths = prefix_lengths(self.sizes[places], self._share)
         found, done = [], 0
         for rows in taken:
-            end = done + len(rows.lengths)
-            values = rows.shingles.astype(np.uint64) << np.uint64(32) if self._exact else rows.shingles
-            offset = np.concatenate([np.zeros(1, np.int64), rows.ends])
-            fingerprints = Fingerprints(values, offset).moved(self._ops.asarray)
+            end = done + len(rows)
+            values = rows.values.astype(np.uint64) << np.uint64(32) if self._exact else rows.values
+            fingerprints = Fingerprints(values, rows.offset).moved(self._ops.asarray)
             chosen = self._ops.prefixes(fingerprints, self._several, self._ops.asarray(lengths[done:end]))
             found.append(self._rows(chosen))
             done = end
-        return _Rows.joined(found)
+        return end_to_end(found)
 
 
 def _bits(slots: float, most: int) -> int:

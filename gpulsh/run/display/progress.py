@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, TextIO, cast
 
-from gpulsh.account.progress import Progress, Silent
+from gpulsh.account.progress import Progress
 from gpulsh.backends.compiling import COMPILING, Stopwatch
 from gpulsh.backends.kernel_cache import kernel_cache
 from gpulsh.facts import Facts
@@ -29,7 +29,7 @@ Show = bool | Literal["json"]
 def open_progress(show: Show, stream: TextIO | None = None) -> Progress:
     """What tells of progress on `stream` (standard error): nothing, bars on a terminal, lines elsewhere, or JSON."""
     if not show:
-        return Silent()
+        return Progress()
     shown = _Undisturbed(stream or sys.stderr)
     if show == "json":
         return _Events(shown)
@@ -117,7 +117,7 @@ class Tally:
         return {name: amount for name, amount in known.items() if amount}
 
 
-class _Listener:
+class _Listener(Progress):
     """Keeps the tally of the current stage; what is shown of it is for those below."""
 
     def __init__(self, stream: _Undisturbed) -> None:

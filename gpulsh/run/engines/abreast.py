@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from threading import Lock
 
 from gpulsh.account.progress import Progress
@@ -19,19 +19,16 @@ class Stopped(Exception):
     """Nobody waits for the task any more."""
 
 
-class Attempt:
-    """The `Progress` of one attempt at a task, to a listener that hears one thread at a time; it ends at its next word
-    once it was `stopped`.
+class Attempt(Progress):
+    """The progress of one attempt at a task, passed on to a listener that hears one thread at a time.
+
+    Once it is `stopped`, the attempt ends when it next reports progress. Whoever runs tasks tells of their stages.
     """
 
     def __init__(self, listener: Progress, telling: Lock, stopped: Callable[[], bool]) -> None:
         self._listener, self._telling, self._stopped = listener, telling, stopped
         self._advanced = 0
-        self._counted: dict[str, int] = {}
-
-    def stage(self, name: str, total: int | None, unit: str) -> AbstractContextManager[None]:
-        """Stages are begun by whoever runs their tasks."""
-        raise NotImplementedError
+        self._counted: Counter[str] = Counter()
 
     def advance(self, amount: int) -> None:
         """As `Progress`."""
@@ -43,18 +40,13 @@ class Attempt:
 
     def count(self, **amounts: int) -> None:
         """As `Progress`."""
-        for name, amount in amounts.items():
-            self._counted[name] = self._counted.get(name, 0) + amount
+        self._counted.update(amounts)
         with self._telling:
             self._listener.count(**amounts)
 
-    def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
-        """Told by whoever runs tasks."""
-        raise NotImplementedError
-
     def take_back(self) -> None:
-        """Undo what this attempt told."""
+        """Undoes the progress that this attempt reported."""
         with self._telling:
             self._listener.advance(-self._advanced)
             self._listener.count(**{name: -amount for name, amount in self._counted.items()})
-        self._advanced, self._counted = 0, {}
+        self._advanced, self._counted = 0, Counter()

@@ -18,7 +18,7 @@ from threading import Lock
 import pyarrow as pa
 
 from gpulsh import __version__
-from gpulsh.account.progress import Silent
+from gpulsh.account.progress import Progress
 from gpulsh.backends.compiling import COMPILING, Compiled
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import GpulshError, InputError, OutputError
@@ -93,7 +93,7 @@ class Worker:
         except Exception as error:
             return _failure(error, node)
         self._node = node
-        self._place = Workplace(brief.job, brief.folder, ops, Silent(), keys)
+        self._place = Workplace(brief.job, brief.folder, ops, Progress(), keys)
         return getattr(ops, "device", None)
 
     def work(self, abreast: int, task: Callable[..., Made], *arguments: object) -> Done | Failure:

@@ -96,10 +96,10 @@ def verify(
     )
 
 
-class _GroupProgress:
-    """`Progress` of the pairs and large buckets of a group, told as so many of its documents.
+class _GroupProgress(Progress):
+    """The progress of the pairs and large buckets of a group, told as so many of its documents.
 
-    A document of a large bucket counts as much as one with all pairs of a small one.
+    A document of a large bucket counts as much as one with all pairs of a small one. The task itself counts documents.
     """
 
     def __init__(self, listener: Progress, documents: int, pairs: int, crowded: int) -> None:
@@ -116,14 +116,6 @@ class _GroupProgress:
         """As `Progress`."""
         self._done += amount * self._cost
         self._tell(self._documents * min(self._done, self._work) // self._work)
-
-    def count(self, *, documents: int = 0, size: int = 0, dropped: int = 0) -> None:
-        """Told by the task when it is done."""
-        return None
-
-    def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
-        """Told by whoever runs tasks."""
-        raise NotImplementedError
 
     def finish(self) -> None:
         """All is done."""
