@@ -41,37 +41,26 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "BandDigests": "arrays",
-    "BackendError": "errors",
-    "Banding": "lsh.banding",
-    "ChangedInputError": "errors",
-    "DamagedInputError": "errors",
-    "Decision": "decide.decision",
-    "DeviceMemoryError": "errors",
-    "Fingerprints": "arrays",
-    "Folding": "params",
-    "GpulshError": "errors",
-    "Index": "index.index",
-    "InputError": "errors",
-    "InputTypeError": "errors",
-    "LargeDocumentError": "errors",
-    "MinHash": "sketch.minhash",
-    "OnePermutation": "sketch.one_permutation",
-    "OutputError": "errors",
-    "ParameterError": "errors",
-    "SCurve": "theory",
-    "Shingling": "params",
-    "Signatures": "arrays",
-    "TextBatch": "arrays",
-    "candidate_pairs": "lsh.collisions",
-    "choose_banding": "theory",
-    "containment": "lsh.similarity",
-    "deduplicate": "run.memory",
-    "deduplicate_files": "run.files",
-    "jaccard": "lsh.similarity",
-    "shingle": "text.shingling",
+_NAMES = {  # of each module
+    "arrays": ("BandDigests", "Fingerprints", "Signatures", "TextBatch"),
+    "decide.decision": ("Decision",),
+    "errors": (
+        *("BackendError", "ChangedInputError", "DamagedInputError", "DeviceMemoryError", "GpulshError", "InputError"),
+        *("InputTypeError", "LargeDocumentError", "OutputError", "ParameterError"),
+    ),
+    "index.index": ("Index",),
+    "lsh.banding": ("Banding",),
+    "lsh.collisions": ("candidate_pairs",),
+    "lsh.similarity": ("containment", "jaccard"),
+    "params": ("Folding", "Shingling"),
+    "run.files": ("deduplicate_files",),
+    "run.memory": ("deduplicate",),
+    "sketch.minhash": ("MinHash",),
+    "sketch.one_permutation": ("OnePermutation",),
+    "text.shingling": ("shingle",),
+    "theory": ("SCurve", "choose_banding"),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 __all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604
 

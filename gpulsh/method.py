@@ -48,7 +48,6 @@ class Method(Parameters):
     @classmethod
     def chosen(
         cls,
-        *,
         threshold: float = 0.8,
         shingling: Shingling | None = None,
         folding: Folding | None = None,
@@ -90,7 +89,7 @@ class Method(Parameters):
         return {name: value for name, value in asdict(self).items() if name not in ("verify", "resolve")}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Asked:
     """The parameters of a method that someone asks for; None is one left open."""
 

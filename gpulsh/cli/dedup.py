@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from gpulsh.cli.options import backend_options, method_options, parsed, text_options
+from gpulsh.cli.options import backend_options, choice, method_options, parsed, text_options
 from gpulsh.cli.terminal import conclude, tell
 
 
@@ -21,18 +21,11 @@ from gpulsh.cli.terminal import conclude, tell
 @click.option("-o", "--output", required=True, metavar="OUT", help="Folder of the results, made here.")
 @text_options(ids="Column or field to name documents by in duplicates.parquet.")
 @method_options()
-@click.option(
-    "--verify",
-    type=click.Choice(["exact", "signature", "none"]),
-    default="exact",
-    show_default=True,
-    help="How candidates are judged.",
-)
-@click.option(
+@choice("--verify", "exact", "signature", "none", help="How candidates are judged.")
+@choice(
     "--resolve",
-    type=click.Choice(["kept", "components"]),
-    default="kept",
-    show_default=True,
+    "kept",
+    "components",
     help="Drop only what duplicates a kept document, or all but one of a connected component.",
 )
 @click.option(
@@ -62,43 +55,24 @@ from gpulsh.cli.terminal import conclude, tell
     callback=lambda context, option, given: None if given is None else _device_numbers(given),
     help="Numbers of the CUDA devices that share the work; all where not given.",
 )
-@click.option(
-    "--reader",
-    type=click.Choice(["arrow", "cudf"]),
-    default="arrow",
-    show_default=True,
-    help="cudf decodes Parquet files on the device, with --backend cuda.",
-)
-@click.option(
-    "--write",
-    type=click.Choice(["data", "duplicates"]),
-    default="data",
-    show_default=True,
-    help="Kept rows and the evidence, or the evidence alone.",
-)
+@choice("--reader", "arrow", "cudf", help="cudf decodes Parquet files on the device, with --backend cuda.")
+@choice("--write", "data", "duplicates", help="Kept rows and the evidence, or the evidence alone.")
 @click.option(
     "--compression",
     metavar="CODEC[:LEVEL]",
     help="Of Parquet none, snappy, lz4, gzip, brotli or zstd, as zstd:9; of JSON lines a level of their own. Not given:"
     " packed as well as INPUT.",
 )
-@click.option(
-    "--on-error",
-    type=click.Choice(["fail", "skip"]),
-    default="fail",
-    show_default=True,
-    help="Stop at a bad record, or list it in rejected.parquet and go on.",
-)
+@choice("--on-error", "fail", "skip", help="Stop at a bad record, or list it in rejected.parquet and go on.")
 @click.option(
     "--memory",
     metavar="SIZE",
     help="What the run may take, as 4GiB; 8GiB, or half of the memory where that is less, where not given.",
 )
-@click.option(
+@choice(
     "--engine",
-    type=click.Choice(["local", "ray"]),
-    default="local",
-    show_default=True,
+    "local",
+    "ray",
     help="This process, or workers on a Ray cluster, which --memory and --threads are then of.",
 )
 @click.option(

@@ -19,7 +19,7 @@ def info(as_json: bool) -> None:
     from gpulsh.backends.kernel_cache import kernel_cache
     from gpulsh.backends.processors import processors
     from gpulsh.backends.select import backend_status
-    from gpulsh.report.versions import versions
+    from gpulsh.report.machine import versions
 
     status, cache = backend_status(), kernel_cache()
     found: Facts = {

@@ -56,6 +56,11 @@ def method_options(*names: str, otherwise: str | None = None) -> Option:
     return together(*(click.option(f"--{name}", **known[name]) for name in names or METHOD))
 
 
+def choice(name: str, *values: str, help: str) -> Option:
+    """An option that takes one of `values`, the first where it is not given."""
+    return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=help)
+
+
 def text_options(*, ids: str) -> Option:
     """Where the texts of files are, and their ids, which `ids` says the use of."""
     return together(
@@ -68,13 +73,7 @@ def text_options(*, ids: str) -> Option:
 
 
 backend_options = together(
-    click.option(
-        "--backend",
-        type=click.Choice(["auto", "cpu", "cuda", "reference"]),
-        default="auto",
-        show_default=True,
-        help="auto takes CUDA where it works.",
-    ),
+    choice("--backend", "auto", "cpu", "cuda", "reference", help="auto takes CUDA where it works."),
     click.option(
         "--threads", type=int, metavar="N", help="Threads of the CPU backend; all processors where not given."
     ),

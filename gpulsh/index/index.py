@@ -106,16 +106,7 @@ class Index:
         memory: int | None = None,
         secret: bytes | None = None,
     ) -> None:
-        method = Method.chosen(
-            threshold=threshold,
-            shingling=shingling,
-            folding=folding,
-            sketch=sketch,
-            num_perm=num_perm,
-            bands=bands,
-            rows=rows,
-            seed=seed,
-        )
+        method = Method.chosen(threshold, shingling, folding, sketch, num_perm, bands, rows, seed)
         ops = _backend(backend, threads, devices, memory)
         self._begin(method, ops, memory, None, Contents(), chosen_secret(secret))
 
@@ -174,16 +165,7 @@ class Index:
         ops = _backend(backend, threads, devices, memory)
         folder, contents = Folder.opened(Path(path), contents=check)
         method = _restored(Path(path), folder.snapshot.parameters, contents)
-        asked = Asked(
-            threshold=threshold,
-            shingling=shingling,
-            folding=folding,
-            sketch=sketch,
-            num_perm=num_perm,
-            bands=bands,
-            rows=rows,
-            seed=seed,
-        )
+        asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed)
         if differences := asked.differences(method):
             raise ParameterError(
                 f"{path}: the index was made with {', with '.join(differences)}; give the index's own parameters, or"

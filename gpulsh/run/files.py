@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard, get_args
 
 import pyarrow as pa
 
+from gpulsh import __version__
+from gpulsh.account.counts import definitions
 from gpulsh.account.progress import Progress
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.select import BackendName
@@ -27,9 +29,9 @@ from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.format import Columns, File
 from gpulsh.method import Asked, Resolve, Verify
-from gpulsh.params import Folding, Shingling, Sketch, check_choice
-from gpulsh.report.document import describe, write_report
+from gpulsh.params import SCHEME, Folding, Shingling, Sketch, check_choice
 from gpulsh.report.evidence import summarise
+from gpulsh.report.machine import machine, versions
 from gpulsh.report.page import missing, write_page
 from gpulsh.run.display.progress import Show, open_progress
 from gpulsh.run.engines.engines import Engine, EngineName, check_engine, open_engine
@@ -37,7 +39,7 @@ from gpulsh.run.engines.steps import Steps
 from gpulsh.run.job.job import Job, OnError, Write
 from gpulsh.run.job.policy import Policy
 from gpulsh.run.job.task import Workplace
-from gpulsh.run.output.output import PAGE, REPORT, OutputFolder, finished, read_report, refuse_overlap
+from gpulsh.run.output.output import PAGE, REPORT, OutputFolder, finished, read_report, refuse_overlap, write_report
 from gpulsh.run.output.work_folder import WORK
 from gpulsh.run.partitioned import Outcome, deduplicate_partitions
 from gpulsh.secret import chosen_secret, derived_key, evidence_keys
@@ -178,16 +180,7 @@ def deduplicate_files(
     own_secret = chosen_secret(secret)
     parse_memory(memory)
     check_engine(engine, address, devices)
-    asked = Asked(
-        threshold=threshold,
-        shingling=shingling,
-        folding=folding,
-        sketch=sketch,
-        num_perm=num_perm,
-        bands=bands,
-        rows=rows,
-        seed=seed,
-    )
+    asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed)
     indexed = None if index is None else _folder("index", index)
     if indexed is None:
         method = asked.method(verify=verify, resolve=resolve)
@@ -286,27 +279,33 @@ class _Run:
             return deduplicate_partitions(job, work, engine.ops, runner, progress, decider)
 
     def _report(self, work: Path, outcome: Outcome, no_page: str | None) -> dict[str, Any]:
-        job, files = self.job, self.files
-        report = describe(
-            began=self.start.at,
-            seconds=time.perf_counter() - self.start.clock,
-            compiling=COMPILING.seconds() - self.start.compiled,
-            parameters={**job.parameters(), **self.parameters},
-            method=job.method,
-            backend=self.engine.ops,
-            engine=self.engine.to_json(),
-            inputs=self.given,
-            rows=[(file.name, count) for file, count in zip(files, outcome.rows, strict=True)],
-            sources=[
+        job, files, ops = self.job, self.files, self.engine.ops
+        seconds, compiling = time.perf_counter() - self.start.clock, COMPILING.seconds() - self.start.compiled
+        return {
+            "gpulsh": __version__,  # also marks the folder as gpulsh's own
+            "scheme": SCHEME,
+            "began": self.start.at.isoformat(timespec="seconds"),
+            "seconds": round(seconds, 3),
+            "compiling": round(compiling, 3),  # of the seconds; no stage's are of it
+            "parameters": {**job.parameters(), **self.parameters},
+            "digest": job.method.digest(),
+            "backend": {"name": ops.name, "device": getattr(ops, "device", None)},
+            "engine": self.engine.to_json(),
+            "versions": versions(),
+            "machine": machine(),
+            "inputs": self.given,
+            "files": [{"file": file.name, "rows": rows} for file, rows in zip(files, outcome.rows, strict=True)],
+            "sources": [
                 {"input": of, "protected": of in job.policy.protect, "files": len(list(found))}
                 for of, found in groupby(files, lambda file: file.source)
             ],
-            funnel=outcome.funnel.to_dict(),
-            evidence=summarise(work / "duplicates.parquet", files, job.columns, outcome.gathered),
-            page=no_page,
-            outputs=[*_written(work), *([] if no_page else [PAGE])],
-        )
-        return {**report, "job": job.to_json()}
+            "funnel": outcome.funnel.to_dict(),
+            "definitions": definitions(),
+            "evidence": summarise(work / "duplicates.parquet", files, job.columns, outcome.gathered),
+            "page": {"written": no_page is None, "reason": no_page},
+            "outputs": [*_written(work), *([] if no_page else [PAGE])],
+            "job": job.to_json(),
+        }
 
 
 @contextmanager

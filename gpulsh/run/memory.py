@@ -61,18 +61,7 @@ def deduplicate(
     >>> result.keep, result.duplicate_of
     (array([ True, False,  True]), array([0, 0, 2]))
     """
-    method = Method.chosen(
-        threshold=threshold,
-        shingling=shingling,
-        folding=folding,
-        sketch=sketch,
-        num_perm=num_perm,
-        bands=bands,
-        rows=rows,
-        seed=seed,
-        verify=verify,
-        resolve=resolve,
-    )
+    method = Method.chosen(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, verify, resolve)
     keys = evidence_keys(chosen_secret(secret))
     ops = select_backend(backend, threads=threads, devices=devices)
     source = open_texts(texts, ops)

@@ -14,7 +14,6 @@ from typing import Any, Self
 from gpulsh.errors import OutputError
 from gpulsh.facts import Facts
 from gpulsh.io.format import File
-from gpulsh.report.document import write_report
 from gpulsh.report.page import missing, render, write_page
 from gpulsh.run.engines.steps import anything_finished, worth_resuming
 from gpulsh.run.output.work_folder import (
@@ -347,6 +346,11 @@ def read_report(report: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def write_report(path: Path, report: Facts) -> None:
+    """Write indented JSON in ASCII, so that a file's name that is no UTF-8 does no harm."""
+    path.write_text(json.dumps(report, indent=2) + "\n", encoding="ascii")
 
 
 def _files(path: Path, name: str) -> list[str]:

@@ -1,15 +1,38 @@
-"""The versions that a result depends on."""
+"""What a result was made on, beside the backend's device: the machine, and the versions of libraries."""
 
 from __future__ import annotations
 
+import os
 import platform
 from functools import cache
 from importlib import metadata
+from pathlib import Path
 
 import gpulsh
+from gpulsh.backends.processors import processors
+from gpulsh.facts import Facts
 
 LIBRARIES = ("numpy", "numba", "pyarrow", "fsspec", "orjson", "zstandard", "click", "rich")
 OPTIONAL = ("cupy-cuda12x", "cupy-cuda13x", "cupy", "cudf-cu12", "cudf-cu13", "pandas", "polars", "jinja2", "ray")
+
+
+def machine() -> Facts:
+    """The system, the processor, how many of them, and memory; None where that is not known."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
+    except OSError:
+        model = None
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError):
+        memory = None
+    return {
+        "system": platform.platform(),
+        "processor": model or platform.machine(),
+        "processors": processors(),
+        "memory_bytes": memory,
+    }
 
 
 def versions() -> dict[str, str | None]:
