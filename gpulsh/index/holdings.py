@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
+from gpulsh.errors import DamagedInputError
 from gpulsh.index.segments.filters import Sought, Words
 from gpulsh.index.segments.fingerprint_blocks import in_places
-from gpulsh.index.segments.segment import Keys, Segment, all_found, among, within
+from gpulsh.index.segments.segment import AGAIN, Keys, Segment, among, within
 from gpulsh.io.arrow.soundness import check_given
 from gpulsh.ragged import within_runs
 
@@ -58,8 +59,8 @@ class Holdings:
         sought = Sought.of(asked[:, 0])
         for segment in reversed(self.segments):  # the first overwrites the later
             hashes, documents = segment.hashes, segment.documents
-            place, found = _matches(hashes.first, sought, segment.filter(-1))
-            equal = hashes.second[found] == asked[place, 1]
+            place, found = _matches(hashes.hash_0, sought, segment.filter(-1))
+            equal = hashes.hash_1[found] == asked[place, 1]
             place, row = place[equal], within(hashes.row[found[equal]], len(segment))
             live = segment.live(self.removed, row)
             place, row = order[place[live]], row[live]
@@ -77,11 +78,11 @@ class Holdings:
     def find(self, keys: Keys) -> Numbers:
         """The number of the live document with each key [m]; NOBODY where there is none."""
         numbers = np.full(len(keys.key), NOBODY)
-        sought = Sought.of(keys.hash)
+        sought = Sought.of(keys.key_hash)
         for segment in self.segments:
             assert segment.keys is not None
-            place, found = _matches(segment.keys.hash, sought)
-            place, row = keys.row[place], within(segment.keys.row[found], len(segment))
+            place, found = _matches(segment.keys.key_hash, sought)
+            place, row = keys.key_row[place], within(segment.keys.key_row[found], len(segment))
             if len(place) == 0 or segment.keys.key.type != keys.key.type:
                 continue
             equal = np.asarray(pc.equal(segment.keys.key.take(pa.array(row)), keys.key.take(pa.array(place))), np.bool_)
@@ -92,35 +93,26 @@ class Holdings:
     def keys(self, numbers: Numbers, kind: pa.DataType) -> pa.Array:
         """The keys, of type `kind`, of documents that are here."""
         parts, places = [pa.array([], kind)], [np.empty(0, np.int64)]
-        for segment in self.segments:
-            here, rows = segment.rows_of(numbers)
-            if len(here):
-                assert segment.keys is not None
-                parts.append(_utf8(segment.keys.key.take(pa.array(rows))))
-                places.append(here)
-        all_found(sum(map(len, places)), len(numbers))
+        for segment, here, rows in self._rows(numbers):
+            assert segment.keys is not None
+            parts.append(segment.keys.key.take(pa.array(rows)))
+            check_given(parts[-1], "the index's column of keys", utf8=True)
+            places.append(here)
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
 
     def sizes(self, numbers: Numbers) -> Numbers:
         """int64 [m]: how many fingerprints are held of each."""
         sizes = np.zeros(len(numbers), np.int64)
-        found = 0
-        for segment in self.segments:
-            here, rows = segment.rows_of(numbers)
+        for segment, here, rows in self._rows(numbers):
             sizes[here] = segment.documents.size[rows]
-            found += len(here)
-        all_found(found, len(numbers))
         return sizes
 
     def fingerprints(self, numbers: Numbers) -> Fingerprints:
         """The unique fingerprints of held documents, in that order, in host memory."""
         parts, places = [], []
-        for segment in self.segments:
-            here, rows = segment.rows_of(numbers)
-            if len(here):
-                parts.append(segment.fingerprints.read(rows))
-                places.append(here)
-        all_found(sum(map(len, places)), len(numbers))
+        for segment, here, rows in self._rows(numbers):
+            parts.append(segment.fingerprints.read(rows))
+            places.append(here)
         return in_places(parts, places)
 
     def counts(self) -> tuple[int, int]:
@@ -132,11 +124,18 @@ class Holdings:
             held, dropped = held + int((live & own).sum()), dropped + int((live & ~own).sum())
         return held, dropped
 
-
-def _utf8(keys: pa.Array) -> pa.Array:
-    """Keys that are handed out as strings."""
-    check_given(keys, "the index's column of keys", utf8=True)
-    return keys
+    def _rows(self, numbers: Numbers) -> Iterator[tuple[Segment, Numbers, Numbers]]:
+        """Each segment that has some of `numbers`, their places among these, and their rows; all must be found."""
+        found = 0
+        for segment in self.segments:
+            here, rows = segment.rows_of(numbers)
+            if len(here):
+                found += len(here)
+                yield segment, here, rows
+        if found != len(numbers):
+            raise DamagedInputError(
+                f"the index is damaged: it names {len(numbers)} documents and has {found} of them; {AGAIN}"
+            )
 
 
 def _matches(known: NDArray[np.uint64], sought: Sought, words: Words | None = None) -> tuple[Numbers, Numbers]:

@@ -81,9 +81,9 @@ GIVEN = KeyNames()
 
 def refuse_repeats(known: Keys, start: int = 0, names: KeyNames = GIVEN) -> None:
     """ParameterError where a key comes twice; the first is told as key number `start`."""
-    alike = np.flatnonzero(known.hash[1:] == known.hash[:-1])
+    alike = np.flatnonzero(known.key_hash[1:] == known.key_hash[:-1])
     seen: dict[Key, int] = {}
-    for place in np.unique(known.row[np.concatenate([alike, alike + 1])]).tolist():  # those that share their hash
+    for place in np.unique(known.key_row[np.concatenate([alike, alike + 1])]).tolist():  # those that share their hash
         key = known.key[place].as_py()
         if seen.setdefault(key, place) != place:
             raise repeated(start + place, key, start + seen[key], names)

@@ -7,7 +7,7 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +24,6 @@ from gpulsh.index.segments.segment import (
     Keys,
     Segment,
     map_segment,
-    with_keys,
     with_mapped_keys,
     write_keys,
     write_segment,
@@ -144,7 +143,7 @@ def stored(shelved: Shelved, folder: Path) -> Shelved:
 def keyed(shelved: Shelved, keys: Keys, folder: Path | None) -> Shelved:
     """The segment with its keys, which are written where it is."""
     if shelved.stored is None:
-        return Shelved(with_keys(shelved.segment, keys))
+        return Shelved(replace(shelved.segment, keys=keys))
     assert folder is not None
     path = folder / file_name("keys", shelved.stored.name)
     with _writing(folder):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import Lock
 from typing import Protocol
@@ -104,12 +104,7 @@ class BlockRows:
     def read(self, rows: Numbers) -> Fingerprints:
         """The rows `rows` [m], in that order; each block that is touched is decoded once."""
         owner = np.searchsorted(self._first, rows, side="right") - 1
-        parts, places = [], []
-        for number in np.unique(owner).tolist():
-            here = np.flatnonzero(owner == number)
-            parts.append(chosen_rows(self._block(number), rows[here] - self._first[number]))
-            places.append(here)
-        return in_places(parts, places)
+        return by_owner(owner, lambda number, here: chosen_rows(self._block(number), rows[here] - self._first[number]))
 
     def _block(self, number: int) -> Fingerprints:
         held = DECODED.get(self, number)
@@ -173,6 +168,12 @@ def decode(coded: pa.Buffer, count: int, sizes: Numbers) -> Fingerprints:
     total = np.zeros(count + 1, np.uint64)
     np.cumsum(deltas, out=total[1:])  # modulo 2^64, as the differences from a row's start are
     return Fingerprints(total[1:] - np.repeat(total[offset[:-1]], sizes), offset)
+
+
+def by_owner(owner: Numbers, read: Callable[[int, Numbers], Fingerprints]) -> Fingerprints:
+    """Rows of several owners, `owner` [m] having the number of each row's; `read` gives an owner's, by their places."""
+    places = {number: np.flatnonzero(owner == number) for number in np.unique(owner).tolist()}
+    return in_places([read(number, here) for number, here in places.items()], list(places.values()))
 
 
 def in_places(parts: list[Fingerprints], places: list[Numbers]) -> Fingerprints:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, Values
-from gpulsh.index.segments.fingerprint_blocks import FingerprintRows, HeldRows, in_places
+from gpulsh.index.segments.fingerprint_blocks import FingerprintRows, HeldRows, by_owner
 from gpulsh.index.segments.segment import ALL, Band, Documents, Hashes, Keys, Segment, among, within
 from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.store.mapping import Mapped
@@ -45,10 +45,10 @@ def merged(parts: Sequence[Segment], removed: Numbers, folder: Path | None = Non
     def hashes(number: int, rows: slice) -> tuple[Values, ...]:
         own = parts[number].hashes
         chosen, row = live[number].moved(own.row[rows])
-        return own.first[rows][chosen], own.second[rows][chosen], row
+        return own.hash_0[rows][chosen], own.hash_1[rows][chosen], row
 
     hash_columns = [scratch.column(np.uint64), scratch.column(np.uint64), scratch.column(np.int64)]
-    scratch.merge([part.hashes.first for part in parts], hashes, hash_columns, by=3)
+    scratch.merge([part.hashes.hash_0 for part in parts], hashes, hash_columns, by=3)
     found = [part.keys for part in parts if part.keys is not None]
     keys = _merged_keys(found, live, scratch) if len(found) == len(parts) else None
     return Segment(
@@ -150,13 +150,13 @@ def _ranges(hashes: Sequence[NDArray[np.uint64]]) -> Iterator[list[slice]]:
 
 def _merged_keys(parts: Sequence[Keys], live: Sequence[_LiveRows], scratch: _Scratch) -> Keys:
     def read(number: int, rows: slice) -> tuple[Values, ...]:
-        chosen, row = live[number].moved(parts[number].row[rows])
-        return parts[number].hash[rows][chosen], row
+        chosen, row = live[number].moved(parts[number].key_row[rows])
+        return parts[number].key_hash[rows][chosen], row
 
     columns = [scratch.column(np.uint64), scratch.column(np.int64)]
-    scratch.merge([part.hash for part in parts], read, columns)
-    hash, row = (column.whole() for column in columns)
-    return Keys(_chained_keys(parts, live, scratch), hash, row)
+    scratch.merge([part.key_hash for part in parts], read, columns)
+    hashes, row = (column.whole() for column in columns)
+    return Keys(_chained_keys(parts, live, scratch), hashes, row)
 
 
 def _chained_keys(parts: Sequence[Keys], live: Sequence[_LiveRows], scratch: _Scratch) -> pa.Array:
@@ -226,9 +226,4 @@ class _ChainedRows:
     def read(self, rows: Numbers) -> Fingerprints:
         """The rows `rows` [m], in that order."""
         owner = np.searchsorted(self._stops, rows, side="right")
-        parts, places = [], []
-        for number in np.unique(owner).tolist():
-            here = np.flatnonzero(owner == number)
-            parts.append(self._parts[number].read(self._live[number].before(rows[here])))
-            places.append(here)
-        return in_places(parts, places)
+        return by_owner(owner, lambda number, here: self._parts[number].read(self._live[number].before(rows[here])))

@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Numbers, Values
+from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.index.segments.filters import Words, make_filter
 from gpulsh.index.segments.fingerprint_blocks import (
@@ -32,17 +32,11 @@ from gpulsh.index.segments.fingerprint_blocks import (
     HeldRows,
     write_blocks,
 )
-from gpulsh.io.arrow.buffers import numbers
-from gpulsh.store.columns import columns_file, write_columns
+from gpulsh.store.columns import MappedColumns, columns_file, write_columns
 from gpulsh.store.durable import FileFact
-from gpulsh.store.mapping import Mapped, MappedBatches, damaged_file
+from gpulsh.store.mapping import Mapped, damaged_file
 
-DOCUMENTS = pa.schema(
-    [("number", pa.int64()), ("witness", pa.int64()), ("similarity", pa.float64()), ("size", pa.int64())]
-)
-HASHES = pa.schema([("hash_0", pa.uint64()), ("hash_1", pa.uint64()), ("row", pa.int64())])
 KEY_TYPES = {"string": pa.large_string(), "integer": pa.int64()}
-KEYS = [pa.schema([("key", kind), ("key_hash", pa.uint64()), ("key_row", pa.int64())]) for kind in KEY_TYPES.values()]
 DIGESTS = pa.schema([("band", pa.uint16()), ("digest", pa.uint64()), ("document", pa.int64())])
 FILTERS = pa.schema([("word", pa.uint64())])
 KINDS = ("documents", "digests", "hashes", "fingerprints", "filters", "keys")
@@ -68,17 +62,23 @@ class Documents(NamedTuple):
 class Hashes(NamedTuple):
     """Exact hashes [h], ascending, and the rows they belong to; rows ascend where hashes are equal."""
 
-    first: NDArray[np.uint64]
-    second: NDArray[np.uint64]
+    hash_0: NDArray[np.uint64]
+    hash_1: NDArray[np.uint64]
     row: Numbers
 
 
 class Keys(NamedTuple):
-    """`key`: a pyarrow.Array of n; their hashes, ascending, and the rows they belong to."""
+    """n keys; their hashes, ascending, and the rows that these belong to."""
 
-    key: Any
-    hash: NDArray[np.uint64]
-    row: Numbers
+    key: pa.Array
+    key_hash: NDArray[np.uint64]
+    key_row: Numbers
+
+
+class FilterWords(NamedTuple):
+    """The Bloom filter of a band, or of the hashes."""
+
+    word: Words
 
 
 class Band(NamedTuple):
@@ -156,11 +156,10 @@ def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, Fi
             band = segment.bands[number]
             file.append([np.full(len(band.digest), number, np.uint16), band.digest, band.document])
             filters.append([make_filter(band.digest)])
-        filters.append([make_filter(segment.hashes.first)])
+        filters.append([make_filter(segment.hashes.hash_0)])
         facts["digests"], facts["filters"] = file.finish(), filters.finish()
     segment.let_go()
-    hashes = {"hash_0": segment.hashes.first, "hash_1": segment.hashes.second, "row": segment.hashes.row}
-    facts["hashes"] = write_columns(name("hashes"), hashes)
+    facts["hashes"] = write_columns(name("hashes"), segment.hashes._asdict())
     steps = range(0, len(segment), ROWS_AT_ONCE)
     parts = (segment.fingerprints.read(np.arange(at, min(at + ROWS_AT_ONCE, len(segment)))) for at in steps)
     facts["fingerprints"] = write_blocks(name("fingerprints"), _let_go_after_each(parts, segment))
@@ -176,37 +175,30 @@ def _let_go_after_each(parts: Iterable[Fingerprints], segment: Segment) -> Itera
 
 def write_keys(path: Path, keys: Keys) -> FileFact:
     """Write the keys of a segment."""
-    return write_columns(path, {"key": keys.key, "key_hash": keys.hash, "key_row": keys.row})
+    return write_columns(path, keys._asdict())
 
 
 def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
     """The segment in the files that `name` names by kind, mapped; without its keys where `keys` is False."""
-    schemas = {"documents": DOCUMENTS, "digests": DIGESTS, "hashes": HASHES, "filters": FILTERS}
-    files = {kind: _mapped(name(kind), schema, one=kind in ("documents", "hashes")) for kind, schema in schemas.items()}
-    if len(files["filters"].batches) != len(files["digests"].batches) + 1:
-        raise damaged_file(name("filters"), "it has not a filter for each band and one for the hashes")
-    documents = Documents(*_columns(files["documents"]))
-    bands = [Band(numbers(batch.column(1)), numbers(batch.column(2))) for batch in files["digests"].batches]
-    fingerprints = BlockRows(name("fingerprints"), documents.size)
-    filters = [numbers(batch.column(0)) for batch in files["filters"].batches]
-    mapped = (*files.values(), fingerprints.mapped)
-    segment = Segment(documents, Hashes(*_columns(files["hashes"])), bands, fingerprints, None, filters, mapped)
+    documents, hashes = MappedColumns(name("documents"), Documents), MappedColumns(name("hashes"), Hashes)
+    digests, filters = MappedColumns(name("digests"), Band), MappedColumns(name("filters"), FilterWords)
+    bands, words = list(digests.runs()), [filter.word for filter in filters.runs()]
+    if len(words) != len(bands) + 1:
+        raise damaged_file(name("filters"), "it does not hold one filter for each band and one for the hashes")
+    rows = documents.whole()
+    fingerprints = BlockRows(name("fingerprints"), rows.size)
+    mapped = (documents, digests, hashes, filters, fingerprints.mapped)
+    segment = Segment(rows, hashes.whole(), bands, fingerprints, None, words, mapped)
     return with_mapped_keys(segment, name("keys")) if keys else segment
 
 
 def with_mapped_keys(segment: Segment, path: Path) -> Segment:
     """The segment with its keys, in a file of `write_keys`."""
-    file = _mapped(path, *KEYS, one=True)
-    batch = file.batches[0]
-    if len(batch) != len(segment) or batch.column(0).null_count:
-        raise damaged_file(path, f"it has not one key for each of {len(segment)} documents")
-    keys = Keys(batch.column(0), numbers(batch.column(1)), numbers(batch.column(2)))
+    file = MappedColumns(path, Keys)
+    keys = file.whole()
+    if len(keys.key) != len(segment) or keys.key.null_count:
+        raise damaged_file(path, f"it does not hold one key for each of {len(segment)} documents")
     return replace(segment, keys=keys, mapped=(*segment.mapped, file))
-
-
-def with_keys(segment: Segment, keys: Keys) -> Segment:
-    """The segment with its keys."""
-    return replace(segment, keys=keys)
 
 
 def among(values: Numbers, sorted_values: Numbers) -> NDArray[np.bool_]:
@@ -223,23 +215,3 @@ def within(rows: Numbers, count: int) -> Numbers:
     if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < count):
         raise DamagedInputError(f"the index is damaged: it names row {int(rows.max())} of {count}; {AGAIN}")
     return rows
-
-
-def all_found(found: int, sought: int) -> None:
-    """DamagedInputError where documents that an index names are not in it."""
-    if found != sought:
-        raise DamagedInputError(f"the index is damaged: of {sought} documents that it names it has {found}; {AGAIN}")
-
-
-def _mapped(path: Path, *schemas: pa.Schema, one: bool) -> MappedBatches:
-    """A file of an index, of one of the schemas, and with `one` in one record batch."""
-    file = MappedBatches(path)
-    if one and len(file.batches) != 1:
-        raise damaged_file(path, f"it holds {len(file.batches)} record batches, not one")
-    if any(batch.schema not in schemas for batch in file.batches):
-        raise damaged_file(path, f"its columns are not {', '.join(schemas[0].names)}")
-    return file
-
-
-def _columns(file: MappedBatches) -> list[Values]:
-    return list(map(numbers, file.batches[0].columns))
