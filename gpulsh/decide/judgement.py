@@ -84,7 +84,7 @@ class Case:
         """Those that meet others."""
         ascending = involved_in(self.met, len(self.rank)) if self.compared is None else self.compared.involved
         order = np.argsort(self.rank[ascending], kind="stable")
-        texts = ShingledTexts(self.texts, order, self.method, self.keys, self.ops)
+        texts = ShingledTexts(order, self.ops, self.texts, self.method, self.keys)
         parts = self.met, ascending[order], self.relation, texts, self.method, self.ops
         return Meeting(*parts, connected=self.compared is not None)
 

@@ -214,12 +214,9 @@ class Index:
         The decision is that of `deduplicate` over everything that was ever added, in order: a document is dropped when
         it is an exact copy of an earlier one, or a held one is at least `threshold` similar. Raises as `insert` does.
         """
-        found = list(self.decisions(self._take_in(keys, texts, decide=True)))
-        numbers, witness, similarity = (
-            np.concatenate([getattr(documents, name) for documents in found] or [np.empty(0, np.int64)])
-            for name in ("number", "witness", "similarity")
-        )
-        return Added(witness == numbers, self.keys_of(witness), similarity.astype(np.float32))
+        found = Documents.joined(self.decisions(self._take_in(keys, texts, decide=True)))
+        keep = found.witness == found.number
+        return Added(keep, self.keys_of(found.witness), found.similarity.astype(np.float32))
 
     def query(self, texts: object) -> Matches:
         """For each text the held documents that share a band with it and are at least `threshold` similar."""
@@ -241,7 +238,7 @@ class Index:
         missing = np.flatnonzero(numbers == NOBODY)
         if len(missing):
             raise ParameterError(f"keys[{missing[0]}] is {array[int(missing[0])].as_py()!r}, which is not in the index")
-        self._set(replace(self._contents, removed=np.union1d(self._contents.removed, numbers)))
+        self.forget(numbers)
 
     def save(self, path: str | os.PathLike[str] | None = None) -> None:
         """Commit all changes: to the folder `path`, made or empty, in which the index lies from then on, or to its own.
@@ -348,7 +345,7 @@ class Index:
             documents = shelved.segment.documents
             first, last = np.searchsorted(documents.number, [numbers.start, numbers.stop])
             if first < last:
-                yield documents.slice(int(first), int(last))
+                yield documents.where(slice(first, last))
 
     def find_similar(self, source: TextSource) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
         """`query` of a source: positions, numbers of held documents, similarity, [m] each."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -11,7 +12,7 @@ from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts, part_range
 from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare.comparison import MOST_PARTS
+from gpulsh.decide.compare.comparison import MOST_PARTS, Readable
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.segments.fingerprint_blocks import in_places
 from gpulsh.io.rows import gathered
@@ -23,14 +24,12 @@ Read = Callable[[Numbers], Fingerprints]
 TEXT_BYTES = 6  # about the text of one fingerprint: what the comparing stages measure their work by
 
 
-class HeldSets:
-    """`decide.compare.comparison.Readable` over `read`, which gives unique fingerprints of documents, on the host.
+@dataclass(frozen=True)
+class HeldSets(Readable):
+    """Documents of which `read` gives the unique fingerprints, in host memory; `text_sizes` are of all of them."""
 
-    `text_sizes` [n] are about the bytes of text of all documents, `places` [m] those of them that are chosen.
-    """
-
-    def __init__(self, read: Read, text_sizes: Numbers, places: Numbers, ops: Backend) -> None:
-        self._read, self._text_sizes, self._places, self._ops = read, text_sizes, places, ops
+    read: Read
+    text_sizes: Numbers
 
     @classmethod
     def of(cls, holdings: Holdings, held: Numbers, sets: Fingerprints, ops: Backend) -> HeldSets:
@@ -40,41 +39,33 @@ class HeldSets:
             return of_both(places, len(held), lambda old: holdings.fingerprints(held[old]), sets)
 
         sizes = np.concatenate([holdings.sizes(held), np.diff(sets.offset)])
-        return cls(read, sizes * TEXT_BYTES, np.arange(len(sizes)), ops)
+        return cls(np.arange(len(sizes)), ops, read, sizes * TEXT_BYTES)
 
     def sizes(self) -> Numbers:
         """int64 [places]: about the bytes of text of each."""
-        return self._text_sizes[self._places]
-
-    def on(self, ops: Backend) -> HeldSets:
-        """The same documents, on another backend."""
-        return HeldSets(self._read, self._text_sizes, self._places, ops)
-
-    def renumbered(self, places: Numbers) -> HeldSets:
-        """The same documents by other numbers: new place i is place `places[i]` here."""
-        return HeldSets(self._read, self._text_sizes, self._places[places], self._ops)
+        return self.text_sizes[self.chosen]
 
     def fingerprints(self, places: Numbers) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order."""
-        return self._read(self._places[places]).moved(self._ops.asarray)
+        return self.read(self.chosen[places]).moved(self.ops.asarray)
 
     def fingerprints_by_range(self, places: Numbers, parts: int) -> Iterator[Fingerprints]:
         """The same in `parts` equal ranges of values, one after another."""
-        whole = self._read(self._places[places])
+        whole = self.read(self.chosen[places])
         for part in range(parts):
             first, last = map(np.uint64, part_range(part, parts))
             inside = (whole.values >= first) & (whole.values <= last)
-            yield Fingerprints(whole.values[inside], offsets(inside)[whole.offset]).moved(self._ops.asarray)
+            yield Fingerprints(whole.values[inside], offsets(inside)[whole.offset]).moved(self.ops.asarray)
 
     def frequencies(self, places: Numbers, counts: Array) -> Array:
         """`counts` plus those of the fingerprints of the documents at `places`."""
-        return self._ops.frequencies(self.fingerprints(places), counts)
+        return self.ops.frequencies(self.fingerprints(places), counts)
 
     def prefixes(self, places: Numbers, counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
         """The prefixes of the documents at `places`, and how many fingerprints each has."""
         sets = self.fingerprints(places)
         lengths = lengths_with_rare(sets, counts, rare, share)
-        return self._ops.prefixes(sets, counts, lengths), np.diff(sets.offset)
+        return self.ops.prefixes(sets, counts, lengths), np.diff(sets.offset)
 
 
 def of_both(places: Numbers, base: int, held: Read, sets: Fingerprints) -> Fingerprints:

@@ -52,11 +52,7 @@ class Crowd(NamedTuple):
     def joined(cls, parts: Sequence[Crowd]) -> Crowd:
         """Several, end to end."""
         none = np.empty(0, np.int64)
-        return (
-            cls(*(np.concatenate([none, *columns]) for columns in zip(*parts, strict=True)))
-            if parts
-            else cls(*[none] * 3)
-        )
+        return cls(*map(np.concatenate, zip((none, none, none), *parts, strict=True)))
 
 
 @dataclass(frozen=True)

@@ -287,8 +287,7 @@ class _Decisions:
         """DECISIONS of a partition; its earlier witnesses, ascending, and their keys."""
         base = self._numbers.start
         start, stop = (base + self.placed.partitions[partition : partition + 2]).tolist()
-        parts = list(self._index.decisions(range(start, stop)))
-        documents = Documents(*(np.concatenate(columns) for columns in zip(_NONE, *parts, strict=True)))
+        documents = Documents.joined(self._index.decisions(range(start, stop)))
         old = documents.witness < base
         dropped = documents.witness != documents.number
         cluster = documents.witness - base
@@ -304,6 +303,3 @@ class _Decisions:
         witnesses = np.unique(documents.witness[old])
         told = dropped | speaks
         return DECISIONS.rows(columns, told), witnesses, self._index.key_column(witnesses)
-
-
-_NONE = Documents(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64))

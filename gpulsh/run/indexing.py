@@ -191,22 +191,14 @@ def _taken_in(index: Index, texts: FileTexts, output: str | os.PathLike[str] | N
             numbers = index.admit_source(
                 _Watched(texts, progress), lambda: keys_of_files(texts), decide=True, names=names_of_files(texts)
             )
-        found = [_dropped(documents) for documents in index.decisions(numbers)]
-    number, witness, similarity = (
-        np.concatenate([columns[place] for columns in found] or [np.empty(0, np.int64)]) for place in range(3)
-    )
-    duplicates = Duplicates(texts, number - numbers.start, index, witness, similarity)
+        decided = index.decisions(numbers)
+        found = Documents.joined(part.where(part.witness != part.number) for part in decided)
+    duplicates = Duplicates(texts, found.number - numbers.start, index, found.witness, found.similarity)
     with progress.stage("save", None, OF_INDEX["save"].unit):
         if output is not None:
             duplicates.write(Path(output))
         index.save()
     return Indexed(len(numbers), duplicates, len(index))
-
-
-def _dropped(documents: Documents) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
-    """Number, witness and similarity of those that others speak for."""
-    rows = np.flatnonzero(documents.witness != documents.number)
-    return documents.number[rows], documents.witness[rows], documents.similarity[rows]
 
 
 def keys_of_files(texts: FileTexts) -> Iterator[pa.Array]:

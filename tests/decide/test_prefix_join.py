@@ -34,7 +34,7 @@ OWN = [f"own{number}" for number in range(50_000)]
 def readable_of(texts: list[str], ops: Backend, threshold: float = 0.8) -> ShingledTexts:
     ids = np.arange(len(texts))
     method = Method.chosen(threshold=threshold, verify="exact", resolve="kept")
-    return ShingledTexts(open_texts(pa.array(texts), ops).choose(ids), ids, method, None, ops)
+    return ShingledTexts(ids, ops, open_texts(pa.array(texts), ops).choose(ids), method, None)
 
 
 def prefixes_of(texts: list[str], ops: Backend, is_exact: bool) -> CrowdPrefixes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from threading import Lock
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,36 +33,40 @@ TEXT_OF_A_SHINGLE = 7  # bytes; only the width of bitmaps depends on it
 MOST_PARTS = 1 << 16  # ranges of fingerprints that two documents are cut into at most
 
 
-class Readable(Protocol):
+@dataclass(frozen=True)
+class Readable(ABC):
     """Documents whose fingerprints can be read, by place, as often as need be."""
 
+    chosen: Numbers  # [places] which of all documents stand at each place
+    ops: Backend
+
+    def on(self, ops: Backend) -> Self:
+        """The same documents, read by another backend."""
+        return replace(self, ops=ops)
+
+    def renumbered(self, places: Numbers) -> Self:
+        """The same documents by other numbers: new place i is place `places[i]` here."""
+        return replace(self, chosen=self.chosen[places])
+
+    @abstractmethod
     def sizes(self) -> Numbers:
         """int64 [places]: about the bytes of text of each, by which work is measured."""
-        ...
 
+    @abstractmethod
     def fingerprints(self, places: Numbers) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order, on the backend's device."""
-        ...
 
+    @abstractmethod
     def fingerprints_by_range(self, places: Numbers, parts: int) -> Iterator[Fingerprints]:
         """The same in `parts` equal ranges of values, one after another, for documents larger than the device."""
-        ...
 
-    def on(self, ops: Backend) -> Readable:
-        """The same documents, shingled by another backend."""
-        ...
-
-    def renumbered(self, places: Numbers) -> Readable:
-        """The same documents by other numbers: new place i is place `places[i]` here."""
-        ...
-
+    @abstractmethod
     def frequencies(self, places: Numbers, counts: Array) -> Array:
         """`counts` plus those of the fingerprints of the documents at `places`, as the backend's `frequencies`."""
-        ...
 
+    @abstractmethod
     def prefixes(self, places: Numbers, counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
         """The prefixes of the documents at `places` and how many fingerprints each has, as `text_prefixes` has it."""
-        ...
 
 
 class Measure(Protocol):

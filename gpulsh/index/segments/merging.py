@@ -38,7 +38,7 @@ def merged(parts: Sequence[Segment], removed: Numbers, folder: Path | None = Non
     for part, rows in zip(parts, live, strict=True):
         for first in range(0, len(part), ROWS_AT_ONCE):
             last = min(first + ROWS_AT_ONCE, len(part))
-            for column, values in zip(documents, part.documents.slice(first, last), strict=True):
+            for column, values in zip(documents, part.documents.where(slice(first, last)), strict=True):
                 column.append(values[rows.chosen(first, last)])
         part.let_go()
 

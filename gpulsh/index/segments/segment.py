@@ -53,9 +53,14 @@ class Documents(NamedTuple):
     similarity: NDArray[np.float64]
     size: Numbers
 
-    def slice(self, start: int, stop: int) -> Documents:
-        """Rows `start` to `stop`."""
-        rows = slice(start, stop)
+    @classmethod
+    def joined(cls, parts: Iterable[Documents]) -> Documents:
+        """Several, end to end."""
+        none = np.empty(0, np.int64)
+        return cls(*map(np.concatenate, zip((none, none, np.empty(0), none), *parts, strict=True)))
+
+    def where(self, rows: NDArray[np.bool_] | slice) -> Documents:
+        """Some rows of it."""
         return Documents(self.number[rows], self.witness[rows], self.similarity[rows], self.size[rows])
 
 

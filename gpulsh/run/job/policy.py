@@ -59,8 +59,4 @@ class Policy:
             found.append(highest_first(keys, self.key, lambda row, start=start: where(start + row)))  # type: ignore[misc]
             start += len(keys)
         none = np.empty(0, np.uint64)
-        return (
-            Order(*(np.concatenate([none, *columns]) for columns in zip(*found, strict=True)))
-            if found
-            else Order(none, none)
-        )
+        return Order(*map(np.concatenate, zip((none, none), *found, strict=True)))

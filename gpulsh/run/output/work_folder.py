@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gpulsh.errors import OutputError
-from gpulsh.store.durable import naming, sync
+from gpulsh.store.durable import naming, open_file, sync
 from gpulsh.store.manifest import NAME
 
 WORK = "_work"
@@ -127,10 +127,5 @@ def remove_entry(entry: Path) -> None:
 
 def _told(work: Path) -> bytes:
     """What its lock says; OSError where there is none, or no file."""
-    handle = os.open(work / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(f"{work / LOCK} is no file")
-        return os.read(handle, len(WORDS) + 32)
-    finally:
-        os.close(handle)
+    with open_file(work / LOCK) as file:
+        return file.read(len(WORDS) + 32)

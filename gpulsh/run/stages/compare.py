@@ -43,7 +43,7 @@ def compare(place: Workplace, placed: Placed, shares: Path, share: int, pairs: S
     candidates = unpacked(distinct(packed(*(np.searchsorted(members, column) for column in met))))
     involved = np.argsort(rank)
     wanted = ((number, members[part]) for number, part in placed.by_partition(members))
-    texts = ShingledTexts(GroupTexts(place.folder, group, wanted), involved, job.method, place.keys, place.ops)
+    texts = ShingledTexts(involved, place.ops, GroupTexts(place.folder, group, wanted), job.method, place.keys)
     met_here = Collisions.of(candidates, Crowd.joined([]), job.method.banding.bands)
     relation = relation_of(members, job.policy, placed)
     done = 0
