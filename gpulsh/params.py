@@ -152,7 +152,6 @@ class Sketch(Protocol):
     @property
     def functions(self) -> Family:
         """What the backends make signatures by."""
-        ...
 
 
 def chosen_family(sketch: Sketch | None, num_perm: int, seed: int) -> Family:

@@ -97,20 +97,20 @@ class Case:
     def _put_back(self, kept: NDArray[np.bool_], edges: Edges, funnel: Funnel, tell_pairs: bool) -> Decision:
         """The decision about all documents: those that met nobody stay, each copy follows its first copy."""
         count, ops, numbers = len(self.rank), self.ops, self.meeting.numbers
-        counted = self.copies >= self.relation.protected
+        counted = self.relation.can_be_dropped(self.copies)
         copies, first = self.copies[counted], self.first[counted]
-        like, heads_of = ops.asarray(copies), ops.asarray(first)
+        like, first_of = ops.asarray(copies), ops.asarray(first)
         place = np.arange(count, dtype=np.int64, like=like)
         target, similarity = place.copy(), np.ones_like(place, np.float64)
         dropped = self.meeting.dropped(kept, edges)
         later = ops.asarray(numbers[dropped.later])
         target[later] = ops.asarray(numbers[dropped.earlier])
         similarity[later] = ops.asarray(dropped.similarity)
-        target[like], similarity[like] = target[heads_of], similarity[heads_of]
-        of_dropped = int((target[heads_of] != heads_of).sum())
-        joined = ops.asarray(copies), heads_of, np.ones_like(similarity[like])
+        target[like], similarity[like] = target[first_of], similarity[first_of]
+        of_dropped = int((target[first_of] != first_of).sum())
+        joined = like, first_of, np.ones_like(similarity[like])
         if self.relation.across:  # a copy is of its first copy's source: it is dropped for what that is dropped for
-            stays = target[like] == heads_of
+            stays = target[like] == first_of
             target[like[stays]] = like[stays]
             joined = like[~stays], target[like[~stays]], similarity[like[~stays]]
         keep = target == place

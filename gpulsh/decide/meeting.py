@@ -21,7 +21,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.comparison import Advance, Readable, compare, measure_of, untold
 from gpulsh.decide.compare.prefix_join import Edges, PrefixJoin
 from gpulsh.decide.relation import Relation
-from gpulsh.decide.resolve import distinct_edges, heads, resolve_kept, witnesses
+from gpulsh.decide.resolve import distinct_edges, first_places, resolve_kept, witnesses
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.method import Method
 
@@ -84,13 +84,12 @@ class Meeting:
         if self.method.resolve == "kept":
             return witnesses(kept, edges)
         pairs = np.stack([edges.earlier, edges.later], axis=1)
-        head = heads(self.ops.asnumpy(self.ops.components(len(self.numbers), self.ops.asarray(pairs))))
-        later = np.flatnonzero((head != np.arange(len(head))) & (self.numbers >= self.relation.protected))
+        first = first_places(self.ops.asnumpy(self.ops.components(len(self.numbers), self.ops.asarray(pairs))))
+        later = np.flatnonzero((first != np.arange(len(first))) & self.relation.can_be_dropped(self.numbers))
         if self.method.verify == "none":
-            return Edges(head[later], later, np.full(len(later), np.nan))
-        pairs = np.stack([head[later], later], axis=1)
-        similarity = compare(pairs, self.texts, measure_of(self.method), 0.0, self.ops)
-        return Edges(head[later], later, similarity)
+            return Edges(first[later], later, np.full(len(later), np.nan))
+        pairs = np.stack([first[later], later], axis=1)
+        return Edges(first[later], later, compare(pairs, self.texts, measure_of(self.method), 0.0, self.ops))
 
     @property
     def _pairs(self) -> Numbers:

@@ -39,12 +39,12 @@ def resolve_kept(count: int, small: Edges, join: PrefixJoin | None, crowd: Numbe
 
 def witnesses(kept: NDArray[np.bool_], edges: Edges) -> Edges:
     """For each dropped place its most similar earlier kept one, ties to the earlier; `later` ascends."""
-    speaking = edges.where(kept[edges.earlier] & ~kept[edges.later])
-    ordered = speaking.where(np.lexsort((speaking.earlier, -speaking.similarity, speaking.later)))
+    possible = edges.where(kept[edges.earlier] & ~kept[edges.later])
+    ordered = possible.where(np.lexsort((possible.earlier, -possible.similarity, possible.later)))
     return ordered.where(first_of_runs(ordered.later))
 
 
-def heads(component: Numbers) -> Numbers:
+def first_places(component: Numbers) -> Numbers:
     """int64 [count]: the first place of each place's component, itself where it is that."""
     _, first, which = np.unique(component, return_index=True, return_inverse=True)
     return first[which]

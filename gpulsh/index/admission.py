@@ -73,7 +73,7 @@ def hold_all(arrivals: Arrivals, start: int, method: Method, ops: Backend) -> Se
 
 
 def admit(arrivals: Arrivals, start: int, holdings: Holdings, method: Method, ops: Backend, tally: Tally) -> Segment:
-    """A segment of all documents, numbered from `start`, those held that no earlier one speaks for; counted too."""
+    """A segment of all documents, numbered from `start`, those held that have no earlier witness; counted too."""
     count = len(arrivals)
     numbers = np.arange(start, start + count)
     witness, similarity = numbers.copy(), np.ones(count)
@@ -96,8 +96,8 @@ def admit(arrivals: Arrivals, start: int, holdings: Holdings, method: Method, op
         kept, edges = meeting.resolve(small)
         dropped = meeting.dropped(kept, edges)
     later = taking_part[dropped.later - base]
-    speaking = np.concatenate([met.held, numbers[taking_part]])
-    witness[later], similarity[later] = speaking[dropped.earlier], dropped.similarity
+    witness[later] = np.concatenate([met.held, numbers[taking_part]])[dropped.earlier]
+    similarity[later] = dropped.similarity
     witness[copies], similarity[copies] = witness[first], similarity[first]
 
     tally.documents += count

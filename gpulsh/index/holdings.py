@@ -26,8 +26,8 @@ MANY = 1 << 8  # lookups at once, each of a page or more, from which on a segmen
 class Holdings:
     """Segments that ascend by number, and the numbers of removed documents, ascending.
 
-    A document is live unless it was removed, or the one that speaks for it was. Memory is only taken for what is asked:
-    columns are searched where they lie.
+    A document is live unless it, or its witness, was removed. Columns are searched where they lie, so memory is taken
+    only for what is asked.
     """
 
     segments: Sequence[Segment]
@@ -49,7 +49,7 @@ class Holdings:
         return np.concatenate(places), np.concatenate(numbers)
 
     def first_copies(self, exact: NDArray[np.uint64]) -> tuple[Numbers, NDArray[np.float64], NDArray[np.bool_]]:
-        """Who speaks for the first live document with each hash [m, 2], how similar, and whether it is that document
+        """The witness of the first live document with each hash [m, 2], how similar, and whether it is that document
         itself; NOBODY where there is none.
         """
         witness, similarity = np.full(len(exact), NOBODY), np.zeros(len(exact))

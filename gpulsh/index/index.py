@@ -209,7 +209,7 @@ class Index:
         self._take_in(keys, texts, decide=False)
 
     def add(self, keys: object, texts: object) -> Added:
-        """Hold the documents that no earlier one speaks for, and know the others.
+        """Hold the documents that duplicate no earlier one, and know the others.
 
         The decision is that of `deduplicate` over everything that was ever added, in order: a document is dropped when
         it is an exact copy of an earlier one, or a held one is at least `threshold` similar. Raises as `insert` does.

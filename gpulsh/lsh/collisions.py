@@ -88,7 +88,6 @@ class Digests(Protocol):
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
         """The digests uint64 [m] of a band in range `part` of `parts` equal ones, and the ids int64 [m]."""
-        ...
 
 
 @dataclass(frozen=True)

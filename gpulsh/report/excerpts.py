@@ -25,7 +25,6 @@ class AtHand(Protocol):
 
     def beginning(self, file: int, row: int, most: int) -> bytes | None:
         """At most the first `most` bytes of the text in a row of a file; None where it is not at hand."""
-        ...
 
 
 def read_texts(

@@ -263,7 +263,7 @@ class _Decisions:
 
     def __init__(self, index: Index, numbers: range, placed: Placed) -> None:
         self._index, self._numbers, self.placed = index, numbers, placed
-        self._speaks = np.zeros(len(numbers), bool)
+        self._is_witness = np.zeros(len(numbers), bool)
         self.dropped = self.earlier = found = 0
         witnesses, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for documents in index.decisions(numbers):
@@ -271,7 +271,7 @@ class _Decisions:
             rows = np.flatnonzero(documents.witness != documents.number)
             witness = documents.witness[rows]
             old = witness < numbers.start
-            self._speaks[witness[~old] - numbers.start] = True
+            self._is_witness[witness[~old] - numbers.start] = True
             self.dropped, self.earlier = self.dropped + len(rows), self.earlier + int(old.sum())
             first, places = np.unique(witness[old], return_index=True)
             witnesses.append(first)
@@ -292,14 +292,14 @@ class _Decisions:
         dropped = documents.witness != documents.number
         cluster = documents.witness - base
         cluster[old] = self._first[np.searchsorted(self._witnesses, documents.witness[old])]
-        speaks = self._speaks[start - base : stop - base]
+        is_witness = self._is_witness[start - base : stop - base]
         columns = Decisions(
             documents.number - base,
             np.where(old, ~documents.witness, documents.witness - base),
             documents.similarity.astype(np.float32),
             cluster,
-            speaks,
+            is_witness,
         )
         witnesses = np.unique(documents.witness[old])
-        told = dropped | speaks
+        told = dropped | is_witness
         return DECISIONS.rows(columns, told), witnesses, self._index.key_column(witnesses)

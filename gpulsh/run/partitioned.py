@@ -95,7 +95,6 @@ class Decider(Protocol):
 
     def decide(self, partitions: Sequence[Partition], total: int | None, funnel: Funnel) -> Decided:
         """The decisions, whose files are durable; counts documents and pairs."""
-        ...
 
 
 def deduplicate_partitions(

@@ -21,7 +21,6 @@ class Mapped(Protocol):
 
     def let_go(self) -> None:
         """What was read need not stay in this process's memory; it is read again where it is looked at again."""
-        ...
 
 
 class MappedBatches:

@@ -74,7 +74,6 @@ class Measure(Protocol):
 
     def __call__(self, rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
         """`rows` int64 [m, 2] are rows of the fingerprints, which come whole or in ranges of values."""
-        ...
 
 
 def exact(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:

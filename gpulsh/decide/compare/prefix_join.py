@@ -147,7 +147,7 @@ class PrefixJoin:
 
     def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
         """Documents of the block marked in `kept` [stop - start] stay, and later ones are compared with them."""
-        kept = kept & self._relation.speaks(self._crowd[block.start : block.stop])
+        kept = kept & self._relation.can_be_witness(self._crowd[block.start : block.stop])
         stay = block.start + np.flatnonzero(kept)
         self._known = np.concatenate([self._known, stay])
         if self._entries is not None:
@@ -182,13 +182,13 @@ class PrefixJoin:
         self._prefixes = self._prefixes or self._read(start)
         here, numbers = np.arange(start, stop), self._crowd[start:stop]
         self._entries = self._prefixes.of(here).sorted()
-        queries = self._entries.where(self._relation.yields(numbers)[self._entries.documents - start])
+        queries = self._entries.where(self._relation.can_be_dropped(numbers)[self._entries.documents - start])
         outer = self._pairs(self._kept, queries, here)
         if outer is None:
             return None
         with_kept = self._verified(outer)
         # A document that a kept one rules out is not kept: only the rest can rule out others of the block.
-        open_ones = self._relation.speaks(numbers)
+        open_ones = self._relation.can_be_witness(numbers)
         open_ones[with_kept.later - start] = False
         still_open = _PrefixIndex()
         still_open.add(self._entries.where(open_ones[self._entries.documents - start]))
@@ -268,7 +268,7 @@ class _PrefixIndex:
     """
 
     def __init__(self) -> None:
-        self._runs: list[Entries] = []
+        self.runs: list[Entries] = []  # sorted
         self._count = 0
         self._documents: list[Numbers] = []
 
@@ -279,22 +279,18 @@ class _PrefixIndex:
         self._count += len(entries.shingles)
         most = max(LARGEST_MERGE, self._count // 8)
         merged = [entries]
-        while self._runs and sum(len(run.shingles) for run in merged) * 2 > len(self._runs[-1].shingles):
-            if sum(len(run.shingles) for run in (*merged, self._runs[-1])) > most:
+        while self.runs and sum(len(run.shingles) for run in merged) * 2 > len(self.runs[-1].shingles):
+            if sum(len(run.shingles) for run in (*merged, self.runs[-1])) > most:
                 break
-            merged.append(self._runs.pop())
+            merged.append(self.runs.pop())
         merged.reverse()
         shingles, documents = ([getattr(run, name) for run in merged] for name in ("shingles", "documents"))
         del entries, merged
-        self._runs.append(Entries(np.concatenate(shingles), np.concatenate(documents)).sorted())
+        self.runs.append(Entries(np.concatenate(shingles), np.concatenate(documents)).sorted())
 
     def documents(self) -> Numbers:
         """int64: the documents with a shingle in the index, ascending."""
         return np.concatenate([np.empty(0, np.int64), *self._documents])
-
-    def runs(self) -> list[Entries]:
-        """The sorted runs."""
-        return self._runs
 
 
 class _Matches:
@@ -308,7 +304,7 @@ class _Matches:
         self.queries, self.count = queries, 0
         self.enough = self.too_many = False
         self._places: list[tuple[NDArray[np.uint32], Numbers, Numbers, Numbers]] = []
-        for run in index.runs():
+        for run in index.runs:
             first = np.searchsorted(run.shingles, queries.shingles, side="left")
             met = first < len(run.shingles)
             met[met] = run.shingles[first[met]] == queries.shingles[met]

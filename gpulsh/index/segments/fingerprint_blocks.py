@@ -35,7 +35,6 @@ class FingerprintRows(Protocol):
 
     def read(self, rows: Numbers) -> Fingerprints:
         """The rows `rows` [m], in that order, in host memory."""
-        ...
 
 
 class HeldRows:

@@ -3,7 +3,7 @@
 Six Arrow IPC files a segment, never changed once written:
 
 - `documents`: number, witness, similarity, size; a row a document, ascending by number. A document is held where it is
-  its own witness; else it was dropped, and its witness is the number of the document that speaks for it. `size` is how
+  its own witness; else it was dropped, and `witness` is the number of the document it was dropped for. `size` is how
   many fingerprints are held of it.
 - `digests`: band, digest, document (its number); sorted so. A record batch a band, of held documents only.
 - `hashes`: hash_0, hash_1, row; the 128-bit hash of every document with a token, sorted so.
@@ -129,7 +129,7 @@ class Segment:
         return here, rows[here]
 
     def live(self, removed: Numbers, rows: Numbers | slice = ALL) -> NDArray[np.bool_]:
-        """bool [m]: whether each of `rows` is neither removed nor spoken for by one that is; `removed` ascends."""
+        """bool [m]: whether neither each of `rows` nor its witness was removed; `removed` ascends."""
         return ~(among(self.documents.number[rows], removed) | among(self.documents.witness[rows], removed))
 
 

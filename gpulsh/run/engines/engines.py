@@ -32,20 +32,16 @@ class Engine(Protocol):
     @property
     def ops(self) -> Backend:
         """The backend, for its name, its device and how it is best fed; whoever runs a task has one of its own."""
-        ...
 
     @property
     def memory(self) -> int:
         """Bytes that whoever runs a task may take."""
-        ...
 
     def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> AbstractContextManager[Runner]:
         """A runner of the job's tasks in the work folder `folder`; left, nothing runs any more."""
-        ...
 
     def to_json(self) -> Facts:
         """What the report says of it."""
-        ...
 
 
 def check_engine(engine: str, address: str | None, devices: Sequence[int] | None) -> None:

@@ -81,7 +81,6 @@ class Runner(Protocol):
 
     def run(self, stage: Stage) -> list[Facts]:
         """The facts of each task, in order, once all are done and their files are durable."""
-        ...
 
 
 def tallied(facts: Sequence[Facts], name: str) -> int:

@@ -164,7 +164,7 @@ class SimilarPairs(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """What was decided, by document, ascending; `speaks` marks those that others are dropped for.
+    """What was decided, by document, ascending; `speaks` marks witnesses.
 
     In DECISIONS `duplicate_of` may be below 0 (`records.earlier`).
     """

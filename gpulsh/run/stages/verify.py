@@ -85,9 +85,10 @@ def verify(
     funnel = Funnel(documents=len(members), crowded=len(collisions.crowded))
     told = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.crowded))
     decision = case.decide(funnel, told, tell_pairs=False).to_numpy()
-    speaks = np.zeros(len(members), bool)
-    speaks[decision.duplicate_of[~decision.keep]] = True
-    decided = Decisions(members, members[decision.duplicate_of], decision.similarity, members[decision.cluster], speaks)
+    is_witness = np.zeros(len(members), bool)
+    is_witness[decision.duplicate_of[~decision.keep]] = True
+    witness, cluster = members[decision.duplicate_of], members[decision.cluster]
+    decided = Decisions(members, witness, decision.similarity, cluster, is_witness)
     told.finish()
     place.progress.count(dropped=funnel.dropped)
     return Made(
