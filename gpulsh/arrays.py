@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -99,10 +99,17 @@ def _check_ascends(owner: object, offset: Array, values: Array) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Compressed rows, the base of TextBatch, Tokens and Fingerprints."""
+    """Compressed rows, the base of TextBatch, Tokens and Fingerprints, which are checked to hold values of a `kind`."""
+
+    kind: ClassVar[type[np.generic] | None] = None
 
     values: Array
     offset: Array
+
+    def __post_init__(self) -> None:
+        if self.kind is not None:
+            _check(self, "values", self.values, self.kind, 1)
+            _check_offset(self, self.offset, self.values)
 
     def __len__(self) -> int:
         return len(self.offset) - 1
@@ -123,27 +130,21 @@ class Rows:
 class TextBatch(Rows):
     """Documents as UTF-8: `values` uint8 [bytes], `offset` int64 [n + 1]. A null document is an empty row."""
 
-    def __post_init__(self) -> None:
-        _check(self, "values", self.values, np.uint8, 1)
-        _check_offset(self, self.offset, self.values)
+    kind = np.uint8
 
 
 @dataclass(frozen=True, eq=False)
 class Tokens(Rows):
     """Tokens as 64-bit hashes, in text order: `values` uint64 [nnz], `offset` int64 [n + 1]."""
 
-    def __post_init__(self) -> None:
-        _check(self, "values", self.values, np.uint64, 1)
-        _check_offset(self, self.offset, self.values)
+    kind = np.uint64
 
 
 @dataclass(frozen=True, eq=False)
 class Fingerprints(Rows):
     """Shingles as 64-bit hashes: `values` uint64 [nnz], `offset` int64 [n + 1]."""
 
-    def __post_init__(self) -> None:
-        _check(self, "values", self.values, np.uint64, 1)
-        _check_offset(self, self.offset, self.values)
+    kind = np.uint64
 
 
 class _Matrix:

@@ -21,10 +21,14 @@ def info(as_json: bool) -> None:
     from gpulsh.backends.select import backend_status
     from gpulsh.report.machine import versions
 
-    status, cache = backend_status(), kernel_cache()
+    status, cache, gpus = backend_status(), kernel_cache(), list[str]()
+    if status["cuda"] is None:
+        from gpulsh.backends.cuda import devices
+
+        gpus = devices()
     found: Facts = {
         "backends": {name: {"available": reason is None, "reason": reason} for name, reason in status.items()},
-        "devices": {"cpu": {"threads": processors()}, "cuda": _gpus() if status["cuda"] is None else []},
+        "devices": {"cpu": {"threads": processors()}, "cuda": gpus},
         "kernels": {"cache": cache.folder, "refused": list(cache.refused)},
         "versions": versions(),
     }
@@ -45,9 +49,3 @@ def info(as_json: bool) -> None:
     say("Versions")
     for name, version in found["versions"].items():
         say(f"  {name:<12}{version or 'not installed'}")
-
-
-def _gpus() -> list[str]:
-    from gpulsh.backends.cuda import devices
-
-    return devices()

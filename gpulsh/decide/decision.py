@@ -84,11 +84,9 @@ class Decision:
 
             check_given(table, "table")
             return table.filter(pa.array(keep))
-        if home == "pandas":
-            return table[keep]
         if home == "polars":
             return table.filter(keep)
-        if isinstance(table, np.ndarray):
+        if home == "pandas" or isinstance(table, np.ndarray):
             return table[keep]
         if isinstance(table, (list, tuple)):
             return [row for row, stays in zip(table, keep.tolist(), strict=True) if stays]

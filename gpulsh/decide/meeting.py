@@ -69,7 +69,8 @@ class Meeting:
         kept, found = np.ones(count, bool), []
         for component in np.unique(label[crowd]).tolist():
             members = np.flatnonzero(label == component)
-            own = _renumbered(small.where(label[small.later] == component), members)
+            own = small.where(label[small.later] == component)
+            own = Edges(np.searchsorted(members, own.earlier), np.searchsorted(members, own.later), own.similarity)
             chosen = crowd[label[crowd] == component]
             join = self._join(chosen, advance)
             stays, edges = resolve_kept(len(members), own, join, np.searchsorted(members, chosen))
@@ -115,9 +116,3 @@ class Meeting:
     def _join(self, crowd: Numbers, advance: Advance) -> PrefixJoin:
         texts, numbers = self.texts.renumbered(crowd), self.numbers[crowd]
         return PrefixJoin(numbers, self.met, texts, self.method, self.ops, self.relation, advance)
-
-
-def _renumbered(edges: Edges, members: Numbers) -> Edges:
-    """Edges among ascending `members`, by places in it."""
-    earlier, later = np.searchsorted(members, edges.earlier), np.searchsorted(members, edges.later)
-    return Edges(earlier, later, edges.similarity)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.account.funnel import Funnel
 from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.copies import first_copies
@@ -47,23 +48,6 @@ class Arrivals:
         return len(self.exact)
 
 
-@dataclass
-class Tally:
-    """What became of documents that were admitted, in the words of `account.counts`."""
-
-    documents: int = 0
-    empty: int = 0  # without a token
-    shingles: int = 0  # with repeats
-    exact_copies: int = 0
-    copies_of_kept: int = 0
-    copies_of_dropped: int = 0
-    candidates: int = 0
-    similar: int = 0
-    dissimilar: int = 0
-    verified: int = 0
-    near_duplicates: int = 0
-
-
 def hold_all(arrivals: Arrivals, start: int, method: Method, ops: Backend) -> Segment:
     """A segment of all documents, numbered from `start`, each held."""
     rows = np.flatnonzero(arrivals.with_token)
@@ -72,7 +56,7 @@ def hold_all(arrivals: Arrivals, start: int, method: Method, ops: Backend) -> Se
     return _segment(arrivals, numbers, numbers, np.ones(len(numbers)), rows, sets)
 
 
-def admit(arrivals: Arrivals, start: int, holdings: Holdings, method: Method, ops: Backend, tally: Tally) -> Segment:
+def admit(arrivals: Arrivals, start: int, holdings: Holdings, method: Method, ops: Backend, tally: Funnel) -> Segment:
     """A segment of all documents, numbered from `start`, those held that have no earlier witness; counted too."""
     count = len(arrivals)
     numbers = np.arange(start, start + count)

@@ -6,20 +6,20 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from gpulsh.account.funnel import Funnel
 from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.backends.large_alone import each_large_alone
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import DamagedInputError, ParameterError
 from gpulsh.facts import Facts
-from gpulsh.index.admission import Arrivals, Tally, admit, hold_all
+from gpulsh.index.admission import Arrivals, admit, hold_all
 from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.keys import (
     GIVEN,
@@ -245,7 +245,7 @@ class Index:
 
         Raises OutputError where it cannot be written; what was committed before is still there.
         """
-        if path is not None and (self._folder is None or not _same(Path(path), self._folder.path)):
+        if path is not None and (self._folder is None or os.path.realpath(path) != os.path.realpath(self._folder.path)):
             folder = Folder.made(Path(path), self._method, self._secret)
             loose = tuple(Shelved(shelved.segment) for shelved in self._contents.shelves)
             try:
@@ -281,9 +281,7 @@ class Index:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     # --- what files are composed with
@@ -294,7 +292,7 @@ class Index:
         keys: Callable[[], Iterable[pa.Array]],
         *,
         decide: bool,
-        tally: Tally | None = None,
+        tally: Funnel | None = None,
         names: KeyNames = GIVEN,
     ) -> range:
         """Take in the documents of `source`: their numbers. `tally` counts what becomes of them.
@@ -308,7 +306,7 @@ class Index:
         before = self._contents
         new: list[Shelved] = []
         number = before.next_number
-        tally = tally or Tally()
+        tally = tally or Funnel()
         try:
             for arrivals in self._signed(source):
                 if decide:
@@ -467,7 +465,3 @@ def _restored(path: Path, told: Facts, contents: Contents) -> Method:
 
 def _holdings_of(shelves: Sequence[Shelved], removed: Numbers) -> Holdings:
     return Holdings([shelved.segment for shelved in shelves], removed)
-
-
-def _same(path: Path, other: Path) -> bool:
-    return os.path.realpath(path) == os.path.realpath(other)

@@ -6,7 +6,7 @@ import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -107,12 +107,9 @@ def compacted(contents: Contents, folder: Path | None) -> Contents:
     if not contents.shelves:
         return contents
     parts = [shelved.segment for shelved in contents.shelves]
-    if folder is None:
-        whole = merged(parts, contents.removed)
-    else:
-        with _writing(folder):
-            whole = merged(parts, contents.removed, folder)
-    return Contents((Shelved(whole),), NOTHING, contents.next_number, contents.keys)
+    with _writing(folder) if folder else nullcontext():
+        whole = merged(parts, contents.removed, folder)
+    return replace(contents, shelves=(Shelved(whole),), removed=NOTHING)
 
 
 def _mergeable(earlier: Shelved, later: Shelved) -> bool:
@@ -254,7 +251,7 @@ class Folder:
             )
             commit_snapshot(self.path, snapshot, __version__)
         self.snapshot = snapshot
-        return Contents(tuple(shelves), contents.removed, contents.next_number, contents.keys)
+        return replace(contents, shelves=tuple(shelves))
 
     def abandon(self) -> None:
         """Where nothing was ever committed, remove what was made, the folder too if it was and holds nothing else."""

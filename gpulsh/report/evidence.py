@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,18 +129,22 @@ class _Evidence:
         """All values of a number column."""
         found = np.zeros(self._source.metadata.num_rows, dtype)
         at = 0
-        for group in range(self._source.num_row_groups):
-            for chunk in self._source.read_row_group(group, columns=[name]).column(name).chunks:
+        for table in self._groups(name):
+            for chunk in table.column(name).chunks:
                 found[at : at + len(chunk)] = numbers(chunk)
                 at += len(chunk)
         return found
 
+    def _groups(self, *columns: str) -> Iterator[pa.Table]:
+        """Some columns, a row group at a time."""
+        for group in range(self._source.num_row_groups):
+            yield self._source.read_row_group(group, columns=list(columns))
+
     def by_file(self) -> list[int]:
         """Dropped rows of each file, in the files' order."""
         counts = dict.fromkeys(self._names, 0)
-        for group in range(self._source.num_row_groups):
-            names = self._source.read_row_group(group, columns=["file"]).column("file").combine_chunks()
-            for entry in names.value_counts().to_pylist():
+        for table in self._groups("file"):
+            for entry in table.column("file").value_counts().to_pylist():
                 counts[entry["values"]] += entry["counts"]
         return self._in_order(counts)
 
@@ -151,8 +155,7 @@ class _Evidence:
         # UNKNOWN, the file of an earlier run, is the last place.
         of_file = np.array([*(places[file.source] for file in self.files), len(inputs)], np.int64)
         names, counts = strings(self._names), Counter[int]()
-        for group in range(self._source.num_row_groups):
-            table = self._source.read_row_group(group, columns=["file", "duplicate_of_file"])
+        for table in self._groups("file", "duplicate_of_file"):
             own, other = (of_file[_numbered(table.column(name), names)] for name in ("file", "duplicate_of_file"))
             for pair, count in zip(*np.unique(own * len(of_file) + other, return_counts=True), strict=True):
                 counts[int(pair)] += int(count)

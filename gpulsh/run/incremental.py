@@ -11,18 +11,18 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from gpulsh.account.counts import COUNTS
 from gpulsh.account.funnel import Funnel
 from gpulsh.account.stages import OF_FILES_WITH_INDEX
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.facts import Facts
-from gpulsh.index.admission import Tally
 from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames
 from gpulsh.index.segments.segment import Documents
@@ -35,9 +35,10 @@ from gpulsh.run.job.job import Earlier, step_of
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.partitioned import Decided, placed_by
+from gpulsh.run.records.rejections import PassedOver
 from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
 from gpulsh.run.stages.collect import write_decisions
-from gpulsh.run.stages.sign import Digests, passed_over, write_facts
+from gpulsh.run.stages.sign import Digests, write_facts
 from gpulsh.run.stages.write import rejected
 from gpulsh.store.allocators import give_back
 
@@ -144,12 +145,12 @@ class Admission:
         if taken_in is None:
             self._refuse_results()
         source = _Arriving(self.place, partitions)
-        tally = Tally()
+        tally = Funnel()
         with self.earlier.opened() as index:
             if taken_in is None:
                 self._refuse_known(index)
                 numbers = index.admit_source(source, source.keys, decide=True, tally=tally, names=source.names())
-                before: Facts = asdict(tally)
+                before: Facts = {name: tally[name] for name in COUNTS}
             else:
                 for _ in source.batches(self.place.ops.sizes().batch):
                     pass
@@ -232,7 +233,7 @@ class _Arriving:
         """All documents once."""
         texts = self._place.texts()
         for partition in self._partitions:
-            with passed_over(self._place, partition) as rejected:
+            with PassedOver(self._place.folder, partition.number) as rejected:
                 facts = PartitionFacts(rejected=rejected)
                 for batch in texts.read(partition.pieces, max_bytes, facts):
                     size = int(batch.offset[-1] - batch.offset[0])

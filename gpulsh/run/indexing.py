@@ -142,8 +142,20 @@ def _grown(
 ) -> Indexed:
     texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
     refuse_overlap(os.fspath(path), inputs, texts.files)
+    shown = open_progress(progress)
     with open_index(path, **parameters) as index:
-        return _taken_in(index, texts, output, open_progress(progress))
+        with shown.stage("index", texts.check(), OF_INDEX["index"].unit):
+            with texts.kept():
+                watched, names = _Watched(texts, shown), names_of_files(texts)
+                numbers = index.admit_source(watched, lambda: keys_of_files(texts), decide=True, names=names)
+            decided = index.decisions(numbers)
+            found = Documents.joined(part.where(part.witness != part.number) for part in decided)
+        duplicates = Duplicates(texts, found.number - numbers.start, index, found.witness, found.similarity)
+        with shown.stage("save", None, OF_INDEX["save"].unit):
+            if output is not None:
+                duplicates.write(Path(output))
+            index.save()
+        return Indexed(len(numbers), duplicates, len(index))
 
 
 def query_index(
@@ -183,22 +195,6 @@ def _open(inputs: Sequence[str], columns: Columns, lines: bool, parameters: Fact
     texts = FileTexts(files, columns, readers, fixity=Fixity.of(files))
     texts.streams = streams
     return texts
-
-
-def _taken_in(index: Index, texts: FileTexts, output: str | os.PathLike[str] | None, progress: Progress) -> Indexed:
-    with progress.stage("index", texts.check(), OF_INDEX["index"].unit):
-        with texts.kept():
-            numbers = index.admit_source(
-                _Watched(texts, progress), lambda: keys_of_files(texts), decide=True, names=names_of_files(texts)
-            )
-        decided = index.decisions(numbers)
-        found = Documents.joined(part.where(part.witness != part.number) for part in decided)
-    duplicates = Duplicates(texts, found.number - numbers.start, index, found.witness, found.similarity)
-    with progress.stage("save", None, OF_INDEX["save"].unit):
-        if output is not None:
-            duplicates.write(Path(output))
-        index.save()
-    return Indexed(len(numbers), duplicates, len(index))
 
 
 def keys_of_files(texts: FileTexts) -> Iterator[pa.Array]:

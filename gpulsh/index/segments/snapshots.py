@@ -65,8 +65,11 @@ class Snapshot:
 
     def files(self) -> dict[str, FileFact]:
         """Every file that it names."""
-        parts = [*self.segments, *([self.removed] if self.removed else [])]
-        return {file_name(kind, part.name): fact for part in parts for kind, fact in part.files.items()}
+        return {file_name(kind, part.name): fact for part in self.parts() for kind, fact in part.files.items()}
+
+    def parts(self) -> list[StoredSegment]:
+        """Everything that has files: the segments, and the removed documents."""
+        return [*self.segments, *([self.removed] if self.removed else [])]
 
 
 def file_name(kind: str, name: str) -> str:
@@ -121,27 +124,24 @@ def check_files(folder: Path, snapshot: Snapshot, *, contents: bool) -> None:
     """InputError that names the first file that is missing, of another size or, with `contents`, damaged."""
     _refuse_strange(folder, snapshot)
     for name, fact in snapshot.files().items():
-        path = folder / name
-        try:
-            size = path.stat().st_size
-        except FileNotFoundError:
-            raise InputError(f"{path}: is missing; restore it from a copy, or build the index again") from None
-        if size != fact.size:
-            raise InputError(
-                f"{path}: is damaged, it has {size} bytes and was written with {fact.size};"
-                " restore it from a copy, or build the index again"
-            )
-        if contents and fact_of(path) != fact:
-            raise InputError(
-                f"{path}: is damaged, its CRC-32 differs from what was written; restore it from a copy, or build the"
-                " index again"
-            )
+        if wrong := _wrong(folder / name, fact, contents=contents):
+            raise InputError(f"{folder / name}: {wrong}; restore it from a copy, or build the index again")
+
+
+def _wrong(path: Path, fact: FileFact, *, contents: bool) -> str | None:
+    """How a file differs from what was written; None where it does not."""
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return "is missing"
+    if size != fact.size:
+        return f"is damaged, it has {size} bytes and was written with {fact.size}"
+    return "is damaged, its CRC-32 differs from what was written" if contents and fact_of(path) != fact else None
 
 
 def _refuse_strange(folder: Path, snapshot: Snapshot) -> None:
     """InputError where a file that is named, or would be, lies elsewhere: by its name, or behind a link."""
-    parts = [*snapshot.segments, *([snapshot.removed] if snapshot.removed else [])]
-    for name in (*snapshot.files(), *(file_name("keys", part.name) for part in parts)):
+    for name in (*snapshot.files(), *(file_name("keys", part.name) for part in snapshot.parts())):
         if not KNOWN_FILES.fullmatch(name):
             raise InputError(f"{folder / NAME}: was tampered with, it names {name!r}, which no index has; restore it")
     for name in os.listdir(folder):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 
@@ -22,23 +20,15 @@ def rejections_file(folder: Path, partition: int) -> Path:
     return step_file(folder, step_of("sign", partition), "rejected")
 
 
-class PassedOver:
+class PassedOver(ExitStack):
     """A context. Batches of `io.files.rejected.rejections` go to a file, HELD_ROWS at a time; no file without one."""
 
     def __init__(self, folder: Path, partition: int) -> None:
+        super().__init__()
         self._path = rejections_file(folder, partition)
         self._held: list[pa.RecordBatch] = []
         self._rows = 0
         self._file: ColumnsFile | None = None
-
-    def __enter__(self) -> Self:
-        self._open = ExitStack().__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.__exit__(kind, error, trace)
 
     def append(self, batch: pa.RecordBatch) -> None:
         """Rejections more."""
@@ -56,7 +46,6 @@ class PassedOver:
     def _write(self) -> None:
         columns = end_to_end(self._held)
         if self._file is None:
-            schema = self._held[0].schema
-            self._file = self._open.enter_context(columns_file(self._path, schema))
+            self._file = self.enter_context(columns_file(self._path, self._held[0].schema))
         self._file.append(list(columns.values()))
         self._held, self._rows = [], 0

@@ -45,7 +45,7 @@ OTHER_WORDS = 4  # of a row, beside its digests: an exact hash, its number, and 
 def sign(place: Workplace, partition: Partition) -> Made:
     """Sign a partition."""
     texts, funnel = place.texts(), Funnel()
-    with passed_over(place, partition) as rejected:
+    with PassedOver(place.folder, partition.number) as rejected:
         facts = PartitionFacts(rejected=rejected)
         batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
         signed = sign_batches(batches, place.job.method, place.keys, place.ops, funnel, place.progress)
@@ -64,11 +64,6 @@ def sign(place: Workplace, partition: Partition) -> Made:
             "kinds": sorted(set(map(kind_of, facts.keys))),
         },
     )
-
-
-def passed_over(place: Workplace, partition: Partition) -> PassedOver:
-    """What is rejected of a partition."""
-    return PassedOver(place.folder, partition.number)
 
 
 def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, rejected: PassedOver) -> Made:
