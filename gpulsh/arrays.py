@@ -85,7 +85,7 @@ def _check_offset(owner: object, offset: Array, values: Array) -> None:
     if len(offset) == 0:
         raise ParameterError(f"{type(owner).__name__}.offset is empty; give n + 1 offsets for n rows")
     offset = held(offset)
-    if isinstance(offset, np.ndarray):  # of a device's, `Rows.moved` asks
+    if isinstance(offset, np.ndarray):  # a device's offsets are checked by `Rows.moved`
         _check_ascends(owner, offset, values)
 
 

@@ -1,4 +1,4 @@
-"""What the stages tell of their progress; `run.display.progress` shows it."""
+"""What the stages report of their progress; `run.display.progress` shows it."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _device_numbers(given: str) -> list[int]:
 
 @contextmanager
 def _ended_cleanly() -> Iterator[None]:
-    """Inside, a request to end, or that of a terminal that has gone, leaves what Ctrl-C leaves."""
+    """Make a request to end, or the hang-up of a terminal, leave what Ctrl-C leaves."""
     if threading.current_thread() is not threading.main_thread():  # only that one may set handlers
         yield
         return

@@ -42,7 +42,7 @@ def _costs() -> str:
     )
 
 
-@click.command(short_help="Foretell time, disk, network and memory of a job.")
+@click.command(short_help="Estimate time, disk, network and memory of a job.")
 @click.option("--docs", type=float, required=True, metavar="N", help="Documents, as 1e11.")
 @click.option("--bytes", "size", type=float, required=True, metavar="N", help="Bytes of their text, as 5e14.")
 @click.option("--gpus", type=int, metavar="N", help="Workers are GPUs, one a machine unless --nodes says otherwise.")
@@ -81,11 +81,11 @@ def plan(
     as_json: bool,
     **shares: float | None,
 ) -> None:
-    """Foretell what a job takes: time, disk, network and memory of each stage, and candidate pairs that are false.
+    """Estimate what a job takes: time, disk, network and memory of each stage, and false candidate pairs.
 
-    Rates are those of a record, where there is one of such workers; what is not known is given by --rate, or told as
-    not measured. What of the documents repeats (--met, --pairs, --dropped) is a matter of the corpus: run a sample,
-    and take it from its report. Where it is not given, it is that of the corpus the rates were measured on.
+    Rates come from a record of such workers, where there is one; give others by --rate, or they count as not measured.
+    How much the documents repeat one another (--met, --pairs, --dropped) depends on the corpus: run a sample, and take
+    it from its report. Without it, the plan assumes the corpus that the rates were measured on.
     """
     if gpus is not None and threads is not None:
         raise click.UsageError("give --gpus or --threads, not both")

@@ -1,4 +1,4 @@
-"""What commands print: no control character of a stranger's, and no finished run that fails because nobody reads it.
+"""Prints for commands: no control character from outside gets through, and no finished run fails for want of a reader.
 
 Standard output and standard error may be closed, full, or a pipe whose reader has gone. Results that are printed must
 arrive, or the command failed; what is only told about work that is done need not.
@@ -22,8 +22,8 @@ UNWRITABLE = (OSError, ValueError)  # of a stream that was closed in this proces
 
 
 def open_standard_streams() -> None:
-    """Where a standard stream is closed, the null device in its place: else a file of the run would get its number, and
-    whoever writes to the stream, a library's C code too, would write to that file.
+    """Open the null device in place of a closed standard stream: else a file of the run would get its number, and what
+    anybody writes to the stream, a library's C code too, would go to that file.
     """
     for number in range(3):
         try:
@@ -47,7 +47,7 @@ def flush() -> None:
 
 
 def conclude(text: str) -> None:
-    """What a command has done, on standard output, or nowhere."""
+    """Say what a command has done, on standard output, or nowhere."""
     try:
         say(text)
     except BrokenPipeError:  # nobody wants to know
@@ -57,7 +57,7 @@ def conclude(text: str) -> None:
 
 
 def tell(text: str) -> None:
-    """Anything else, on standard error, or nowhere."""
+    """Say anything else, on standard error, or nowhere."""
     try:
         click.echo(printable_lines(text), err=True)
     except UNWRITABLE:
@@ -65,7 +65,7 @@ def tell(text: str) -> None:
 
 
 def forsake(stream: TextIO) -> None:
-    """What is still written to the stream, what it holds at the end of the process too, goes nowhere."""
+    """Drop what is written to the stream from here on, and what its buffer holds at the end of the process."""
     with suppress(*UNWRITABLE):  # one of a test may have no number
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
@@ -91,7 +91,7 @@ class _Told(logging.Handler):
 
 @contextmanager
 def warnings_told() -> Iterator[None]:
-    """Inside, gpulsh's warnings are told, unless somebody else listens to them."""
+    """Print gpulsh's warnings, unless somebody else handles them."""
     logger = logging.getLogger("gpulsh")
     if logger.hasHandlers():
         yield

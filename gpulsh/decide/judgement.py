@@ -1,4 +1,4 @@
-"""The decision about texts once it is known who meets whom: a `Meeting` of those that do; then copies are put back.
+"""Decides about texts once it is known who meets whom: resolves the `Meeting` of those that do, then puts copies back.
 
 The documents may be all of a run, or a group that shares no bucket and no copy with the rest: of a group the decision
 is the same as of the whole.

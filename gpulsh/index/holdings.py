@@ -71,7 +71,7 @@ class Holdings:
         return witness, similarity, is_own
 
     def let_go(self) -> None:
-        """What was read of files need not stay in memory."""
+        """Let the system drop the pages that were read from files."""
         for segment in self.segments:
             segment.let_go()
 

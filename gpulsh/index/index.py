@@ -374,7 +374,7 @@ class Index:
         return self._contents.keys
 
     def forget(self, numbers: Numbers) -> None:
-        """Remove documents that are no witnesses, by number."""
+        """`remove`, by number."""
         self._set(replace(self._contents, removed=np.union1d(self._contents.removed, numbers)))
 
     def taken_in_by(self, run: str) -> range | None:

@@ -70,7 +70,7 @@ def sorted_keys(keys: pa.Array) -> Keys:
 
 @dataclass(frozen=True)
 class KeyNames:
-    """How messages tell of keys: which one has a number, and what to do where it is known already."""
+    """How messages name keys: which key has a number, and what to do about one that is known already."""
 
     of: Callable[[int], str] = "keys[{}]".format
     remedy: str = "remove it first, or give another"

@@ -1,4 +1,4 @@
-"""Held documents that are similar to asking ones."""
+"""Finds the held documents that are similar to those asked about."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def keyed(shelved: Shelved, keys: Keys, folder: Path | None) -> Shelved:
 
 
 def discard(shelves: Sequence[Shelved], folder: Path | None) -> None:
-    """Remove the files of segments that nothing was committed of."""
+    """Remove the files of segments that were never committed."""
     for shelved in shelves:
         if shelved.stored and folder:
             _remove(folder, shelved.stored.name)

@@ -1,7 +1,7 @@
-"""What a job will take before it is run: time, disk, network and memory of each stage, and false candidates.
+"""Estimates what a job will take: time, disk, network and memory of each stage, and false candidates.
 
 Bytes follow from what the stages read and write. Seconds are amounts divided by measured rates of one worker, which
-lie in rates.json beside this file with their source; what was not measured is told as such, not guessed.
+lie in rates.json beside this file with their source; what was not measured is left open, not guessed.
 """
 
 from __future__ import annotations

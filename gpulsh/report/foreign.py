@@ -1,4 +1,4 @@
-"""Text of strangers where people read it: names of files and columns, ids, what is in a broken record.
+"""Makes text from outside safe to show: names of files and columns, ids, what is in a broken record.
 
 A terminal obeys control characters, and a line with a right-to-left override reads as another. They are shown by their
 numbers, as JSON escapes them, so that a JSON line stays what it is; all other text of any script stays as it is.

@@ -100,7 +100,7 @@ class Decider(Protocol):
 def deduplicate_partitions(
     job: Job, folder: Path, ops: Backend, runner: Runner, progress: Progress, decider: Decider | None = None
 ) -> Outcome:
-    """Everything from the files to the results in `folder`. `ops` is looked at for how it is best fed, no more."""
+    """All stages from the files to the results in `folder`; `ops` only says how the work is best cut for it."""
     texts = job.texts(ops)
     total = texts.check()
     partition = job.cut.partition

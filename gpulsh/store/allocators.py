@@ -1,4 +1,4 @@
-"""What was let go of is the system's again: allocators keep it, and what comes next asks for other sizes."""
+"""Returns freed memory to the operating system: allocators keep it, and what comes next asks for other sizes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 
 def give_back() -> None:
-    """Unused memory of this process."""
+    """Return the unused memory of this process."""
     pa.default_memory_pool().release_unused()
     with suppress(OSError, AttributeError):  # other C libraries have no such function
         ctypes.CDLL(None).malloc_trim(0)

@@ -35,7 +35,7 @@ class ColumnsFile:
         self._file, self._writer, self._schema = file, writer, schema
 
     def append(self, columns: Sequence[Values | pa.Array]) -> None:
-        """Rows more: NumPy or pyarrow arrays of one length, in the order of the schema."""
+        """Append rows: NumPy or pyarrow arrays of one length, in the order of the schema."""
         self._writer.write_batch(pa.record_batch(list(map(_arrow, columns)), schema=self._schema))
 
     def finish(self) -> FileFact:
@@ -73,7 +73,7 @@ FlagColumn = NDArray[np.bool_] | Flags  # as it is written, and as it is read
 
 
 class MappedColumns(Generic[Row]):
-    """A file whose columns are the fields of a named tuple, which says their types; others it has are passed over.
+    """A file whose columns are the fields of a named tuple, which says their types; its other columns are ignored.
 
     A field is an array of numbers or a `FlagColumn`; one of any other type is a pyarrow.Array as it was written.
     """

@@ -74,7 +74,7 @@ def _private(path: str, flags: int) -> int:
 @contextmanager
 def unfinished(path: Path) -> Iterator[Path]:
     """A name beside `path` for what will become it, of this attempt alone: two may write the same file at once, where a
-    worker was given up and lives. Of an attempt that fails nothing is left.
+    worker was given up and lives. An attempt that fails leaves nothing.
     """
     part = path.with_name(f"{path.name}.{uuid4().hex}{PART}")
     try:
@@ -86,14 +86,14 @@ def unfinished(path: Path) -> Iterator[Path]:
 
 
 def put_in_place(part: Path, path: Path) -> None:
-    """The finished file `part` becomes `path`, on the same disk, and then survives a crash."""
+    """Rename the finished file `part` to `path`, on the same disk; it then survives a crash."""
     sync(part, path)
     os.replace(part, path)
     sync(path.parent)
 
 
 def completed(part: Path, path: Path) -> FileFact:
-    """`put_in_place` of a file that others wrote, and its fact, read from it."""
+    """`put_in_place` a file that others wrote; its fact, read from it."""
     put_in_place(part, path)
     fact = fact_of(path)
     assert fact is not None
@@ -101,7 +101,7 @@ def completed(part: Path, path: Path) -> FileFact:
 
 
 def sync(path: Path, called: Path | None = None) -> None:
-    """What the file or folder, `called` so in an error, holds survives a crash from here on."""
+    """Make what a file or folder holds survive a crash; an error names it `called`."""
     handle = os.open(path, os.O_RDONLY)
     try:
         with naming(called or path):
@@ -112,7 +112,7 @@ def sync(path: Path, called: Path | None = None) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """An error of the system inside is one of this file: of a write or an fsync the system does not tell which."""
+    """Name this file in an error of the system inside: of a write or an fsync the system does not say which file."""
     try:
         yield
     except OSError as error:

@@ -94,7 +94,7 @@ class Manifest:
         return damaged(self._folder, step.files)
 
     def add(self, step: str, files: Mapping[str, FileFact], facts: Facts) -> None:
-        """The step is done; its files, durable already, lie in the folder."""
+        """Record a finished step, whose files are in the folder and durable already."""
         content = {name: asdict(fact) for name, fact in files.items()}
         line = _line({"step": step, "files": content, "facts": facts})
         with naming(self._path), open(self._path, "r+b") as file:

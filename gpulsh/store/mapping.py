@@ -20,7 +20,7 @@ class Mapped(Protocol):
     """Anything that is mapped."""
 
     def let_go(self) -> None:
-        """What was read need not stay in this process's memory; it is read again where it is looked at again."""
+        """Let the system drop the pages that were read; it reads them again when they are looked at."""
 
 
 class MappedBatches:
@@ -41,7 +41,7 @@ class MappedBatches:
             raise damaged_file(path, str(error).splitlines()[0]) from error
 
     def let_go(self) -> None:
-        """What was read need not stay in this process's memory; it is read again where it is looked at again."""
+        """Let the system drop the pages that were read; it reads them again when they are looked at."""
         _madvise()(self._whole.address, self._whole.size, mmap.MADV_DONTNEED)
 
 
@@ -51,7 +51,7 @@ def damaged_file(path: Path, told: str) -> DamagedInputError:
 
 
 def _check(batch: pa.RecordBatch) -> None:
-    """That buffers hold what is read of them, whatever the file's checksum: of numbers their length says so."""
+    """Check that buffers hold what is read of them, whatever the checksum says; of numbers the length is enough."""
     batch.validate()
     for column in batch.columns:
         if not pa.types.is_primitive(column.type):

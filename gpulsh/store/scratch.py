@@ -22,7 +22,7 @@ class Column:
         self._map: mmap.mmap | None = None
 
     def append(self, values: Values) -> None:
-        """Numbers more."""
+        """Append numbers."""
         values = np.ascontiguousarray(values, self._dtype)
         if self._file is None:
             self._parts.append(values)
@@ -41,6 +41,6 @@ class Column:
         return np.frombuffer(self._map, self._dtype)
 
     def let_go(self) -> None:
-        """What was read need not stay in memory; it is read again where it is looked at again."""
+        """Let the system drop the pages that were read; it reads them again when they are looked at."""
         if self._map is not None:
             self._map.madvise(mmap.MADV_DONTNEED)

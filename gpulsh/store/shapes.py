@@ -1,4 +1,4 @@
-"""JSON that gpulsh reads back, taken for what it is to be or refused: a checksum tells of accidents alone."""
+"""JSON that gpulsh reads back, checked for its shape: a checksum guards against accidents alone."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MOST = 1 << 62  # of any count
 
 
 class ShapeError(ValueError):
-    """JSON that is not of the shape that it is to have."""
+    """JSON of another shape than it should have."""
 
 
 def strict_json(content: bytes) -> dict[str, Any]:
-    """An object without repeated names, numbers that JSON has not, or depths and digits without end."""
+    """Parse an object; repeated names, numbers that JSON lacks, and endless depths or digits are refused."""
     try:
         told = json.loads(content, object_pairs_hook=_unrepeated, parse_constant=_refused)
     except RecursionError as error:

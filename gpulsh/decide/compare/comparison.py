@@ -1,4 +1,4 @@
-"""Comparing documents again from their texts: what `verify` names, over as few documents as possible at a time."""
+"""Compares documents, read again from their texts, as `verify` says, with as few of them as possible in memory."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def sizes_allow(left: Numbers, right: Numbers, threshold: float) -> NDArray[np.b
 
 
 def untold(done: int) -> None:
-    """Nobody listens."""
+    """Report to nobody."""
 
 
 def compare(

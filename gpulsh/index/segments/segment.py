@@ -112,7 +112,7 @@ class Segment:
         return len(self.documents.number)
 
     def let_go(self) -> None:
-        """What was read of its files need not stay in memory."""
+        """Let the system drop the pages that were read from its files."""
         for file in self.mapped:
             file.let_go()
 

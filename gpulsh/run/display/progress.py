@@ -27,7 +27,7 @@ Show = bool | Literal["json"]
 
 
 def open_progress(show: Show, stream: TextIO | None = None) -> Progress:
-    """What tells of progress on `stream` (standard error): nothing, bars on a terminal, lines elsewhere, or JSON."""
+    """A listener that shows progress on `stream` (standard error): not at all, as bars, as lines, or as JSON lines."""
     if not show:
         return Progress()
     shown = _Undisturbed(stream or sys.stderr)
@@ -37,7 +37,7 @@ def open_progress(show: Show, stream: TextIO | None = None) -> Progress:
 
 
 class _Undisturbed:
-    """A stream to which nothing is written any more once that failed: work goes on though nobody sees its progress.
+    """A stream that swallows all text once writing has failed: work goes on though nobody sees its progress.
 
     `stream` is None where the process has no standard error.
     """
@@ -118,7 +118,7 @@ class Tally:
 
 
 class _Listener(Progress):
-    """Keeps the tally of the current stage; what is shown of it is for those below."""
+    """Keeps the tally of the current stage; its subclasses show it."""
 
     def __init__(self, stream: _Undisturbed) -> None:
         self._stream = stream
@@ -149,7 +149,7 @@ class _Listener(Progress):
             self._tell_of_kernels()
 
     def _tell_of_kernels(self) -> None:
-        """Once, that kernels are being compiled, by the thread that is about to."""
+        """Say once that kernels are being compiled; called by the thread that is about to."""
         self._write(f"gpulsh: {_kernels()}")
 
     @contextmanager

@@ -38,14 +38,14 @@ class Engine(Protocol):
         """Bytes that whoever runs a task may take."""
 
     def running(self, job: Job, folder: Path, steps: Steps, progress: Progress) -> AbstractContextManager[Runner]:
-        """A runner of the job's tasks in the work folder `folder`; left, nothing runs any more."""
+        """A runner of the job's tasks in the work folder `folder`; nothing runs once the context is left."""
 
     def to_json(self) -> Facts:
         """What the report says of it."""
 
 
 def check_engine(engine: str, address: str | None, devices: Sequence[int] | None) -> None:
-    """Raises ParameterError for what no engine can do, BackendError where Ray is asked for and not installed."""
+    """Raises ParameterError for what no engine can do, BackendError where Ray is asked for but not installed."""
     check_choice("engine", engine, get_args(EngineName))
     if address is not None and not isinstance(address, str):
         raise ParameterError(f"address is {address!r}; give that of a Ray cluster, as '192.0.2.1:6379', or 'auto'")

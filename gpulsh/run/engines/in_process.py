@@ -46,7 +46,7 @@ class ThisProcess:
         return {"name": "local", "workers": 1}
 
     def _second_compiler(self) -> AbstractContextManager[None]:
-        """One for a first run, where there is memory for what only saves time."""
+        """A second compiler for a first run, where there is memory to spare for what only saves time."""
         if self.ops.name != "cpu" or not held_bytes(self.memory):
             return nullcontext()
         from gpulsh.backends.cpu.second_compiler import second_compiler  # loads Numba
@@ -88,10 +88,10 @@ class InProcess:
         return self._in_turn(tasks)
 
     def _abreast(self, tasks: Mapping[int, Task]) -> Iterator[tuple[int, Made]]:
-        """Whatever is done; where tasks fail, the error of the first of them, as if they were done in turn.
+        """Yields tasks as they end; where some fail, raises the error of the first, as if they ran in turn.
 
-        A document that takes more than the share of one of them cannot always be told beforehand: a task that meets one
-        is begun again at the end, alone. What is held shares the memory as one task more.
+        Whether a document takes more than a task's share of memory is not always known beforehand: a task that meets
+        one starts again at the end, alone. Held texts share the memory like one more task.
         """
         workers = min(self._workers, len(tasks))
         beside = replace(self._place, abreast=workers + (self._place.held is not None))

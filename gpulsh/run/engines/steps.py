@@ -27,7 +27,7 @@ class Steps:
         return self._manifest.secret
 
     def finished(self, step: str) -> Facts | None:
-        """The facts of a step that needs not be done again."""
+        """The facts of a finished step, its files intact; None where it must be done, or done again."""
         found = self.recorded(step)
         return found.facts if found and self.intact(self._manifest.damaged(found)) else None
 
@@ -36,18 +36,18 @@ class Steps:
         return self._manifest.find(step)
 
     def intact(self, damaged: str | None) -> bool:
-        """Whether a finished step counts; otherwise it is told which of its files is `damaged`."""
+        """Whether a finished step counts; warns of the file of it that is `damaged`."""
         if damaged is not None:
             _log.warning("%s is missing or damaged; what it held is computed again", damaged)
         return damaged is None
 
     def finish(self, step: str, made: Made) -> None:
-        """The step is done."""
+        """Record a finished step."""
         self._manifest.add(step, made.files, made.facts)
 
 
 def tell(facts: Facts, unit: str, progress: Progress, *, before: bool = False) -> None:
-    """Tell of a task of a stage in `unit` that was done elsewhere, or `before`, by a run that this one goes on with."""
+    """Report a task, of a stage in `unit`, that was done elsewhere, or `before` by a run that this one resumes."""
     progress.advance(facts.get("amount", 0))
     documents, size = (
         0 if unit == own else facts.get(name, 0) for name, own in (("documents", "documents"), ("bytes", "B"))
@@ -58,11 +58,11 @@ def tell(facts: Facts, unit: str, progress: Progress, *, before: bool = False) -
 
 
 def anything_finished(manifest: Manifest) -> bool:
-    """Whether there is a step to go on from, which outlives whoever asks a run to end."""
+    """Whether there is a step to resume from, which a run keeps when it is asked to end."""
     return any(step.files for _, step in manifest.steps())
 
 
 def worth_resuming(manifest: Manifest) -> bool:
-    """Whether finished steps have taken so long that they should outlive an error, too, which may come again."""
+    """Whether finished steps took so long that they should outlive an error, too, although it may come again."""
     signed = sum(step.facts.get("bytes", 0) for name, step in manifest.steps() if name.startswith("sign-"))
     return bool(signed >= WORTH_BYTES) or manifest.find(ADMIT) is not None

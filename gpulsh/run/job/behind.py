@@ -1,4 +1,4 @@
-"""Work behind the back of who goes on meanwhile: what is signed is put in order and written while more is signed."""
+"""Work done in the background: signed rows are put in order and written while more are signed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Work = Callable[[], None]
 
 @contextmanager
 def behind(beside: bool) -> Iterator[Callable[[Work], None]]:
-    """What takes work and does it, one piece after another: on a thread of its own, or without `beside` at once.
+    """Yields a function that does work, one piece after another: on a thread of its own, or without `beside` at once.
 
     A piece waits for the one before it, so that no more than one is held besides what the caller makes. All is done
     when the context is left; what a piece raises is raised when the next one is given, or then.

@@ -173,7 +173,7 @@ class OutputFolder:
         sync(self.path)
 
     def _settle(self) -> None:
-        """Make durable what no step did: the report, and the folders of the kept files."""
+        """Make durable what no step has: the report, and the folders of the kept files."""
         for path in (self.work / REPORT, self.work / PAGE):
             if path.exists():
                 sync(path)

@@ -1,4 +1,4 @@
-"""`OUT/_work`: what tells it from a folder of the user's that has its name, and a run that works in it from a dead one.
+"""`OUT/_work`: tells it from a folder of the user's of that name, and a run that works in it from one that died.
 
 Its lock holds words that only gpulsh writes, before anything else is there. Whatever lies in a folder without them, or
 behind a link, is somebody's: nothing in it is read, written or removed.
@@ -82,7 +82,7 @@ class WorkLock:
             pass
 
     def sign(self, work: Path) -> None:
-        """From here on the folder is told to be gpulsh's, whatever comes. What was signed before never ceases to be."""
+        """Mark the folder as gpulsh's, durably; one that was marked before stays so all the while."""
         assert self._handle is not None
         with naming(work / LOCK):
             os.pwrite(self._handle, b"%s%10d\n" % (WORDS, os.getpid()), 0)
@@ -104,8 +104,8 @@ def clear(work: Path) -> None:
 
 
 def remove_work(work: Path) -> None:
-    """Remove a work folder, what tells whose it is last: after a kill in between, or an entry that cannot be removed,
-    the next run knows what it sees.
+    """Remove a work folder, and last what marks it as gpulsh's: after a kill in between, or where an entry cannot be
+    removed, the next run still recognises it.
     """
     last = [work / NAME, work / LOCK]
     with suppress(OSError):

@@ -1,7 +1,7 @@
-"""Numbers that stand in files of the work folder, before they are taken for places.
+"""Checks numbers that were read from files of the work folder before anything is indexed by them.
 
-A run goes on with files whose checksums are right, and nothing but the folder's permissions says who made them. Kernels
-index by such numbers without looking, so each is compared with what a run may have written there.
+A run resumes from files whose checksums are right, but only the folder's permissions say who made them. Kernels index
+by such numbers unchecked, so each is compared with what a run may have written there.
 """
 
 from __future__ import annotations

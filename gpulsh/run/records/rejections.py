@@ -1,4 +1,4 @@
-"""What a step passes over as bad, on its way to the step's file: a file may hold nothing but bad records."""
+"""Writes the bad records that a step passes over, some at a time: an input may hold nothing else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PassedOver(ExitStack):
         self._file: ColumnsFile | None = None
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Rejections more."""
+        """Add rejections."""
         self._held.append(batch)
         self._rows += len(batch)
         if self._rows >= HELD_ROWS:
