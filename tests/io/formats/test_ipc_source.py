@@ -73,7 +73,7 @@ def test_rows_of_every_type(
     for length in (ROWS, 77):
         write(tmp_path / "a", stream, length, compression)
         with open(tmp_path / "a", "rb") as file:
-            batches = Batches(File("a", "a", "a"), file.fileno(), stream)
+            batches = Batches(File("a", "a", "a"), file, stream)
             assert batches.schema == TABLE.schema
             start = 0
             for batch in batches:
@@ -107,7 +107,7 @@ def test_only_what_is_looked_at_is_read(tmp_path: Path, stream: bool, monkeypatc
         ipc_source.Source, "content", lambda self, start, size: (counted.append(size), content(self, start, size))[1]
     )
     with open(tmp_path / "a", "rb") as file:
-        (batch,) = Batches(File("a", "a", "a"), file.fileno(), stream)
+        (batch,) = Batches(File("a", "a", "a"), file, stream)
         found = batch.rows(10_000, 10_010, ["text"])
         assert found.column(0).to_pylist() == table["text"].slice(10_000, 10).to_pylist()
     assert sum(counted) < 20_000

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.format import File, Limit, too_costly
 
-Read = Callable[[int, int], bytes]  # bytes at a place of a file, so many
+Read = Callable[[int, int], memoryview]  # bytes at a place of a file, so many
 
 CONTINUES = -1  # begins a message, before the length of its metadata
 SHARE = 2  # of the budget, that a batch may take
@@ -96,52 +96,6 @@ class Bodies:
 
     def _too_large(self, start: int, need: int) -> Exception:
         return too_costly(self._file, f"the record batch at byte {start}", need, self._allowed, self._limit)
-
-
-class ReadFile:
-    """What Arrow asks of a file that it reads and others close."""
-
-    closed = False
-
-    def readable(self) -> bool:
-        """Yes."""
-        return True
-
-    def seekable(self) -> bool:
-        """Yes."""
-        return True
-
-    def close(self) -> None:
-        """Not done here."""
-
-
-class CheckedFile(ReadFile):
-    """A file that is not on this machine, as Arrow reads it, record batch by record batch."""
-
-    def __init__(self, source: BinaryIO) -> None:
-        self._source = source
-        self.bodies: Bodies | None = None  # once what comes before messages is read
-
-    def tell(self) -> int:
-        """The byte that is read next."""
-        return self._source.tell()
-
-    def seek(self, place: int, whence: int = 0) -> int:
-        """As a file does."""
-        return self._source.seek(place, whence)
-
-    def read(self, size: int = -1) -> bytes:
-        """Bytes, which once decoded fit."""
-        if self.bodies is None:
-            return self._source.read(size)
-        start = self._source.tell()
-        self.bodies.check_size(start, size)
-        content = self._source.read(size)
-        if len(content) == size:
-            self.bodies.check(
-                start, size, lambda place, count: content[place - start : place - start + count], decoded=True
-            )
-        return content
 
 
 class _Message(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, Unpack
+from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,6 @@ from gpulsh.io.format import (
     unseen,
     wrong_length,
 )
-from gpulsh.io.formats.arrow_ipc.bodies import Bodies, CheckedFile
 from gpulsh.io.formats.arrow_ipc.source import Batches, UnreadBatch
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import offsets
@@ -49,14 +48,14 @@ class Ipc(Format):
 
     def check(self, file: File, columns: Columns) -> int | None:
         """Columns and their types, from the schema."""
-        with reading(file), _opened(file) as (schema, _, _):
-            check_columns(file, schema, columns)
+        with reading(file), _opened(file) as batches:
+            check_columns(file, batches.schema, columns)
             return file.size()
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Blocks of about BLOCK_BYTES of each record batch."""
-        with reading(file), _opened(file, rules.limit) as (schema, batches, _):
-            check_columns(file, schema, columns)
+        with reading(file), _opened(file, rules.limit) as batches:
+            check_columns(file, batches.schema, columns)
             used = [columns.text, *([] if columns.key is None else [columns.key])]
             start = 0
             for batch in batches:
@@ -73,15 +72,15 @@ class Ipc(Format):
 
     def kind(self, file: File, column: str) -> pa.DataType:
         """The type of the column, from the schema."""
-        with reading(file), _opened(file) as (schema, _, _):
-            return schema.field(column).type
+        with reading(file), _opened(file) as batches:
+            return batches.schema.field(column).type
 
     def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
         """The column at `rows`, batch by batch."""
         found: list[pa.Array] = []
         held = done = 0
-        with reading(file), _opened(file) as (schema, batches, _):
-            kind = schema.field(column).type
+        with reading(file), _opened(file) as batches:
+            kind = batches.schema.field(column).type
             start = 0
             for batch in batches:
                 first, last = np.searchsorted(rows, [start, start + len(batch)])
@@ -97,25 +96,20 @@ class Ipc(Format):
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """A record batch a record batch, several of one beyond BATCH_BYTES; a stream stays a stream."""
-        seen = how.get("seen", unseen)
-        with open(target, "wb") as sink:
-            writer: pa.ipc.RecordBatchStreamWriter | None = None
-            start = 0
+        seen, start = how.get("seen", unseen), 0
+        with open(target, "wb") as sink, _opened(file, how.get("limit")) as batches:
+            writer = (pa.ipc.new_stream if batches.stream else pa.ipc.new_file)(sink, batches.schema)
             try:
-                for schema, stream, batch in _checked(file, how.get("limit")):
-                    if writer is None:
-                        writer = pa.ipc.new_stream(sink, schema) if stream else pa.ipc.new_file(sink, schema)
-                    if batch is not None:
-                        seen(start, batch)
-                        part = keep[start : start + len(batch)]
-                        start += len(batch)
-                        if part.any():
-                            writer.write_batch(kept(batch, part))
-                        del batch
+                for batch in _parts(file, batches):
+                    seen(start, batch)
+                    part = keep[start : start + len(batch)]
+                    start += len(batch)
+                    if part.any():
+                        writer.write_batch(kept(batch, part))
+                    del batch
             except DamagedInputError:
-                if writer is None or start != len(keep):  # otherwise behind the last row that is known
+                if start != len(keep):  # otherwise behind the last row that is known
                     raise
-            assert writer is not None  # `_checked` begins with the schema
             writer.close()
         if start != len(keep):
             raise wrong_length(file)
@@ -130,36 +124,21 @@ def _values(batch: UnreadBatch, column: str, rows: NDArray[np.int64]) -> Iterato
             yield chosen(part.column(0), rows[first:last] - start)
 
 
-def _checked(file: File, limit: Limit | None) -> Iterator[tuple[pa.Schema, bool, pa.RecordBatch | None]]:
-    with reading(file), _opened(file, limit) as (schema, batches, stream):
-        yield schema, stream, None
+def _parts(file: File, batches: Batches) -> Iterator[pa.RecordBatch]:
+    """All rows; of a large batch only parts are held at once, and are batches of their own in the output."""
+    with reading(file):
         for batch in batches:
-            # Of a large batch only parts are held at once, and are batches of their own in the output.
             rows = max(1, len(batch) * BATCH_BYTES // max(batch.size, 1))
             for first in range(0, max(len(batch), 1), rows):
-                yield schema, stream, batch.rows(first, min(first + rows, len(batch)))
+                yield batch.rows(first, min(first + rows, len(batch)))
             del batch
 
 
-class _Opened(NamedTuple):
-    schema: pa.Schema
-    batches: Iterator[UnreadBatch]
-    stream: bool
-
-
 @contextmanager
-def _opened(file: File, limit: Limit | None = None) -> Iterator[_Opened]:
-    """A local file is read where it is looked at, one that is elsewhere batch by batch."""
-    with file.open() as source:
-        stream = source.read(len(MAGIC)) != MAGIC
-        source.seek(0)
-        if file.filesystem is None:
-            opened = Batches(file, source.fileno(), stream, limit)
-            yield _Opened(opened.schema, iter(opened), stream)
-            return
-        checked = CheckedFile(source)
-        read = pa.PythonFile(checked, "r")
-        reader = pa.ipc.open_stream(read) if stream else pa.ipc.open_file(read)
-        checked.bodies = None if limit is None else Bodies(file, stream, limit)
-        batches = iter(reader) if stream else map(reader.get_batch, range(reader.num_record_batches))
-        yield _Opened(reader.schema, (UnreadBatch(file, None, batch, {}) for batch in batches), stream)
+def _opened(file: File, limit: Limit | None = None) -> Iterator[Batches]:
+    with reading(file):
+        source = file.open()
+    with source:
+        with reading(file):
+            batches = Batches(file, source, source.read(len(MAGIC)) != MAGIC, limit)
+        yield batches

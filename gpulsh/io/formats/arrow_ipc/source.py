@@ -1,4 +1,4 @@
-"""An Arrow IPC file on this machine, of which only what is looked at is read, into memory of this process.
+"""An Arrow IPC file, of which only what is looked at is read, into memory of this process.
 
 A record batch may be larger than memory, and of most only one column matters, so batches are not read whole. Mapping
 the file would do as well, but a file that is cut short while it is mapped ends the process by SIGBUS, and one that is
@@ -6,7 +6,8 @@ written to changes between the check of an offset and its use. So Arrow is shown
 whose body is memory that nobody has touched; it says where in the body the buffers of each column are, and the rows
 that are wanted are read from there by `pread`.
 
-Bodies that Arrow decodes itself, compressed ones and those of another byte order, are read whole, where they fit.
+Bodies that Arrow decodes itself, compressed ones and those of another byte order, are read whole, where they fit. So is
+every body of a file that is not on this machine, where each part alone would be a request of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import os
 import struct
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +28,7 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.soundness import check_array, check_batch, damaged_column
 from gpulsh.io.format import File, Limit
-from gpulsh.io.formats.arrow_ipc.bodies import CONTINUES, Bodies, ReadFile
+from gpulsh.io.formats.arrow_ipc.bodies import CONTINUES, Bodies
 
 SMALL = 4096  # bytes that are read whatever they are
 FOOTER_END = 10  # bytes behind the footer of a file: its length and the magic
@@ -37,13 +38,15 @@ Memory: TypeAlias = "pa.Buffer | mmap.mmap"
 Words: TypeAlias = "dict[int, tuple[pa.Array, pa.Array]]"  # dictionaries, as Arrow gave them and read
 
 
-class Source(ReadFile):
+class Source:
     """A file as Arrow reads it: bodies of messages stay unread where `lazy`."""
 
-    def __init__(self, handle: int, stream: bool, lazy: bool) -> None:
-        self._handle, self._stream, self._lazy = handle, stream, lazy
-        self._size = os.fstat(handle).st_size
-        self._place = 0
+    closed = False
+
+    def __init__(self, source: BinaryIO, local: bool, stream: bool, lazy: bool) -> None:
+        self._source, self._local, self._stream, self._lazy = source, local, stream, lazy
+        source.seek(0, os.SEEK_END)
+        self._size, self._place = source.tell(), 0
         self.bodies: Bodies | None = None  # once what comes before messages is read
         self._told = -1  # the length that was read last, of a stream's metadata
         # What Arrow was given, by address: its size, where in the file it is unless it was read, whether it lives.
@@ -67,25 +70,38 @@ class Source(ReadFile):
             is_metadata, self._told = size == self._told, -1
         else:
             is_metadata = self._place + FOOTER_END >= self._size
-        is_read = not self._lazy or size <= SMALL or is_metadata
+        if self._lazy and size > SMALL and not is_metadata:
+            if self.bodies is not None:
+                self.bodies.check(start, size, lambda *part: memoryview(self.content(*part)), decoded=False)
+            return self._body(start, size)
         if self.bodies is not None:
-            self.bodies.check(start, size, self.content, decoded=is_read)
-        if is_read:
-            content = self.content(start, size)
-            if size == 4:
-                (self._told,) = struct.unpack("<i", content)
-            return self._known(content, content.address, size, None)
-        return self._body(start, size)
+            self.bodies.check_size(start, size)
+        content = self.content(start, size)
+        if self.bodies is not None:
+            view = memoryview(content)
+            self.bodies.check(start, size, lambda at, count: view[at - start :][:count], decoded=True)
+        if size == 4:
+            (self._told,) = struct.unpack("<i", content)
+        return self._known(content, content.address, size, None)
+
+    def close(self) -> None:
+        """Nothing: who opened the file closes it."""
 
     def content(self, start: int, size: int) -> pa.Buffer:
         """A pyarrow.Buffer of what stands there; an EOFError where the file ends before.
 
         Of Arrow's memory, which is used again: from the system each page would be cleared first.
         """
+        if not self._local:
+            self._source.seek(start)
+            content = pa.py_buffer(self._source.read(size))
+            if content.size < size:
+                raise EOFError("the file is cut short")
+            return content
         content = pa.allocate_buffer(size)
         left = memoryview(content)
         while left:
-            count = os.preadv(self._handle, [left], start)
+            count = os.preadv(self._source.fileno(), [left], start)
             if not count:
                 raise EOFError("the file is cut short")
             left, start = left[count:], start + count
@@ -331,17 +347,17 @@ def _cut(values: pa.Array, start: int, count: int) -> pa.Array:
 
 
 class Batches:
-    """The record batches of a local file or stream: its `schema`, and each batch, of which nothing is read yet."""
+    """The record batches of an open file or `stream`: its `schema`, and each batch, unread where that serves."""
 
-    def __init__(self, file: File, handle: int, stream: bool, limit: Limit | None = None) -> None:
-        self._file, self._handle, self._stream, self._limit = file, handle, stream, limit
-        self._open(lazy=True)
+    def __init__(self, file: File, source: BinaryIO, stream: bool, limit: Limit | None = None) -> None:
+        self._file, self._opened, self.stream, self._limit = file, source, stream, limit
+        self._open(lazy=file.filesystem is None)
 
     def _open(self, *, lazy: bool) -> None:
         self._words: Words = {}
-        self._source, self._lazy = Source(self._handle, self._stream, lazy), lazy
-        opened = pa.ipc.open_stream if self._stream else pa.ipc.open_file
-        self._reader = opened(pa.PythonFile(self._source, "r"))
+        self._source, self._lazy = Source(self._opened, self._file.filesystem is None, self.stream, lazy), lazy
+        reader = pa.ipc.open_stream if self.stream else pa.ipc.open_file
+        self._reader = reader(pa.PythonFile(self._source, "r"))
         self.schema = self._reader.schema
         for field in self.schema:
             if not _has_arrays(field.type):
@@ -349,7 +365,7 @@ class Batches:
                     f"{self._file.name}: column {field.name!r} is of type {field.type}, of which pyarrow has no arrays;"
                     " write the file without it"
                 )
-        self._source.bodies = None if self._limit is None else Bodies(self._file, self._stream, self._limit)
+        self._source.bodies = None if self._limit is None else Bodies(self._file, self.stream, self._limit)
 
     def __iter__(self) -> Iterator[UnreadBatch]:
         number = 0
@@ -368,13 +384,13 @@ class Batches:
             if batch is None or not self._lazy or self._is_unread(batch):
                 return batch
         self._open(lazy=False)  # what Arrow decodes has to be there
-        if self._stream:
+        if self.stream:
             for passed in range(number):
                 self._next(passed)
         return self._next(number)
 
     def _next(self, number: int) -> pa.RecordBatch | None:
-        if not self._stream:
+        if not self.stream:
             return self._reader.get_batch(number) if number < self._reader.num_record_batches else None
         try:
             return self._reader.read_next_batch()
