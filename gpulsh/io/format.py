@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, Unpack, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from gpulsh.io.compression.packing import Packing
 from gpulsh.io.rows import Rows
 
 Mask = NDArray[np.bool_]
+Keys: TypeAlias = "pa.Array | list[int | float | None]"  # to keep documents by; a list where no one type holds them
 Stamp = list[int | str | None]  # of a file: its size, and what tells of its last change; as JSON has it
 Seen = Callable[[int, "pa.RecordBatch"], None]  # is shown a row's number, and the batch that begins with it
 
@@ -123,7 +124,7 @@ class Block:
 
     start: int
     texts: Rows
-    key: pa.Array | list[int | float | None] | None = None  # a list where a block has no single type
+    key: Keys | None = None
     rejected: tuple[Rejection, ...] = ()
 
 
@@ -216,10 +217,14 @@ def reading(file: File) -> Iterator[None]:
     except GpulshError:
         raise
     except (OSError, EOFError, ValueError, pa.ArrowException) as error:
-        told = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        told = (told.strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        told = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
         kind = DamagedInputError if _is_damage(error) else InputError
-        raise kind(f"{file.name}: cannot be read: {told}") from error
+        raise kind(f"{file.name}: cannot be read: {first_line(told)}") from error
+
+
+def first_line(told: object) -> str:
+    """What an error of a library says in its first line, without the full stop; its type where it says nothing."""
+    return (str(told).strip() or type(told).__name__).splitlines()[0].rstrip(".")
 
 
 def reason(file: File, error: InputError) -> str:

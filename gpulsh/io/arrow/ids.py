@@ -85,7 +85,12 @@ def as_texts(values: pa.Array) -> pa.StringArray:
         found = values.to_pylist()
     except (OverflowError, ValueError):  # a date that Python has none for, or a time zone that nobody knows
         found = [python_value(values, row) for row in range(len(values))]
-    return pa.array([None if value is None else _as_text(value) for value in found], pa.string())
+    return json_texts(found)
+
+
+def json_texts(values: Iterable[object]) -> pa.StringArray:
+    """Python values as JSON text, strings as they are."""
+    return pa.array([None if value is None else _as_text(value) for value in values], pa.string())
 
 
 def python_value(values: pa.Array, row: int) -> object:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.format import File
+from gpulsh.io.format import File, first_line
 
 FREE_ROWS = 1 << 22  # of a batch, that need not stand on any bytes
 Given: TypeAlias = "pa.Array | pa.ChunkedArray | pa.Table | pa.RecordBatch"
@@ -42,7 +42,7 @@ def check_given(given: Given, name: str, *, utf8: bool = False) -> None:
                 check_array(array, utf8=utf8)
     except pa.ArrowException as error:
         raise DamagedInputError(
-            f"{name} is damaged: {_one_line(error)}; give what its validate(full=True) lets pass"
+            f"{name} is damaged: {first_line(error)}; give what its validate(full=True) lets pass"
         ) from error
 
 
@@ -72,12 +72,7 @@ def check_values(file: File, column: str, values: pa.Array) -> pa.Array:
 
 def damaged_column(file: File, column: str, told: object) -> DamagedInputError:
     """The error of a column that Arrow finds invalid."""
-    return DamagedInputError(f"{file.name}: column {column!r} is damaged: {_one_line(told)}")
-
-
-def _one_line(told: object) -> str:
-    """What an error of Arrow says, without its full stop."""
-    return (str(told).strip() or type(told).__name__).splitlines()[0].rstrip(".")
+    return DamagedInputError(f"{file.name}: column {column!r} is damaged: {first_line(told)}")
 
 
 def _bare(array: pa.Array) -> pa.Array:

@@ -24,6 +24,7 @@ from gpulsh.io.format import (
     Columns,
     Divisible,
     File,
+    Keys,
     Limit,
     Mask,
     Part,
@@ -34,6 +35,7 @@ from gpulsh.io.format import (
     wrong_length,
 )
 from gpulsh.io.rows import ROW_COST, Bytes, packed, piece_rows
+from gpulsh.ragged import offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +78,7 @@ class PartitionFacts:
     """What is known of the documents of a partition once they were read."""
 
     sizes: list[Values] = field(default_factory=list)  # bytes of text, end to end, in integers of any type
-    keys: list[pa.Array | list[int | float | None]] = field(default_factory=list)  # blocks of the key column
+    keys: list[Keys] = field(default_factory=list)  # blocks of the key column
     rows: dict[int, int] = field(default_factory=dict)  # by the number of the file
     nulls: int = 0
     read: dict[int, dict[int, str]] = field(default_factory=dict)  # by file and first row of a piece: what was read
@@ -131,7 +133,7 @@ class FileTexts:
     @property
     def starts(self) -> NDArray[np.int64]:
         """int64 [files + 1]: position of each file's first row, and how many documents there are."""
-        return np.concatenate([[0], np.cumsum(self._rows)])
+        return offsets(self._rows)
 
     def kept(self) -> AbstractContextManager[None]:
         """ChangedInputError where a file is changed by the time the context is left."""

@@ -13,9 +13,10 @@ from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts, Pie
 from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.io.files.inputs import format_of
-from gpulsh.io.format import Columns, File, Limit, check_sizes, wrong_length
+from gpulsh.io.format import Columns, File, Limit, check_sizes, first_line, wrong_length
 from gpulsh.io.formats.parquet.format import Parquet
 from gpulsh.io.memory.device import DeviceTexts
+from gpulsh.ragged import cuts, offsets
 
 Reader = Literal["arrow", "cudf"]
 
@@ -78,8 +79,10 @@ class _DeviceFileTexts(FileTexts):
             facts.rows[number] = 0
             if self.columns.key is not None:
                 facts.keys += Parquet().column(file, self.columns.key)
-            for groups, rows in _runs(Parquet().groups(file, self.columns)):
-                texts = _decoded(file, self.columns.text, groups, rows, self._ops)
+            groups = Parquet().groups(file, self.columns)
+            for first, last in cuts(offsets([size for _, size in groups]), GROUP_BYTES):
+                rows = sum(count for count, _ in groups[first:last])
+                texts = _decoded(file, self.columns.text, range(first, last), rows, self._ops)
                 facts.sizes.append(self._ops.asnumpy(texts.lengths()))
                 check_sizes(file, facts.rows[number], facts.sizes[-1], self._rules.limit)
                 facts.nulls += texts.nulls()
@@ -87,21 +90,7 @@ class _DeviceFileTexts(FileTexts):
                 yield from texts.batches(max_bytes)
 
 
-def _runs(groups: Sequence[tuple[int, int]]) -> Iterator[tuple[list[int], int]]:
-    """Runs of row groups, given as (rows, bytes of text), with their rows: numbers of what is decoded at once."""
-    run: list[int] = []
-    rows = size = 0
-    for number, (count, added) in enumerate(groups):
-        if run and size + added > GROUP_BYTES:
-            yield run, rows
-            run, rows, size = [], 0, 0
-        run.append(number)
-        rows, size = rows + count, size + added
-    if run:
-        yield run, rows
-
-
-def _decoded(file: File, column: str, groups: list[int], rows: int, ops: Backend) -> DeviceTexts:
+def _decoded(file: File, column: str, groups: Sequence[int], rows: int, ops: Backend) -> DeviceTexts:
     from gpulsh.io.memory.cudf import read_row_groups
 
     with _decoding(file):
@@ -122,5 +111,4 @@ def _decoding(file: File) -> Iterator[None]:
     except GpulshError as error:
         raise InputError(f"{file.name}: {error}") from error
     except Exception as error:  # libcudf's own types
-        told = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise InputError(f"{file.name}: cannot be read by cuDF: {told}; try reader='arrow'") from error
+        raise InputError(f"{file.name}: cannot be read by cuDF: {first_line(error)}; try reader='arrow'") from error

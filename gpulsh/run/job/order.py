@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers, Values
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.arrow.buffers import null_mask, numbers
+from gpulsh.io.format import Keys
 
 ONE, SIGN = np.uint64(1), np.uint64(63)
 BELOW_SIGN = np.uint64((1 << 63) - 1)
@@ -19,7 +20,6 @@ LAST = np.uint64((1 << 64) - 1)
 NUMBER, NULL = "number", "null"
 RESERVED = ("first", "longest")
 SOURCE = "source:"
-Keys: TypeAlias = "pa.Array | Sequence[int | float | None]"  # of documents, to be kept by
 
 
 def key_column(keep: object) -> str | None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError
+from gpulsh.io.arrow.ids import json_texts
 from gpulsh.io.compression.members import PLAIN_STEP
 from gpulsh.io.compression.packing import Packing, level_of_stream
 from gpulsh.io.compression.streams import Compression, IntactBlocks, Sink, blocks, packed_writer
@@ -24,6 +25,7 @@ from gpulsh.io.format import (
     Columns,
     File,
     Format,
+    Keys,
     Limit,
     Mask,
     Rejection,
@@ -163,7 +165,7 @@ class JsonLines(Format):
                 return pa.array(found)
             except (pa.ArrowException, OverflowError, UnicodeError):
                 pass
-        return pa.array([_json_text(value) for value in found], pa.string())
+        return json_texts(found)
 
     def takes(self, packing: Packing) -> bool:
         """Where it is a level of the file's own codec."""
@@ -476,19 +478,13 @@ def _key(file: File, number: int, column: str, value: object) -> int | float | N
     raise InputTypeError(f"{file.name}: line {number}: {column!r} is {_kind(value)}; --keep takes numbers here")
 
 
-def _typed(keys: list[int | float | None]) -> pa.Array | list[int | float | None]:
+def _typed(keys: list[int | float | None]) -> Keys:
     kinds = {type(key) for key in keys} - {type(None)}
     if kinds == {float}:
         return pa.array(keys, pa.float64())
     if kinds <= {int} and all(key is None or -(2**63) <= key < 2**63 for key in keys):
         return pa.array(keys, pa.int64())
     return keys
-
-
-def _json_text(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value)
 
 
 def _kind(value: object) -> str:

@@ -38,6 +38,7 @@ from gpulsh.io.format import (
     Rejection,
     Rules,
     Writing,
+    first_line,
     missing_column,
     reading,
     reason,
@@ -269,9 +270,8 @@ def _text(file: File, record: Record, document: Bytes | WebText, limit: Limit | 
         place = f"byte {record.offset}: the record"
         raise too_costly(file, place, record.size + error.size, PAGE_COPIES * limit.document, limit) from None
     except (OSError, ValueError, LookupError) as error:
-        told = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         of = record.header(ID) or "a record without a name"
-        raise _damaged(file, record.offset, f"the content of {of} cannot be read: {told}") from error
+        raise _damaged(file, record.offset, f"the content of {of} cannot be read: {first_line(error)}") from error
     if limit is not None and len(text) > limit.document:
         raise too_large(file, f"byte {record.offset}: the record", len(text), limit)
     return text
