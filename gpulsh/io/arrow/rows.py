@@ -23,7 +23,7 @@ def is_text(kind: pa.DataType) -> bool:
         return is_text(kind.storage_type)
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
-    return bool(pa.types.is_null(kind) or _has_offsets(kind) or _has_views(kind))
+    return bool(pa.types.is_null(kind) or _has_offsets(kind) or has_views(kind))
 
 
 def arrow_rows(array: pa.Array) -> Rows:
@@ -52,8 +52,8 @@ def _has_offsets(kind: pa.DataType) -> bool:
     )
 
 
-def _has_views(kind: pa.DataType) -> bool:
-    # Older releases of pyarrow have the types without the questions.
+def has_views(kind: pa.DataType) -> bool:
+    """Whether texts of an Arrow type are views; older releases of pyarrow have such types, but do not tell them."""
     return str(kind) in ("string_view", "binary_view")
 
 

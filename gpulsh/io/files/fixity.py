@@ -15,10 +15,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
-from types import TracebackType
 from typing import BinaryIO, Self
 
 import numpy as np
@@ -55,12 +54,10 @@ class Digest:
         view = memoryview(content)
         if self._rest:
             missing = BLOCK - len(self._rest)
-            self._rest += bytes(view[:missing])
-            view = view[missing:]
+            self._rest, view = self._rest + bytes(view[:missing]), view[missing:]
             if len(self._rest) < BLOCK:
                 return
             self._add_blocks(memoryview(self._rest))
-            self._rest = b""
         whole = len(view) - len(view) % BLOCK
         self._add_blocks(view[:whole])
         self._rest = bytes(view[whole:])
@@ -86,27 +83,18 @@ def _keys(key: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(hashlib.shake_256(key + b"gpulsh content").digest(KEY_BYTES), np.uint8)
 
 
-class Reading:
-    """One reading of a file by a format that reads all its bytes in order: `file` in place of the file. A context."""
+class Reading(ExitStack):
+    """One reading of a file by a format that reads all its bytes in order: `file` in place of the file."""
 
     def __init__(self, file: File, key: bytes) -> None:
+        super().__init__()
         self._key = key
         self._sources: list[_Source] = []
-        given = {own.name: getattr(file, own.name) for own in fields(File)}
-        self.file: File = _WatchedFile(**given, reading=self)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for source in self._sources:
-            source.end()
+        self.file: File = _WatchedFile(**vars(file), reading=self)
 
     def begun(self, source: BinaryIO) -> BinaryIO:
         """The opened file, watched from here on."""
-        self._sources.append(_Source(source, Digest(self._key)))
+        self._sources.append(_Source(self.enter_context(source), Digest(self._key)))
         return self._sources[-1]  # type: ignore[return-value]
 
     def digests(self) -> list[str]:
@@ -168,10 +156,6 @@ class _Source:
             while self.read(READ_BYTES):
                 pass
         return self._digest.value() if self._whole else None
-
-    def end(self) -> None:
-        """Close it."""
-        self._source.close()
 
 
 @dataclass(frozen=True)

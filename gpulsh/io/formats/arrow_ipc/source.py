@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow.rows import arrow_rows
+from gpulsh.io.arrow.rows import arrow_rows, has_views
 from gpulsh.io.arrow.soundness import check_array, check_batch, damaged_column
 from gpulsh.io.format import File, Limit
 from gpulsh.io.formats.arrow_ipc.bodies import CONTINUES, Bodies
@@ -181,7 +181,7 @@ class UnreadBatch:
                 self._check_nulls(column)
                 self._counted.add(place)
             found = self._read(column.slice(first, last - first), texts)
-            if texts or not _is_view(column.type):  # of views the content is looked at
+            if texts or not has_views(column.type):  # of views the content is looked at
                 check_array(found)
         except pa.ArrowException as error:
             raise damaged_column(self._file, self._batch.schema.names[place], error) from error
@@ -220,7 +220,7 @@ class UnreadBatch:
             return pa.Array.from_buffers(kind, count, [self._bits(array, 0)], children=[child])
         if _width(kind):
             return self._with_offsets(array, texts)
-        if _is_view(kind):
+        if has_views(kind):
             return self._views(array, texts)
         if kind.num_fields == 0 and kind.num_buffers == 2:
             content = self._bits(array, 1) if types.is_boolean(kind) else self._values(array, kind.bit_width // 8)
@@ -310,10 +310,6 @@ def _width(kind: pa.DataType) -> int:
     if types.is_string(kind) or types.is_binary(kind) or types.is_list(kind) or types.is_map(kind):
         return 4
     return 8 if types.is_large_string(kind) or types.is_large_binary(kind) or types.is_large_list(kind) else 0
-
-
-def _is_view(kind: pa.DataType) -> bool:
-    return str(kind) in ("string_view", "binary_view")
 
 
 def _has_arrays(kind: pa.DataType) -> bool:
