@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -41,6 +40,7 @@ from gpulsh.io.format import (
 )
 from gpulsh.io.formats.jsonl.blank_lines import BlankLines
 from gpulsh.io.formats.jsonl.large_object import CostError, LargeObject, Line, LongString
+from gpulsh.io.formats.whole_lines import LongLineError, whole_lines
 from gpulsh.io.rows import Bytes, piece_rows
 
 LARGE_LINE = 1 << 20  # bytes of a line from which on it is parsed in little memory
@@ -76,7 +76,7 @@ class JsonLines(Format):
     def check(self, file: File, columns: Columns) -> int | None:
         """That it opens and its first line is a record."""
         # A longer line, and damage where files are read as far as they are intact, are met by the pass in order.
-        with reading(file), file.open() as source, contextlib.suppress(_LongLineError):
+        with reading(file), file.open() as source, contextlib.suppress(LongLineError):
             filled, number = BlankLines(blocks(source, self._compression)), 1
             for lines, _ in split_lines(filled, CHECKED_LINE):
                 count = len(lines)
@@ -227,9 +227,9 @@ class JsonLines(Format):
                         yield _rows(lines, number + filled.left_out), end
                         number += count
                         del lines
-                except _LongLineError as error:
+                except LongLineError as error:
                     assert limit is not None
-                    place = f"line {number + filled.left_out + error.line}"
+                    place = f"line {number + filled.left_out + error.place}"
                     raise too_large(file, place, error.size(), limit) from None
                 except WindowError as error:
                     assert limit is not None
@@ -279,69 +279,28 @@ def _rows(lines: list[Line], number: int) -> Iterator[tuple[int, Line]]:
         number += 1
 
 
-class _LongLineError(Exception):
-    """A line that is longer than allowed: which one of its group, from 0; its bytes, `held` and what `rest` has."""
-
-    def __init__(self, line: int, held: int, rest: Iterable[bytes] = ()) -> None:
-        super().__init__(line)
-        self.line, self._held, self._rest = line, held, rest
-
-    def size(self) -> int:
-        """Its bytes, of which those not held are only counted."""
-        return self._held + _line_bytes(self._rest)
-
-
 def split_lines(source: Iterable[bytes], most: int | None = None) -> Iterator[tuple[list[Line], bytes]]:
     """Groups of lines without their ends, and the end of a group's last line: a newline, or nothing at the file's end.
 
-    A line of more than `most` bytes is a _LongLineError, and is never held.
+    A line of more than `most` bytes is a LongLineError.
 
     >>> list(split_lines([b"a\\nb", b"c\\n", b"d"]))
     [([b'a'], b'\\n'), ([b'bc'], b'\\n'), ([b'd'], b'')]
     """
-    tail: Line = b""
-    source = iter(source)
-    for block in source:
-        first = block.find(b"\n")
-        if most is not None and len(tail) + (len(block) if first < 0 else first) > most:
-            raise _LongLineError(0, len(tail), itertools.chain([block], source))
-        if first < 0:
-            # A line longer than a block grows in one place, so that it costs its length once.
-            if tail and isinstance(tail, bytes):
-                tail = bytearray(tail)
-            tail = _with_tail(tail, block) if tail else block
-            continue
-        lines = list[Line](block.split(b"\n"))
-        tail, lines[0] = lines.pop(), _with_tail(tail, block[:first])
-        if most is not None:
-            sizes = list(map(len, lines))
-            if max(sizes) > most:
-                place = next(place for place, size in enumerate(sizes) if size > most)
-                raise _LongLineError(place, sizes[place])
-        del block
-        yield lines, b"\n"
+    for begun, block in whole_lines(source, most):
+        lines, end = list[Line](block.split(b"\n")), b"\n"
+        lines.pop()  # what is behind the last end: nothing
+        if begun:
+            if begun.endswith(b"\n"):
+                del begun[-1]
+            else:
+                end = b""
+            lines.insert(0, begun if len(begun) > LARGE_LINE else bytes(begun))
+        if most is not None and (longest := max(map(len, lines))) > most:
+            raise LongLineError(longest, place=list(map(len, lines)).index(longest))
+        del begun, block
+        yield lines, end
         lines = []
-    if tail:
-        lines, tail = [tail], b""
-        yield lines, b""
-
-
-def _with_tail(tail: Line, rest: bytes) -> Line:
-    if isinstance(tail, bytearray):
-        tail += rest
-        return tail
-    return tail + rest
-
-
-def _line_bytes(source: Iterable[bytes]) -> int:
-    """Bytes up to the first end of a line."""
-    size = 0
-    for block in source:
-        end = block.find(b"\n")
-        if end >= 0:
-            return size + end
-        size += len(block)
-    return size
 
 
 def _write_lines(out: Sink, lines: list[Line], end: bytes) -> None:

@@ -33,6 +33,7 @@ from gpulsh.io.format import (
     wrong_length,
 )
 from gpulsh.io.formats.text.plain import PlainText
+from gpulsh.io.formats.whole_lines import LongLineError, whole_lines
 from gpulsh.io.rows import piece_rows
 
 STEP = 1 << 20  # bytes read at once
@@ -51,15 +52,13 @@ class TextLines(PlainText):
         """A block of the file at a time."""
         row = 0
         with reading(file), file.open() as source:
-            for piece in _whole_lines(file, source, rules.limit):
+            for piece in _pieces(file, source, rules.limit):
                 if isinstance(piece, bytearray):  # one line
-                    yield Block(row, piece_rows([_content(piece)]))
-                    row += 1
-                    continue
-                texts = _texts(piece)
-                offset = np.frombuffer(texts.buffers()[1], np.int64)
-                check_sizes(file, row + 1, np.diff(offset), rules.limit, "line")
-                yield Block(row, arrow_rows(texts))
+                    texts = piece_rows([memoryview(piece)[: len(piece) - piece.endswith(b"\n")]])
+                else:
+                    texts = arrow_rows(_texts(piece))
+                check_sizes(file, row + 1, texts.lengths(), rules.limit, "line")
+                yield Block(row, texts)
                 row += len(texts)
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
@@ -68,7 +67,7 @@ class TextLines(PlainText):
         with reading(file):
             source = file.open()
         with source, open(target, "wb") as out:
-            for piece in _whole_lines(file, source, None):
+            for piece in _pieces(file, source):
                 ends = _ends(piece)
                 stays = keep[row : row + len(ends)]
                 if len(stays) != len(ends):
@@ -99,51 +98,19 @@ def tell_of_lines(files: Sequence[File]) -> None:
             return
 
 
-def _whole_lines(file: File, source: BinaryIO, limit: Limit | None) -> Iterator[bytes | bytearray]:
+def _pieces(file: File, source: BinaryIO, limit: Limit | None = None) -> Iterator[bytes | bytearray]:
     """The content in pieces that end where a line does; a line that no block holds whole as a bytearray, alone."""
-    held = bytearray()
-    number = 1  # of the line that is held or comes next
+    number = 1
     with reading(file):
-        block = source.read(STEP)
-    while block:
-        first = block.find(b"\n") + 1
-        if held:
-            held += block[: first or len(block)]
-            if limit is not None and len(held) > limit.document + 1:
-                rest = 0 if first else _rest(file, source)
-                raise too_large(file, f"line {number}", len(_content(held)) + rest, limit)
-            if first:
-                yield held
-                held, number = bytearray(), number + 1
-            block = block[first:] if first else b""
-        last = block.rfind(b"\n") + 1
-        if last:
-            yield block[:last]
-            number += block.count(b"\n")
-        if last < len(block):
-            held = bytearray(block[last:])
-        with reading(file):
-            block = source.read(STEP)
-    if held:
-        if limit is not None and len(held) > limit.document:
-            raise too_large(file, f"line {number}", len(held), limit)
-        yield held
-
-
-def _rest(file: File, source: BinaryIO) -> int:
-    """Bytes up to the end of a line, which are only counted."""
-    size = 0
-    with reading(file):
-        while block := source.read(STEP):
-            end = block.find(b"\n")
-            if end >= 0:
-                return size + end
-            size += len(block)
-    return size
-
-
-def _content(line: bytearray) -> memoryview:
-    return memoryview(line)[: len(line) - line.endswith(b"\n")]
+        try:
+            for pieces in whole_lines(iter(lambda: source.read(STEP), b""), None if limit is None else limit.document):
+                for piece in pieces:
+                    if piece:
+                        yield piece
+                    number += piece.count(b"\n")
+        except LongLineError as error:
+            assert limit is not None
+            raise too_large(file, f"line {number}", error.size(), limit) from None
 
 
 def _ends(piece: bytes | bytearray) -> NDArray[np.int64]:
