@@ -25,12 +25,8 @@ from gpulsh.io.formats.text.plain import PlainText
 from gpulsh.io.formats.warc.format import Warc
 
 FORMATS: dict[str, Format] = {
-    ".parquet": Parquet(),
-    ".pq": Parquet(),
-    ".arrow": Ipc(),
-    ".arrows": Ipc(),
-    ".feather": Ipc(),
-    ".ipc": Ipc(),
+    **dict.fromkeys((".parquet", ".pq"), Parquet()),
+    **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), Ipc()),
     **{ending: JsonLines("") for ending in (".jsonl", ".ndjson", ".json")},
     **{ending + ".gz": JsonLines("gz") for ending in (".jsonl", ".ndjson", ".json")},
     **{ending + ".zst": JsonLines("zst") for ending in (".jsonl", ".ndjson", ".json")},

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpulsh.errors import InputError, OutputError
-from gpulsh.io.compression.members import gzip_begin
+from gpulsh.io.compression.members import GZIP, gzip_begin
 from gpulsh.io.compression.zstd import MAGIC as ZSTD
 from gpulsh.io.format import File, reading
 from gpulsh.io.formats.warc.records import FIRST
 
 STANDARD_INPUT = "-"
 STEP = 1 << 20
-GZIP = b"\x1f\x8b"
 KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),

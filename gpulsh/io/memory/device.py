@@ -10,14 +10,15 @@ import numpy as np
 from gpulsh.arrays import Array, TextBatch
 from gpulsh.backends.buffer import DeviceBuffer
 from gpulsh.backends.protocol import Backend
-from gpulsh.io.rows import ROW_COST
+from gpulsh.io.rows import batch_cuts
 
 
 class DeviceTexts:
     """`gpulsh.io.memory.texts.MemoryTexts` over `text`, whose arrays are the backend's; `null` bool [n], None: nowhere.
 
-    Text never passes through the host; what does is a number a batch. NumPy's functions hand over to CuPy. What is
-    handed out has been computed, whichever stream or device uses it next: reading a number waits for all before it.
+    Text never passes through the host, only offsets, which say where batches end. NumPy's functions hand over to CuPy.
+    What is handed out has been computed, whichever stream or device uses it next: reading a number waits for all
+    before it.
     """
 
     def __init__(self, text: TextBatch, null: Array | None, ops: Backend) -> None:
@@ -35,7 +36,7 @@ class DeviceTexts:
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once, in order; views, unless a null row covers bytes."""
-        for start, stop in _cuts(self._text.offset, max_bytes, self._ops):
+        for start, stop in batch_cuts(self._ops.asnumpy(self._text.offset), max_bytes):
             with self._ops.here():
                 batch = self._text.slice(start, stop)
                 if self._apart:
@@ -125,15 +126,3 @@ def _gathered(values: Array, begin: Array, end: Array, ops: Backend) -> TextBatc
     batch = ops.gather(values, begin, end)
     int(batch.offset[-1])  # waits
     return batch
-
-
-def _cuts(offset: Array, max_bytes: int, ops: Backend) -> Iterator[tuple[int, int]]:
-    """`gpulsh.io.rows.cuts` of offsets on a device."""
-    count, start = len(offset) - 1, 0
-    most_rows = max(1024, max_bytes // ROW_COST)
-    while start < count:
-        with ops.here():
-            fitting = int(np.searchsorted(offset, offset[start : start + 1] + max_bytes, side="right")[0]) - 1
-        stop = min(max(fitting, start + 1), start + most_rows, count)
-        yield start, stop
-        start = stop

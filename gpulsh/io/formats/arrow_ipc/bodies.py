@@ -107,46 +107,40 @@ class _Message(NamedTuple):
 
     @classmethod
     def of(cls, file: File, metadata: bytes) -> _Message:
+        data, added, dictionary = _Flatbuffer(metadata), False, None
         try:
-            return cls._read(_Flatbuffer(metadata))
+            message = data.follow(0)
+            body, header = data.number("<q", data.field(message, BODY)), data.field(message, HEADER)
+            kind = data.number("<B", data.field(message, KIND))
+            batch = data.follow(header) if header and kind in (DICTIONARY, BATCH) else 0
+            if batch and kind == DICTIONARY:
+                dictionary = data.number("<q", data.field(batch, ID))
+                added = bool(data.number("<B", data.field(batch, DELTA)))
+                held = data.field(batch, DATA)
+                batch = data.follow(held) if held else 0
+            compressed = bool(batch) and bool(data.field(batch, COMPRESSION) or OLD_COMPRESSION in metadata)
+            buffers = data.field(batch, BUFFERS) if compressed else 0
+            places = data.pairs(data.follow(buffers)) if buffers else np.empty((0, 2), np.int64)
         except (struct.error, ValueError) as error:
             raise _damaged(file, "the metadata of a record batch") from error
-
-    @classmethod
-    def _read(cls, data: _Flatbuffer) -> _Message:
-        message = data.follow(0)
-        body, header = data.number("<q", data.field(message, BODY)), data.field(message, HEADER)
-        kind, empty = data.number("<B", data.field(message, KIND)), np.empty((0, 2), np.int64)
-        if kind not in (DICTIONARY, BATCH) or not header:
-            return cls(body, False, empty)
-        batch, dictionary, added = data.follow(header), None, False
-        if kind == DICTIONARY:
-            dictionary = data.number("<q", data.field(batch, ID))
-            added = bool(data.number("<B", data.field(batch, DELTA)))
-            if not (inner := data.field(batch, DATA)):
-                return cls(body, False, empty, dictionary, added)
-            batch = data.follow(inner)
-        if not data.field(batch, COMPRESSION) and OLD_COMPRESSION not in data.content:
-            return cls(body, False, empty, dictionary, added)
-        place = data.field(batch, BUFFERS)
-        return cls(body, True, data.pairs(data.follow(place)) if place else empty, dictionary, added)
+        return cls(body, compressed, places, dictionary, added)
 
 
 class _Flatbuffer:
-    """A struct.error or a ValueError where a place is not in it."""
+    """Tables and vectors by their places in `content`; a struct.error or a ValueError where one is not in it."""
 
     def __init__(self, content: bytes) -> None:
-        self.content = content
+        self._content = content
 
     def number(self, kind: str, place: int) -> int:
         """A number, 0 where its field is absent."""
         if place < 0:
             raise ValueError("before the beginning")
-        return int(struct.unpack_from(kind, self.content, place)[0]) if place else 0
+        return int(struct.unpack_from(kind, self._content, place)[0]) if place else 0
 
     def follow(self, place: int) -> int:
         """Where the offset at a place leads."""
-        return place + int(struct.unpack_from("<I", self.content, place)[0])
+        return place + int(struct.unpack_from("<I", self._content, place)[0])
 
     def field(self, table: int, number: int) -> int:
         """The place of a field of a table, 0 where it is absent."""
@@ -158,7 +152,7 @@ class _Flatbuffer:
 
     def pairs(self, vector: int) -> NDArray[np.int64]:
         """int64 [m, 2]: a vector of structs of two numbers."""
-        return np.frombuffer(self.content, "<i8", 2 * self.number("<I", vector), vector + 4).reshape(-1, 2)
+        return np.frombuffer(self._content, "<i8", 2 * self.number("<I", vector), vector + 4).reshape(-1, 2)
 
 
 def _damaged(file: File, what: str) -> DamagedInputError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ class PlainText(Format):
     """Files of one row and no column but the text."""
 
     def check(self, file: File, columns: Columns) -> int | None:
-        """No other column can be asked of it."""
+        """Refuse another column than the text."""
         for name in (columns.key, columns.id):
             if name is not None:
                 raise InputError(f"{file.name}: is plain text and has no column {name!r}; give Parquet or JSON lines")
@@ -47,7 +47,8 @@ class PlainText(Format):
         with reading(file), file.open() as source:
             if limit is not None:
                 size = file.size()
-                size = _counted(source) if size is None else size
+                if size is None:  # the store does not tell it
+                    size = sum(map(len, iter(lambda: source.read(1 << 20), b"")))
                 if size > limit.document:
                     raise too_large(file, "", size, limit)
                 source.seek(0)
@@ -66,11 +67,3 @@ class PlainText(Format):
                 source = file.open()
             with source, open(target, "wb") as out:
                 shutil.copyfileobj(source, out, 1 << 20)
-
-
-def _counted(source: BinaryIO) -> int:
-    """Bytes of a file whose size the store does not tell."""
-    size = 0
-    while step := source.read(1 << 20):
-        size += len(step)
-    return size
