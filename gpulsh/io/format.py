@@ -1,4 +1,4 @@
-"""What a file format does: given a file and the columns that matter, blocks of rows; given a choice, a smaller file."""
+"""The contract of a file format: it reads the text of a file in blocks of rows, and writes a copy of the kept rows."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class File:
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that gpulsh looks into; all others are only copied."""
+    """The columns that gpulsh reads; it only copies all others."""
 
     text: str
     key: str | None = None  # that --keep orders by
@@ -84,22 +84,22 @@ class Columns:
 
 @dataclass(frozen=True)
 class Limit:
-    """What a memory budget allows: documents of a quarter of what each of those who read at the same time has, for
-    reading and comparing hold a few copies.
+    """What a memory budget allows. A document may take a quarter of what each of `abreast` readers has, because reading
+    and comparing hold a few copies of it.
     """
 
     memory: int  # bytes, of the whole run
-    abreast: int = 1  # so many read at the same time
+    abreast: int = 1  # how many read at the same time
 
     @property
     def document(self) -> int:
-        """Bytes that one document may have while so many read."""
+        """The most bytes that a document may have."""
         return self.memory // (COPIES * self.abreast)
 
 
 @dataclass(frozen=True)
 class Rules:
-    """How readers meet records that cannot be used."""
+    """What readers do with records that they cannot use."""
 
     skip: bool = False  # bad ones are rejected where rows behind them can still be read
     limit: Limit | None = None  # a larger document stops the run also with `skip`: no record is bad for a small budget
@@ -109,7 +109,7 @@ STRICT = Rules()
 
 
 class Rejection(NamedTuple):
-    """A bad record: rows that cannot be used, or a stretch of a file in which no row can be told. Where, and why."""
+    """Where a bad record is, and why: rows that cannot be used, or a stretch of a file in which no row can be found."""
 
     row: int  # the first of the rows, or the row that the stretch stands before
     rows: int  # 0 for a stretch
@@ -153,14 +153,14 @@ class Divisible(Protocol):
 
 
 def unseen(row: int, batch: pa.RecordBatch) -> None:
-    """Nobody wants to see what is read."""
+    """Do nothing with what is read."""
 
 
 class Writing(TypedDict, total=False):
-    """What may be said of how kept rows are written."""
+    """Options of writing kept rows."""
 
-    seen: Seen  # of a format not read `in_order`: is shown all that is read, in order, before it is written
-    limit: Limit | None  # a row with more in other columns than it allows is a LargeDocumentError
+    seen: Seen  # called with all that a format reads, in order, before it is written, unless it reads `in_order`
+    limit: Limit | None  # a row with more in its other columns than it allows is a LargeDocumentError
     packing: Packing | None  # None: as the input, at the cheapest level at which the same rows take no more bytes
 
 
@@ -202,16 +202,16 @@ class Format(Protocol):
         return False
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
-        """A file of the same format with the rows where `keep` [rows] is true.
+        """Write a file of the same format with the rows where `keep` [rows] is true.
 
-        `seen` need not be shown the rows of a part without a kept one.
+        `seen` may miss the rows of a part of which none is kept.
         """
         ...
 
 
 @contextmanager
 def reading(file: File) -> Iterator[None]:
-    """Whatever goes wrong inside is an InputError that names the file."""
+    """Turn whatever goes wrong inside into an InputError that names the file."""
     try:
         yield
     except GpulshError:
@@ -233,7 +233,7 @@ def reason(file: File, error: InputError) -> str:
 
 
 def _is_damage(error: Exception) -> bool:
-    # A system or a network that fails says nothing of the content. Arrow tells of broken pages by a bare OSError.
+    # A failing system or network says nothing about the content. Arrow reports broken pages by a bare OSError.
     if isinstance(error, OSError):
         return type(error) is OSError and not error.errno
     return not isinstance(error, (MemoryError, pa.ArrowCancelled))
@@ -258,7 +258,7 @@ def changed(file: File, how: str) -> ChangedInputError:
 
 
 def wrong_length(file: File) -> ChangedInputError:
-    """The error of a file whose rows are others than at first."""
+    """The error of a file whose rows are not those of the first reading."""
     return changed(file, "holds other rows than at first")
 
 
@@ -286,7 +286,7 @@ def check_sizes(file: File, start: int, sizes: NDArray[np.int64], limit: Limit |
 
 
 def check_values_fit(file: File, column: str, held: int, done: int, rows: int, limit: Limit | None) -> None:
-    """LargeDocumentError where the first `done` of `rows` values of a column have more bytes than are to be held."""
+    """LargeDocumentError where the first `done` of `rows` values of a column already take more bytes than allowed."""
     if limit is not None and held > limit.document:
         raise too_costly(
             *(file, f"{rows} values of column {column!r} together"), held * rows // max(done, 1), limit.document, limit

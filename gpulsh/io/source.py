@@ -1,4 +1,4 @@
-"""What is asked of documents, wherever they lie: one pass in order, then a chosen few again."""
+"""How stages read documents, wherever they lie: all once, in order, then a chosen few again."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class _Packed:
         return self._read - len(self._held) + self._place
 
     def take(self, count: int) -> bytes:
-        """The next `count` bytes, of which there must be so many."""
+        """The next `count` bytes; a DamagedMember where the file ends before them."""
         if not self.fill(count):
             raise DamagedMember(self.begin, TRUNCATED)
         self._place += count

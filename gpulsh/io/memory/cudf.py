@@ -1,4 +1,4 @@
-"""The doors of cuDF: a Series of strings in, a DataFrame out, rows kept, row groups decoded; all on the device.
+"""cuDF: a Series of strings in, a DataFrame out, kept rows of a table, row groups decoded; all on the device.
 
 Of cuDF only what is public is used: `to_pylibcudf` (from 25.02 on), and pylibcudf's columns and Parquet reader.
 """

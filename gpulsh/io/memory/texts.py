@@ -120,7 +120,7 @@ def _open_arrow_device(texts: Any, ops: Backend | None) -> MemoryTexts:
 
 
 class _AsHostArray:
-    """An object less its door to device memory, which pyarrow would take first."""
+    """Hides the device interface of an object, which pyarrow would prefer."""
 
     def __init__(self, texts: Any) -> None:
         self.__arrow_c_array__ = texts.__arrow_c_array__

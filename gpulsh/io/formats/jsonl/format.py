@@ -74,7 +74,7 @@ class JsonLines(Format):
         self._codec = CODECS[compression] if compression else None
 
     def check(self, file: File, columns: Columns) -> int | None:
-        """That it opens and its first line is a record."""
+        """Check that the file opens and that its first line is a record."""
         # A longer line, and damage where files are read as far as they are intact, are met by the pass in order.
         with reading(file), file.open() as source, contextlib.suppress(LongLineError):
             filled, number = BlankLines(blocks(source, self._compression)), 1
@@ -89,7 +89,7 @@ class JsonLines(Format):
             return None if self._compression else file.size()
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
-        """A block of the stream at a time. The file lacks a column that no line has."""
+        """A block of the stream at a time. A column that no line has is missing."""
         missing = set() if wanted is not None else set(columns.names())
         first: list[str] = []
         row = records = 0
@@ -168,7 +168,7 @@ class JsonLines(Format):
         return json_texts(found)
 
     def takes(self, packing: Packing) -> bool:
-        """Where it is a level of the file's own codec."""
+        """Whether it is a level of the file's own codec."""
         return packing.codec == self._codec and packing.level is not None
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
@@ -259,7 +259,7 @@ def _block(
 
 
 def _unless_cut(file: File, number: int, line: Line) -> Line:
-    """The line, or nothing where it is not whole."""
+    """The line, or nothing where damage cut it."""
     try:
         if not _blank(number, line):
             _parsed(file, number, line)
@@ -269,7 +269,7 @@ def _unless_cut(file: File, number: int, line: Line) -> Line:
 
 
 def _rows(lines: list[Line], number: int) -> Iterator[tuple[int, Line]]:
-    """The lines that are not blank, numbered from `number`. They are let go one by one: `lines` is empty behind."""
+    """The lines that are not blank, numbered from `number`. Each leaves `lines` as it is handed out."""
     lines.reverse()
     while lines:
         if lines[-1] and not _blank(number, lines[-1]):
@@ -304,7 +304,7 @@ def split_lines(source: Iterable[bytes], most: int | None = None) -> Iterator[tu
 
 
 def _write_lines(out: Sink, lines: list[Line], end: bytes) -> None:
-    """Lines with their ends, together; a long one in pieces, for a copy of it would be as large."""
+    """Write lines with their ends, all at once; a long one in pieces, because a copy of it would be as large."""
     if all(isinstance(line, bytes) for line in lines):
         out.write(b"\n".join(lines) + end)
         return

@@ -1,8 +1,8 @@
 """Plain text whose lines are documents: what `--lines` makes of a text file.
 
-A row is a line, an empty one too, so that rows count as lines do; what stands behind the last end of a line is one
-where it is not empty. Kept lines are copied byte for byte with their ends. Lines are found a block at a time, without
-an object for each; a line longer than a block is held once.
+Every line is a row, empty ones too, so that row numbers follow line numbers; a last line without an end counts unless
+it is empty. Kept lines are copied byte for byte with their ends. Lines are found a block at a time, without an object
+for each.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class TextLines(PlainText):
 
 
 def tell_of_lines(files: Sequence[File]) -> None:
-    """Say once that a text file is one document, where the beginning of one of the first looks like a list of them."""
+    """Warn once that a text file is one document, if one of the first few begins like a list of documents."""
     for file in [file for file in files if file.path.lower().endswith(".txt")][:MOST_LOOKED_AT]:
         found: list[bytes] = []
         with suppress(InputError), reading(file), file.open() as source:  # who reads it says what is wrong

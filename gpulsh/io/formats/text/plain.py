@@ -55,7 +55,7 @@ class PlainText(Format):
             yield Block(0, piece_rows([source.read()]))
 
     def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
-        """Raise: there is no column."""
+        """Refuse: plain text has no column."""
         raise InputError(f"{file.name}: is plain text and has no column {column!r}")
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:

@@ -73,7 +73,7 @@ class Warc(Format):
         self._compressed = compressed
 
     def check(self, file: File, columns: Columns) -> int | None:
-        """That it opens and begins with a record."""
+        """Check that the file opens and begins with a record."""
         if columns.key is not None and columns.key.lower() != DATE:
             raise InputError(f"{file.name}: is WARC, of whose headers --keep takes WARC-Date, not {columns.key!r}")
 
@@ -85,7 +85,7 @@ class Warc(Format):
         return None if self._compressed else file.size()
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
-        """Blocks of about BLOCK_BYTES of text. The file lacks a header that no document has."""
+        """Blocks of about BLOCK_BYTES of text. A header that no document has is a missing column."""
         missing = {columns.id} - {None} if wanted is None else set()
         found: set[str] = set()
         start = row = size = 0
@@ -181,7 +181,7 @@ class Warc(Format):
             raise wrong_length(file)
 
     def _dropped(self, file: File, keep: Mask) -> tuple[set[str], set[str]]:
-        """The ids of dropped documents, and those that they say they belong together with."""
+        """The ids of dropped documents, and those of the records that they say accompany them."""
         dropped: set[str] = set()
         named: set[str] = set()
         if keep.all():
@@ -236,7 +236,7 @@ class Warc(Format):
 
 
 def _told_before(offset: int, told: str) -> None:
-    """The first pass said that this stretch is broken."""
+    """Do nothing: the first pass reported this stretch."""
 
 
 def _damaged(file: File, offset: int, told: str) -> DamagedInputError:

@@ -1,8 +1,8 @@
 """Records of WARC files, plain or gzip, with the bytes that hold each.
 
-They are framed here: a reader that takes a record cut short for a shorter record would lose text and say nothing. What
-is broken is told, and reading goes on at the next record that can be found: by its first line, or, where compressed
-data is broken, by the next gzip member that begins with one.
+They are framed here: a reader that takes a record cut short for a shorter record would lose text in silence.
+What is broken is reported, and reading goes on at the next record that can be found: by its first line, or, where
+compressed data is broken, by the next gzip member that begins with one.
 
 WARC 1.0 and 1.1: https://iipc.github.io/warc-specifications/
 """
@@ -126,7 +126,7 @@ class _BrokenRecord(Exception):
 
 
 class _Stretch:
-    """Tells of what is broken, once up to the next record: a file may hold nothing but beginnings of records."""
+    """Reports what is broken, once up to the next record: a file may hold nothing but beginnings of records."""
 
     def __init__(self, broken: Broken) -> None:
         self._broken, self._told = broken, False
@@ -143,7 +143,7 @@ class _Stretch:
 
 
 class _Vain:
-    """How much was read for lengths of large records that were wrong: each may cost the rest of the file."""
+    """Counts what was read in vain for wrong lengths of large records: each may cost the rest of the file."""
 
     def __init__(self) -> None:
         self._read = 0
