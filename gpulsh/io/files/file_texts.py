@@ -258,8 +258,8 @@ class FileTexts:
 
         def read(piece: Piece) -> Iterator[tuple[Piece, Block]]:
             file = self.files[piece.file]
-            kind: pa.DataType = format_of(file)
-            if piece.part is not None:
+            kind = format_of(file)
+            if piece.part is not None and isinstance(kind, Divisible):
                 blocks = kind.read_part(file, self.columns, piece.part, block_bytes, self._rules)
             elif kind.in_order and self.fixity is not None:
                 blocks = self._watched(piece, facts)
@@ -326,7 +326,7 @@ class FileTexts:
                     yield found.pieces(rows[first:last] - start)
             return
         file = self.files[piece.file]
-        kind: pa.DataType = format_of(file)
+        kind = format_of(file)
         with ExitStack() as closing:
             if self.fixity is None:
                 read = None
@@ -360,9 +360,9 @@ class FileTexts:
         self, file: File, piece: Piece, rows: NDArray[np.int64], count: int, whole: bool
     ) -> Generator[Block, None, None]:
         """Blocks of a piece, all, or at least those with one of `rows`."""
-        kind: pa.DataType = format_of(file)
+        kind = format_of(file)
         columns = Columns(self.columns.text)
-        if piece.part is not None:
+        if piece.part is not None and isinstance(kind, Divisible):
             yield from kind.read_part(file, columns, piece.part, BLOCK_BYTES, self._rules)
             return
         wanted = None
