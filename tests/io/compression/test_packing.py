@@ -19,7 +19,7 @@ from gpulsh.cli.dedup import dedup
 from gpulsh.errors import ParameterError
 from gpulsh.io.compression.packing import LEVELS, Packing
 from gpulsh.io.files.inputs import find_files, format_of
-from gpulsh.io.formats.parquet.pages import packed_pages, reader
+from gpulsh.io.formats.parquet.pages import pages_of, reader
 from tests.support.texts import licences
 
 FOOTER = 512  # bytes that may be written otherwise: names of codecs, statistics
@@ -129,7 +129,7 @@ def test_pages_become_no_larger(page_size: int, texts: list[str], tmp_path: Path
     for written in (path, kept(path, np.ones(len(table), bool))):
         (file,) = find_files([str(written)])
         with reader(file) as read:
-            pages = list(packed_pages(read, pq.read_metadata(written).row_group(0).column(0)))
+            pages = list(pages_of(read, pq.read_metadata(written).row_group(0).column(0)))
             found.append([page.values for page in pages])
     before, after = found
     assert len(before) > 1 and max(after) <= max(before) and len(after) <= len(before) + 1

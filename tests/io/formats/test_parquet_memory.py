@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
-from time import sleep
+from time import process_time, sleep
 
 import numpy as np
 import pyarrow as pa
@@ -149,6 +149,19 @@ def test_headers_that_are_none_are_damage(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(DamagedInputError, match=r"a\.parquet: cannot be read: "):
             documents(path, LIMIT)
+
+
+def test_a_number_without_end_is_told_soon(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["x" * 500_000] * 3}), path, use_dictionary=False, compression="none")
+    place = pq.read_metadata(path).row_group(0).column(0).data_page_offset
+    content = bytearray(path.read_bytes())
+    content[place : place + 1_000_000] = b"\x15" + b"\xff" * 999_999
+    path.write_bytes(content)
+    began = process_time()
+    with pytest.raises(DamagedInputError, match=r"a\.parquet: cannot be read: "):
+        documents(path, LIMIT)
+    assert process_time() - began < 5  # to put it together would take the square of its bytes
 
 
 def test_a_row_of_many_values_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gpulsh.backends.recent import Recent
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.arrow.rows import arrow_rows, bytes_of, is_text
+from gpulsh.io.arrow.rows import arrow_rows, bytes_of
 from gpulsh.io.arrow.selection import chosen, kept
 from gpulsh.io.arrow.soundness import check_batch, check_values
 from gpulsh.io.arrow.types import check_columns
@@ -40,14 +40,13 @@ from gpulsh.io.format import (
 )
 from gpulsh.io.formats.parquet.footer import check_footer
 from gpulsh.io.formats.parquet.packing import writer_options
-from gpulsh.io.formats.parquet.pages import Pages, largest_pages, largest_value
+from gpulsh.io.formats.parquet.pages import Pages, largest_pages, largest_value, longest_value
 from gpulsh.io.formats.parquet.pages import reader as page_reader
 from gpulsh.io.formats.parquet.spilled_rows import SpilledRows
 from gpulsh.io.rows import piece_rows
 
 MAX_BATCH_ROWS = 1 << 13
 DECODED_BYTES = 3 << 19  # about what is decoded at once: larger batches are slower, for each is memory from the system
-MOST_BATCHES = 200  # of a row group, which take as long as to read its dictionary
 WORST_BYTES = 32 << 20  # of a batch in which every row were the largest value of a dictionary
 CHUNK_ROWS = 1024  # that are written together, where they are no more than BLOCK_BYTES
 CHUNK_BYTES = 64 << 20  # of rows that are written together, whatever their dictionaries hold
@@ -61,7 +60,6 @@ PAGE_COPIES = 6  # of a page, with the values that are decoded of it, that are h
 MOST_DECODED = 64  # times the largest document that the rows of a row group may take, which wait in a file
 MANY_GROUPS = 64  # of a file whose footer is kept
 MOST_FOOTERS = 8
-MOST_LARGEST = 1024
 READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
 
 
@@ -184,7 +182,7 @@ class Parquet:
                     if part.any():
                         rows = SpilledRows(source.schema_arrow, target + ".rows")
                         try:
-                            for batch in _kept_rows(file, source, group, first, part, seen, bool(large)):
+                            for batch in _kept_rows(file, source, group, first, part, seen):
                                 rows.add(batch)
                                 del batch  # before the next one is read
                                 if limit is not None and rows.size > MOST_DECODED * limit.document:
@@ -199,13 +197,11 @@ class Parquet:
             source.close(force=True)
 
 
-def _open(file: File, dictionaries: Sequence[str] = (), metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
+def _open(file: File, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
     # Absolute, for Arrow would take "s3:..." for a URL. It knows only paths that are UTF-8, as a printable one is.
     path = os.path.abspath(file.path)
     where = path if file.filesystem is None and path.isprintable() else file.open()
-    source = pq.ParquetFile(
-        where, buffer_size=READ_AHEAD, pre_buffer=False, read_dictionary=list(dictionaries), metadata=metadata
-    )
+    source = pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False, metadata=metadata)
     try:
         check_footer(file, source)
     except BaseException:
@@ -215,10 +211,8 @@ def _open(file: File, dictionaries: Sequence[str] = (), metadata: pq.FileMetaDat
 
 
 @contextmanager
-def _opened(
-    file: File, dictionaries: Sequence[str] = (), metadata: pq.FileMetaData | None = None
-) -> Iterator[pq.ParquetFile]:
-    source = _open(file, dictionaries, metadata)
+def _opened(file: File, metadata: pq.FileMetaData | None = None) -> Iterator[pq.ParquetFile]:
+    source = _open(file, metadata)
     try:
         yield source
     finally:
@@ -227,9 +221,6 @@ def _opened(
 
 # Footers of local files of many row groups: reading one anew for each group would take as long as the square of them.
 _footers: Recent[tuple[object, ...], pq.FileMetaData] = Recent(MOST_FOOTERS)
-# Bytes of the largest value in the dictionaries of a row group, by column: to know them two pages are decoded, and each
-# reading of the row group asks.
-_largest: Recent[tuple[object, ...], dict[str, int]] = Recent(MOST_LARGEST)
 
 
 @contextmanager
@@ -262,9 +253,9 @@ def _blocks(
     names = [columns.text] if columns.key in (None, columns.text) else [columns.text, columns.key]
     found = check_pages(file, source, part.number, limit, names)
     in_turn = _in_turn(found)
-    rows = _fitting_rows(file, source, part.number, names)
+    rows, _ = _fitting_rows(file, source, part.number, names)
     at = part.start
-    batches = source.iter_batches(rows, row_groups=[part.number], columns=names, use_threads=not in_turn)
+    batches = source.iter_batches(rows, row_groups=[part.number], columns=names, use_threads=False)
     for batch in _joined(file, batches, block_bytes):
         key = None if columns.key is None else batch.column(columns.key)
         texts = arrow_rows(batch.column(columns.text))
@@ -353,22 +344,14 @@ def _all_rejected(file: File, source: pq.ParquetFile, part: Part, columns: Colum
 
 
 def _kept_rows(
-    file: File, source: pq.ParquetFile, number: int, first: int, keep: Mask, seen: Seen, in_turn: bool = False
+    file: File, source: pq.ParquetFile, number: int, first: int, keep: Mask, seen: Seen
 ) -> Iterator[pa.RecordBatch]:
-    """The kept rows of a row group in batches of equal length, chosen batch by batch: what is dropped is not held.
-
-    `in_turn`: one column after another, by this thread, whose freed memory can be given back.
-    """
-    group = source.metadata.row_group(number)
-    length = max(1, min(CHUNK_ROWS, group.num_rows * BLOCK_BYTES // max(group.total_byte_size, 1)))
-    # A value that a dictionary holds once may stand in every row.
-    largest = sum(_largest_of(file, source, number, length).values())
-    length = max(1, min(length, CHUNK_BYTES // max(largest, 1)))
+    """The kept rows of a row group in batches of equal length, chosen batch by batch: what is dropped is not held."""
     parts: list[pa.RecordBatch] = []
     start = held = 0
     with reading(file):
-        rows = _fitting_rows(file, source, number)
-        for batch in source.iter_batches(rows, row_groups=[number], use_threads=not in_turn):
+        rows, length = _fitting_rows(file, source, number)
+        for batch in source.iter_batches(rows, row_groups=[number], use_threads=False):
             check_batch(file, batch)
             seen(first + start, batch)
             part = keep[start : start + len(batch)]
@@ -388,17 +371,6 @@ def _kept_rows(
                 pa.default_memory_pool().release_unused()
     _check_rows(file, source, number, start)
     yield from _cut(parts, length, source.schema_arrow)
-
-
-def _largest_of(file: File, source: pq.ParquetFile, number: int, rows: int) -> dict[str, int]:
-    """Bytes of the largest value in the dictionary of each column, where that times `rows` may be much."""
-    group = source.metadata.row_group(number)
-    chunks = [chunk for chunk in map(group.column, range(group.num_columns)) if chunk.physical_type == "BYTE_ARRAY"]
-    largest = {chunk.path_in_schema: largest_value(file, chunk) for chunk in chunks}
-    if rows * sum(largest.values()) > CHUNK_BYTES:
-        largest |= _largest_values(file, source, number, list(largest))
-        pa.default_memory_pool().release_unused()
-    return largest
 
 
 def check_pages(
@@ -477,10 +449,9 @@ def _chosen_of(
     """The column at `rows` of a row group, of each batch that holds some."""
     found = check_pages(file, source, group, limit, [column])
     in_turn = _in_turn(found)
+    decoded, _ = _fitting_rows(file, source, group, [column])
     start = 0
-    for batch in source.iter_batches(
-        _fitting_rows(file, source, group, [column]), row_groups=[group], columns=[column], use_threads=not in_turn
-    ):
+    for batch in source.iter_batches(decoded, row_groups=[group], columns=[column], use_threads=False):
         first, last = np.searchsorted(rows, [start, start + len(batch)])
         if first < last:
             check_batch(file, batch)
@@ -492,44 +463,32 @@ def _chosen_of(
     _check_rows(file, source, group, start)
 
 
-def _fitting_rows(file: File, source: pq.ParquetFile, number: int, names: Sequence[str] | None = None) -> int:
-    """How many rows of these columns, or all, are decoded at once: few large ones, and few that may be.
+def _fitting_rows(
+    file: File, source: pq.ParquetFile, number: int, names: Sequence[str] | None = None
+) -> tuple[int, int]:
+    """How many rows of these columns, or all, are decoded at once, and written at once: few large ones, or that may be.
 
     A value that a dictionary holds once may stand in all rows, and a row group of kilobytes hold gigabytes. How large
-    it is the footer does not say; the dictionary's page is not smaller, and where that leaves too few rows, it is read.
+    it is the footer does not say. The dictionary's page is not smaller; where that leaves too few rows, it is unpacked.
     """
     group = source.metadata.row_group(number)
-    chunks = list(map(group.column, range(group.num_columns)))
-    chunks = [chunk for chunk in chunks if names is None or chunk.path_in_schema in names]
-    size = sum(chunk.total_uncompressed_size for chunk in chunks)
-    fitting: int = max(1, min(group.num_rows * DECODED_BYTES // max(size, 1), MAX_BATCH_ROWS))
-    chunks = [chunk for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"]
-    if fitting * size <= WORST_BYTES or not chunks:
-        return fitting
-    largest = {chunk.path_in_schema: largest_value(file, chunk) for chunk in chunks}
-    rows = max(1, WORST_BYTES // max(sum(largest.values()), 1))
-    if rows < fitting and group.num_rows > MOST_BATCHES * rows:
-        largest |= _largest_values(file, source, number, list(largest))
-        rows = max(1, WORST_BYTES // max(sum(largest.values()), 1))
-    return min(fitting, rows)
+    chunks = [chunk for chunk in _chunks(group) if names is None or chunk.path_in_schema in names]
+    size = max(1, sum(chunk.total_uncompressed_size for chunk in chunks))
+    decoded = min(group.num_rows * DECODED_BYTES // size, MAX_BATCH_ROWS)
+    written = min(group.num_rows * BLOCK_BYTES // size, CHUNK_ROWS)
+    most = max(decoded, written)
+    largest = [0]
+    if most * size > WORST_BYTES:
+        chunks = [chunk for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"]
+        with page_reader(file) as read:
+            largest = [largest_value(read, chunk) for chunk in chunks]
+            if most * sum(largest) > WORST_BYTES:
+                for place, chunk in enumerate(chunks):
+                    if most * len(chunks) * largest[place] > WORST_BYTES:
+                        largest[place] = longest_value(read, chunk)
+    row = max(1, sum(largest))
+    return max(1, min(decoded, WORST_BYTES // row)), max(1, min(written, CHUNK_BYTES // row))
 
 
-def _largest_values(file: File, source: pq.ParquetFile, number: int, names: Sequence[str]) -> dict[str, int]:
-    """Bytes of the largest value in the dictionary of each of these columns, of those that can be read so."""
-    identity = _identity(file)
-    known = _largest.get((identity, number)) or {} if identity else {}
-    asked = [name for name in names if name in source.schema_arrow.names and name not in known]
-    found: dict[str, int] = {}
-    if asked:
-        with _opened(file, asked, source.metadata) as decoded:
-            for batch in decoded.iter_batches(1, row_groups=[number], columns=asked):
-                columns = {name: batch.column(name) for name in asked}
-                found = {
-                    name: int(arrow_rows(column.dictionary).lengths().max(initial=0))
-                    for name, column in columns.items()
-                    if pa.types.is_dictionary(column.type) and is_text(column.dictionary.type)
-                }
-                break
-        if identity:
-            _largest.put((identity, number), known | found)
-    return {name: size for name, size in (known | found).items() if name in names}
+def _chunks(group: pq.RowGroupMetaData) -> list[pq.ColumnChunkMetaData]:
+    return list(map(group.column, range(group.num_columns)))

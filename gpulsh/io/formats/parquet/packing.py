@@ -7,13 +7,14 @@ Codec, dictionaries and encodings of each column stand in the footer, the size o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from gpulsh.io.compression.packing import FEED_BYTES, LEVELS, SAMPLE_BYTES, Packing, Sample, beginning, cheapest_level
 from gpulsh.io.format import File
-from gpulsh.io.formats.parquet.pages import Pages, packed_pages, reader
+from gpulsh.io.formats.parquet.pages import Page, Pages, Read, content_of, pages_of, reader
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -74,13 +75,19 @@ def _usual_pages(file: File, source: pq.ParquetFile) -> tuple[int, int]:
     group = source.metadata.row_group(source.num_row_groups // 2)
     largest = max(map(group.column, range(group.num_columns)), key=lambda chunk: chunk.total_uncompressed_size)
     with reader(file) as read:
-        pages = sorted(packed_pages(read, largest), key=lambda page: page.size)
+        pages = sorted(_readable(read, largest), key=lambda page: page.size)
     if not pages:
         return 0, 1
     usual = pages[len(pages) // 2]
     # Arrow ends a page behind the run of values with which it reaches its size: of one run, it does so by itself.
     size = usual.size - usual.size * RUN_VALUES // usual.values if usual.values > RUN_VALUES else 0
     return size, max(page.version for page in pages)
+
+
+def _readable(read: Read, chunk: pq.ColumnChunkMetaData) -> Iterator[Page]:
+    """The pages of a chunk up to the first that has no header."""
+    with suppress(ValueError):
+        yield from pages_of(read, chunk)
 
 
 def _chunks(source: pq.ParquetFile) -> dict[str, list[pq.ColumnChunkMetaData]]:
@@ -138,33 +145,22 @@ def _levels(file: File, source: pq.ParquetFile, codecs: Mapping[str, str]) -> di
     return found
 
 
-def _samples(codec: str, read: Callable[[int, int], bytes], chunk: pq.ColumnChunkMetaData) -> Iterator[Sample]:
+def _samples(codec: str, read: Read, chunk: pq.ColumnChunkMetaData) -> Iterator[Sample]:
     """Yield samples of the first pages of a chunk, about SAMPLE_BYTES of content."""
     left = SAMPLE_BYTES
-    for page in packed_pages(read, chunk):
+    for page in _readable(read, chunk):
         if codec in STREAMED:
             stop = page.place + page.packed
             pieces = (read(at, min(FEED_BYTES, stop - at)) for at in range(page.place, stop, FEED_BYTES))
             sample = beginning(codec, pieces, left)
         else:
-            sample = _whole(chunk.compression, read, page.place, page.packed, page.size)
+            content = content_of(read, chunk, page) if max(page.packed, page.size) <= MOST_WHOLE else None
+            sample = None if content is None else Sample(content, page.packed)
         if sample is not None:
             yield sample
             left -= len(sample.content)
         if left <= 0 or sample is None:
             return
-
-
-def _whole(compression: str, read: Callable[[int, int], bytes], place: int, packed: int, size: int) -> Sample | None:
-    if max(packed, size) > MOST_WHOLE:
-        return None
-    try:
-        content = pa.Codec("lz4_raw" if compression.startswith("LZ4") else compression.lower()).decompress(
-            read(place, packed), size, asbytes=True
-        )
-    except (pa.ArrowException, OSError):
-        return None
-    return Sample(content, packed)
 
 
 def _packer(codec: str) -> Callable[[bytes, int], int]:
