@@ -73,8 +73,7 @@ class Parquet:
         """Columns and their types, from the footer."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema_arrow, columns)
-            groups = map(source.metadata.row_group, range(source.num_row_groups))
-            return sum(_text_bytes(group, columns.text) for group in groups)
+            return sum(part.size for part in _parts(source, columns.text))
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Batches of about BLOCK_BYTES; row groups without a wanted row are passed over."""
@@ -101,10 +100,7 @@ class Parquet:
 
     def groups(self, file: File, columns: Columns) -> list[tuple[int, int]]:
         """Rows and about how many bytes of text each row group has, from the footer."""
-        with reading(file), _opened(file) as source:
-            check_columns(file, source.schema_arrow, columns)
-            groups = map(source.metadata.row_group, range(source.num_row_groups))
-            return [(group.num_rows, _text_bytes(group, columns.text)) for group in groups]
+        return [(part.rows, part.size) for part in self.parts(file, columns)]
 
     def column(self, file: File, column: str) -> list[pa.Array]:
         """A whole column, as the pyarrow.Array of each batch."""
@@ -180,8 +176,7 @@ class Parquet:
                     part = keep[first : first + count]
                     start += count
                     if part.any():
-                        rows = SpilledRows(source.schema_arrow, target + ".rows")
-                        try:
+                        with SpilledRows(source.schema_arrow, target + ".rows") as rows:
                             for batch in _kept_rows(file, source, group, first, part, seen):
                                 rows.add(batch)
                                 del batch  # before the next one is read
@@ -189,8 +184,6 @@ class Parquet:
                                     place = f"row group {group}: only {rows.rows} of its rows"
                                     raise too_costly(file, place, rows.size, MOST_DECODED * limit.document, limit)
                             rows.write(out)
-                        finally:
-                            rows.close()
             if start != len(keep):
                 raise wrong_length(file)
         finally:
@@ -243,7 +236,8 @@ def _parts(source: pq.ParquetFile, column: str) -> Iterator[Part]:
     start = 0
     for number in range(source.num_row_groups):
         group = source.metadata.row_group(number)
-        yield Part(number, start, group.num_rows, _text_bytes(group, column))
+        size = sum(chunk.total_uncompressed_size for chunk in _chunks(group) if chunk.path_in_schema == column)
+        yield Part(number, start, group.num_rows, size)
         start += group.num_rows
 
 
@@ -436,11 +430,6 @@ def _cut(parts: list[pa.RecordBatch], length: int, schema: pa.Schema) -> list[pa
     table = pa.Table.from_batches(parts, schema)
     cuts = [table.slice(start, length).combine_chunks() for start in range(0, len(table) + 1, length)]
     return [batch for one in cuts for batch in (one.to_batches() or [pa.RecordBatch.from_pylist([], schema)])]
-
-
-def _text_bytes(group: pq.RowGroupMetaData, column: str) -> int:
-    chunks = map(group.column, range(group.num_columns))
-    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
 
 
 def _chosen_of(

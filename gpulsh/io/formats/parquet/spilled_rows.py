@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Self
 
 import pyarrow as pa
 
@@ -41,7 +41,7 @@ def _let_go(read: mmap.mmap) -> Iterator[None]:
 
 
 class SpilledRows:
-    """Record batches of one schema. `path` is where the file may lie; it has no name longer than it is made."""
+    """Record batches of one schema. A context; `path` is where the file may lie, whose name is gone once it is made."""
 
     def __init__(self, schema: pa.Schema, path: str) -> None:
         self._schema, self._path = schema, path
@@ -79,8 +79,10 @@ class SpilledRows:
         with _let_go(read):
             _write(writer, pa.ipc.open_stream(pa.py_buffer(read)).read_all())
 
-    def close(self) -> None:
-        """Nothing is left."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._held = []
         if self._file is not None:
             self._file.close()
