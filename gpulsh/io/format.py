@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
 from gpulsh.errors import ChangedInputError, DamagedInputError, GpulshError, InputError, LargeDocumentError
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.rows import Rows
@@ -190,7 +191,7 @@ class Format(Protocol):
         """The column's pyarrow.DataType; None where the format declares none and the values alone have it."""
         return None
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
+    def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The column's values at `rows`, ascending, as a pyarrow.Array.
 
         A LargeDocumentError where they have more bytes together than `limit` allows a document.
@@ -278,7 +279,15 @@ def too_costly(file: File, place: str, need: int, allowed: int, limit: Limit) ->
     )
 
 
-def check_sizes(file: File, start: int, sizes: NDArray[np.int64], limit: Limit | None, unit: str = "row") -> None:
+class CostError(Exception):
+    """What was to be parsed would take about `size` bytes beside what holds it."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
+
+
+def check_sizes(file: File, start: int, sizes: Numbers, limit: Limit | None, unit: str = "row") -> None:
     """A LargeDocumentError where a row has more bytes than the limit allows; `unit` counts the first one as `start`."""
     if limit is not None and len(sizes) and int(sizes.max()) > limit.document:
         row = int(np.argmax(sizes > limit.document))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.ragged import cuts, end_to_end, offsets
 
 if TYPE_CHECKING:
@@ -32,15 +32,15 @@ class Rows(Protocol):
         """How many rows are null."""
         ...
 
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> Numbers:
         """int64 [n]: UTF-8 bytes of each row, 0 where null."""
         ...
 
-    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+    def pieces(self, rows: Numbers) -> list[Bytes]:
         """The texts at `rows`, in that order."""
         ...
 
-    def gather(self, rows: NDArray[np.int64]) -> TextBatch:
+    def gather(self, rows: Numbers) -> TextBatch:
         """The texts at `rows`, in that order, copied together unless they lie end to end."""
         return joined(self.pieces(rows))
 
@@ -63,7 +63,7 @@ def joined(pieces: Sequence[Bytes]) -> TextBatch:
     return TextBatch(byte_values(pieces[0] if len(pieces) == 1 else b"".join(pieces)), offset)
 
 
-def gathered(values: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64]) -> TextBatch:
+def gathered(values: NDArray[np.uint8], begin: Numbers, end: Numbers) -> TextBatch:
     """Texts `values[begin[i] : end[i]]` as a batch: a view where each begins at the end of the one before it."""
     offset = offsets(end - begin)
     apart = np.flatnonzero(begin[1:] != end[:-1])
@@ -134,8 +134,8 @@ class _PieceRows(Rows):
     def nulls(self) -> int:
         return sum(text is None for text in self._texts)
 
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> Numbers:
         return np.fromiter((len(text or b"") for text in self._texts), np.int64, len(self._texts))
 
-    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+    def pieces(self, rows: Numbers) -> list[Bytes]:
         return [self._texts[row] or b"" for row in rows.tolist()]

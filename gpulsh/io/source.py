@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import Numbers, TextBatch
 
 
 class ChosenTexts(Protocol):
     """Documents that can be read in any order, any number of times."""
 
-    def take(self, places: NDArray[np.int64]) -> TextBatch:
+    def take(self, places: Numbers) -> TextBatch:
         """The documents at `places` [m] of the choice, in that order, as a batch of their own."""
         ...
 
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Numbers:
         """int64 [chosen]: UTF-8 bytes of each document of the choice."""
         ...
 
@@ -38,6 +35,6 @@ class TextSource(Protocol):
 class TextsReadAgain(TextSource, Protocol):
     """Documents of which some are read again."""
 
-    def choose(self, ids: NDArray[np.int64]) -> ChosenTexts:
+    def choose(self, ids: Numbers) -> ChosenTexts:
         """The documents `ids` [chosen], ascending positions, for reading again. Called after `batches`."""
         ...

@@ -8,13 +8,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.arrow.buffers import null_mask, numbers
 from gpulsh.io.arrow.take import end_to_end, take_pays, taken
+from gpulsh.io.format import Mask
 from gpulsh.io.rows import Bytes, Rows, batch_cuts, gathered, piece_rows
 from gpulsh.ragged import offsets
-
-Mask = NDArray[np.bool_]
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -46,10 +45,7 @@ def bytes_of(array: pa.Array) -> int:
 
 
 def _has_offsets(kind: pa.DataType) -> bool:
-    types = pa.types
-    return bool(
-        types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind) or types.is_large_binary(kind)
-    )
+    return str(kind) in ("string", "large_string", "binary", "large_binary")
 
 
 def has_views(kind: pa.DataType) -> bool:
@@ -84,7 +80,7 @@ class _OffsetRows(_ArrowRows):
     def __len__(self) -> int:
         return len(self._offset) - 1
 
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> Numbers:
         lengths = np.diff(self._offset).astype(np.int64, copy=False)
         if self._null is not None:
             lengths[self._null] = 0
@@ -97,19 +93,19 @@ class _OffsetRows(_ArrowRows):
             else:
                 yield self.gather(np.arange(start, stop))
 
-    def gather(self, rows: NDArray[np.int64]) -> TextBatch:
+    def gather(self, rows: Numbers) -> TextBatch:
         begin, end = self._bounds(rows)
         if not (begin[1:] != end[:-1]).any() or not take_pays(len(rows)):
             return gathered(self._values, begin, end)
         offset = offsets(end - begin)
         return TextBatch(taken(self._array, rows, int(offset[-1])), offset)
 
-    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+    def pieces(self, rows: Numbers) -> list[Bytes]:
         data = self._values.data
         begin, end = self._bounds(rows)
         return [data[start:stop] for start, stop in zip(begin.tolist(), end.tolist(), strict=True)]
 
-    def _bounds(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _bounds(self, rows: Numbers) -> tuple[Numbers, Numbers]:
         begin, end = self._offset[rows].astype(np.int64), self._offset[rows + 1].astype(np.int64)
         # Arrow lets a null row cover bytes, which are no text.
         return begin, end if self._null is None else np.where(self._null[rows], begin, end)
@@ -118,12 +114,12 @@ class _OffsetRows(_ArrowRows):
 class _ScatteredRows(_ArrowRows):
     """Rows that do not lie end to end: their batches are copies."""
 
-    _lengths: NDArray[np.int64]
+    _lengths: Numbers
 
     def __len__(self) -> int:
         return len(self._lengths)
 
-    def lengths(self) -> NDArray[np.int64]:
+    def lengths(self) -> Numbers:
         return self._lengths
 
 
@@ -142,11 +138,11 @@ class _ViewRows(_ScatteredRows):
         self._data = [memoryview(buffer or b"").cast("B") for buffer in self._buffers]
         self._lengths = self._views[:, 0].astype(np.int64)
 
-    def gather(self, rows: NDArray[np.int64]) -> TextBatch:
+    def gather(self, rows: Numbers) -> TextBatch:
         batch = end_to_end(self._views[rows], self._buffers) if take_pays(len(rows)) else None
         return super().gather(rows) if batch is None else batch
 
-    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+    def pieces(self, rows: Numbers) -> list[Bytes]:
         lengths = self._lengths[rows].tolist()
         buffers, starts = self._views[rows, 2].tolist(), self._views[rows, 3].tolist()
         inline, data = self._inline, self._data
@@ -174,7 +170,7 @@ class _DictionaryRows(_ScatteredRows):
         if null is not None:
             self._lengths[null] = 0
 
-    def pieces(self, rows: NDArray[np.int64]) -> list[Bytes]:
+    def pieces(self, rows: Numbers) -> list[Bytes]:
         pieces = self._words.pieces(self._codes[rows])
         if self._null is not None:
             for place in np.flatnonzero(self._null[rows]).tolist():

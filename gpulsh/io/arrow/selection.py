@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
 from gpulsh.io.arrow.buffers import to_arrow
 
 
-def chosen(column: pa.Array | pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
+def chosen(column: pa.Array | pa.ChunkedArray, rows: Numbers) -> pa.Array:
     """The values of an array or chunked array at `rows`, in that order, as one array."""
     try:
         taken = column.take(to_arrow(rows))
@@ -38,7 +39,7 @@ def kept(table: pa.Table | pa.RecordBatch, keep: NDArray[np.bool_]) -> pa.Table 
         return type(table).from_arrays(columns, schema=table.schema)
 
 
-def _joined_cuts(column: pa.Array | pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
+def _joined_cuts(column: pa.Array | pa.ChunkedArray, rows: Numbers) -> pa.Array:
     if len(rows) == 0:
         return pa.nulls(0, column.type)
     firsts = np.flatnonzero(np.diff(rows, prepend=rows[0] - 2) != 1)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.rows import byte_values
 
@@ -35,7 +35,7 @@ def take_pays(count: int) -> bool:
         return _asked >= PAYS
 
 
-def taken(array: pa.Array, rows: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
+def taken(array: pa.Array, rows: Numbers, size: int) -> NDArray[np.uint8]:
     """The texts at `rows` [m] of a pyarrow.Array with offsets, `size` bytes end to end; a null one has none."""
     import pyarrow as pa
 

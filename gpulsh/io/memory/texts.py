@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import TextBatch, Values, on_host
+from gpulsh.arrays import Numbers, TextBatch, Values, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
 from gpulsh.io.memory.strings import encoded, fitting
@@ -164,7 +164,7 @@ class _StringTexts:
     def __init__(self, texts: Sequence[object] | Values) -> None:
         self._texts = texts
         self._nulls = 0
-        self._sizes: NDArray[np.int64] | None = None
+        self._sizes: Numbers | None = None
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -178,14 +178,14 @@ class _StringTexts:
     def nulls(self) -> int:
         return self._nulls
 
-    def choose(self, ids: NDArray[np.int64]) -> Chosen:
+    def choose(self, ids: Numbers) -> Chosen:
         if self._sizes is None:
             for _ in self.batches(1 << 24):
                 pass
         assert self._sizes is not None
         return Chosen(ids, self._sizes[ids], self._gather)
 
-    def _groups(self, max_bytes: int, sizes: NDArray[np.int64]) -> Iterator[TextBatch]:
+    def _groups(self, max_bytes: int, sizes: Numbers) -> Iterator[TextBatch]:
         start = 0
         while start < len(self._texts):
             group = self._strings(slice(start, start + GROUP))
@@ -201,7 +201,7 @@ class _StringTexts:
             return list(self._texts[which].tolist())
         return self._texts[which]
 
-    def _gather(self, ids: NDArray[np.int64]) -> TextBatch:
+    def _gather(self, ids: Numbers) -> TextBatch:
         if isinstance(self._texts, np.ndarray):
             strings = self._texts[ids].tolist()
         else:
@@ -225,7 +225,7 @@ class _RowTexts:
     def nulls(self) -> int:
         return sum(block.nulls() for block in self._blocks)
 
-    def choose(self, ids: NDArray[np.int64]) -> Chosen:
+    def choose(self, ids: Numbers) -> Chosen:
         sizes = np.zeros(len(ids), np.int64)
         owner = self._owner(ids)
         for number in np.unique(owner).tolist():
@@ -233,11 +233,11 @@ class _RowTexts:
             sizes[of_block] = self._blocks[number].lengths()[ids[of_block] - self._starts[number]]
         return Chosen(ids, sizes, self._gather)
 
-    def _owner(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _owner(self, ids: Numbers) -> Numbers:
         # The last block that begins at or before the row: empty blocks begin where the next one does.
         return np.asarray(np.searchsorted(self._starts, ids, side="right") - 1, np.int64)
 
-    def _gather(self, ids: NDArray[np.int64]) -> TextBatch:
+    def _gather(self, ids: Numbers) -> TextBatch:
         owner = self._owner(ids)
         numbers = np.flatnonzero(np.bincount(owner)).tolist()
         if len(numbers) == 1:
@@ -253,20 +253,18 @@ class _RowTexts:
         return joined(pieces)
 
 
+@dataclass(frozen=True, eq=False)
 class Chosen:
     """A choice of documents, gathered from where they lie."""
 
-    def __init__(
-        self, ids: NDArray[np.int64], sizes: NDArray[np.int64], gather: Callable[[NDArray[np.int64]], TextBatch]
-    ) -> None:
-        self._ids = ids
-        self._sizes = sizes
-        self._gather = gather
+    _ids: Numbers
+    _sizes: Numbers
+    _gather: Callable[[Numbers], TextBatch]
 
-    def take(self, places: NDArray[np.int64]) -> TextBatch:
+    def take(self, places: Numbers) -> TextBatch:
         """The documents at `places` [m] of the choice, in that order, as a batch of their own."""
         return self._gather(self._ids[places])
 
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Numbers:
         """int64 [chosen]: UTF-8 bytes of each document of the choice."""
         return self._sizes

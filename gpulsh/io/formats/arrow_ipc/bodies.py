@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.format import File, Limit, too_costly
 
@@ -101,7 +101,7 @@ class Bodies:
 class _Message(NamedTuple):
     body: int  # bytes
     compressed: bool
-    buffers: NDArray[np.int64]  # [buffers, 2]: where in the body each is, and its size
+    buffers: Numbers  # [buffers, 2]: where in the body each is, and its size
     dictionary: int | None = None  # which this is
     added: bool = False  # to what was read of it before
 
@@ -150,7 +150,7 @@ class _Flatbuffer:
         offset = self.number("<H", index + 4 + 2 * number)
         return table + offset if offset else 0
 
-    def pairs(self, vector: int) -> NDArray[np.int64]:
+    def pairs(self, vector: int) -> Numbers:
         """int64 [m, 2]: a vector of structs of two numbers."""
         return np.frombuffer(self._content, "<i8", 2 * self.number("<I", vector), vector + 4).reshape(-1, 2)
 

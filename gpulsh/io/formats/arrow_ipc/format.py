@@ -8,8 +8,8 @@ from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of
 from gpulsh.io.arrow.selection import chosen, kept
@@ -75,7 +75,7 @@ class Ipc(Format):
         with reading(file), _opened(file) as batches:
             return batches.schema.field(column).type
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
+    def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The column at `rows`, batch by batch."""
         found: list[pa.Array] = []
         held = done = 0
@@ -115,7 +115,7 @@ class Ipc(Format):
             raise wrong_length(file)
 
 
-def _values(batch: UnreadBatch, column: str, rows: NDArray[np.int64]) -> Iterator[pa.Array]:
+def _values(batch: UnreadBatch, column: str, rows: Numbers) -> Iterator[pa.Array]:
     """The column at `rows`, of each part of the batch that is read at once."""
     for start in range(0, len(batch), ROWS):
         first, last = np.searchsorted(rows, [start, start + ROWS])

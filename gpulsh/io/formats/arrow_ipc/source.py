@@ -22,8 +22,8 @@ from typing import BinaryIO, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.rows import arrow_rows, has_views
 from gpulsh.io.arrow.soundness import check_array, check_batch, damaged_column
@@ -166,7 +166,7 @@ class UnreadBatch:
             columns, schema=pa.schema([schema.field(place) for place in places], schema.metadata)
         )
 
-    def lengths(self, name: str) -> NDArray[np.int64]:
+    def lengths(self, name: str) -> Numbers:
         """int64 [rows]: bytes of each text of a column, which is not read for it."""
         (place,) = self._batch.schema.get_all_field_indices(name)
         return arrow_rows(self._column(place, 0, len(self), texts=False)).lengths()

@@ -8,10 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Unpack
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError
 from gpulsh.io.arrow.ids import json_texts
 from gpulsh.io.compression.members import PLAIN_STEP
@@ -22,6 +21,7 @@ from gpulsh.io.format import (
     STRICT,
     Block,
     Columns,
+    CostError,
     File,
     Format,
     Keys,
@@ -39,7 +39,7 @@ from gpulsh.io.format import (
     wrong_length,
 )
 from gpulsh.io.formats.jsonl.blank_lines import BlankLines
-from gpulsh.io.formats.jsonl.large_object import CostError, LargeObject, Line, LongString
+from gpulsh.io.formats.jsonl.large_object import LargeObject, Line, LongString
 from gpulsh.io.formats.whole_lines import LongLineError, whole_lines
 from gpulsh.io.rows import Bytes, piece_rows
 
@@ -142,7 +142,7 @@ class JsonLines(Format):
         if records and missing:
             raise missing_column(file, next(name for name in columns.names() if name in missing), columns, first)
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
+    def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
         found: list[object] = []
         held = 0

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from gpulsh.io.format import CostError
 from gpulsh.io.rows import Bytes
 
 Line = bytes | bytearray  # the latter where it is longer than a block
@@ -30,14 +31,6 @@ PIECE = re.compile(rb"(?:[^\\]{1,1024}+|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u..
 COSTS = {b",": 80, b"{": 130, b"[": 70, b":": 24}
 BYTE_COST = 6
 STRING_COST = 100  # bytes for which a string that is left where it lies stands
-
-
-class CostError(Exception):
-    """The object would take `size` bytes beside its line."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(size)
-        self.size = size
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing import BinaryIO, Unpack
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.format import (
@@ -113,7 +113,7 @@ def _pieces(file: File, source: BinaryIO, limit: Limit | None = None) -> Iterato
             raise too_large(file, f"line {number}", error.size(), limit) from None
 
 
-def _ends(piece: bytes | bytearray) -> NDArray[np.int64]:
+def _ends(piece: bytes | bytearray) -> Numbers:
     """int64 [lines]: where each line ends, its newline included."""
     ends = np.flatnonzero(np.frombuffer(piece, np.uint8) == NEWLINE) + 1
     return ends if len(ends) and ends[-1] == len(piece) else np.append(ends, len(piece))

@@ -6,9 +6,7 @@ import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Unpack
 
-import numpy as np
-from numpy.typing import NDArray
-
+from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError
 from gpulsh.io.format import (
     STRICT,
@@ -54,7 +52,7 @@ class PlainText(Format):
                 source.seek(0)
             yield Block(0, piece_rows([source.read()]))
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
+    def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """Refuse: plain text has no column."""
         raise InputError(f"{file.name}: is plain text and has no column {column!r}")
 

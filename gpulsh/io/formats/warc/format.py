@@ -20,10 +20,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import BinaryIO, NamedTuple, Unpack
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError
 from gpulsh.io.compression.streams import packed_member
 from gpulsh.io.format import (
@@ -31,6 +30,7 @@ from gpulsh.io.format import (
     STRICT,
     Block,
     Columns,
+    CostError,
     File,
     Format,
     Limit,
@@ -47,7 +47,7 @@ from gpulsh.io.format import (
     wrong_length,
 )
 from gpulsh.io.formats.warc.records import Broken, Record, Wanted, record_bytes, warc_records
-from gpulsh.io.formats.warc.web_text import CostError, WebText, http_text, kind_of, plain_text, require_extra
+from gpulsh.io.formats.warc.web_text import WebText, http_text, kind_of, plain_text, require_extra
 from gpulsh.io.rows import Bytes, piece_rows
 
 ID = "WARC-Record-ID"
@@ -146,7 +146,7 @@ class Warc(Format):
         """Headers are strings."""
         return pa.string()
 
-    def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
+    def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The header of the documents at `rows`."""
         wanted = set(rows.tolist())
         last = int(rows[-1]) if len(rows) else -1

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpulsh.errors import InputError
+from gpulsh.io.format import CostError
 from gpulsh.io.rows import Bytes
 
 Kind = Literal["html", "text"]
@@ -32,14 +33,6 @@ BETWEEN_ATTRIBUTES = np.isin(np.arange(256), np.frombuffer(b" \t\r\n\f/\"'", np.
 GZIP_MAGIC = b"\x1f\x8b"
 
 
-class CostError(Exception):
-    """The page would take about `size` bytes beside its record."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(size)
-        self.size = size
-
-
 class WebText:
     """A document whose text is taken out when it is asked for."""
 
@@ -49,7 +42,7 @@ class WebText:
     def text(self, most: int | None = None) -> bytes:
         """The text as UTF-8. A ValueError or OSError where the content's encoding is broken.
 
-        A CostError where that would take more than `most` bytes.
+        A CostError where it would take more than `most` bytes beside the record.
         """
         from resiliparse.extract.html2text import extract_plain_text
         from resiliparse.parse.encoding import bytes_to_str, detect_encoding, map_encoding_to_html5
