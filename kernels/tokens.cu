@@ -15,9 +15,10 @@
 // scanned over the block; the caller adds up the blocks; `tokens_sum` reads text and masks and knows each code point's
 // token and place; `tokens_starts` reads each document's start from the masks. `tokens_hashes` is a thread a token. For
 // unit="char" a run of code points begins with a token for the space before it; a document's first token is then such a
-// space, which the consumers skip. Bound: instructions, then bytes: the text twice, 12 a strip written and read, 8 a
-// token. Geometry: a code point's token and place depend on counts over all text before it, never on where strips
-// begin; sums are added modulo 2^64, in any order. Oracle: gpulsh/backends/reference/tokens.py.
+// space, which the consumers skip.
+// Bound: instructions, then bytes: the text twice, 12 a strip written and read, 8 a token.
+// Geometry: a code point's token and place depend on counts over all text before it, never on where strips begin; sums
+// are added modulo 2^64, in any order. Oracle: gpulsh/backends/reference/tokens.py.
 #include "search.cuh"
 #include "text.cuh"
 

@@ -14,7 +14,7 @@ from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Token
 from gpulsh.backends.cpu.band_digests import band_digests
 from gpulsh.backends.cpu.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cpu.candidates import candidates
-from gpulsh.backends.cpu.chunks import Threads, joined
+from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads, joined
 from gpulsh.backends.cpu.collisions import collisions
 from gpulsh.backends.cpu.components import components
 from gpulsh.backends.cpu.gather import gather
@@ -24,7 +24,7 @@ from gpulsh.backends.cpu.parts import shingle_part
 from gpulsh.backends.cpu.prefixes import frequencies, prefix_rows, prefixes
 from gpulsh.backends.cpu.room import Room
 from gpulsh.backends.cpu.set_sketch import ThreadedSketch
-from gpulsh.backends.cpu.shingle import CHUNK_BYTES, exact_hashes, set_rows, shingle, shingle_rows, shingle_sets
+from gpulsh.backends.cpu.shingle import exact_hashes, set_rows, shingle, shingle_rows, shingle_sets
 from gpulsh.backends.cpu.sign import sign_rows
 from gpulsh.backends.cpu.sketches import sketch_of
 from gpulsh.backends.cpu.tokens import shingles, tokens

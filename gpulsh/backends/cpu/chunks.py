@@ -17,6 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
+from gpulsh.ragged import offsets
+
+CHUNK_BYTES = 1 << 18  # of text; it, its tokens and its fingerprints stay in the second-level cache
 
 Result = TypeVar("Result")
 
@@ -84,7 +87,7 @@ def joined(
     """Chunks of rows, each (values, end positions within it), as one; `parts` is emptied on the way, to hold less."""
     if len(parts) == 1:
         return Fingerprints(parts[0][0], np.concatenate([[0], parts[0][1]]))
-    starts = np.concatenate([[0], np.cumsum([len(values) for values, _ in parts])]).astype(np.int64)
+    starts = offsets([len(values) for values, _ in parts])
     values = np.empty(starts[-1], np.uint64)
     offset = np.zeros(1 + (chunks[-1][1] if chunks else 0), np.int64)
 

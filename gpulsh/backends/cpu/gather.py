@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Array, TextBatch
+from gpulsh.ragged import offsets
 
 
 def gather(values: Array, begin: Array, end: Array) -> TextBatch:
-    offset = np.zeros(len(begin) + 1, np.int64)
-    np.cumsum(end - begin, out=offset[1:])
     data = np.ascontiguousarray(values).data
+    # A copy of memory a row: nothing to compile.
     pieces = [data[start:stop] for start, stop in zip(begin.tolist(), end.tolist(), strict=True)]
-    return TextBatch(np.frombuffer(b"".join(pieces), np.uint8), offset)  # a copy of memory a row: nothing to compile
+    return TextBatch(np.frombuffer(b"".join(pieces), np.uint8), offsets(end - begin))

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.cpu.chunks import Threads, joined
+from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads, joined
 from gpulsh.backends.cpu.giants import giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.room import Room
-from gpulsh.backends.cpu.shingle import CHUNK_BYTES, one_row, shingle_rows
+from gpulsh.backends.cpu.shingle import one_row, shingle_rows
 from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.parts import in_part
 from gpulsh.params import Shingling

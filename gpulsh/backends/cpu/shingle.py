@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.cpu.chunks import Threads, joined
+from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads, joined
 from gpulsh.backends.cpu.fingerprinting.documents import fingerprint_characters, fingerprint_words
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
@@ -17,8 +17,6 @@ from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.cpu.vectors import LANES
 from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
-
-CHUNK_BYTES = 1 << 18  # text, tokens and fingerprints of a chunk stay in the second-level cache
 
 _scratch = Scratch()
 

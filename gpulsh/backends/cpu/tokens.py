@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch, Tokens
-from gpulsh.backends.cpu.chunks import Threads, by_weight, joined
+from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads, by_weight, joined
 from gpulsh.backends.cpu.fingerprinting.documents import hash_tokens, shingle_tokens
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
@@ -15,7 +15,6 @@ from gpulsh.backends.cpu.vectors import LANES
 from gpulsh.params import Unit
 from gpulsh.secret import EvidenceKeys
 
-CHUNK_BYTES = 1 << 18  # text, and what becomes of it, stay in the second-level cache
 CHUNK_TOKENS = 1 << 15
 
 _scratch = Scratch()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.reference.shingle import shingle
 from gpulsh.backends.reference.unique import from_rows, rows_of
@@ -15,4 +13,4 @@ def shingle_part(
     text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
 ) -> Fingerprints:
     rows = [sorted(set(row.tolist())) for row in rows_of(shingle(text, shingling, keys))]
-    return from_rows([np.array([x for x in row if (x * parts) >> 64 == part], np.uint64) for row in rows])
+    return from_rows([x for x in row if (x * parts) >> 64 == part] for row in rows)

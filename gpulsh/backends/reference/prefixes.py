@@ -23,7 +23,7 @@ def prefixes(fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDA
     chosen = []
     for row, length in zip(rows_of(fingerprints), lengths.tolist(), strict=True):
         ordered = sorted((int(counts[_slot(value, len(counts))]), value) for value in row.tolist())
-        chosen.append(np.array(sorted(value for count, value in ordered[:length] if count > 1), np.uint64))
+        chosen.append(sorted(value for count, value in ordered[:length] if count > 1))
     return from_rows(chosen)
 
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
-
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch, Tokens
 from gpulsh.backends.reference.hashing import exact_hash, packed_token, shingle_hash
 from gpulsh.backends.reference.tokens import documents, tokens
+from gpulsh.backends.reference.unique import from_rows, rows_of
 from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
 
 
 def shingles(tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
-    bounds = pairwise(tokens.offset.tolist())
-    rows = [_shingles(tokens.values[start:stop].tolist(), size, keys) for start, stop in bounds]
-    offset = [0, *accumulate(map(len, rows))]
-    return Fingerprints(np.array([value for row in rows for value in row], np.uint64), np.array(offset, np.int64))
+    return from_rows(_shingles(row.tolist(), size, keys) for row in rows_of(tokens))
 
 
 def shingle(text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import accumulate, pairwise
-
-import numpy as np
 
 from gpulsh.arrays import TextBatch, Tokens
 from gpulsh.backends.reference.hashing import token_hash
+from gpulsh.backends.reference.unique import from_rows, rows_of
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import Unit
 from gpulsh.secret import EvidenceKeys
@@ -25,14 +23,13 @@ def classify(code_point: int) -> tuple[int, int]:
 
 
 def tokens(text: TextBatch, unit: Unit, keys: EvidenceKeys | None = None) -> Tokens:
-    rows = [[token_hash(token, keys) for token in document] for document in documents(text, unit)]
-    offset = [0, *accumulate(map(len, rows))]
-    return Tokens(np.array([token for row in rows for token in row], np.uint64), np.array(offset, np.int64))
+    found = from_rows([token_hash(token, keys) for token in document] for document in documents(text, unit))
+    return Tokens(found.values, found.offset)
 
 
 def documents(text: TextBatch, unit: Unit) -> Iterator[list[list[int]]]:
     """The tokens of each document, as their folded code points."""
-    return (code_points(text.values[start:stop].tobytes(), unit) for start, stop in pairwise(text.offset.tolist()))
+    return (code_points(row.tobytes(), unit) for row in rows_of(text))
 
 
 def code_points(document: bytes, unit: Unit) -> list[list[int]]:

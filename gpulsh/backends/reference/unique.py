@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Iterable
+from itertools import pairwise
 
-from gpulsh.arrays import Fingerprints
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpulsh.arrays import Fingerprints, Rows
 
 
 def unique(fingerprints: Fingerprints) -> Fingerprints:
-    rows = [np.unique(row) for row in rows_of(fingerprints)]
-    return from_rows(rows)
+    return from_rows(map(np.unique, rows_of(fingerprints)))
 
 
-def rows_of(fingerprints: Fingerprints) -> list[np.ndarray]:
+def rows_of(rows: Rows) -> list[np.ndarray]:
     """Each row as its own array."""
-    offset = fingerprints.offset
-    return [fingerprints.values[offset[i] : offset[i + 1]] for i in range(len(fingerprints))]
+    return [rows.values[start:stop] for start, stop in pairwise(rows.offset.tolist())]
 
 
-def from_rows(rows: list[np.ndarray]) -> Fingerprints:
+def from_rows(rows: Iterable[ArrayLike]) -> Fingerprints:
     """Rows laid end to end."""
-    offset = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-    return Fingerprints(np.concatenate([np.empty(0, np.uint64), *rows]).astype(np.uint64), offset)
+    arrays = [np.asarray(row, np.uint64) for row in rows]
+    offset = np.cumsum([0, *map(len, arrays)], dtype=np.int64)
+    return Fingerprints(np.concatenate([np.empty(0, np.uint64), *arrays]), offset)
