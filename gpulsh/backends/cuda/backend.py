@@ -36,7 +36,7 @@ from gpulsh.backends.cuda.sketches import sketch_of
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.cuda.tokens import Table, TokenSums, hash_tokens, token_sums
 from gpulsh.backends.cuda.unique import unique
-from gpulsh.backends.cuda.waiting import done, wait
+from gpulsh.backends.cuda.waiting import done, on_host, wait
 from gpulsh.backends.in_order import in_order
 from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import Backend, Sizes, SketchFold, sketched
@@ -112,11 +112,7 @@ class CudaBackend:
         return on_device(self._machine.arrays, array)
 
     def asnumpy(self, array: Array) -> Array:
-        if not hasattr(array, "get"):
-            return np.asarray(array)
-        with array.device:
-            wait(self._machine.arrays)
-            return np.asarray(array.get(order="A"))  # as it lies
+        return on_host(self._machine.arrays, array)
 
     @_on_device
     def gather(self, values: Array, begin: Array, end: Array) -> TextBatch:

@@ -20,7 +20,8 @@ def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None
     members, names = _numbered(machine, buckets.ids)
     if first is not None and names is not None:  # numbers ascend with the ids
         bounds = xp.searchsorted(names, xp.asarray(np.array(first, np.int64)))
-        first = int(bounds[0]), int(bounds[1])
+        low, high = machine.numbers(bounds[0], bounds[1])
+        first = low, high
     runs: list[Array] = [xp.empty(0, np.uint64)]
     for start in range(0, total, geometry.sort_span):
         stop = min(start + geometry.sort_span, total)
@@ -46,7 +47,7 @@ def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None
 def _numbered(machine: Machine, ids: Array) -> tuple[Array, Array | None]:
     """uint32 numbers in the order of the ids, and the int64 ids they stand for; None where they are the ids."""
     xp = machine.arrays
-    if len(ids) == 0 or int(ids.max()) < 2**32:
+    if len(ids) == 0 or machine.number(ids.max()) < 2**32:
         return ids.astype(np.uint32), None
     names = xp.sort(ids)
     first = xp.ones(len(names), bool)

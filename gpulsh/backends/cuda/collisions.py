@@ -22,13 +22,14 @@ def collisions(machine: Machine, digests: Array, ids: Array) -> Buckets:
     digests, ids = xp.ascontiguousarray(digests), xp.ascontiguousarray(ids)
     ranges = -(-len(ids) // machine.geometry.sort_span)
     # Digests are uniform between the least and the greatest, so that even ranges hold like many.
-    least, beyond = (int(digests.min()), int(digests.max()) + 1) if ranges > 1 else (0, 2**64)
+    least, most = machine.numbers(digests.min(), digests.max()) if ranges > 1 else (0, 2**64 - 1)
+    span = most + 1 - least
     found: list[Array] = [xp.empty(0, np.int64)]
     starts: list[Array] = []
     total = 0
     for number in range(ranges):
-        lowest = least + (beyond - least) * number // ranges
-        highest = min(least + (beyond - least) * (number + 1) // ranges - 1, NO_DIGEST - 1)
+        lowest = least + span * number // ranges
+        highest = min(least + span * (number + 1) // ranges - 1, NO_DIGEST - 1)
         if highest < lowest:  # there are more ranges than digests that could lie in them, or no digest at all
             continue
         part, first = _grouped(machine, digests, ids, lowest, highest, -(-len(ids) // ranges))
@@ -75,7 +76,7 @@ def _grouped(
     digests, ids = may_repeat(machine, digests, ids, lowest, highest, expected)
     if len(ids) == 0:
         return ids, xp.empty(0, np.int64)
-    if not bool((ids[1:] >= ids[:-1]).all()):  # usually ids ascend already, which saves a sort
+    if not machine.number((ids[1:] >= ids[:-1]).all()):  # usually ids ascend already, which saves a sort
         order = xp.argsort(ids, kind="stable")
         digests, ids = digests[order], ids[order]
     order, digests = _sorted(machine, digests)

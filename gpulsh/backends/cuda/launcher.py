@@ -116,8 +116,12 @@ class Machine:
 
     def number(self, array: Array) -> int:
         """The value of an array of one element, when it is computed."""
+        return self.numbers(array)[0]
+
+    def numbers(self, *arrays: Array) -> list[int]:
+        """The values of arrays of one element each, when all are computed."""
         wait(self.arrays)
-        return int(array)
+        return list(map(int, arrays))
 
     def exclusive(self, counts: Array) -> Array:
         """int64 [n + 1]: the sums before each count, and the total."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch, Values
+from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
 from gpulsh.backends.cuda.band_digests import band_digests
 from gpulsh.backends.cuda.cuts import cut_pieces
 from gpulsh.backends.cuda.exact_hashes import add_exact_terms
@@ -23,6 +23,7 @@ from gpulsh.backends.cuda.set_sketch import DeviceSketch
 from gpulsh.backends.cuda.shingle import shingle_sums
 from gpulsh.backends.cuda.tokens import Table, TokenSums, token_sums
 from gpulsh.backends.cuda.unique import kept_rows, unique
+from gpulsh.backends.cuda.waiting import on_host
 from gpulsh.backends.parts import part_range
 from gpulsh.params import BandShape, Shingling
 
@@ -82,7 +83,7 @@ def shingle_part(pieces: TextPieces, text: TextBatch, part: int, parts: int) -> 
     """
     machine, xp = pieces.machine, pieces.machine.arrays
     first, last = map(np.uint64, part_range(part, parts))
-    offset = _on_host(text.offset)
+    offset = on_host(xp, text.offset)
     found = []
     row = 0
     while row < len(text):
@@ -108,11 +109,11 @@ def shingle_part(pieces: TextPieces, text: TextBatch, part: int, parts: int) -> 
 
 def _token_pieces(pieces: TextPieces, document: TextBatch, proof: DeviceKeys | None = None) -> Iterator[TokenPiece]:
     xp = pieces.machine.arrays
-    start, stop = (int(place) for place in _on_host(document.offset))
+    start, stop = on_host(xp, document.offset).tolist()
     before = 0
 
     def read(low: int, high: int) -> NDArray[np.uint8]:
-        return _on_host(document.values[start + low : start + high])
+        return on_host(xp, document.values[start + low : start + high])
 
     for piece in cut_pieces(read, stop - start, pieces.shingling.unit, pieces.piece_bytes):
         text = xp.asarray(document.values[start + piece.start : start + piece.stop])
@@ -165,7 +166,3 @@ def _merge(machine: Machine, runs: list[Array]) -> Array:
     keep = xp.ones(len(values), bool)
     keep[1:] = values[1:] != values[:-1]
     return values[keep]
-
-
-def _on_host(array: Array) -> Values:
-    return np.asarray(array.get() if hasattr(array, "get") else array)

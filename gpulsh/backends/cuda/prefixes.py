@@ -11,7 +11,7 @@ from gpulsh.backends.cuda.long_rows import long_rows, packed, put
 
 def frequencies(machine: Machine, fingerprints: Fingerprints, counts: Array) -> Array:
     xp, slots = machine.arrays, len(counts)
-    start, stop = int(fingerprints.offset[0]), int(fingerprints.offset[-1])
+    start, stop = machine.numbers(fingerprints.offset[0], fingerprints.offset[-1])
     words = xp.zeros(max(slots // 4, 1), np.uint32)  # the kernel adds to whole words; 1 or 2 slots fill none
     words.view(np.uint8)[:slots] = counts
     machine.run(

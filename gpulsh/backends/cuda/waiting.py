@@ -9,6 +9,10 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, TypeVar
 
+import numpy as np
+
+from gpulsh.arrays import Array, Values
+
 Made = TypeVar("Made")
 
 
@@ -17,6 +21,15 @@ def wait(arrays: ModuleType, stream: Any = None) -> None:
     event = arrays.cuda.Event(block=True, disable_timing=True)
     event.record(arrays.cuda.get_current_stream() if stream is None else stream)
     event.synchronize()
+
+
+def on_host(arrays: ModuleType, array: Array) -> Values:
+    """A NumPy array of what one of any device holds, when it is computed; one of the host as it is."""
+    if not hasattr(array, "get"):
+        return np.asarray(array)
+    with array.device:
+        wait(arrays)
+        return np.asarray(array.get(order="A"))  # as it lies
 
 
 def done(arrays: ModuleType, made: Made) -> Made:
