@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import reduce
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,11 +14,16 @@ from hypothesis import strategies as st
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.cuda.pieces import TextPieces, sign_in_pieces
+from gpulsh.backends.cuda.source import kernel_folder
 from gpulsh.backends.protocol import sketched
 from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.backends.reference.sketches import one_permutation
 from gpulsh.params import SKETCHES, BandShape, Family, FamilyName, Shingling
 from tests.kernels.conftest import far_array
+from tests.kernels.device_arrays import DeviceModule
+from tests.kernels.host import HostLauncher
 from tests.kernels.test_parity import LENGTHS, on_device, random_rows, rows_of, tables
+from tests.sketch.test_parity import hashed_near_no_value
 from tests.support.texts import KEYS, batch_of
 
 pytestmark = pytest.mark.kernels
@@ -37,6 +44,26 @@ def test_awkward_rows(cuda: CudaBackend, name: FamilyName, columns: int) -> None
     for lengths in (LENGTHS, [0, 0, 0], [], [2, 2600, 1]):
         check(cuda, random_rows(lengths), family)
     check(cuda, random_rows([0] * 70 + [3] + [0] * 31 + [4] + [0] * 32 + [5] + [0] * 33 + [6] * 40), family)
+
+
+@pytest.mark.parametrize("columns", [1, 40])
+def test_a_hash_of_all_ones_is_a_value_in_one_permutation(cuda: CudaBackend, columns: int) -> None:
+    family = Family(name="one_permutation", num_perm=columns)
+    check(cuda, rows_of(hashed_near_no_value(family)), family)
+
+
+@pytest.mark.usefixtures("kernels_built")
+def test_bins_that_no_probe_fills_in_one_permutation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With as many probes as there are none is ever left; so here there are none."""
+    folder = tmp_path / "kernels"
+    shutil.copytree(kernel_folder(), folder)
+    source = (folder / "one_permutation.cu").read_text("utf-8")
+    assert source.count("ROUNDS = 64;") == 1
+    (folder / "one_permutation.cu").write_text(source.replace("ROUNDS = 64;", "ROUNDS = 0;"), "utf-8")
+    monkeypatch.setattr(one_permutation, "ROUNDS", 0)
+    cuda = CudaBackend(DeviceModule(), HostLauncher(folder))
+    for columns in (2, 33, 70):
+        check(cuda, random_rows([1, 0, 2, 5, 30]), Family(name="one_permutation", num_perm=columns))
 
 
 @every_sketch

@@ -16,6 +16,7 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import NO_VALUE, Backend, sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import SKETCHES, BandShape, Family, FamilyName, Shingling
+from gpulsh.permutations import words
 from gpulsh.sketch.set_sketch import SetSketch
 from tests.backends.test_giants import operations, pieces_of
 from tests.backends.test_parity_cpu import LENGTHS, random_table, same, table
@@ -41,6 +42,24 @@ def test_any_rows(name: FamilyName, rows: list[list[int]], columns: int, seed: i
     found = sketched(ONE, table(rows, 2), family)
     same(found, sketched(REFERENCE, table(rows, 2), family))
     assert found.dtype == np.uint32 and ((found == NO_VALUE).all(axis=1) == [not row for row in rows]).all()
+
+
+def hashed_near_no_value(family: Family) -> list[list[int]]:
+    """Rows of fingerprints that one permutation hashing hashes, within their bins, to NO_VALUE and a little less."""
+    multiplier, addend, _ = words(family, 3)
+    inverse = pow(multiplier | 1, -1, 1 << 64)
+    upper = [3 << 60, 7 << 33]
+    values = [[((high | NO_VALUE - less) - addend) * inverse % (1 << 64) for high in upper] for less in range(3)]
+    return [*values, values[0] + values[2], values[1] + values[0]]
+
+
+@pytest.mark.parametrize("columns", [1, 40])
+def test_a_hash_of_all_ones_is_a_value(columns: int) -> None:
+    family = Family(name="one_permutation", num_perm=columns)
+    rows = table(hashed_near_no_value(family), 0)
+    found = sketched(ONE, rows, family)
+    same(found, sketched(REFERENCE, rows, family))
+    assert [NO_VALUE - int(row.max()) for row in found] == [1, 1, 2, 2, 1]
 
 
 @every_sketch
