@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Literal, Protocol, get_args
+from typing import ClassVar, Literal, Protocol, get_args
 
 from gpulsh.errors import ParameterError
 
@@ -55,15 +56,13 @@ class Parameters:
 
     def to_json(self) -> str:
         """Canonical JSON of the fields: sorted names, no spaces."""
-        return json.dumps(self._fields(), sort_keys=True, separators=(",", ":"))
+        fields = asdict(self)  # type: ignore[call-overload]
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
     def digest(self) -> str:
         """SHA-256 of the kind, the scheme and `to_json()`, in hexadecimal."""
         text = f"{self.kind}:{SCHEME}:{self.to_json()}"
         return hashlib.sha256(text.encode()).hexdigest()
-
-    def _fields(self) -> dict[str, Any]:
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,15 +103,10 @@ class Shingling(Parameters):
         >>> Shingling.parse("word:5")
         Shingling(unit='word', size=5)
         """
-        unit, _, size = text.partition(":")
-        if (
-            unit not in get_args(Unit)
-            or not (size.isascii() and size.isdigit())
-            or len(size) > 2
-            or not 1 <= int(size) <= 64
-        ):
+        found = re.fullmatch(rf"({'|'.join(get_args(Unit))}):([0-9]{{1,2}})", text)
+        if not found or not 1 <= int(found[2]) <= 64:
             raise ParameterError(f"shingle is {text!r}; give word:SIZE or char:SIZE with SIZE from 1 to 64, as word:5")
-        return cls(unit=unit, size=int(size))  # type: ignore[arg-type]
+        return cls(unit=found[1], size=int(found[2]))  # type: ignore[arg-type]
 
 
 def checked_text_parameters(shingling: Shingling | None, folding: Folding | None) -> tuple[Shingling, Folding]:

@@ -276,11 +276,8 @@ def _fractions(name: str, value: ArrayLike) -> NDArray[np.float64]:
     except ValueError:  # rows of unequal length
         given = np.asarray(None)
     if given.size and given.dtype.kind not in "iuf":
-        what = (
-            f"is {value!r}"
-            if isinstance(value, (str, bytes)) or not given.ndim
-            else f"holds values of type {given.dtype}"
-        )
+        alone = isinstance(value, (str, bytes)) or not given.ndim
+        what = f"is {value!r}" if alone else f"holds values of type {given.dtype}"
         raise ParameterError(f"{name} {what}; give a number from 0 to 1, or an array of them")
     array = given.astype(np.float64)
     wrong = ~((array >= 0) & (array <= 1))

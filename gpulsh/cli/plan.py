@@ -152,7 +152,7 @@ def plan(
         "remote": remote,
         "memory": budget,
         "assumed": assumed,
-        "rates": {name: getattr(rates, name) for name in Rates.__dataclass_fields__},
+        "rates": vars(rates),
         "measured_worker": measured.get("worker"),
         "source": measured.get("source"),
     }
@@ -163,13 +163,16 @@ def plan(
     say(_table(asked, found, rates, set(given_rates)))
     if hours is not None:
         if needed is not None:
-            told = f"{needed:,} {kind}{'s' if needed != 1 else ''}"
-            told += f" on {machines(needed):,} machine{'s' if machines(needed) != 1 else ''}"
+            told = f"{_many(needed, kind)} on {_many(machines(needed), 'machine')}"
         elif found.seconds is None:
             told = "not known while a rate is not measured"
         else:
             told = f"no number of {kind}s is enough: start, disks or networks alone take longer"
         say(f"\nTo finish in {hours:g} h: {told}")
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' if count != 1 else ''}"
 
 
 def _table(asked: Facts, found: Estimate, rates: Rates, given: set[str]) -> str:
@@ -179,12 +182,9 @@ def _table(asked: Facts, found: Estimate, rates: Rates, given: set[str]) -> str:
     def row(name: str, time: str, bound: str, amounts: Sequence[str]) -> str:
         return f"{name:<9}{time:>14}  {bound:<9}" + "".join(f"{amount:>14}" for amount in amounts)
 
-    def many(count: int, what: str) -> str:
-        return f"{count:,} {what}{'s' if count != 1 else ''}"
-
     lines = [
         f"{asked['documents']:,.0f} documents, {size(int(asked['bytes']))} of text, on "
-        f"{many(asked['workers'], asked['worker'])} of {many(asked['nodes'], 'machine')}",
+        f"{_many(asked['workers'], asked['worker'])} of {_many(asked['nodes'], 'machine')}",
         f"threshold {asked['threshold']:g}: {asked['bands']} bands of {asked['rows']} rows",
         "",
         row("stage", "time", "bound by", ("disk read", "disk written", "network", "memory each")),

@@ -106,22 +106,16 @@ class Index:
         memory: int | None = None,
         secret: bytes | None = None,
     ) -> None:
-        method = Method.chosen(threshold, shingling, folding, sketch, num_perm, bands, rows, seed)
-        ops = _backend(backend, threads, devices, memory)
-        self._begin(method, ops, memory, None, Contents(), chosen_secret(secret))
-
-    def _begin(
-        self,
-        method: Method,
-        ops: Backend,
-        memory: int | None,
-        folder: Folder | None,
-        contents: Contents,
-        secret: bytes,
-    ) -> None:
-        self._method, self._ops, self._folder, self._contents = method, ops, folder, contents
-        self._secret, self._spill = secret, spill_bytes(memory)
-        self._changed = False
+        self._method = Method.chosen(threshold, shingling, folding, sketch, num_perm, bands, rows, seed)
+        if memory is not None:
+            check_integer("memory", memory, LEAST_MEMORY, 1 << 62)
+        # Hashes of batches, and what is held already, take the rest of the memory.
+        part = None if memory is None else memory // 4
+        self._ops = select_backend(backend, threads=threads, devices=devices, memory=part)
+        self._spill = spill_bytes(memory)
+        self._secret = chosen_secret(secret)
+        self._folder: Folder | None = None
+        self._contents, self._changed = Contents(), False
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], **parameters: Any) -> Self:
@@ -162,7 +156,7 @@ class Index:
         Raises InputError where there is no index, another version made it, or a file of it is missing or damaged;
         ParameterError that names each parameter that differs.
         """
-        ops = _backend(backend, threads, devices, memory)
+        self = cls(backend=backend, threads=threads, devices=devices, memory=memory)
         folder, contents = Folder.opened(Path(path), contents=check)
         method = _restored(Path(path), folder.snapshot.parameters, contents)
         asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed)
@@ -171,8 +165,8 @@ class Index:
                 f"{path}: the index was made with {', with '.join(differences)}; give the index's own parameters, or"
                 " none, or build another index"
             )
-        self = cls.__new__(cls)
-        self._begin(method, ops, memory, folder, contents, bytes.fromhex(folder.snapshot.secret))
+        self._method, self._folder, self._contents = method, folder, contents
+        self._secret = bytes.fromhex(folder.snapshot.secret)
         return self
 
     @property
@@ -435,13 +429,6 @@ class Index:
 
     def _set(self, contents: Contents) -> None:
         self._contents, self._changed = contents, True
-
-
-def _backend(name: BackendName, threads: int | None, devices: Sequence[int] | None, memory: int | None) -> Backend:
-    """A backend that takes a part of the memory: hashes of batches, and what is held already, take the rest."""
-    if memory is not None:
-        check_integer("memory", memory, LEAST_MEMORY, 1 << 62)
-    return select_backend(name, threads=threads, devices=devices, memory=None if memory is None else memory // 4)
 
 
 def _restored(path: Path, told: Facts, contents: Contents) -> Method:

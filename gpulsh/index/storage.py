@@ -239,9 +239,8 @@ class Folder:
             shelves = [stored(shelved, self.path) for shelved in shelves]
             removed = self._written(contents.removed)
             segments = tuple(shelved.stored for shelved in shelves if shelved.stored)
-            snapshot = Snapshot(
-                parameters=self.snapshot.parameters,
-                secret=self.snapshot.secret,
+            snapshot = replace(
+                self.snapshot,
                 generation=self.snapshot.generation + 1,
                 next_number=contents.next_number,
                 keys=contents.keys,

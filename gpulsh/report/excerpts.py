@@ -75,10 +75,8 @@ def beside(one: str, other: str) -> list[str]:
     longest = max(map(len, texts))
     start = min(same - BEFORE, longest - SHOWN) if same < longest else 0
     start = max(start, 0)
-    space = (
-        texts[0].find(" ", start, start + BEFORE // 2) if start else -1
-    )  # not within a word, unless it is a long one
-    start = space + 1 if space >= 0 else start
+    if start:  # not within a word, unless it is a long one: then `find` gives -1
+        start = texts[0].find(" ", start, start + BEFORE // 2) + 1 or start
     return [_cut(text, start) for text in texts]
 
 

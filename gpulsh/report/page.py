@@ -182,13 +182,7 @@ def _classes(sizes: list[dict[str, int]]) -> Sequence[Facts]:
     for entry in sizes:
         least = entry["least"]
         after = next((bound for bound in SIZES if bound > least), None)
-        name = (
-            f"{least:,} or more"
-            if after is None
-            else f"{least:,}"
-            if after == least + 1
-            else f"{least:,}–{after - 1:,}"
-        )
+        name = f"{least:,}–{after - 1:,}" if after and after > least + 1 else f"{least:,}{'' if after else ' or more'}"
         found.append({"name": name, "count": entry["count"], "part": f"{100 * entry['count'] / most:.2f}"})
     return found
 

@@ -59,9 +59,7 @@ class Snapshot:
     keys: str | None = None  # "string" or "integer"; None before the first key
     segments: tuple[StoredSegment, ...] = ()
     removed: StoredSegment | None = None
-    runs: Mapping[str, tuple[int, int]] = of_dataclass(
-        default_factory=dict
-    )  # first number, and beyond the last, by name
+    runs: Mapping[str, tuple[int, int]] = of_dataclass(default_factory=dict)  # by name: first number, beyond the last
 
     def files(self) -> dict[str, FileFact]:
         """Every file that it names."""

@@ -49,9 +49,8 @@ def write(place: Workplace, placed: Placed, number: int, read: Mapping[int, str]
     made = {}
     if not (len(keep) == 0 and bad.touches(number)):  # of a file so damaged that no row is known there is nothing
         target = place_below(place.folder / DATA, file)
-        with unfinished(
-            place.folder / step_of("write", number)
-        ) as part:  # what is left of a killed attempt is no result
+        beside = place.folder / step_of("write", number)  # not in `data/`: what a killed attempt leaves is no result
+        with unfinished(beside) as part:
             with naming(target), place.kept([number]):
                 _copy(place, number, bad.left_out(keep, number), str(part), read)
             if part.exists():
