@@ -19,7 +19,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import DamagedInputError, ParameterError
 from gpulsh.facts import Facts
-from gpulsh.index.admission import Arrivals, admit, hold_all
+from gpulsh.index.arrivals import Arrivals, admit, hold_all, similar
 from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.keys import (
     GIVEN,
@@ -32,7 +32,6 @@ from gpulsh.index.keys import (
     repeated,
     sorted_keys,
 )
-from gpulsh.index.query import similar
 from gpulsh.index.segments.merging import in_memory
 from gpulsh.index.segments.segment import KEY_TYPES, Documents, Keys
 from gpulsh.index.storage import Contents, Folder, Shelved, compacted, discard, keyed, settled, spill_bytes

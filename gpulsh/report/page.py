@@ -110,20 +110,15 @@ def _stages(report: Facts) -> Iterator[Facts]:
         **({} if "compare" in funnel["seconds"] else {"verify": [(funnel["candidates"], "pairs")]}),
         "write": [(funnel["documents"], "documents")],
     }
+    meanings = {name: row.meaning for name, row in REPORTED.items()} | {OTHER: OTHER_MEANING, COMPILE: COMPILE_MEANING}
     compiling = report.get("compiling", 0.0)
     rest = whole - compiling - sum(funnel["seconds"].values())
     beside = {COMPILE: compiling} if compiling else {}
     for name, seconds in [*beside.items(), *funnel["seconds"].items(), (OTHER, max(rest, 0.0))]:
         known = [] if name in funnel.get("resumed", ()) else amounts.get(name, [])
         rates = [_rate(amount / seconds, unit) for amount, unit in known if seconds > 0 and amount]
-        meanings = {
-            OTHER: OTHER_MEANING,
-            COMPILE: COMPILE_MEANING,
-            **{row.name: row.meaning for row in REPORTED.values()},
-        }
-        meaning = meanings.get(name, "")
-        part = f"{100 * seconds / whole:.2f}" if whole else "0"
-        yield {"name": name, "meaning": meaning, "seconds": seconds, "part": part, "rates": ", ".join(rates)}
+        told = {"name": name, "meaning": meanings.get(name, ""), "seconds": seconds, "rates": ", ".join(rates)}
+        yield {**told, "part": f"{100 * seconds / whole:.2f}" if whole else "0"}
 
 
 def _rate(rate: float, unit: str) -> str:

@@ -58,16 +58,6 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class _Met:
-    """Who met whom: files of the ranges."""
-
-    pairs: Paths
-    crowds: Paths
-    stars: Paths
-    memberships: int  # in large buckets
-
-
-@dataclass(frozen=True)
 class _Members:
     """Who is in a group, and in what shares groups are compared: files, and how many."""
 
@@ -148,10 +138,10 @@ class _Run:
         if placed.files[-1] != len(placed) or (counts < 0).any():
             raise tampered(self.folder, "other rows of files than of partitions")
         copied = self.copies(placed)
-        met = self.collide(placed, copied)
-        members = self.connect(placed, met.stars, copied)
-        pairs, crowds, copied = self.route(members, {PAIRS: met.pairs, CROWD: met.crowds, COPIES: copied})
-        read = members.meeting > 0 and is_read(self.job.method, met.memberships)
+        pairs, crowds, stars, memberships = self.collide(placed, copied)
+        members = self.connect(placed, stars, copied)
+        pairs, crowds, copied = self.route(members, {PAIRS: pairs, CROWD: crowds, COPIES: copied})
+        read = members.meeting > 0 and is_read(self.job.method, memberships)
         if read:
             self.gather(placed, partitions, members, signed)
         if members.shares:
@@ -179,14 +169,14 @@ class _Run:
         self._stage("copies", tasks, parts)
         return self._files(tasks, COPIES)
 
-    def collide(self, placed: Placed, copied: Paths) -> _Met:
-        """Find who meets whom in every range of digests."""
+    def collide(self, placed: Placed, copied: Paths) -> tuple[Paths, Paths, Paths, int]:
+        """Find who meets whom in every range of digests: files of PAIRS, CROWD and STARS; members of large buckets."""
         bands = self.job.method.banding.bands
         parts = self._ranges(len(placed) * bands)
         tasks = _tasks("collide", collide.collide, ((placed, copied, part, parts) for part in range(parts)))
         facts = self._stage("collide", tasks, parts * bands)
         pairs, crowds, stars = (self._files(tasks, table) for table in (PAIRS, CROWD, STARS))
-        return _Met(pairs, crowds, stars, tallied(facts, "memberships"))
+        return pairs, crowds, stars, tallied(facts, "memberships")
 
     def connect(self, placed: Placed, stars: Paths, copied: Paths) -> _Members:
         """Merge who is connected, FAN files at a time, until one task takes all and makes the groups."""

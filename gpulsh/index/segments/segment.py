@@ -26,12 +26,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.index.segments.filters import Words, make_filter
-from gpulsh.index.segments.fingerprint_blocks import (
-    BlockRows,
-    FingerprintRows,
-    HeldRows,
-    write_blocks,
-)
+from gpulsh.index.segments.fingerprint_blocks import BlockRows, FingerprintRows, HeldRows, write_blocks
 from gpulsh.store.columns import MappedColumns, columns_file, write_columns
 from gpulsh.store.durable import FileFact
 from gpulsh.store.mapping import Mapped, damaged_file

@@ -23,16 +23,7 @@ from gpulsh.run.job.behind import behind
 from gpulsh.run.job.order import kind_of
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.rejections import PassedOver
-from gpulsh.run.records.tables import (
-    DIGESTS,
-    EXACT,
-    SIZES,
-    SIZES_AND_ORDER,
-    DigestRows,
-    ExactRows,
-    OrderedSizes,
-    Sizes,
-)
+from gpulsh.run.records.tables import DIGESTS, EXACT, SIZES, SIZES_AND_ORDER, DigestRows, ExactRows, OrderedSizes, Sizes
 from gpulsh.store.columns import ColumnsFile
 from gpulsh.store.durable import FileFact
 from gpulsh.store.ranged import range_order

@@ -1,8 +1,9 @@
-"""Whether arriving documents are held or dropped: the decision of `deduplicate`, with those held before as the first.
+"""What an index does with documents that arrive: holds all, admits those that duplicate none, or finds similar ones.
 
-A document is dropped exactly when it is an exact copy of an earlier one, or a held one that shares a bucket with it is
-at least `threshold` similar; the most similar one, ties to the earlier, is its witness. So any cut of a sequence of
-documents into arrivals gives the same documents.
+To admit is to decide as `deduplicate` does, with the documents held before as the first: a document is dropped exactly
+when it is an exact copy of an earlier one, or a held one that shares a bucket with it is at least `threshold` similar;
+the most similar one, ties to the earlier, is its witness. So any cut of a sequence of documents into arrivals gives the
+same documents.
 """
 
 from __future__ import annotations
@@ -101,6 +102,22 @@ def admit(arrivals: Arrivals, start: int, holdings: Holdings, method: Method, op
     stays = witness[taking_part] == numbers[taking_part]
     held = chosen_rows(sets, np.flatnonzero(stays))
     return _segment(arrivals, numbers, witness, similarity, taking_part[stays], held)
+
+
+def similar(
+    arrivals: Arrivals, holdings: Holdings, method: Method, ops: Backend
+) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
+    """Rows [m] of asking documents, ascending, numbers [m] of held ones and their Jaccard, highest first in a row."""
+    asking = np.flatnonzero(arrivals.with_token)
+    with ops.here():
+        met = meet(arrivals.digests[asking], holdings, ops, one_another=False)
+        base = len(met.held)
+        sets = fingerprint_sets(arrivals.batch, asking, method.shingling, arrivals.keys, ops)
+        meeting = met.compared_by(sets, holdings, Relation(protected=base, asking=base), method, ops)
+        _, edges = meeting.resolve(meeting.similar())
+    number, row = met.held[edges.earlier], asking[edges.later - base]
+    order = np.lexsort((number, -edges.similarity, row))
+    return row[order], number[order], edges.similarity[order]
 
 
 def _segment(
