@@ -14,6 +14,7 @@ from gpulsh.arrays import Array, BandDigests, Buckets, Numbers
 from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.lsh.pairs import renumbered
 from gpulsh.params import check_type
 from gpulsh.ragged import first_of_runs
 
@@ -66,7 +67,7 @@ class Collisions:
     @classmethod
     def of(cls, pairs: Numbers, crowd: Crowd, bands: int) -> Collisions:
         """From pairs and memberships."""
-        crowded, place = _numbered(crowd.document)
+        crowded, place = renumbered(crowd.document, int(crowd.document.max(initial=-1)) + 1)
         bucket = np.full((len(crowded), bands), -1, np.int64)
         bucket[place, crowd.band] = crowd.bucket
         return cls(pairs, crowded, bucket)
@@ -185,17 +186,3 @@ def bucket_of_member(buckets: Buckets) -> Array:
     steps = np.zeros(len(buckets.ids), np.int64, like=buckets.ids)
     steps[buckets.offset[1:-1]] = 1
     return np.cumsum(steps)
-
-
-def _numbered(documents: Numbers) -> tuple[Numbers, Numbers]:
-    """The distinct of `documents` [r], ascending, and where each of them stands there.
-
-    Each is there once a band, or nearly: flags cost a tenth of a sort where the numbers are not sparse.
-    """
-    count = int(documents.max(initial=-1)) + 1
-    if count > 8 * len(documents):
-        distinct_documents, place = np.unique(documents, return_inverse=True)
-        return distinct_documents, place
-    there = np.zeros(count, bool)
-    there[documents] = True
-    return np.flatnonzero(there), (np.cumsum(there) - 1)[documents]

@@ -25,3 +25,17 @@ def distinct(pairs: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Packed pairs ascending, each once; `numpy.unique` would hash them, where a vector sort serves."""
     pairs = np.sort(pairs)
     return pairs[first_of_runs(pairs)]
+
+
+def renumbered(pairs: Numbers, count: int) -> tuple[Numbers, Numbers]:
+    """The numbers below `count` that occur in `pairs` [m, 2] or [m], ascending, and `pairs` by places among these.
+
+    Flags for all numbers cost a tenth of a sort, unless few of them occur.
+    """
+    if pairs.size < count // 8:
+        every = np.sort(pairs, axis=None)
+        places = every[first_of_runs(every)]
+        return places, np.searchsorted(places, pairs)
+    occurs = np.zeros(count, bool)
+    occurs[pairs] = True
+    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[pairs]

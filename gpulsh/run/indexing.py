@@ -63,13 +63,11 @@ class Duplicates:
         for start in range(0, max(len(self), 1), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
             files, rows = texts.locate(self.positions[part])
-            keys = self.index.keys_of(self.numbers[part])
-            whole = keys.dtype != object
             columns = {
                 "file": names.take(to_arrow(files)),
                 "row": to_arrow(rows),
                 "id": ids.take(to_arrow(np.searchsorted(named, self.positions[part]))),
-                "duplicate_of": to_arrow(keys) if whole else pa.array(keys.tolist(), pa.large_string()),
+                "duplicate_of": self.index.key_column(self.numbers[part]),
                 "similarity": to_arrow(self.similarity[part]),
             }
             yield pa.table(columns)

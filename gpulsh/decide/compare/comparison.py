@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from threading import Lock
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves, in_fitti
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.decide.compare.bounds import bounds_allow, words_for
 from gpulsh.errors import DeviceMemoryError
+from gpulsh.lsh.pairs import renumbered
 from gpulsh.method import Method
 from gpulsh.params import Family
 from gpulsh.ragged import cuts, first_of_runs, offsets
@@ -69,11 +70,9 @@ class Readable(ABC):
         """The prefixes of the documents at `places` and how many fingerprints each has, as `text_prefixes` has it."""
 
 
-class Measure(Protocol):
-    """How similar pairs of rows are: float64 [m], NaN where it is not known."""
-
-    def __call__(self, rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
-        """`rows` int64 [m, 2] are rows of the fingerprints, which come whole or in ranges of values."""
+# How similar pairs [m, 2] of rows of fingerprints are, which come whole or in ranges of values: float64 [m], NaN where
+# that is not known.
+Measure = Callable[[Numbers, Iterable[Fingerprints], Backend], NDArray[np.float64]]
 
 
 def exact(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
@@ -292,14 +291,3 @@ def _tiles(component: Numbers, text_sizes: Numbers, sizes: Sizes) -> Numbers:
     tile_of = np.empty(len(order), np.int64)
     tile_of[order] = np.maximum.accumulate(tile)
     return tile_of
-
-
-def renumbered(pairs: Numbers, count: int) -> tuple[Numbers, Numbers]:
-    """The places below `count` that occur in pairs [m, 2], ascending, and the pairs as numbers among them."""
-    if pairs.size < count // 8:  # a tile of many: nothing is done for all places
-        every = np.sort(pairs, axis=None)
-        places = every[first_of_runs(every)]
-        return places, np.searchsorted(places, pairs)
-    occurs = np.zeros(count, bool)
-    occurs[pairs] = True
-    return np.flatnonzero(occurs), (np.cumsum(occurs) - 1)[pairs]

@@ -35,7 +35,6 @@ from gpulsh.decide.compare.comparison import (
     Readable,
     compare,
     measure_of,
-    renumbered,
     row_sizes,
     sizes_allow,
     unmeasured,
@@ -46,7 +45,7 @@ from gpulsh.decide.compare.crowd_prefixes import CrowdPrefixes, Entries
 from gpulsh.decide.relation import ALL, Relation
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
-from gpulsh.lsh.pairs import distinct, packed, unpacked
+from gpulsh.lsh.pairs import distinct, packed, renumbered, unpacked
 from gpulsh.method import Method
 from gpulsh.ragged import cuts, offsets, within_runs
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare.comparison import renumbered
+from gpulsh.lsh.pairs import renumbered
 from gpulsh.ragged import first_of_runs
 from gpulsh.run.records.numbers import places_in, tampered
 from gpulsh.run.records.tables import COPIES, STARS, Places, StarRows
