@@ -289,5 +289,5 @@ def _fractions(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def _as_given(array: NDArray[np.float64]) -> np.float64 | NDArray[np.float64]:
-    """A number for a number, an array for an array."""
+    """A NumPy scalar in place of an array without dimensions."""
     return array if array.ndim else np.float64(array)

@@ -1,4 +1,4 @@
-"""What each stage of a run over files reads, writes and works at, foretold from a few facts about a corpus."""
+"""Estimates what each stage of a run over files reads, writes and works at, from a few facts about a corpus."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpulsh.errors import ParameterError
 
-# Positions of documents have 63 bits; what is beyond these is a slip of the hand, and no float or column has room.
+# Positions of documents have 63 bits; anything larger is a slip of the hand that no float or column has room for.
 MOST = {"documents": 1e18, "bytes": 1e24, "bytes_per_shingle": 1e24}
 
 # Bytes of a row of the tables that the stages hand on.
@@ -20,7 +20,7 @@ DECISION_BYTES = 29
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """The documents, and what is assumed of how they repeat one another."""
+    """The documents, and assumptions about how they repeat one another."""
 
     documents: float
     bytes: float  # of text, UTF-8
@@ -66,7 +66,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a stage's time grows with, in the planner's words, and what it has to do of a corpus in so many bands."""
+    """The unit that a stage's time grows with, in the planner's words, and its work for a corpus and so many bands."""
 
     unit: str
     work: Callable[[Corpus, int], Work]

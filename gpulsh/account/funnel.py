@@ -60,8 +60,8 @@ class Funnel(Facts):
         return asdict(self)
 
     def leave_out(self, records: int, rows: int, protected: int) -> None:
-        """Bad records and their rows, `protected` of them in such files, which were taken for documents without a word
-        and are none.
+        """Take out bad records and their rows, `protected` of them in protected files, which were counted as documents
+        without a word.
         """
         self.rejected = records
         self.documents -= rows

@@ -1,6 +1,6 @@
-"""The table of stages: who runs them, shows them, foretells them or explains them takes names and units from here.
+"""The table of stages: runner, progress, planner and report take names and units from here.
 
-A stage of one kind of run may have the name of another's: what both do is the same, what they count may differ.
+Stages of two kinds of run may share a name: they do the same, and may count it in other units.
 """
 
 from __future__ import annotations

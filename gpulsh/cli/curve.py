@@ -118,7 +118,7 @@ def draw(curve: SCurve, *, width: int, height: int, blocks: str = BLOCKS) -> str
 
 
 def _figures(curve: SCurve) -> Facts:
-    """All that the command knows of the curve, in the order in which it is printed."""
+    """The figures of the curve, in the order in which they are printed."""
     similarity = [step / STEPS for step in range(STEPS + 1)]
     return {
         "bands": curve.bands,

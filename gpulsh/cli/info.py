@@ -1,4 +1,4 @@
-"""`gpulsh info`: what works here, and why not what does not."""
+"""`gpulsh info`: what works here, and why the rest does not."""
 
 from __future__ import annotations
 

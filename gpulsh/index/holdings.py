@@ -1,4 +1,4 @@
-"""What an index holds at one moment, across its segments: by digest, by exact hash, by key, by number."""
+"""Looks up what an index holds at one moment, across its segments: by digest, exact hash, key or number."""
 
 from __future__ import annotations
 

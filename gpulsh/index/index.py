@@ -431,7 +431,7 @@ class Index:
 
 
 def _restored(path: Path, told: Facts, contents: Contents) -> Method:
-    """The parameters that an index tells; InputError where they are none, or not those that its segments follow."""
+    """The parameters in an index's manifest; InputError where they are invalid, or do not fit its segments."""
     try:
         method = Method.restored(told)
         if not 0 < method.threshold <= 1 or method.banding.bands * method.banding.rows > method.family.num_perm:

@@ -43,7 +43,7 @@ def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", thre
 
 
 class Crowd(NamedTuple):
-    """Memberships in large buckets: int64 [r] each, a bucket going by the first of its documents."""
+    """Memberships in large buckets: int64 [r] each; a bucket is named by the first of its documents."""
 
     document: Numbers
     band: Numbers
@@ -93,7 +93,7 @@ class Digests(Protocol):
 
 @dataclass(frozen=True)
 class SmallBuckets:
-    """The small buckets of all bands at once, so that a pair found in many bands is told once."""
+    """The small buckets of all bands at once, so that a pair found in many bands is given once."""
 
     ids: Array
     offset: Array
@@ -102,7 +102,7 @@ class SmallBuckets:
 
     @classmethod
     def joined(cls, members: list[Array], sizes: list[Array], documents: int, ops: Backend) -> SmallBuckets:
-        """The buckets of several bands, of `documents` that there are."""
+        """The buckets of several bands, of `documents` in all."""
         none = ops.asarray(np.zeros(1, np.int64))
         ids, offset = np.concatenate([none[:0], *members]), np.cumsum(np.concatenate([none, *sizes]))
         return cls(ids, offset, documents, ops)
@@ -140,13 +140,13 @@ class SmallBuckets:
 
 
 def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[Numbers, Crowd]:
-    """All pairs [m, 2] of the small buckets, i < j, lexicographic, and who stands in large ones."""
+    """All pairs [m, 2] of the small buckets, i < j, lexicographic, and the members of large ones."""
     small, crowd = bucketed(digests, ops, advance)
     return ops.asnumpy(small.pairs()), crowd
 
 
 def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[SmallBuckets, Crowd]:
-    """The small buckets, and who stands in large ones; band after band."""
+    """The small buckets, and the members of large ones, found band after band."""
     small: list[tuple[Array, Array]] = []
     large: list[Crowd] = []
     parts = 1

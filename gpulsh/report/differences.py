@@ -1,7 +1,7 @@
 """What differs between two texts, by the tokens that the method compares: words, or characters, folded.
 
-So two texts of the same tokens differ in nothing, whatever their case and punctuation, and of two Chinese sentences
-the characters that differ are told and not the sentences.
+So texts of the same tokens do not differ, whatever their case and punctuation, and between two Chinese sentences the
+characters are marked that differ, not the sentences.
 """
 
 from __future__ import annotations

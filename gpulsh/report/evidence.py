@@ -1,4 +1,4 @@
-"""What duplicates.parquet tells at a glance: similarities, clusters, dropped rows by file, and some pairs with texts.
+"""Sums up duplicates.parquet: similarities, clusters, dropped rows by file, and some pairs with texts.
 
 Everything is taken from the written evidence, so whoever ran the work, the summary is the same.
 """

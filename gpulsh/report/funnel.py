@@ -51,7 +51,7 @@ def funnel_table(report: Facts) -> str:
 
 
 def sum_told(row: CountRow, funnel: Facts) -> str:
-    """What the count is the sum of, those that are not 0.
+    """The sum that a count is, of the parts that are not 0.
 
     >>> sum_told(COUNTS["empty"], {"empty": 3, "nulls": 1, "wordless": 2})
     '= 1 null + 2 wordless'

@@ -1,4 +1,4 @@
-"""Two pictures of the page as SVG without a library: what the banding finds, and how similar what was dropped is.
+"""Two pictures of the page as SVG without a library: what the banding finds, and how similar dropped documents are.
 
 Colours and fonts are the page's own, by class, so that they follow light and dark.
 """

@@ -231,7 +231,7 @@ def deduplicate_files(
 
 @dataclass(frozen=True)
 class _Start:
-    """When a run began, for how long it took."""
+    """When a run began, and the clocks that its duration is measured by."""
 
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
     clock: float = field(default_factory=time.perf_counter)
@@ -269,7 +269,7 @@ class _Run:
         return report
 
     def _decided(self, job: Job, work: Path, steps: Steps) -> Outcome:
-        """All but the report."""
+        """Everything but the report."""
         engine, progress = self.engine, self.progress
         if engine.remote:
             work = work.absolute()
@@ -330,7 +330,7 @@ def _clear_errors(out: Path, *, goes_on: bool) -> Iterator[None]:
 
 
 def _anywhere(file: File) -> File:
-    """The file, for processes in other folders and on other machines."""
+    """The file by a path that holds in other folders and on other machines."""
     return file if file.filesystem is not None else replace(file, path=os.path.join(os.getcwd(), file.path))
 
 

@@ -1,9 +1,9 @@
 """`--index`: documents of earlier runs come before those of a run, which are decided in order and taken in.
 
-What a run leaves, in order, each durable before the next: a name of its own, in its manifest; its decisions, in the
-work folder; the commit of the index, which remembers the name; the results. So whoever goes on knows by the name
-whether the index has taken the documents in. If so the decisions stand, and are read from the index where they were
-damaged since; if not they are made anew, of an index that knows nothing of the run.
+A run leaves, in order, each durable before the next: a name of its own, in its manifest; its decisions, in the work
+folder; the commit of the index, which remembers the name; the results. So a run that resumes knows by the name whether
+the index has taken the documents in. If so, the decisions stand, and are read from the index where they were damaged
+since; if not, they are made anew by an index that knows nothing of the run.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Admission:
         return str(facts["name"])
 
     def _admitted(self, run: str, taken_in: range | None, partitions: Sequence[Partition]) -> Facts:
-        """The facts of the decisions, when they are durable and the index has taken the documents in."""
+        """Decides, and takes the documents in; the facts of the decisions, once both are durable."""
         job = self.place.job
         if taken_in is None:
             self._refuse_results()
@@ -199,7 +199,7 @@ class Admission:
         return np.concatenate(found)
 
     def _refuse_results(self) -> None:
-        """OutputError where results of the run are there, and the index does not know it."""
+        """OutputError where the run has results, and the index does not know the run."""
         written = [step_of("write", number) for number in range(len(self.place.job.files))]
         if any(self.steps.recorded(step) for step in (*written, EVIDENCE)):
             raise OutputError(

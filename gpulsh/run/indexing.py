@@ -1,4 +1,4 @@
-"""Indexes of files: built, added to and asked, document by document in the order of the files."""
+"""Builds indexes of files, adds to them and queries them, document by document in the order of the files."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Duplicates:
                 yield json.dumps(row, ensure_ascii=False, default=str)
 
     def write(self, path: Path) -> None:
-        """To a file that is there whole or not at all, Parquet or JSON lines by its ending."""
+        """Write a file whole or not at all, as Parquet or JSON lines by its ending."""
         check_output(path)
         try:
             with durable_file(path) as file, self.texts.kept():
@@ -105,7 +105,7 @@ class Indexed:
     held: int  # all that the index holds now
 
     def counts(self) -> dict[str, int]:
-        """For people and programs."""
+        """The counts that commands print."""
         dropped = len(self.duplicates)
         return {"documents": self.documents, "kept": self.documents - dropped, "dropped": dropped, "held": self.held}
 
@@ -122,7 +122,7 @@ def build_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: 
 
 
 def add_to_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: Any) -> Indexed:
-    """Add to an index that is there, whose documents are the earlier ones; parameters as of `Index.open`."""
+    """Add to an index, whose documents come first; parameters as of `build_index` and `Index.open`."""
     return _grown(Index.open, path, inputs, **options)
 
 
@@ -241,7 +241,7 @@ def _ids(texts: FileTexts, positions: Numbers) -> pa.Array:
 
 
 class _Watched:
-    """Documents of files, each batch told to a listener."""
+    """Documents of files; each batch read is reported as progress."""
 
     def __init__(self, texts: FileTexts, progress: Progress) -> None:
         self._texts, self._progress = texts, progress

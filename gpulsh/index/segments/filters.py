@@ -1,4 +1,4 @@
-"""Bloom filters of hashes: whether a segment may hold a hash is told without looking at its columns.
+"""Bloom filters of hashes: they tell whether a segment may hold a hash without a look at its columns.
 
 A hash sets four bits of one 64-bit word (Putze, Sanders and Singler 2007, "Cache-, hash- and space-efficient Bloom
 filters", blocked with the smallest block). The word goes by the hash's upper half, so that hashes that ascend are

@@ -156,7 +156,7 @@ def sweep(folder: Path, snapshot: Snapshot) -> None:
 
 
 class WriterLock:
-    """Held, nobody else writes to the index in `folder`; OutputError where somebody does."""
+    """While it is held, nobody else writes to the index in `folder`; OutputError where somebody does."""
 
     def __init__(self, folder: Path) -> None:
         self._handle: int | None = None
@@ -181,7 +181,7 @@ class WriterLock:
 
 
 def _refuse_link(path: Path) -> None:
-    """Neither what is elsewhere is read, nor what never ends, as a pipe."""
+    """InputError where a link, which leads elsewhere, or a pipe, which may never end, has the name of a file."""
     try:
         kind = path.lstat().st_mode
     except OSError:  # told of where it is read

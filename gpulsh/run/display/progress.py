@@ -173,7 +173,7 @@ class _Lines(_Listener):
 class _Events(_Listener):
     """{"event": "begin" | "end", "stage": ..., "time": ...} and what is known: total and unit, amounts and rates.
 
-    "before" has those amounts that a run did which this one goes on with; rates are of the others. Once there may be
+    "before" has the amounts that the resumed run had done; rates leave them out. Once there may be
     {"event": "compile", ...}: kernels are being compiled, which no "seconds" are of.
     """
 

@@ -1,1 +1,1 @@
-"""What a run is told: what to do to which files, who is kept, and what a task of it is."""
+"""What a run is given: what to do with which files, who is kept, and what a task is."""

@@ -1,4 +1,4 @@
-"""A job over files: what is to be done to what, and how the work is cut. It is all that a worker has to be told."""
+"""A job over files: what to do with which, and how the work is cut. A worker needs to know nothing else."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class Job:
     packing: Packing | None = None  # of what is written; None: as the inputs
 
     def texts(self, ops: Backend, abreast: int = 1, held: HeldTexts | None = None) -> FileTexts:
-        """The documents of the files, for one of `abreast` who read at the same time."""
+        """The documents of the files, for one of `abreast` readers at the same time."""
         given = self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(abreast), self.fixity
         return open_files(*given, held)
 
     def limit(self, abreast: int = 1) -> Limit:
-        """What one of `abreast` who read or write at the same time may hold."""
+        """What one of `abreast` readers or writers at the same time may hold."""
         return Limit(self.cut.memory, abreast)
 
     def parameters(self) -> Facts:

@@ -96,9 +96,9 @@ class OutputFolder:
             self._undo(interrupted=not issubclass(kind, Exception))
 
     def manifest(self, job: Facts, secret: bytes) -> Manifest:
-        """The manifest of this job: that of the run to go on with, otherwise a new one with this secret.
+        """The manifest of this job: that of the resumed run, otherwise a new one with this secret.
 
-        Raises OutputError where what is there was another job's, which then stays; what differs is named.
+        Raises OutputError where another job's is there, which then stays, and names what differs.
         """
         found = Manifest.open(self.work) if self._resume else None
         if found is not None:
@@ -121,9 +121,9 @@ class OutputFolder:
                 )
 
     def is_committed(self) -> bool:
-        """Whether the run to go on with was killed after it moved results: `commit` is all that is left to do.
+        """Whether the resumed run was killed after it moved results, so that only `commit` is left to do.
 
-        Raises OutputError where its manifest says so, and they are nowhere.
+        Raises OutputError where its manifest says so, but the results are nowhere.
         """
         if not self._committing:
             return False
@@ -330,13 +330,13 @@ def _marked(report: Path) -> bool:
 
 
 def _listed(content: Facts) -> set[str]:
-    """What a report says that the results are."""
+    """The results that a report lists."""
     outputs = content.get("outputs", []) if MARK in content else []
     return {name for name in outputs if isinstance(name, str)}
 
 
 def read_report(report: Path) -> dict[str, Any]:
-    """What a report says; nothing where there is none."""
+    """The contents of a report; empty where there is none."""
     try:
         with open_file(report) as file:
             content = json.loads(file.read())

@@ -61,9 +61,9 @@ def refuse_links(work: Path) -> None:
 
 
 class WorkLock:
-    """Held, no other run works in a folder that `is_work`; OutputError where one does.
+    """While it is held, no other run works in a folder that `is_work`; OutputError where one does.
 
-    It dies with its process: what a killed run left is told from what a running one works in.
+    It dies with its process, which tells a killed run's folder from one that a run works in.
     """
 
     def __init__(self, work: Path, how: int = os.O_CREAT | os.O_RDWR) -> None:

@@ -1,7 +1,7 @@
 """Documents of earlier runs that documents of this one are dropped for: they have a key, and no position.
 
-In `decisions` their `duplicate_of` is below 0, the complement of their number. Who decides so makes `earlier` (number,
-key) of each partition, ascending by number.
+In `decisions` their `duplicate_of` is below 0, the complement of their number. The stage that decides so writes EARLIER
+(number, key) of each partition, ascending by number.
 """
 
 from __future__ import annotations

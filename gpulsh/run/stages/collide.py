@@ -1,4 +1,4 @@
-"""collide: a range of digests, all bands; who shares a bucket in it.
+"""collide: a range of digests, in all bands; finds who shares a bucket in it.
 
 Makes PAIRS, all of small buckets; CROWD, the members of large ones; STARS, whom these connect. Pairs, which may be a
 hundred times as many as digests, are made and written in runs.

@@ -91,7 +91,7 @@ def _copy(
 
 
 def _runs(size: Numbers, offset: Numbers, file: Numbers | None = None) -> list[tuple[int, int]]:
-    """Where texts that lie end to end, of one `file` where there are several, begin and end."""
+    """Where runs of texts that lie end to end, in one `file` where there are several, begin and end."""
     if not len(size):
         return []
     apart = offset[1:] != offset[:-1] + size[:-1]

@@ -1,4 +1,4 @@
-"""sign: a partition of the files, signed; what is known of its documents.
+"""sign: a partition of the files; signs its documents and records what is known of them.
 
 Makes DIGESTS, a record batch a run and band, and EXACT, one a run; SIZES and, where that is not by position, ORDER; and
 a file of what was rejected, where there is something.

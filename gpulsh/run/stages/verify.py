@@ -1,7 +1,7 @@
 """verify: a group of documents that share no bucket and no copy with others; resolved as `judgement` has it.
 
-Of a group that is too large for one task, which is one component, what `compare` found of its candidate pairs is taken,
-and they are not looked at: what is held are its documents and the pairs at or above the threshold.
+A group that is too large for one task is one component: `compare` has compared its candidate pairs, and only its
+documents and the pairs at or above the threshold are held.
 
 Makes DECIDED, a row a member.
 """
@@ -119,7 +119,7 @@ class _GroupProgress(Progress):
         self._tell(self._documents * min(self._done, self._work) // self._work)
 
     def finish(self) -> None:
-        """All is done."""
+        """Report the rest as done."""
         self._tell(self._documents)
 
     def _tell(self, documents: int) -> None:
