@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpulsh.errors import ParameterError
@@ -64,68 +63,27 @@ class Work:
     gathered: float = 0.0  # brought together from where it was made, by digest or by group
 
 
-@dataclass(frozen=True)
-class Cost:
-    """The unit that a stage's time grows with, in the planner's words, and its work for a corpus and so many bands."""
-
-    unit: str
-    work: Callable[[Corpus, int], Work]
-
-
-def sign(corpus: Corpus, bands: int) -> Work:
-    """Text to digests, exact hash and size."""
-    row = DIGEST_BYTES * bands + HASH_BYTES + SIZE_BYTES
-    return Work(amount=corpus.bytes, inputs=corpus.bytes, written=row * corpus.documents)
-
-
-def copies(corpus: Corpus, bands: int) -> Work:
-    """Hashes, brought together by range."""
-    hashes = HASH_BYTES * corpus.documents
-    return Work(amount=corpus.documents, read=hashes, gathered=hashes)
-
-
-def collide(corpus: Corpus, bands: int) -> Work:
-    """Candidates by digest, and who is connected by them."""
-    amount = bands * corpus.documents
-    read, written = DIGEST_BYTES * amount, PAIR_BYTES * corpus.candidates + STAR_BYTES * corpus.meeting
-    return Work(amount=amount, read=read, gathered=read, written=written)
-
-
-def connect(corpus: Corpus, bands: int) -> Work:
-    """Stars to members."""
-    stars = STAR_BYTES * corpus.meeting
-    return Work(amount=corpus.meeting, read=2 * stars, gathered=stars, written=_members(corpus))
-
-
-def route(corpus: Corpus, bands: int) -> Work:
-    """Each pair to the group that it is decided in."""
-    pairs, members = corpus.candidates, _members(corpus)
-    return Work(amount=pairs, read=PAIR_BYTES * pairs + members, gathered=members, written=ROUTED_PAIR_BYTES * pairs)
-
-
-def gather(corpus: Corpus, bands: int) -> Work:
-    """The texts of documents in candidate pairs, in order of their groups."""
-    met = corpus.met * corpus.bytes
-    return Work(amount=met, inputs=corpus.bytes if met else 0.0, written=met)
-
-
-def verify(corpus: Corpus, bands: int) -> Work:
-    """With it what `compare` does in its place where a component is larger than a group."""
-    read = corpus.met * corpus.bytes + ROUTED_PAIR_BYTES * corpus.candidates
-    return Work(amount=corpus.candidates, read=read, gathered=read, written=DECISION_BYTES * corpus.meeting)
-
-
-def collect(corpus: Corpus, bands: int) -> Work:
-    """Decisions back to where the documents lie."""
-    decisions = DECISION_BYTES * corpus.meeting
-    return Work(amount=corpus.meeting, read=decisions, gathered=decisions, written=decisions)
-
-
-def write(corpus: Corpus, bands: int) -> Work:
-    """Kept rows."""
-    outputs = (1 - corpus.dropped) * corpus.bytes
-    return Work(amount=corpus.bytes, inputs=corpus.bytes, read=DECISION_BYTES * corpus.meeting, outputs=outputs)
-
-
-def _members(corpus: Corpus) -> float:
-    return (MEMBER_BYTES if corpus.meeting < 1 << 31 else MEMBER_OF_MANY_BYTES) * corpus.meeting
+def stage_works(corpus: Corpus, bands: int) -> dict[str, Work]:
+    """What each stage has to do, by its name, with signatures in so many bands."""
+    documents, pairs, digests = corpus.documents, corpus.candidates, bands * corpus.documents
+    signed = (DIGEST_BYTES * bands + HASH_BYTES + SIZE_BYTES) * documents
+    hashes, by_range = HASH_BYTES * documents, DIGEST_BYTES * digests
+    stars, decisions = STAR_BYTES * corpus.meeting, DECISION_BYTES * corpus.meeting
+    members = (MEMBER_BYTES if corpus.meeting < 1 << 31 else MEMBER_OF_MANY_BYTES) * corpus.meeting
+    texts_met = corpus.met * corpus.bytes
+    compared = texts_met + ROUTED_PAIR_BYTES * pairs
+    kept = (1 - corpus.dropped) * corpus.bytes
+    return {
+        "sign": Work(amount=corpus.bytes, inputs=corpus.bytes, written=signed),
+        "copies": Work(amount=documents, read=hashes, gathered=hashes),
+        "collide": Work(amount=digests, read=by_range, gathered=by_range, written=PAIR_BYTES * pairs + stars),
+        "connect": Work(amount=corpus.meeting, read=2 * stars, gathered=stars, written=members),
+        "route": Work(
+            amount=pairs, read=PAIR_BYTES * pairs + members, gathered=members, written=ROUTED_PAIR_BYTES * pairs
+        ),
+        "gather": Work(amount=texts_met, inputs=corpus.bytes if texts_met else 0.0, written=texts_met),
+        # With it what `compare` does in its place where a component is larger than a group.
+        "verify": Work(amount=pairs, read=compared, gathered=compared, written=decisions),
+        "collect": Work(amount=corpus.meeting, read=decisions, gathered=decisions, written=decisions),
+        "write": Work(amount=corpus.bytes, inputs=corpus.bytes, read=decisions, outputs=kept),
+    }

@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpulsh.account import costs
-from gpulsh.account.costs import Cost
-
 OTHER = "other"  # what a report gives the seconds of a run that are no stage's
 OTHER_MEANING = "start, checks, evidence and this summary"
 COMPILE = "compile"  # and those in which stages waited for kernels
@@ -24,7 +21,7 @@ class StageRow:
     name: str
     meaning: str
     unit: str  # of its progress; B are bytes of text
-    cost: Cost | None = None  # None where the planner does not foretell it
+    cost: str | None = None  # the unit that its time grows with (`costs`); None where the planner does not estimate it
 
 
 def _table(*rows: StageRow) -> Mapping[str, StageRow]:
@@ -33,25 +30,16 @@ def _table(*rows: StageRow) -> Mapping[str, StageRow]:
 
 # `deduplicate_files`, and the command.
 OF_FILES = _table(
-    StageRow("sign", "read every document, fold, cut into shingles, sign", "B", Cost("bytes of text", costs.sign)),
-    StageRow("copies", "find exact copies by their hashes", "ranges", Cost("documents", costs.copies)),
-    StageRow("collide", "sort band digests, find who shares a bucket", "bands", Cost("digests", costs.collide)),
-    StageRow(
-        "connect",
-        "put documents that meet, directly or by others, into groups",
-        "ranges",
-        Cost("documents", costs.connect),
-    ),
-    StageRow("route", "bring candidate pairs and copies to their groups", "ranges", Cost("pairs", costs.route)),
-    StageRow("gather", "read again the documents that met others", "documents", Cost("bytes of text", costs.gather)),
+    StageRow("sign", "read every document, fold, cut into shingles, sign", "B", "bytes of text"),
+    StageRow("copies", "find exact copies by their hashes", "ranges", "documents"),
+    StageRow("collide", "sort band digests, find who shares a bucket", "bands", "digests"),
+    StageRow("connect", "put documents that meet, directly or by others, into groups", "ranges", "documents"),
+    StageRow("route", "bring candidate pairs and copies to their groups", "ranges", "pairs"),
+    StageRow("gather", "read again the documents that met others", "documents", "bytes of text"),
     StageRow("compare", "compare the candidate pairs of groups too large for one task", "pairs"),  # in verify's cost
-    StageRow(
-        "verify", "compare the other candidate pairs, decide what is kept", "documents", Cost("pairs", costs.verify)
-    ),
-    StageRow(
-        "collect", "bring decisions back to where the documents lie", "partitions", Cost("documents", costs.collect)
-    ),
-    StageRow("write", "write kept rows and evidence", "documents", Cost("bytes of text", costs.write)),
+    StageRow("verify", "compare the other candidate pairs, decide what is kept", "documents", "pairs"),
+    StageRow("collect", "bring decisions back to where the documents lie", "partitions", "documents"),
+    StageRow("write", "write kept rows and evidence", "documents", "bytes of text"),
 )
 
 # The same with an index of earlier runs, which decides in place of all stages before `write`.

@@ -35,8 +35,8 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
 def _costs() -> str:
     """What the rates of the stages are of, as `pairs for route and verify`."""
     stages: dict[str, list[str]] = {}
-    for name, cost in COSTS.items():
-        stages.setdefault(cost.unit, []).append(name)
+    for name, unit in COSTS.items():
+        stages.setdefault(unit, []).append(name)
     return ", ".join(
         f"{unit} for {' and '.join(filter(None, [', '.join(names[:-1]), names[-1]]))}" for unit, names in stages.items()
     )

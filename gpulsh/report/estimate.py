@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpulsh.account.costs import Corpus, Work
+from gpulsh.account.costs import Corpus, stage_works
 from gpulsh.account.stages import COSTS
 from gpulsh.budget import (
     DIGEST_COST,
@@ -67,11 +67,6 @@ class Rates:
                 raise ParameterError(
                     f"the rate of {field.name} is {value:g}; give a number above 0, {LEAST_RATE:g} to {MOST_RATE:g}"
                 )
-
-
-def stage_works(corpus: Corpus, bands: int) -> dict[str, Work]:
-    """What each stage has to do, by its name."""
-    return {name: cost.work(corpus, bands) for name, cost in COSTS.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +159,7 @@ def estimate(
             Stage(
                 name=name,
                 amount=work.amount,
-                unit=COSTS[name].unit,
+                unit=COSTS[name],
                 seconds=known[bound] if bound else None,
                 bound=bound,
                 disk_read=read,

@@ -13,26 +13,29 @@ from gpulsh.arrays import Values
 
 
 class Column:
-    """In memory where `folder` is None, else in a file there."""
+    """In memory where `folder` is None, else in a file there.
 
-    def __init__(self, dtype: DTypeLike, folder: Path | None) -> None:
+    In memory it is lengthened where it lies: it is not there twice, as arrays that are joined are.
+    """
+
+    def __init__(self, dtype: DTypeLike, folder: Path | None = None) -> None:
         self._dtype = np.dtype(dtype)
-        self._parts: list[Values] = []
+        self._held = bytearray()
         self._file = None if folder is None else tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - `whole` closes it
         self._map: mmap.mmap | None = None
 
     def append(self, values: Values) -> None:
         """Append numbers."""
-        values = np.ascontiguousarray(values, self._dtype)
+        data = np.ascontiguousarray(values, self._dtype).view(np.uint8).data
         if self._file is None:
-            self._parts.append(values)
+            self._held += data
         else:
-            self._file.write(values.view(np.uint8).data)
+            self._file.write(data)
 
     def whole(self) -> Values:
         """All that was appended; nothing more is."""
         if self._file is None:
-            return np.concatenate([np.empty(0, self._dtype), *self._parts])
+            return np.frombuffer(self._held, self._dtype)
         with self._file:
             if self._file.tell() == 0:
                 return np.empty(0, self._dtype)

@@ -5,7 +5,6 @@ Merging files of STARS and of COPIES holds 28 bytes of a document that they conn
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from gpulsh.ragged import first_of_runs
 from gpulsh.run.records.numbers import places_in, tampered
 from gpulsh.run.records.tables import COPIES, STARS, Places, StarRows
 from gpulsh.store.columns import MappedColumns
+from gpulsh.store.scratch import Column
 
 ROWS_AT_ONCE = 1 << 18
 NO_PAIR = -1  # of a document that is only a copy
@@ -83,25 +83,6 @@ def pieces(rows: int) -> Iterator[slice]:
         yield slice(start, min(start + ROWS_AT_ONCE, rows))
 
 
-class Growth:
-    """A column that is lengthened where it lies: it is not there twice, as two that are joined are.
-
-    An `array.array` asks the allocator for more; NumPy deprecates its own arrays' way to do that.
-    """
-
-    def __init__(self, dtype: np.dtype[np.signedinteger]) -> None:
-        self._dtype = dtype
-        self._held = array({4: "i", 8: "q"}[dtype.itemsize])
-
-    def append(self, more: Places) -> None:
-        """Lengthen it by `more`."""
-        self._held.frombytes(np.ascontiguousarray(more, self._dtype).view(np.uint8).data)
-
-    def whole(self) -> Places:
-        """The column, which can be lengthened no more while an array is made of it."""
-        return np.frombuffer(self._held, self._dtype)
-
-
 def _documents(stars: Sequence[Path], copies: Sequence[Path]) -> Numbers:
     """int64 [m]: the documents of all files, ascending, each once."""
     files: list[MappedColumns[Any]] = [*map(STARS.open, stars), *map(COPIES.open, copies)]
@@ -109,7 +90,7 @@ def _documents(stars: Sequence[Path], copies: Sequence[Path]) -> Numbers:
     columns = [file.whole().document for file in files]
     columns += [np.unique(file.whole().first) for file in files[len(stars) :]]
     each = max(1, ROWS_AT_ONCE // max(1, len(columns)))
-    document, greatest = Growth(np.dtype(np.int64)), -(2**63)
+    document, greatest = Column(np.int64), -(2**63)
     while columns := [column for column in columns if len(column)]:
         last = min(column[:each][-1] for column in columns)
         stops = [int(np.searchsorted(column[:each], last, side="right")) for column in columns]

@@ -18,8 +18,9 @@ from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import sizes_of
 from gpulsh.run.records.numbers import within
-from gpulsh.run.records.stars import NO_PAIR, Growth, Stars, merged, pieces
+from gpulsh.run.records.stars import NO_PAIR, Stars, merged, pieces
 from gpulsh.run.records.tables import MEMBERS, SHARES, STARS, Members, Places, Shares, StarRows
+from gpulsh.store.scratch import Column
 
 CONNECT = "connect"  # the last step
 FAN = 16  # files that are merged at once
@@ -87,7 +88,7 @@ def _grouped(stars: Stars, costs: _Costs, most: int) -> tuple[Places, Sequence[i
     those of one such component.
     """
     label = stars.label
-    growing = Growth(label.dtype)
+    growing = Column(label.dtype)
     for rows in pieces(len(label)):
         some = rows.start + np.flatnonzero(label[rows] == np.arange(rows.start, rows.stop))
         growing.append(some)
