@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, check_integer
+from gpulsh.ragged import within_runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +143,7 @@ def choose_banding(
     every_rows = np.arange(1, num_perm + 1)
     most_bands = num_perm // every_rows
     rows = np.repeat(every_rows, most_bands)
-    bands = np.arange(rows.size) - np.repeat(np.cumsum(most_bands) - most_bands, most_bands) + 1
+    bands = within_runs(most_bands) + 1
     captured = -np.expm1(_log_miss(np.float64(capture_at), bands, rows))
     unwanted = -np.expm1(_log_miss(np.float64(reject_at), bands, rows))
     met = np.flatnonzero((captured >= capture_by) & (unwanted <= reject_by))

@@ -36,7 +36,11 @@ class HeldSets(Readable):
         """First the documents `held` [h], by number, then those of `sets`."""
 
         def read(places: Numbers) -> Fingerprints:
-            return of_both(places, len(held), lambda old: holdings.fingerprints(held[old]), sets)
+            old, new = np.flatnonzero(places < len(held)), np.flatnonzero(places >= len(held))
+            if len(new) == 0:
+                return holdings.fingerprints(held[places])
+            fresh = chosen_rows(sets, places[new] - len(held))
+            return in_places([holdings.fingerprints(held[places[old]]), fresh], [old, new]) if len(old) else fresh
 
         sizes = np.concatenate([holdings.sizes(held), np.diff(sets.offset)])
         return cls(np.arange(len(sizes)), ops, read, sizes * TEXT_BYTES)
@@ -66,17 +70,6 @@ class HeldSets(Readable):
         sets = self.fingerprints(places)
         lengths = lengths_with_rare(sets, counts, rare, share)
         return self.ops.prefixes(sets, counts, lengths), np.diff(sets.offset)
-
-
-def of_both(places: Numbers, base: int, held: Read, sets: Fingerprints) -> Fingerprints:
-    """Documents at `places`: those below `base` as `held` gives them, row `place - base` of `sets` else."""
-    old, new = np.flatnonzero(places < base), np.flatnonzero(places >= base)
-    if len(new) == 0:
-        return held(places)
-    fresh = chosen_rows(sets, places[new] - base)
-    if len(old) == 0:
-        return fresh
-    return in_places([held(places[old]), fresh], [old, new])
 
 
 def fingerprint_sets(

@@ -40,7 +40,8 @@ class EarlierKeys:
         rows = places_in(self._folder, "documents of the index", file.number, numbers)
         keys = file.key.take(pa.array(rows))
         if self._by_id:
-            told = keys.cast(ids) if _holds(ids, keys.type) else as_texts(keys)
+            fits = pa.types.is_integer(ids) == pa.types.is_integer(keys.type)
+            told = keys.cast(ids) if fits else as_texts(keys)
             return [pa.nulls(len(keys), pa.string()), pa.nulls(len(keys), pa.int64()), told]
         keys = keys.cast(pa.string())
         places = pc.extract_regex(keys, PLACE)
@@ -50,7 +51,3 @@ class EarlierKeys:
             pc.if_else(split, pc.struct_field(places, "row"), None).cast(pa.int64()),
             pa.nulls(len(keys), ids),
         ]
-
-
-def _holds(ids: pa.DataType, kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) == pa.types.is_integer(ids))
