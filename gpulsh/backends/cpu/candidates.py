@@ -54,7 +54,7 @@ def _pairs(start, stop, ids, row_offset, positions, ends, mark, found, counts):
     """Later neighbours of the documents [start, stop), ascending and each once; how many there are of each."""
     written = 0
     for document in range(start, stop):
-        begin = written
+        begin, mark[document] = written, document  # it is no neighbour of its own
         for row in range(row_offset[document], row_offset[document + 1]):
             p = positions[row]
             for q in range(p + 1, ends[p]):

@@ -74,12 +74,16 @@ def _prefix_rows(values, offset, shift, counts, lengths, all_below, out, ends):
 
 
 def _shift(counts: NDArray[np.uint8]) -> np.uint64:
+    """Of a table of two slots or more: a shift by all 64 bits is undefined."""
     return _U(64 - (len(counts).bit_length() - 1))
 
 
 def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8]) -> NDArray[np.uint8]:
     values = fingerprints.values[fingerprints.offset[0] : fingerprints.offset[-1]]
-    _count(np.ascontiguousarray(values), _shift(counts), counts)
+    if len(counts) == 1:
+        counts[0] = min(int(counts[0]) + len(values), 255)
+    else:
+        _count(np.ascontiguousarray(values), _shift(counts), counts)
     return counts
 
 
@@ -94,6 +98,7 @@ def prefix_rows(
     most = int(lengths.sum()) if all_below == 0 else int(offset[-1] - offset[0])
     out = np.empty(most + 1, np.uint64)  # one more is written, and not counted
     ends = np.empty(len(offset) - 1, np.int64)
+    counts = counts.repeat(2) if len(counts) == 1 else counts
     _prefix_rows(values, offset, _shift(counts), counts, lengths, all_below, out, ends)
     return out[: ends[-1] if len(ends) else 0].copy(), ends
 
