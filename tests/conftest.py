@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 # The slowest first, by the processors' time that they take, so that none of them is left to one worker in the end.
 # `--quick` leaves them out.
@@ -15,6 +15,7 @@ SLOW = [
     "run/test_ray",
     "backends/test_parity_cpu",
     "crash/test_index_crash",
+    "backends/parity/test_rows",
     "run/test_partitioned",
     "crash/test_resume",
     "kernels/test_figures",
@@ -32,7 +33,10 @@ SLOW = [
     "cli/test_terminal",
     "io/files/test_on_error",
     "run/test_time_bombs",
+    "backends/parity/test_buckets",
     "crash/test_damage",
+    "backends/parity/test_overlaps",
+    "backends/test_bitsets",
     "io/formats/test_parquet_footer",
     "decide/test_shared_sentences",
     "io/files/test_s3",
@@ -63,7 +67,9 @@ FOLDER = Path(__file__).parent
 # Without deadlines, which a busy machine breaks.
 settings.register_profile("gpulsh", deadline=None, derandomize="CI" in os.environ)
 settings.register_profile("quick", parent=settings.get_profile("gpulsh"), max_examples=5)
-settings.load_profile("gpulsh")
+# A failure is enough for `ci/mutate-kernels`; it has no use for the smallest one.
+settings.register_profile("mutation", parent=settings.get_profile("gpulsh"), phases=[Phase.explicit, Phase.generate])
+settings.load_profile("mutation" if "GPULSH_NO_SHRINK" in os.environ else "gpulsh")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

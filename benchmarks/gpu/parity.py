@@ -29,6 +29,7 @@ from gpulsh.backends.cuda.device import import_cupy
 SHARES = {"device": 150, "stress": 90, "memcheck": 120, "racecheck": 100, "synccheck": 80}  # of the time
 BY_NAME = {"host": 300}  # shows nothing of the device: asked for by name alone
 QUICK = ("device", "memcheck")
+TESTS = ("tests/kernels", "tests/backends/parity")
 EXERCISE, STRESS = "benchmarks.gpu.exercise", "benchmarks.gpu.stress"
 SMALL_STRESS = ("--megabytes=2", "--rounds=2", f"--batch={1 << 16}")  # under a sanitizer
 EQUAL = " equal the "  # in the lines that say what was compared
@@ -105,7 +106,7 @@ def run_tests(marked: str, for_pytest: Sequence[str], limit: float, *, skips_all
     with tempfile.TemporaryDirectory() as work:
         report = Path(work) / "report.xml"
         command = [
-            *(sys.executable, "-m", "pytest", "tests/kernels", "-m", f"kernels and {marked}"),
+            *(sys.executable, "-m", "pytest", *TESTS, "-m", f"kernels and {marked}"),
             *("-q", "-p", "no:cacheprovider", f"--junitxml={report}", *for_pytest),
         ]
         status, _ = run_bounded(command, limit, shown=True)

@@ -19,8 +19,8 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.params import BandShape, Family, Shingling
-from tests.backends.test_parity_cpu import same
 from tests.support.bounds import set_bounds
+from tests.support.same import same
 from tests.support.texts import KEYS, NOT_UTF8, SEPARATORS, WORDS, batch_of, batches, raw_documents
 
 REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)

@@ -1,4 +1,4 @@
-"""Every operation of the protocol: the CPU backend equals the reference bit for bit, in any chunks, on any threads."""
+"""Text and MinHash on the CPU backend: the reference's bits, in any chunks, on any threads."""
 
 from __future__ import annotations
 
@@ -20,37 +20,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch, Tokens
-from gpulsh.backends.cpu import CpuBackend, bitsets
+from gpulsh.arrays import Fingerprints, TextBatch
+from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.cpu import shingle as kernels
 from gpulsh.backends.cpu.fingerprinting import keys as keys_there
 from gpulsh.backends.cpu.giants import GIANT_BYTES
-from gpulsh.backends.protocol import GOLDEN, INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, Backend, sketched
+from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.unicode_table import UnicodeTable, unicode_table
 from gpulsh.params import BandShape, Family, Shingling
 from tests.support import naive
 from tests.support.bounds import set_bounds
+from tests.support.rows import LENGTHS, random_table, table, tables
+from tests.support.same import same
 from tests.support.texts import KEYS, batch_of, batches, licences, shinglings
 
 REFERENCE = ReferenceBackend()
 ONE = CpuBackend(1)
-EDGES = [0, 1, 2**31, 2**32 - 1, 2**32, 2**54 - 1, 2**54, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1]
-
-
-def same(found: Any, wanted: Any) -> None:
-    """Equal in type, shape and every bit, whatever is compared."""
-    if isinstance(wanted, tuple):
-        assert len(found) == len(wanted)
-        for a, b in zip(found, wanted, strict=True):
-            same(a, b)
-    elif isinstance(wanted, (Tokens, Fingerprints, Buckets, Signed)):
-        assert type(found) is type(wanted)
-        for name in vars(wanted):
-            same(getattr(found, name), getattr(wanted, name))
-    else:
-        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
-        np.testing.assert_array_equal(found, wanted)
 
 
 def test_it_is_a_backend() -> None:
@@ -298,55 +284,6 @@ def test_one_token_of_many_megabytes() -> None:
 
 # --- fingerprints
 
-hashes = st.one_of(
-    st.integers(0, 2**64 - 1),
-    st.sampled_from(EDGES),
-    st.integers(0, 40),  # no hashes at all
-    st.integers(0, 7).map(lambda x: x << 61),
-)
-tables = st.lists(st.lists(hashes, max_size=60), max_size=10)
-
-
-def table(rows: list[list[int]], before: int = 0) -> Fingerprints:
-    """Rows end to end, behind `before` values that belong to none and before one more."""
-    values = np.array([7] * before + [value for row in rows for value in row] + [9], np.uint64)
-    return Fingerprints(values, before + np.cumsum([0, *map(len, rows)], dtype=np.int64))
-
-
-def random_table(lengths: list[int], universe: int = 2**64) -> Fingerprints:
-    generator = np.random.default_rng(len(lengths))
-    spread = np.uint64(2**64 // universe)
-    return table([(generator.integers(0, universe, n, np.uint64) * spread).tolist() for n in lengths], before=3)
-
-
-LENGTHS = [0, 1, 2, 7, 8, 9, 31, 32, 33, 255, 256, 257, 2047, 2048, 2049, 5000, 0]
-
-
-def check_rows(ops: CpuBackend, rows: Fingerprints) -> None:
-    unique = REFERENCE.unique(rows)
-    same(ops.unique(rows), unique)
-    same(ops.bitmaps(rows), REFERENCE.bitmaps(rows))
-    for bits in (1, 8, 16):
-        counts = np.full(1 << bits, 250 if bits == 1 else 0, np.uint8)
-        same(ops.frequencies(rows, counts.copy()), REFERENCE.frequencies(rows, counts.copy()))
-        counts = REFERENCE.frequencies(unique, counts)
-        sizes = np.diff(unique.offset)
-        for lengths in (sizes, sizes - sizes // 2, np.minimum(sizes, 1), np.zeros_like(sizes)):
-            same(ops.prefixes(unique, counts, lengths), REFERENCE.prefixes(unique, counts, lengths))
-
-
-@given(tables, st.integers(0, 3))
-def test_rows(rows: list[list[int]], before: int) -> None:
-    check_rows(ONE, table(rows, before))
-
-
-@pytest.mark.parametrize("universe", [2**64, 5000, 60, 2])
-@pytest.mark.parametrize("threads", [1, 5])
-def test_rows_of_every_length(universe: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    if threads > 1:
-        set_bounds(monkeypatch, 50, 50)
-    check_rows(CpuBackend(threads), random_table(LENGTHS, universe))
-
 
 @pytest.mark.parametrize(("a", "b"), [(0, 1), (2**63 + 5, 2**63 + 6), (0, 2**64 - 1), (3, 3)])
 def test_a_row_of_two_values_many_times_over(a: int, b: int) -> None:
@@ -374,180 +311,7 @@ def test_minhash_of_every_length(columns: int, threads: int, monkeypatch: pytest
     same(sketched(CpuBackend(threads), rows, family), sketched(REFERENCE, rows, family))
 
 
-@settings(max_examples=60)
-@given(st.lists(st.lists(st.one_of(st.integers(0, 200), hashes), max_size=80), min_size=1, max_size=8), st.data())
-def test_intersect(rows: list[list[int]], data: st.DataObject) -> None:
-    ids = st.integers(0, len(rows) - 1)
-    pairs = np.array(data.draw(st.lists(st.tuples(ids, ids), max_size=20)), np.int64).reshape(-1, 2)
-    check_intersect(ONE, pairs, REFERENCE.unique(table(rows)))
-
-
-def check_intersect(ops: CpuBackend, pairs: NDArray[np.int64], unique: Fingerprints) -> None:
-    wanted = REFERENCE.intersect(pairs, unique)
-    same(ops.intersect(pairs, unique), wanted)
-    sizes = np.diff(unique.offset)
-    for words in (16, 64):
-        bitmaps = REFERENCE.bitmaps(unique, words)
-        same(ops.bitmaps(unique, words), bitmaps)
-        bounds = REFERENCE.overlap_bounds(pairs, bitmaps, sizes)
-        same(ops.overlap_bounds(pairs, bitmaps, sizes), bounds)
-        assert (bounds >= wanted[0]).all()
-
-
-@pytest.mark.parametrize("universe", [60, 600, 6000])
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_intersect_of_every_length(universe: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    if threads > 1:
-        set_bounds(monkeypatch, 7, 7)
-    unique = REFERENCE.unique(random_table([*LENGTHS[:13], *range(1, 30)], universe))
-    pairs = np.array(list(itertools.product(range(len(unique)), repeat=2)), np.int64)
-    check_intersect(CpuBackend(threads), pairs, unique)
-
-
-@pytest.mark.parametrize("rows", [2, 40, 300])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_rows_that_meet_in_many_pairs(rows: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Near-copies beside rows that meet few: these take bits, those do not."""
-    taken = []
-    found = bitsets.overlap_bounds
-    monkeypatch.setattr(bitsets, "overlap_bounds", lambda *given: taken.append(len(given[0])) or found(*given))
-    monkeypatch.setattr(bitsets, "FEWEST_PAIRS", 1)
-    generator = np.random.default_rng(rows)
-    page = generator.integers(0, 2**64, 200, np.uint64)
-    alike = [
-        [*generator.choice(page, 190, replace=False), int(own)] for own in generator.integers(0, 2**64, rows, np.uint64)
-    ]
-    unique = REFERENCE.unique(table([*alike, *([value] for value in page[:30]), page.tolist(), []], before=2))
-    every = np.array(list(itertools.product(range(rows), repeat=2)), np.int64)
-    apart = np.stack([generator.integers(0, len(unique), 40), generator.integers(rows, len(unique), 40)], axis=1)
-    pairs = generator.permutation(np.concatenate([every, apart]))
-    same(CpuBackend(threads).intersect(pairs, unique), REFERENCE.intersect(pairs, unique))
-    assert (sum(taken) >= rows * (rows - 1)) == (rows > 2)
-
-
-@pytest.mark.parametrize("values", ["in one slot", "many"])
-def test_rows_whose_values_fit_into_no_table(values: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Values that nobody hashed, or more than the table holds, are compared in order, and none is probed for long."""
-    monkeypatch.setattr(bitsets, "overlap_bounds", None)
-    inverse = pow(GOLDEN, -1, 2**64)
-    if values == "in one slot":
-        rows = [[(number * inverse) % 2**64 for number in range(first, first + 5000)] for first in range(60)]
-    else:
-        generator = np.random.default_rng(1)
-        rows = [generator.integers(0, 2**64, 5000, np.uint64).tolist() for _ in range(60)]
-    unique = REFERENCE.unique(table(rows))
-    pairs = np.array(list(itertools.combinations(range(60), 2)) * 2, np.int64)
-    began = time.perf_counter()
-    found = ONE.intersect(pairs, unique)
-    assert time.perf_counter() - began < 5
-    same(found, REFERENCE.intersect(pairs, unique))
-
-
 # --- signatures and digests
-
-# Found by lattice reduction: each line is a band, 0 to 2, whose sum is what mixing maps to 2^64 - 1.
-NO_DIGEST_BANDS = [
-    *(2147484572, 2147483710, 2147483751, 2147483253, 2147483511, 2147484394),
-    *(2147483843, 2147484473, 2147484032, 2147484056, 2147483727, 2147483005),
-    *(2147483170, 2147483804, 2147483427, 2147484054, 2147484401, 2147482853),
-]
-values32 = st.one_of(st.integers(0, 2**32 - 1), st.sampled_from([0, NO_VALUE, NO_VALUE - 1, 2**31]))
-
-
-@settings(max_examples=60)
-@given(st.integers(1, 20), st.data())
-def test_band_digests(columns: int, data: st.DataObject) -> None:
-    row = st.one_of(st.lists(values32, min_size=columns, max_size=columns), st.just([NO_VALUE] * columns))
-    signatures = np.array(data.draw(st.lists(row, max_size=9)), np.uint32).reshape(-1, columns)
-    rows = data.draw(st.integers(1, columns))
-    shape = BandShape(bands=data.draw(st.integers(1, columns // rows)), rows=rows)
-    same(ONE.band_digests(signatures, shape), REFERENCE.band_digests(signatures, shape))
-    every_second = np.repeat(signatures, 2, axis=0)[::2]  # not contiguous
-    same(ONE.band_digests(every_second, shape), REFERENCE.band_digests(signatures, shape))
-
-
-def test_a_digest_that_comes_out_as_none_and_rows_of_all_ones() -> None:
-    signatures = np.full((4, 18), NO_VALUE, np.uint32)
-    signatures[1] = NO_DIGEST_BANDS
-    signatures[2, 17] = 0
-    signatures[3, 0] = 0
-    shape = BandShape(bands=3, rows=6)
-    for ops in (REFERENCE, ONE, CpuBackend(5)):
-        digests = ops.band_digests(signatures, shape)
-        assert (digests[0] == NO_DIGEST).all() and (digests[1] == INSTEAD_OF_NO_DIGEST).all()
-        assert (digests[2:] < INSTEAD_OF_NO_DIGEST).all()
-        # A row that only looks empty in the bands' columns is not empty.
-        assert (ops.band_digests(signatures, BandShape(bands=2, rows=6))[2] != NO_DIGEST).all()
-    for band in range(3):
-        total = sum(
-            naive.place_key(naive.BAND, place) * value
-            for place, value in enumerate(NO_DIGEST_BANDS[6 * band : 6 * band + 6])
-        )
-        assert naive.mix(total + (band + 1) * naive.GOLDEN) == NO_DIGEST
-
-
-digests = st.one_of(st.sampled_from([NO_DIGEST, INSTEAD_OF_NO_DIGEST, 0, 1, 2**63]), st.integers(0, 2**64 - 1))
-
-
-@given(st.lists(digests, max_size=6), st.data(), st.sampled_from([0, 2**31, 2**32 - 3, 2**40]))
-def test_collisions(pool: list[int], data: st.DataObject, first_id: int) -> None:
-    chosen = data.draw(st.lists(st.sampled_from(pool), max_size=60)) if pool else []
-    ids = first_id + np.array(data.draw(st.permutations(range(len(chosen)))), np.int64)
-    values = np.array(chosen, np.uint64)
-    buckets = REFERENCE.collisions(values, ids)
-    same(ONE.collisions(values, ids), buckets)
-    same(ONE.collisions(np.repeat(values, 3)[::3], ids), buckets)
-    same(ONE.candidates(buckets), REFERENCE.candidates(buckets))
-
-
-@pytest.mark.parametrize("universe", [1, 3, 30, 700, 2**64])
-@pytest.mark.parametrize("count", [1, 24, 25, 1000])
-@pytest.mark.parametrize("threads", [1, 5])
-def test_collisions_of_many(universe: int, count: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cells of few and of many digests, small numbers, which are no hashes, and ids in any order."""
-    ops = CpuBackend(threads)
-    if threads > 1:
-        set_bounds(monkeypatch, 20, 20)
-        monkeypatch.setattr("gpulsh.backends.cpu.collisions.PARTITION_BITS", 4)
-    generator = np.random.default_rng(universe % 1000 + count)
-    ids = generator.permutation(3 * count)[:count].astype(np.int64)
-    drawn = generator.integers(0, universe, count, np.uint64)
-    for values in (drawn, drawn * np.uint64(2**64 // universe % 2**64), NO_DIGEST - drawn):
-        buckets = REFERENCE.collisions(values, ids)
-        same(ops.collisions(values, ids), buckets)
-        if universe > 3:
-            same(ops.candidates(buckets), REFERENCE.candidates(buckets))
-
-
-bucket_lists = st.lists(st.lists(st.integers(0, 40), min_size=2, max_size=9, unique=True).map(sorted), max_size=12)
-
-
-@given(bucket_lists, st.sampled_from([1, 2**27, 2**33]))
-def test_candidates(buckets: list[list[int]], scale: int) -> None:
-    ids = np.array([scale * document for bucket in buckets for document in bucket], np.int64)
-    drawn = Buckets(ids, np.cumsum([0, *map(len, buckets)], dtype=np.int64))
-    same(ONE.candidates(drawn), REFERENCE.candidates(drawn))
-    middle = int(np.median(drawn.ids)) if len(drawn.ids) else 0
-    parts = [REFERENCE.candidates(drawn, first) for first in ((0, middle), (middle, 1 << 62))]
-    same(np.concatenate(parts), REFERENCE.candidates(drawn))
-    for first, part in zip(((0, middle), (middle, 1 << 62)), parts, strict=True):
-        same(ONE.candidates(drawn, first), part)
-
-
-@given(st.integers(1, 60), st.data())
-def test_components(count: int, data: st.DataObject) -> None:
-    ids = st.integers(0, count - 1)
-    pairs = np.array(data.draw(st.lists(st.tuples(ids, ids), max_size=80)), np.int64).reshape(-1, 2)
-    same(ONE.components(count, pairs), REFERENCE.components(count, pairs))
-
-
-def test_components_of_long_chains() -> None:
-    count = 5000
-    chain = np.stack([np.arange(count - 1), np.arange(1, count)], axis=1)
-    shuffled = np.random.default_rng(1).permutation(count)
-    for pairs in (chain, chain[::-1], chain[:, ::-1], shuffled[chain], chain[::2]):
-        same(ONE.components(count, pairs), REFERENCE.components(count, pairs))
-    same(ONE.components(0, np.empty((0, 2), np.int64)), np.empty(0, np.int64))
 
 
 READS_TO_THE_LAST_BYTE = """

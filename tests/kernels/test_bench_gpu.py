@@ -387,7 +387,8 @@ import gpulsh.backends.cuda
 
 gpulsh.backends.cuda.why_unavailable = lambda: None
 import pytest
-sys.exit(pytest.main(["tests/kernels", "--collect-only", "-q", "-p", "no:cacheprovider", "-m", sys.argv[1]]))
+folders = ["tests/kernels", "tests/backends/parity"]
+sys.exit(pytest.main([*folders, "--collect-only", "-q", "-p", "no:cacheprovider", "-m", sys.argv[1]]))
 """
 
 
@@ -412,7 +413,8 @@ class Missing:
 
 sys.meta_path.insert(0, Missing())
 import pytest
-sys.exit(pytest.main(["tests/kernels", "--collect-only", "-q", "-p", "no:cacheprovider", "-m", "kernels"]))
+folders = ["tests/kernels", "tests/backends/parity"]
+sys.exit(pytest.main([*folders, "--collect-only", "-q", "-p", "no:cacheprovider", "-m", "kernels"]))
 """
 
 

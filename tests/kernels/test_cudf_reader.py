@@ -16,7 +16,7 @@ from gpulsh.backends.cuda import CudaBackend
 from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
 from gpulsh.io.files import readers
 from gpulsh.run.engines import engines
-from tests.kernels.conftest import WHERE
+from tests.kernels.cuts import WHERE
 from tests.kernels.test_device_texts import column
 from tests.kernels.test_pipeline import selected, texts
 

@@ -22,7 +22,7 @@ from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import BackendError, InputTypeError
 from gpulsh.io.memory.arrow_device import device_column
 from gpulsh.io.memory.texts import MemoryTexts, open_texts
-from tests.kernels.conftest import WHERE
+from tests.kernels.cuts import WHERE
 from tests.kernels.device_arrays import DeviceArray, DeviceModule
 from tests.kernels.test_pipeline import selected, texts
 

@@ -15,7 +15,7 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import ParameterError
-from tests.kernels.conftest import WHERE
+from tests.kernels.cuts import WHERE
 from tests.kernels.device_arrays import DeviceArray
 from tests.kernels.test_pipeline import selected, texts
 

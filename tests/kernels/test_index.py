@@ -13,7 +13,7 @@ from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.select import select_backend
 from gpulsh.index import index as index_module
 from gpulsh.index import meetings
-from tests.kernels.conftest import WHERE
+from tests.kernels.cuts import WHERE
 from tests.kernels.test_pipeline import texts
 
 DEFAULT_CUT = [where for where in WHERE if where.endswith("-default")]

@@ -15,7 +15,7 @@ import pytest
 import gpulsh
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.errors import BackendError, ParameterError
-from tests.kernels.conftest import WHERE
+from tests.kernels.cuts import WHERE
 from tests.kernels.device_arrays import PLACES, DeviceArray, DeviceModule
 from tests.kernels.host import HostLauncher
 from tests.kernels.test_device_texts import DECISIONS, DeviceBytes

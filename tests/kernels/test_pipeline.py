@@ -18,7 +18,7 @@ from gpulsh.lsh import banding, collisions, similarity
 from gpulsh.sketch import set_sketch
 from gpulsh.text import shingling
 from tests.decide.test_shared_sentences import pages
-from tests.kernels.conftest import WHERE
+from tests.kernels.cuts import WHERE
 from tests.support.texts import SECRETS
 
 DEFAULT_CUT = [where for where in WHERE if where.endswith("-default")]

@@ -19,7 +19,7 @@ from gpulsh.backends.protocol import sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.sketches import one_permutation
 from gpulsh.params import SKETCHES, BandShape, Family, FamilyName, Shingling
-from tests.kernels.conftest import far_array
+from tests.backends.parity.agreement import far_array
 from tests.kernels.device_arrays import DeviceModule
 from tests.kernels.host import HostLauncher
 from tests.kernels.test_parity import LENGTHS, on_device, random_rows, rows_of, tables

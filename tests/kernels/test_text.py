@@ -12,7 +12,7 @@ from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.protocol import sketched
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.params import BandShape, Family, Shingling, Unit
-from tests.kernels.conftest import far_array
+from tests.backends.parity.agreement import far_array
 from tests.support.texts import KEYS
 
 pytestmark = pytest.mark.kernels

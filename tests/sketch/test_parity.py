@@ -19,7 +19,8 @@ from gpulsh.params import SKETCHES, BandShape, Family, FamilyName, Shingling
 from gpulsh.permutations import words
 from gpulsh.sketch.set_sketch import SetSketch
 from tests.backends.test_giants import operations, pieces_of
-from tests.backends.test_parity_cpu import LENGTHS, random_table, same, table
+from tests.support.rows import LENGTHS, random_table, table
+from tests.support.same import same
 from tests.support.texts import KEYS, batches
 
 NAMES = list(SKETCHES)

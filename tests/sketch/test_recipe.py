@@ -26,10 +26,10 @@ from gpulsh.cli import group
 from gpulsh.params import SKETCHES, BandShape, Family, Shingling
 from gpulsh.sketch.named import parse_sketch
 from tests.backends.test_giants import pieces_of
-from tests.backends.test_parity_cpu import LENGTHS, random_table
 from tests.kernels.device_arrays import DeviceModule
 from tests.kernels.host import HostLauncher, compiler
 from tests.sketch.test_main_job import documents
+from tests.support.rows import LENGTHS, random_table
 from tests.support.texts import KEYS, batch_of
 
 PAGE = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -1,0 +1,82 @@
+"""What it is to agree: the same operation of the same arguments gives the reference's result, bit for bit."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpulsh.arrays import Array, Buckets, Rows
+from gpulsh.backends.cuda.device import import_cupy
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.reference import ReferenceBackend
+from tests.kernels.device_arrays import DeviceArray
+from tests.support.same import same
+
+REFERENCE = ReferenceBackend()
+_said: dict[bytes, Any] = {}
+
+
+def agree(ops: Backend, operation: str, *given: Any) -> Any:
+    """The reference's result of an operation, once that of `ops` has been found to be the same."""
+    wanted = said(operation, *given)
+    there = [moved(ops, one) for one in given]
+    same(getattr(ops, operation)(*there), wanted, ops.asnumpy)
+    return wanted
+
+
+def said(operation: str, *given: Any) -> Any:
+    """The reference's result. It is slow, in plain Python: each backend after the first is told what it said."""
+    asked = hashlib.sha256(pickle.dumps((operation, given))).digest()
+    if asked not in _said:  # copies, since counts may be used again
+        copies = [one.copy() if isinstance(one, np.ndarray) else one for one in given]
+        _said[asked] = getattr(REFERENCE, operation)(*copies)
+    return _said[asked]
+
+
+def forget() -> None:
+    _said.clear()
+
+
+def moved(ops: Backend, value: Any) -> Any:
+    """An argument of an operation with its arrays in the memory of `ops`."""
+    if isinstance(value, np.ndarray):
+        return ops.asarray(value)
+    if isinstance(value, Buckets):
+        return Buckets(ops.asarray(value.ids), ops.asarray(value.offset))
+    return value.moved(ops.asarray) if isinstance(value, Rows) else value
+
+
+def fewer(ops: Backend, many: int, few: int) -> int:
+    """`many` on the CPU, `few` for kernels, each of whose threads is a fibre on the host."""
+    return few if ops.name == "cuda" else many
+
+
+def far_array(ops: Backend, first: int, values: Array) -> Array:
+    """An array of the backend's with `values` from element `first` on, and 16 zeros in front of everything.
+
+    Sparse memory on the host; a device holds all of it.
+    """
+    length = first + len(values) + 1024
+    if ops.name == "cuda" and not isinstance(ops.asarray(values[:0]), DeviceArray):
+        return _on_device(first, values, length)
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE, which Python names from 3.13 on
+    host = np.frombuffer(mmap.mmap(-1, length * values.itemsize, flags), values.dtype)
+    host[first : first + len(values)] = values
+    return DeviceArray(host) if ops.name == "cuda" else host
+
+
+def _on_device(first: int, values: Array, length: int) -> Array:
+    cupy = import_cupy()
+    cupy.get_default_memory_pool().free_all_blocks()
+    needed = 2 * length * values.itemsize  # what is made of it takes less
+    if needed > cupy.cuda.runtime.memGetInfo()[0]:
+        pytest.skip(f"too little device memory: {needed / 2**30:.1f} GiB are needed")
+    array = cupy.empty(length, values.dtype)
+    array[:16] = 0
+    array[first : first + len(values)] = cupy.asarray(values)
+    return array

@@ -1,0 +1,42 @@
+"""`ops`: every backend that must equal the reference, in every cut of its work. A test that takes it judges each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gpulsh.backends.protocol import Backend
+from tests.backends.parity import agreement
+from tests.kernels.cuts import WHERE, cuda_backend, on_device
+
+# Threads, and the bounds on bytes and on all else that is done at once: none, and some that cut everything.
+CPU = {"cpu-whole": (1, None), "cpu-medium": (2, (1000, 50)), "cpu-small": (5, (300, 7)), "cpu-ones": (2, (1, 20))}
+CUDA = [
+    pytest.param(where, marks=[pytest.mark.kernels, *([pytest.mark.device] if on_device(where) else [])])
+    for where in WHERE
+]
+
+
+@pytest.fixture(scope="module", params=[*CPU, *CUDA])
+def ops(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """The backend under test."""
+    if request.param not in CPU:
+        yield cuda_backend(request.param)
+        return
+    from gpulsh.backends.cpu import CpuBackend  # not where Numba is missing, as it may where a device is
+    from tests.support.bounds import set_bounds
+
+    threads, bounds = CPU[request.param]
+    with pytest.MonkeyPatch.context() as patch:
+        if bounds:
+            set_bounds(patch, *bounds)
+            patch.setattr("gpulsh.backends.cpu.collisions.PARTITION_BITS", 4)
+        yield CpuBackend(threads)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten() -> Iterator[None]:
+    """What the reference said is kept for the other backends of a module."""
+    yield
+    agreement.forget()
