@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from gpulsh.params import Shingling as Shingling
     from gpulsh.run.files import deduplicate_files as deduplicate_files
     from gpulsh.run.memory import deduplicate as deduplicate
+    from gpulsh.sketch.c_minhash import CMinHash as CMinHash
+    from gpulsh.sketch.fast_similarity import FastSimilarity as FastSimilarity
     from gpulsh.sketch.minhash import MinHash as MinHash
     from gpulsh.sketch.one_permutation import OnePermutation as OnePermutation
     from gpulsh.text.shingling import shingle as shingle
@@ -57,6 +59,8 @@ _NAMES = {  # of each module
     "run.memory": ("deduplicate",),
     "sketch.minhash": ("MinHash",),
     "sketch.one_permutation": ("OnePermutation",),
+    "sketch.c_minhash": ("CMinHash",),
+    "sketch.fast_similarity": ("FastSimilarity",),
     "text.shingling": ("shingle",),
     "theory": ("SCurve", "choose_banding"),
 }

@@ -188,12 +188,12 @@ class _Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Signatures(_Matrix):
-    """MinHash signatures: `values` uint32 [n, num_perm]; a row of all ones belongs to an empty document."""
+    """Signatures: `values` uint32 or, by the family `affine61`, uint64 [n, num_perm]; all ones where a set is empty."""
 
     values: Array
 
     def __post_init__(self) -> None:
-        _check(self, "values", self.values, np.uint32, 2)
+        _check(self, "values", self.values, np.uint64 if dtype_of(self.values) == np.uint64 else np.uint32, 2)
 
 
 @dataclass(frozen=True, eq=False)

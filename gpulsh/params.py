@@ -15,10 +15,17 @@ SCHEME = 1  # version of the definition of all bits; CHANGELOG.md tells what eac
 
 Unit = Literal["word", "char"]
 NormalForm = Literal["NFC", "NFKC"]
-FamilyName = Literal["affine32", "one_permutation"]
+MinHashFamily = Literal["affine32", "affine61", "multiply_shift", "xor", "tabulation"]
+FamilyName = Literal[MinHashFamily, "one_permutation", "fast_similarity", "c_minhash"]
 SKETCHES: dict[FamilyName, str] = {  # and the file of each backend that makes it
     "affine32": "minhash",
+    "affine61": "affine61",
+    "multiply_shift": "multiply_shift",
+    "xor": "xor_masks",
+    "tabulation": "tabulation",
     "one_permutation": "one_permutation",
+    "fast_similarity": "fast_similarity",
+    "c_minhash": "c_minhash",
 }
 
 
@@ -138,6 +145,11 @@ class Family(Parameters):
     def sketch(self) -> str:
         """The name of the file in each backend's `sketches` that makes it."""
         return SKETCHES[self.name]
+
+    @property
+    def value_type(self) -> Literal["uint32", "uint64"]:
+        """The dtype of its signatures, in which all ones mean *no value*."""
+        return "uint64" if self.name == "affine61" else "uint32"
 
 
 class Sketch(Protocol):

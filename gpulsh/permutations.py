@@ -46,9 +46,17 @@ def words(family: Family, count: int) -> list[int]:
     ... )[:2]
     True
     """
+    return [int(word) for word in word_array(family, count)]
+
+
+def word_array(family: Family, count: int) -> NDArray[np.uint64]:
+    """`words`, as uint64 [count]."""
     name = int.from_bytes(hashlib.blake2b(family.name.encode(), digest_size=8).digest(), "little")
     start = splitmix64(splitmix64(family.seed + _GAMMA) ^ name)
-    return [splitmix64(start + (i + 1) * _GAMMA) for i in range(count)]
+    z = np.uint64(start) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_GAMMA)
+    z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return z ^ z >> np.uint64(31)
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,8 @@ __device__ __forceinline__ void band_keys(i32 rows, u64 (&keys)[KEYS]) {
 }
 
 // Of the `rows` values of band number `band`.
-__device__ __forceinline__ u64 band_digest(const u32* values, i32 band, i32 rows, const u64* keys) {
+template <typename Value>
+__device__ __forceinline__ u64 band_digest(const Value* values, i32 band, i32 rows, const u64* keys) {
     u64 sum = (u64)(band + 1) * GOLDEN;
 #pragma unroll 4
     for (i32 row = 0; row < min(rows, KEYS); ++row) sum += keys[row] * values[row];

@@ -84,6 +84,9 @@ NO_VALUE = 0xFFFFFFFF  # a signature value of an empty document
 NO_DIGEST = 0xFFFFFFFFFFFFFFFF
 INSTEAD_OF_NO_DIGEST = 0xFFFFFFFFFFFFFFFE
 
+ROUND_BITS = 17  # of a fast similarity sketch's value, for the round; the rest is the value within it
+CIRCULANT_1, CIRCULANT_2 = 0x7FEB352D, 0x846CA68B  # of a mixer of 32 bits with little bias, found by search (Wellons)
+
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -105,8 +108,24 @@ class SketchFold(Protocol):
     A state has a row a set, and is of the backend's own making; what `finish` makes of it is a signature, the same bits
     in every backend: of the union of parts the signature is `finish(merge(fold(one), fold(other)))`.
 
-    `affine32`, MinHash: the minimum of multiplier * (x >> 32) + addend mod 2^32 over a set (Broder 1997), for each of
-    the functions that `permutations.coefficients` draws.
+    MinHash (Broder 1997) takes the minimum over a set of each of its functions h_i. Where w are the family's
+    `permutations.words`, p = 2^61 - 1 and a | 1 is a with its lowest bit set:
+
+    - `affine32`: multiplier * (x >> 32) + addend mod 2^32, as `permutations.coefficients` draws them.
+    - `affine61`: (1 + w[2 i] mod (p - 1)) * x + w[2 i + 1] mod p; uint64.
+    - `multiply_shift`: (w[2 i] | 1) * x + w[2 i + 1] mod 2^64, its upper half (Dietzfelbinger 1996).
+    - `xor`: (x >> 32) ^ (w[i - 1] >> 32), for i = 0 without a mask.
+    - `tabulation`: the exclusive-or over b < 4 of w[1024 i + 256 b + byte b of x >> 32] >> 32 (Zobrist 1970).
+
+    `c_minhash` (Li, Li 2022): pi(((w[0] | 1) * x + w[1] mod 2^64 >> 32) + i mod 2^32), its minimum for each i, and pi::
+
+        pi(y):  y ^= y >> 16;  y *= CIRCULANT_1;  y ^= w[2] >> 32;
+                y ^= y >> 15;  y *= CIRCULANT_2;  y ^= y >> 16;  y ^= w[2] mod 2^32
+
+    `fast_similarity` (Dahlgaard, Knudsen, Thorup 2017) throws the whole set into num_perm bins in rounds r = 0, 1, ...,
+    up to the first after which none is empty: of y = (w[2 r] | 1) * x + w[2 r + 1] mod 2^64 into the bin
+    (y >> 32) * num_perm >> 32, from r = num_perm on into the bin r - num_perm. A bin holds the least of the values
+    r << 47 | y mod 2^47 thrown into it, and `finish` gives min(mix64 of it >> 32, NO_VALUE - 1).
 
     `one_permutation`: of the words a, b, c that `permutations.words` draws, y = (a | 1) * x + b, the bin
     (y >> 32) * num_perm >> 32, and in each bin the minimum of min(y mod 2^32, NO_VALUE - 1) (Li, Owen, Zhang 2012). An
@@ -127,7 +146,7 @@ class SketchFold(Protocol):
         ...
 
     def finish(self, state: Array) -> Array:
-        """uint32 [n, num_perm]: signatures, all ones where a set is empty; may reuse `state`."""
+        """Signatures of `family.value_type` [n, num_perm], all ones where a set is empty; may reuse `state`."""
         ...
 
 
@@ -203,7 +222,7 @@ class Backend(Protocol):
         ...
 
     def band_digests(self, signatures: Array, shape: BandShape) -> Array:
-        """uint64 [n, bands] from uint32 [n, num_perm], band j of columns j * rows to (j + 1) * rows - 1.
+        """uint64 [n, bands] from uint32 or uint64 [n, num_perm], band j of columns j * rows to (j + 1) * rows - 1.
 
         A row of all ones (over all its columns) has NO_DIGEST in every band; a digest that comes out as NO_DIGEST is
         INSTEAD_OF_NO_DIGEST.
@@ -304,6 +323,6 @@ class Backend(Protocol):
 
 
 def sketched(ops: Backend, fingerprints: Fingerprints, family: Family) -> Array:
-    """uint32 [n, num_perm]: the signature of each row, by `family`."""
+    """Signatures of `family.value_type` [n, num_perm]: that of each row."""
     sketch = ops.set_sketch(family)
     return sketch.finish(sketch.fold(fingerprints))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Array, held
-from gpulsh.backends.protocol import NO_VALUE, Backend
+from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
 
 PAIRS_AT_ONCE = 1 << 14  # signature rows gathered at once
@@ -13,10 +13,10 @@ PAIRS_AT_ONCE = 1 << 14  # signature rows gathered at once
 
 def estimates(signatures: Array, rows: Array) -> Array:
     """The share of equal values of signature rows `rows` [m, 2], 0 where a row is an empty document's."""
-    parts = []
+    parts, no_value = [], np.iinfo(signatures.dtype).max
     for start in range(0, max(len(rows), 1), PAIRS_AT_ONCE):
         left, right = (signatures[rows[start : start + PAIRS_AT_ONCE, side]] for side in (0, 1))
-        filled = (left != NO_VALUE).any(axis=1)
+        filled = (left != no_value).any(axis=1)
         parts.append((left == right).mean(axis=1) * filled)
     return np.concatenate(parts)
 

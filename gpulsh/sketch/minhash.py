@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
-from gpulsh.params import SKETCHES, Family, FamilyName, check_choice
+from gpulsh.params import Family, MinHashFamily, check_choice
 from gpulsh.sketch.set_sketch import SetSketch
-
-MINHASH_FAMILIES = tuple(name for name, sketch in SKETCHES.items() if sketch == "minhash")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MinHash(SetSketch):
     """Signatures of `num_perm` minima over a family of hash functions drawn from `seed`.
 
-    Source: Broder 1997; the family `affine32` is h(x) = a x + b mod 2^32 on the upper half of a fingerprint.
+    ================  ======================================================  =====================================
+    family            h(x), x a fingerprint, y its upper half
+    ================  ======================================================  =====================================
+    `affine32`        a y + b mod 2^32, a odd                                 the default: as theory says; fastest
+    `affine61`        a x + b mod 2^61 - 1, a not 0; signatures are uint64    2-independent
+    `multiply_shift`  the upper half of a x + b mod 2^64, a odd               Dietzfelbinger 1996
+    `xor`             y, then y ^ mask                                        for study: errs more than theory says
+    `tabulation`      the exclusive-or of a table's entries for y's bytes     Zobrist 1970; Patrascu, Thorup 2012
+    ================  ======================================================  =====================================
+
+    Masks keep a set's binary trie: under `xor` an element is the minimum with probability 2^-(the branchings on its way
+    from the root), not 1 / |set|, so that its estimates are biased for a given set and deviate more than the others'.
+    Source: Broder 1997; Broder, Charikar, Frieze, Mitzenmacher 2000, *Min-wise independent permutations*.
 
     >>> from gpulsh.text.shingling import shingle
     >>> signatures = MinHash(num_perm=128, seed=1)(shingle(["a text", "A  text!"]), backend="cpu")
@@ -22,10 +33,10 @@ class MinHash(SetSketch):
     ((2, 128), True)
     """
 
-    family: FamilyName = "affine32"
+    family: MinHashFamily = "affine32"
 
     @property
     def functions(self) -> Family:
         """What the backends make signatures by. ParameterError where a parameter is wrong."""
-        check_choice("family", self.family, MINHASH_FAMILIES)
+        check_choice("family", self.family, get_args(MinHashFamily))
         return Family(name=self.family, num_perm=self.num_perm, seed=self.seed)

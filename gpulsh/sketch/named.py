@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import get_args
 
 from gpulsh.errors import ParameterError
-from gpulsh.params import SKETCHES
+from gpulsh.params import SKETCHES, MinHashFamily
 from gpulsh.sketch.set_sketch import SetSketch
+
+SHORT = {"fast_similarity": "fast"}  # names of the command that are not their file's
+
+
+def sketch_names() -> dict[str, str]:
+    """The file in this package that makes each sketch, by its name; the families of MinHash are one sketch."""
+    files = ["minhash", *(file for family, file in SKETCHES.items() if family not in get_args(MinHashFamily))]
+    return {SHORT.get(file, file).replace("_", "-"): file for file in files}
 
 
 def parse_sketch(text: str, num_perm: int | None = None, seed: int | None = None) -> SetSketch:
@@ -16,13 +25,14 @@ def parse_sketch(text: str, num_perm: int | None = None, seed: int | None = None
     OnePermutation(num_perm=256, seed=1)
     """
     name, colon, size = text.partition(":")
-    known = sorted(set(SKETCHES.values()))
-    if name.replace("-", "_") not in known or (colon and not (size.isascii() and size.isdigit() and len(size) < 9)):
-        names = " or ".join(sketch.replace("_", "-") for sketch in known)
+    known = sketch_names()
+    file = known.get(name.replace("_", "-"))
+    if file is None or (colon and not (size.isascii() and size.isdigit() and len(size) < 9)):
+        names = " or ".join(sorted(known))
         raise ParameterError(f"sketch is {text!r}; give {names}, or one with its number of values, as minhash:128")
     if colon and num_perm is not None and num_perm != int(size):
         raise ParameterError(f"sketch is {text!r} and num_perm is {num_perm}; give the number of values once")
-    module = import_module(f"gpulsh.sketch.{name.replace('-', '_')}")
+    module = import_module(f"gpulsh.sketch.{file}")
     kind = next(kind for kind in SetSketch.__subclasses__() if kind.__module__ == module.__name__)
     given = {"num_perm": int(size) if colon else num_perm, "seed": seed}
     return kind(**{name: value for name, value in given.items() if value is not None})

@@ -37,7 +37,7 @@ class SetSketch:
     def __call__(
         self, fingerprints: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Signatures:
-        """Signatures, uint32 [n, num_perm], of Fingerprints of n rows; all ones where the document is empty."""
+        """Signatures [n, num_perm] of Fingerprints of n rows; all ones where the document is empty."""
         check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
         return Signatures(sketched(ops, fingerprints.moved(ops.asarray), self.functions))
@@ -55,7 +55,7 @@ class SetSketch:
         shingling, folding = checked_text_parameters(shingling, folding)
         ops = select_backend(backend, threads=threads)
         source = open_texts(texts, ops)
-        signatures = ops.asarray(np.empty((len(source), self.num_perm), np.uint32))
+        signatures = ops.asarray(np.empty((len(source), self.num_perm), self.functions.value_type))
         start = 0
         for batch in folded_batches(source, folding, BATCH_BYTES):
             signatures[start : start + len(batch)] = ops.text_signatures(batch, shingling, self.functions)

@@ -34,7 +34,7 @@ every_sketch = pytest.mark.parametrize("name", list(SKETCHES))
 def check(cuda: CudaBackend, rows: Fingerprints, family: Family) -> None:
     found = cuda.asnumpy(sketched(cuda, on_device(cuda, rows), family))
     np.testing.assert_array_equal(found, sketched(REFERENCE, rows, family))
-    assert found.dtype == np.uint32
+    assert found.dtype == family.value_type
 
 
 @every_sketch

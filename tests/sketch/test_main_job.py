@@ -16,11 +16,10 @@ import gpulsh
 from gpulsh.cli import group as command
 from gpulsh.errors import ParameterError
 from gpulsh.params import SKETCHES
-from gpulsh.sketch.named import parse_sketch
+from gpulsh.sketch.named import parse_sketch, sketch_names
 from gpulsh.sketch.set_sketch import SetSketch
 
-SKETCH_NAMES = sorted(name.replace("_", "-") for name in set(SKETCHES.values()))
-every_sketch = pytest.mark.parametrize("name", SKETCH_NAMES)
+every_sketch = pytest.mark.parametrize("name", sorted(sketch_names()))
 
 
 def documents() -> list[str]:
@@ -63,7 +62,7 @@ def test_files_the_index_and_the_command_decide_as_memory(name: str, tmp_path: P
         rows = pq.read_table(tmp_path / out / "duplicates.parquet").column("row").to_pylist()
         assert rows == np.flatnonzero(~wanted.keep).tolist()
     family = json.loads((tmp_path / "two" / "report.json").read_text())["parameters"]["family"]
-    assert family["num_perm"] == 64 and SKETCHES[family["name"]] == name.replace("-", "_")
+    assert family["num_perm"] == 64 and SKETCHES[family["name"]] == sketch_names()[name]
 
     index = gpulsh.Index(threshold=0.6, sketch=sketch, backend="cpu")
     added = index.add(list(range(len(texts))), texts)

@@ -168,7 +168,7 @@ class CpuBackend:
         return joined(chunks, self.threads.map(work, chunks), self.threads), sizes
 
     def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
-        signatures, sketch = np.empty((len(text), family.num_perm), np.uint32), sketch_of(family)
+        signatures, sketch = np.empty((len(text), family.num_perm), family.value_type), sketch_of(family)
 
         def work(start: int, stop: int) -> None:
             signatures[start:stop] = sign_rows(text, start, stop, shingling, sketch).signatures

@@ -16,17 +16,16 @@ CHUNK_DOCUMENTS = 4096
 _U = np.uint64
 _MIX_1, _MIX_2, _GOLDEN = _U(protocol.MIX_1), _U(protocol.MIX_2), _U(protocol.GOLDEN)
 _NO_DIGEST, _INSTEAD = _U(protocol.NO_DIGEST), _U(protocol.INSTEAD_OF_NO_DIGEST)
-_NO_VALUE = np.uint32(protocol.NO_VALUE)
 _S27, _S33 = _U(27), _U(33)
 
 
 @kernel
-def _band_digests(signatures, rows, keys, digests):
+def _band_digests(signatures, no_value, rows, keys, digests):
     for document in range(signatures.shape[0]):
         signature = signatures[document]
         empty = True
         for value in signature:
-            if value != _NO_VALUE:
+            if value != no_value:
                 empty = False
                 break
         for band in range(digests.shape[1]):
@@ -43,12 +42,12 @@ def _band_digests(signatures, rows, keys, digests):
             digests[document, band] = _NO_DIGEST if empty else digest
 
 
-def band_digests(signatures: NDArray[np.uint32], shape: BandShape, threads: Threads) -> NDArray[np.uint64]:
+def band_digests(signatures: NDArray[np.unsignedinteger], shape: BandShape, threads: Threads) -> NDArray[np.uint64]:
     signatures = np.ascontiguousarray(signatures)
     digests = np.empty((len(signatures), shape.bands), np.uint64)
-    keys = place_keys(protocol.STREAM_BAND, shape.rows)
+    keys, no_value = place_keys(protocol.STREAM_BAND, shape.rows), ~signatures.dtype.type(0)
     threads.map(
-        lambda start, stop: _band_digests(signatures[start:stop], shape.rows, keys, digests[start:stop]),
+        lambda start, stop: _band_digests(signatures[start:stop], no_value, shape.rows, keys, digests[start:stop]),
         by_count(len(signatures), CHUNK_DOCUMENTS),
     )
     return digests

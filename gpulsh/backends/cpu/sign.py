@@ -18,7 +18,7 @@ from gpulsh.secret import EvidenceKeys
 class SignedRows(NamedTuple):
     """Some documents of a batch."""
 
-    signatures: Array  # uint32 [documents, num_perm]
+    signatures: Array  # [documents, num_perm]
     shingles: NDArray[np.int64]  # [documents] how many each has
     exact: NDArray[np.uint64]  # [documents, 2] exact hashes under `proof`, [0, 2] without
 

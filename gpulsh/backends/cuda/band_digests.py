@@ -13,8 +13,9 @@ def band_digests(machine: Machine, signatures: Array, shape: BandShape) -> Array
     xp = machine.arrays
     documents, columns = signatures.shape
     digests = xp.empty((documents, shape.bands), np.uint64)
+    kernel = "band_digests_64" if signatures.dtype == np.uint64 else "band_digests"
     machine.run(
-        *("band_digests", "band_digests", documents * shape.bands, machine.geometry.threads),
+        *("band_digests", kernel, documents * shape.bands, machine.geometry.threads),
         *(xp.ascontiguousarray(signatures), np.int64(documents), np.int32(columns)),
         *(np.int32(shape.bands), np.int32(shape.rows), digests),
     )

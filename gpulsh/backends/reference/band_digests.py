@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.backends.protocol import GOLDEN, INSTEAD_OF_NO_DIGEST, NO_DIGEST, NO_VALUE, STREAM_BAND
+from gpulsh.backends.protocol import GOLDEN, INSTEAD_OF_NO_DIGEST, NO_DIGEST, STREAM_BAND
 from gpulsh.backends.reference.hashing import key, mix64
 from gpulsh.params import BandShape
 
 
-def band_digests(signatures: NDArray[np.uint32], shape: BandShape) -> NDArray[np.uint64]:
+def band_digests(signatures: NDArray[np.unsignedinteger], shape: BandShape) -> NDArray[np.uint64]:
     digests = np.full((len(signatures), shape.bands), NO_DIGEST, np.uint64)
+    no_value = np.iinfo(signatures.dtype).max
     for signature, row in zip(signatures.tolist(), digests, strict=True):
-        if any(value != NO_VALUE for value in signature):
+        if any(value != no_value for value in signature):
             for band in range(shape.bands):
                 row[band] = _digest(band, signature[band * shape.rows : (band + 1) * shape.rows])
     return digests

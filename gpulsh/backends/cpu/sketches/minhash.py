@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.lowered import lowered
+from gpulsh.backends.cpu.sketches.minima import Minima
 from gpulsh.backends.cpu.vectors import I32, I64, everywhere
-from gpulsh.backends.protocol import NO_VALUE
 from gpulsh.params import Family
 from gpulsh.permutations import coefficients
 
@@ -105,19 +105,16 @@ def _minhash(values, offset, tile, minima, tile_at, multiplier_at, addend_at, mi
             signatures[document, i] = minima[i]
 
 
-class Sketch:
+class Sketch(Minima):
     """The minima of the family's functions over a set; fingerprints lie without gaps."""
 
     def __init__(self, family: Family) -> None:
-        self._columns = family.num_perm
+        super().__init__(family)
         spare = -family.num_perm % LANES  # whole vectors of functions
         drawn = coefficients(family)
         self._multiplier = np.pad(drawn.multiplier, (0, spare), constant_values=1)
         self._addend = np.pad(drawn.addend, (0, spare))
         self._lie_at = self._multiplier.ctypes.data, self._addend.ctypes.data
-
-    def empty(self, rows: int) -> NDArray[np.uint32]:
-        return np.full((rows, self._columns), NO_VALUE, np.uint32)
 
     def fold(self, fingerprints: Fingerprints) -> NDArray[np.uint32]:
         minima = np.empty((len(fingerprints), self._columns), np.uint32)
@@ -126,9 +123,3 @@ class Sketch:
         places = tile.ctypes.data, *self._lie_at, least.ctypes.data
         _minhash(fingerprints.values, fingerprints.offset, tile, least, *places, minima)
         return minima
-
-    def merge(self, state: NDArray[np.uint32], other: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        return np.minimum(state, other, out=state)
-
-    def finish(self, state: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        return state

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.sketches.minima import Minima
 from gpulsh.params import Family
 from gpulsh.permutations import words
 
@@ -79,25 +80,19 @@ def _first_probes(bins: int, probe: np.uint64) -> NDArray[np.uint32]:
     return ((z >> _S32) * _U(bins) >> _S32).astype(np.uint32)
 
 
-class Sketch:
+class Sketch(Minima):
     """The least value in each of `num_perm` bins; fingerprints lie without gaps."""
 
     def __init__(self, family: Family) -> None:
-        self._bins = family.num_perm
+        super().__init__(family)
         multiplier, addend, probe = words(family, 3)
         self._multiplier, self._addend, self._probe = _U(multiplier | 1), _U(addend), _U(probe)
-        self._probes = _first_probes(self._bins, self._probe)
-
-    def empty(self, rows: int) -> NDArray[np.uint32]:
-        return np.full((rows, self._bins), _NO_VALUE, np.uint32)
+        self._probes = _first_probes(self._columns, self._probe)
 
     def fold(self, fingerprints: Fingerprints) -> NDArray[np.uint32]:
-        minima = np.empty((len(fingerprints), self._bins), np.uint32)
+        minima = np.empty((len(fingerprints), self._columns), np.uint32)
         _fold(fingerprints.values, fingerprints.offset, self._multiplier, self._addend, minima)
         return minima
-
-    def merge(self, state: NDArray[np.uint32], other: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        return np.minimum(state, other, out=state)
 
     def finish(self, state: NDArray[np.uint32]) -> NDArray[np.uint32]:
         signatures = np.empty_like(state)

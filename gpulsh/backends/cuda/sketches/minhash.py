@@ -7,23 +7,19 @@ import numpy as np
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.keys import DeviceKeys
 from gpulsh.backends.cuda.launcher import LANES, Machine
-from gpulsh.backends.cuda.set_sketch import DeviceSketch
 from gpulsh.backends.cuda.sketches.minhash_of_tokens import MAX_COLUMNS, columns_a_lane, sketch_digests
+from gpulsh.backends.cuda.sketches.minima import Minima
 from gpulsh.backends.cuda.tokens import TokenSums
-from gpulsh.backends.protocol import NO_VALUE
 from gpulsh.params import BandShape, Family
 from gpulsh.permutations import Coefficients, coefficients
 
 
-class Sketch(DeviceSketch):
+class Sketch(Minima):
     """The minima of the family's functions over a set."""
 
     def __init__(self, machine: Machine, family: Family) -> None:
-        self.machine, self.columns = machine, family.num_perm
+        super().__init__(machine, family)
         self.functions = Coefficients(*map(machine.arrays.asarray, coefficients(family)))
-
-    def empty(self, rows: int) -> Array:
-        return self.machine.arrays.full((rows, self.columns), np.uint32(NO_VALUE), np.uint32)
 
     def fold(self, fingerprints: Fingerprints) -> Array:
         machine, geometry = self.machine, self.machine.geometry
@@ -39,12 +35,6 @@ class Sketch(DeviceSketch):
             rows=-(-self.columns // (LANES * lane)),
         )
         return minima
-
-    def merge(self, state: Array, other: Array) -> Array:
-        return self.machine.arrays.minimum(state, other)
-
-    def finish(self, state: Array) -> Array:
-        return state
 
     def digests(self, tokens: TokenSums, size: int, shape: BandShape, keys: DeviceKeys) -> tuple[Array, Array]:
         """In one kernel where a signature fits it: a longer one costs so much more arithmetic a fingerprint that what

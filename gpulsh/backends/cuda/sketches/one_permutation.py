@@ -6,22 +6,18 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.launcher import LANES, Machine
-from gpulsh.backends.cuda.set_sketch import DeviceSketch
-from gpulsh.backends.protocol import NO_VALUE
+from gpulsh.backends.cuda.sketches.minima import Minima
 from gpulsh.params import Family
 from gpulsh.permutations import words
 
 
-class Sketch(DeviceSketch):
+class Sketch(Minima):
     """The least value in each of `num_perm` bins."""
 
     def __init__(self, machine: Machine, family: Family) -> None:
-        self.machine, self._bins = machine, family.num_perm
+        super().__init__(machine, family)
         multiplier, addend, probe = words(family, 3)
         self._multiplier, self._addend, self._probe = np.uint64(multiplier | 1), np.uint64(addend), np.uint64(probe)
-
-    def empty(self, rows: int) -> Array:
-        return self.machine.arrays.full((rows, self._bins), np.uint32(NO_VALUE), np.uint32)
 
     def fold(self, fingerprints: Fingerprints) -> Array:
         machine, geometry = self.machine, self.machine.geometry
@@ -30,20 +26,17 @@ class Sketch(DeviceSketch):
         machine.run(
             *("one_permutation", "one_permutation", total, geometry.span * (geometry.minhash_threads // LANES)),
             *(fingerprints.values, fingerprints.offset, np.int64(documents), self._multiplier, self._addend),
-            *(np.int32(self._bins), np.int32(geometry.span), minima),
+            *(np.int32(self.columns), np.int32(geometry.span), minima),
             threads=geometry.minhash_threads,
         )
         return minima
-
-    def merge(self, state: Array, other: Array) -> Array:
-        return self.machine.arrays.minimum(state, other)
 
     def finish(self, state: Array) -> Array:
         machine, threads = self.machine, self.machine.geometry.minhash_threads
         signatures = machine.arrays.empty(state.shape, np.uint32)
         machine.run(
             *("one_permutation", "one_permutation_fill", len(state), threads // LANES),
-            *(state, np.int64(len(state)), np.int32(self._bins), self._probe, signatures),
+            *(state, np.int64(len(state)), np.int32(self.columns), self._probe, signatures),
             threads=threads,
         )
         return signatures

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.protocol import NO_VALUE
 from gpulsh.backends.reference.hashing import mix64
+from gpulsh.backends.reference.sketches.minima import Minima
 from gpulsh.backends.reference.unique import rows_of
 from gpulsh.params import Family
 from gpulsh.permutations import words
@@ -16,41 +17,35 @@ MASK = (1 << 64) - 1
 ROUNDS = 64  # times as many probes as there are bins; then the next bin that has a value
 
 
-class Sketch:
+class Sketch(Minima):
     """The least value in each of `num_perm` bins."""
 
     def __init__(self, family: Family) -> None:
-        self._bins = family.num_perm
+        super().__init__(family)
         self._multiplier, self._addend, self._probe = words(family, 3)
-
-    def empty(self, rows: int) -> NDArray[np.uint32]:
-        return np.full((rows, self._bins), NO_VALUE, np.uint32)
 
     def fold(self, fingerprints: Fingerprints) -> NDArray[np.uint32]:
         minima = self.empty(len(fingerprints))
         for row, least in zip(rows_of(fingerprints), minima, strict=True):
             for x in row.tolist():
                 y = ((self._multiplier | 1) * x + self._addend) & MASK
-                place = (y >> 32) * self._bins >> 32
+                place = (y >> 32) * self._columns >> 32
                 least[place] = min(int(least[place]), y & 0xFFFFFFFF, NO_VALUE - 1)
         return minima
-
-    def merge(self, state: NDArray[np.uint32], other: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        return np.minimum(state, other)
 
     def finish(self, state: NDArray[np.uint32]) -> NDArray[np.uint32]:
         signatures = state.copy()
         for least, signature in zip(state.tolist(), signatures, strict=True):
             if any(value != NO_VALUE for value in least):
-                for place in range(self._bins):
+                for place in range(self._columns):
                     signature[place] = self._filled(least, place)
         return signatures
 
     def _filled(self, least: list[int], place: int) -> int:
         if least[place] != NO_VALUE:
             return least[place]
-        for t in range(ROUNDS * self._bins):
-            other = (mix64(self._probe + (place << 32 | t)) >> 32) * self._bins >> 32
+        for t in range(ROUNDS * self._columns):
+            other = (mix64(self._probe + (place << 32 | t)) >> 32) * self._columns >> 32
             if least[other] != NO_VALUE:
                 return least[other]
         return next(value for value in least[place + 1 :] + least if value != NO_VALUE)

@@ -1,0 +1,50 @@
+"""What sketches that take minima have in common: they merge by the lesser value, and all ones mean none."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpulsh.arrays import Array, Fingerprints
+from gpulsh.backends.cuda.launcher import LANES, Argument, Machine
+from gpulsh.backends.cuda.set_sketch import DeviceSketch
+from gpulsh.params import Family
+
+
+class Minima(DeviceSketch):
+    """A minimum a column."""
+
+    dtype: type[np.unsignedinteger] = np.uint32
+
+    def __init__(self, machine: Machine, family: Family) -> None:
+        self.machine, self.columns = machine, family.num_perm
+
+    def empty(self, rows: int) -> Array:
+        return self.machine.arrays.full((rows, self.columns), self.dtype(np.iinfo(self.dtype).max), self.dtype)
+
+    def merge(self, state: Array, other: Array) -> Array:
+        return self.machine.arrays.minimum(state, other)
+
+    def finish(self, state: Array) -> Array:
+        return state
+
+
+class FunctionMinima(Minima):
+    """The minimum of each of a family's functions, by the kernel of its name: kernels/function_minima.cuh."""
+
+    def __init__(self, machine: Machine, family: Family, *tables: Argument) -> None:
+        super().__init__(machine, family)
+        self._name = family.sketch
+        self._tables = [machine.arrays.asarray(table) if isinstance(table, np.ndarray) else table for table in tables]
+
+    def fold(self, fingerprints: Fingerprints) -> Array:
+        machine, geometry = self.machine, self.machine.geometry
+        minima = self.empty(len(fingerprints))
+        total = machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
+        machine.run(
+            *(self._name, self._name, total, geometry.span * (geometry.minhash_threads // LANES)),
+            *(fingerprints.values, fingerprints.offset, np.int64(len(fingerprints)), *self._tables),
+            *(np.int32(self.columns), np.int32(geometry.span), minima),
+            threads=geometry.minhash_threads,
+            rows=-(-self.columns // LANES),
+        )
+        return minima

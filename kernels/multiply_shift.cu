@@ -1,0 +1,17 @@
+// multiply_shift: the minima of the upper halves of a x + b modulo 2^64.
+//
+//   in   multiplier u64 [columns], odd, addend u64 [columns]
+//
+// in, out, mapping, bound and geometry: function_minima.cuh. Oracle:
+// gpulsh/backends/reference/sketches/multiply_shift.py.
+#include "function_minima.cuh"
+
+extern "C" __global__ void __launch_bounds__(SPAN_THREADS)
+    multiply_shift(const u64* __restrict__ values, const i64* __restrict__ offset, i64 documents,
+                   const u64* __restrict__ multiplier, const u64* __restrict__ addend, i32 columns, i32 span,
+                   u32* __restrict__ minima) {
+    const i32 column = min(column_of_lane(), columns - 1);
+    const u64 a = multiplier[column], b = addend[column];
+    const auto function = [&](u64 x) { return (u32)((a * x + b) >> 32); };
+    function_minima(values, offset, documents, function, columns, span, minima);
+}
