@@ -33,9 +33,12 @@ if TYPE_CHECKING:
     from gpulsh.params import Shingling as Shingling
     from gpulsh.run.files import deduplicate_files as deduplicate_files
     from gpulsh.run.memory import deduplicate as deduplicate
+    from gpulsh.sketch.b_bit import BBit as BBit
+    from gpulsh.sketch.bottom_s import BottomS as BottomS
     from gpulsh.sketch.c_minhash import CMinHash as CMinHash
     from gpulsh.sketch.fast_similarity import FastSimilarity as FastSimilarity
     from gpulsh.sketch.minhash import MinHash as MinHash
+    from gpulsh.sketch.mod_m import ModM as ModM
     from gpulsh.sketch.one_permutation import OnePermutation as OnePermutation
     from gpulsh.text.shingling import shingle as shingle
     from gpulsh.theory import SCurve as SCurve
@@ -61,6 +64,9 @@ _NAMES = {  # of each module
     "sketch.one_permutation": ("OnePermutation",),
     "sketch.c_minhash": ("CMinHash",),
     "sketch.fast_similarity": ("FastSimilarity",),
+    "sketch.b_bit": ("BBit",),
+    "sketch.bottom_s": ("BottomS",),
+    "sketch.mod_m": ("ModM",),
     "text.shingling": ("shingle",),
     "theory": ("SCurve", "choose_banding"),
 }

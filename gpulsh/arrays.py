@@ -147,6 +147,15 @@ class Fingerprints(Rows):
     kind = np.uint64
 
 
+@dataclass(frozen=True, eq=False)
+class Samples(Rows):
+    """Samples of sets of fingerprints: `values` uint64 [nnz], each row ascending, `offset` int64 [n + 1]."""
+
+    def __post_init__(self) -> None:
+        _check(self, "values", self.values, np.uint64, 1)
+        _check_offset(self, self.offset, self.values)
+
+
 class _Matrix:
     """An array of one row a document, handed out as itself to whoever asks for an array."""
 
@@ -194,6 +203,16 @@ class Signatures(_Matrix):
 
     def __post_init__(self) -> None:
         _check(self, "values", self.values, np.uint64 if dtype_of(self.values) == np.uint64 else np.uint32, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class PackedSignatures(_Matrix):
+    """Signatures of few bits a value: `values` uint64 [n, ceil(num_perm * bits / 64)], the first value lowest."""
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        _check(self, "values", self.values, np.uint64, 2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,8 +51,13 @@ def words(family: Family, count: int) -> list[int]:
 
 def word_array(family: Family, count: int) -> NDArray[np.uint64]:
     """`words`, as uint64 [count]."""
-    name = int.from_bytes(hashlib.blake2b(family.name.encode(), digest_size=8).digest(), "little")
-    start = splitmix64(splitmix64(family.seed + _GAMMA) ^ name)
+    return stream(family.name, family.seed, count)
+
+
+def stream(name: str, seed: int, count: int) -> NDArray[np.uint64]:
+    """uint64 [count]: what `name` and `seed` draw; of more words the first are these."""
+    named = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
+    start = splitmix64(splitmix64(seed + _GAMMA) ^ named)
     z = np.uint64(start) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_GAMMA)
     z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,7 @@
-"""Rows of unequal length that lie end to end, in NumPy: where they begin, which are chosen, how several become one."""
+"""Rows of unequal length that lie end to end: where they begin, which are chosen, how several become one.
+
+In NumPy, but for what says that CuPy arrays do as well.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpulsh.arrays import Numbers, Rows
+from gpulsh.arrays import Array, Numbers, Rows
 
 SomeRows = TypeVar("SomeRows", bound=Rows)
 
@@ -62,3 +65,20 @@ def end_to_end(parts: Sequence[SomeRows]) -> SomeRows:
         return parts[0]
     values = np.concatenate([part.values[part.offset[0] : part.offset[-1]] for part in parts])
     return type(parts[0])(values, offsets(np.concatenate([np.diff(part.offset) for part in parts])))
+
+
+def rows_at(rows: SomeRows, which: Array) -> SomeRows:
+    """The rows `which` [m], in that order; of NumPy or CuPy arrays."""
+    begin = rows.offset[which]
+    offset = np.zeros(len(which) + 1, np.int64, like=begin)
+    np.cumsum(rows.offset[which + 1] - begin, out=offset[1:])
+    place = np.arange(int(offset[-1]), dtype=np.int64, like=begin)
+    row = np.searchsorted(offset, place, side="right") - 1
+    return type(rows)(rows.values[place - offset[row] + begin[row]], offset)
+
+
+def counted(flags: Array, offset: Array) -> Array:
+    """int64 [n]: how many of the `flags` of each row are set; of NumPy or CuPy arrays."""
+    sums = np.zeros(len(flags) + 1, np.int64, like=offset)
+    np.cumsum(flags, out=sums[1:])
+    return np.diff(sums[offset])

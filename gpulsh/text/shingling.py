@@ -12,6 +12,7 @@ from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.normalize import normalized
 from gpulsh.io.source import TextSource
 from gpulsh.params import Folding, Shingling, checked_text_parameters
+from gpulsh.ragged import SomeRows
 
 BATCH_BYTES = 32 << 20
 
@@ -55,11 +56,11 @@ def folded_batches(source: TextSource, folding: Folding, max_bytes: int) -> Iter
         del ready  # before the next one is read
 
 
-def concatenated(parts: list[Fingerprints]) -> Fingerprints:
+def concatenated(parts: list[SomeRows]) -> SomeRows:
     """Batches of rows as one; NumPy hands CuPy arrays on to CuPy."""
     starts = np.cumsum([0, *(int(part.offset[-1]) for part in parts)])
     offsets = [part.offset[1:] + int(start) for part, start in zip(parts, starts, strict=False)]
-    return Fingerprints(
+    return type(parts[0])(
         np.concatenate([part.values for part in parts]), np.concatenate([parts[0].offset[:1], *offsets])
     )
 

@@ -15,7 +15,7 @@ import gpulsh
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.index import index
 from gpulsh.lsh import banding, collisions, similarity
-from gpulsh.sketch import set_sketch
+from gpulsh.sketch import b_bit, samples, set_sketch
 from gpulsh.text import shingling
 from tests.decide.test_shared_sentences import pages
 from tests.kernels.cuts import WHERE
@@ -35,7 +35,7 @@ def selected(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cud
     def select(name: Any = "auto", **options: Any) -> Any:
         return cuda if name == "cuda" else select_backend(name, **options)
 
-    for module in (banding, collisions, similarity, set_sketch, shingling, memory, engines, index):
+    for module in (banding, b_bit, collisions, similarity, samples, set_sketch, shingling, memory, engines, index):
         monkeypatch.setattr(module, "select_backend", select)
     yield cuda
 
@@ -161,3 +161,24 @@ def test_a_lane_that_fails_waits_for_its_stream(cuda: CudaBackend, monkeypatch: 
     with pytest.raises(ValueError, match="no such item"):
         list(failing.each([1], fail))
     assert waited
+
+
+@pytest.mark.parametrize("sketch", [gpulsh.BottomS(size=9), gpulsh.ModM(modulus=3)])
+def test_samples(selected: CudaBackend, sketch: gpulsh.BottomS | gpulsh.ModM) -> None:
+    documents, pairs = texts(20), np.random.default_rng(1).integers(0, 23, (60, 2))
+    found = sketch.from_texts(documents, shingling=gpulsh.Shingling(size=1), backend="cuda")
+    wanted = sketch.from_texts(documents, shingling=gpulsh.Shingling(size=1), backend="reference")
+    for name in ("values", "offset"):
+        np.testing.assert_array_equal(selected.asnumpy(getattr(found, name)), getattr(wanted, name))
+    estimates = sketch.estimate(found, pairs, backend="cuda")
+    np.testing.assert_array_equal(selected.asnumpy(estimates), sketch.estimate(wanted, pairs, backend="reference"))
+
+
+@pytest.mark.parametrize("bits", [1, 8])
+def test_packed_signatures(selected: CudaBackend, bits: int) -> None:
+    documents, pairs = texts(20), np.random.default_rng(1).integers(0, 23, (60, 2))
+    sketch = gpulsh.BBit(bits=bits, num_perm=70)
+    found, wanted = (sketch.from_texts(documents, backend=name) for name in ("cuda", "reference"))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(selected.asnumpy(found.values), wanted.values)
+    estimates = sketch.estimate(found, pairs, backend="cuda")
+    np.testing.assert_array_equal(selected.asnumpy(estimates), sketch.estimate(wanted, pairs, backend="reference"))

@@ -1,0 +1,130 @@
+"""`gpulsh.BBit`: the lowest bits of signatures, packed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpulsh.arrays import Array, PackedSignatures, Signatures
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import ParameterError
+from gpulsh.params import MAX_NUM_PERM, Folding, Shingling, check_choice, check_integer, check_type
+from gpulsh.sketch.agreement import PAIRS_AT_ONCE, checked_pairs
+from gpulsh.sketch.minhash import MinHash
+from gpulsh.sketch.popcount import popcount
+
+BITS = (1, 2, 4, 8, 16, 32)
+ROWS_AT_ONCE = 1 << 14
+
+
+@dataclass(frozen=True, kw_only=True)
+class BBit:
+    """The lowest `bits` bits, one of 1, 2, 4, 8, 16 and 32, of each of the `num_perm` values of signatures.
+
+    Two values that differ have the same lowest bits with probability 2^-bits, which the estimate takes into account: a
+    signature of 64 / bits times as many values takes as much room and errs less. `seed` is that of the MinHash that
+    `from_texts` makes. A row of all ones belongs to an empty document; of another the chance to have one is
+    2^-(bits * num_perm). Source: Li, Koenig 2010, *b-Bit minwise hashing*, for documents small beside the universe.
+
+    >>> signatures = MinHash(num_perm=256).from_texts(["a b c d e f", "A b c d e f!", "g h"], backend="cpu")
+    >>> packed = BBit(bits=2, num_perm=256)(signatures, backend="cpu")
+    >>> packed.shape, BBit(bits=2, num_perm=256).estimate(packed, [[0, 1]], backend="cpu")
+    ((3, 8), array([1.]))
+    """
+
+    bits: int = 1
+    num_perm: int = 128
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bits", check_integer("bits", self.bits, 1, 32))
+        check_choice("bits", self.bits, BITS)
+        object.__setattr__(self, "num_perm", check_integer("num_perm", self.num_perm, 1, MAX_NUM_PERM))
+        object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**64 - 1))
+
+    def __call__(
+        self, signatures: Signatures, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> PackedSignatures:
+        """PackedSignatures, uint64 [n, ceil(num_perm * bits / 64)], of Signatures [n, num_perm]."""
+        check_type("signatures", signatures, Signatures)
+        if signatures.shape[1] != self.num_perm:
+            raise ParameterError(
+                f"the signatures have {signatures.shape[1]} values and num_perm is {self.num_perm}; give signatures of"
+                f" {self.num_perm} values, or BBit(num_perm={signatures.shape[1]})"
+            )
+        ops = select_backend(backend, threads=threads)
+        with ops.here():
+            values = ops.asarray(signatures.values)
+            packed = [self._packed(values[i : i + ROWS_AT_ONCE]) for i in range(0, max(len(values), 1), ROWS_AT_ONCE)]
+            return PackedSignatures(np.concatenate(packed))
+
+    def from_texts(
+        self,
+        texts: object,
+        *,
+        shingling: Shingling | None = None,
+        folding: Folding | None = None,
+        backend: BackendName = "auto",
+        threads: int | None = None,
+    ) -> PackedSignatures:
+        """`self(MinHash(num_perm=num_perm, seed=seed).from_texts(texts))`."""
+        minhash = MinHash(num_perm=self.num_perm, seed=self.seed)
+        signatures = minhash.from_texts(texts, shingling=shingling, folding=folding, backend=backend, threads=threads)
+        return self(signatures, backend=backend, threads=threads)
+
+    def estimate(
+        self, packed: PackedSignatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Array:
+        """The estimate of Jaccard similarity of each pair of rows, float64 [m]; 0 where a document is empty.
+
+        (share - 2^-bits) / (1 - 2^-bits), share being that of equal values; below 0 where fewer agree than by chance.
+        """
+        check_type("packed", packed, PackedSignatures)
+        words = -(-self.num_perm * self.bits // 64)
+        if packed.shape[1] != words:
+            raise ParameterError(
+                f"the packed signatures have {packed.shape[1]} words a row; {self.num_perm} values of {self.bits} bits"
+                f" have {words}"
+            )
+        ops = select_backend(backend, threads=threads)
+        with ops.here():
+            rows, values = ops.asarray(checked_pairs(pairs, len(packed), ops)), ops.asarray(packed.values)
+            found = []
+            for start in range(0, max(len(rows), 1), PAIRS_AT_ONCE):
+                left, right = (values[rows[start : start + PAIRS_AT_ONCE, side]] for side in (0, 1))
+                share = 1 - self._differing(left ^ right) / self.num_perm
+                some = (self._differing(~left) > 0) & (self._differing(~right) > 0)
+                found.append((share - self._chance) / (1 - self._chance) * some)
+            return np.concatenate(found)
+
+    def standard_deviation(self, value: float, size: int | None = None) -> float:
+        """What theory says of the estimate where the similarity is `value`; that of any `size` of the union."""
+        if not 0 <= value <= 1:
+            raise ParameterError(f"value is {value}; give a similarity from 0 to 1")
+        share = self._chance + (1 - self._chance) * value
+        return float(np.sqrt(share * (1 - share) / self.num_perm) / (1 - self._chance))
+
+    @property
+    def _chance(self) -> float:
+        return 2.0**-self.bits
+
+    def _packed(self, values: Array) -> Array:
+        a_word = 64 // self.bits
+        words = -(-self.num_perm // a_word)
+        lowest = np.zeros((len(values), words * a_word), np.uint64, like=values)
+        lowest[:, : self.num_perm] = values & values.dtype.type(2**self.bits - 1)
+        shifts = np.arange(0, 64, self.bits, dtype=np.uint64, like=values)
+        return (lowest.reshape(len(values), words, a_word) << shifts).sum(axis=2, dtype=np.uint64)
+
+    def _differing(self, words: Array) -> Array:
+        """int64 [m]: how many fields of [m, words] are not 0, of those that hold a value."""
+        a_word, shift = 64 // self.bits, self.bits // 2
+        while shift:
+            words = words | words >> np.uint64(shift)
+            shift //= 2
+        lowest = np.uint64(sum(1 << self.bits * field for field in range(a_word)))
+        last = np.uint64((1 << self.bits * (self.num_perm - (words.shape[1] - 1) * a_word)) - 1)
+        ones = popcount(words & lowest)
+        ones[:, -1] = popcount(words[:, -1] & lowest & last)
+        return ones.sum(axis=1).astype(np.int64)

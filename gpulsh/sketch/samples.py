@@ -1,0 +1,113 @@
+"""Broder's sketches: a sample of a set, by a permutation of all fingerprints that every set shares."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from gpulsh.arrays import Array, Fingerprints, Samples, TextBatch
+from gpulsh.backends.protocol import MIX_1, MIX_2, Backend
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import ParameterError
+from gpulsh.io.memory.texts import open_texts
+from gpulsh.params import Folding, Shingling, check_integer, check_type, checked_text_parameters
+from gpulsh.permutations import stream
+from gpulsh.sketch.agreement import PAIRS_AT_ONCE, checked_pairs
+from gpulsh.text.shingling import BATCH_BYTES, concatenated, folded_batches
+
+_S27, _S33 = np.uint64(27), np.uint64(33)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleSketch(ABC):
+    """Samples of the permuted fingerprints of sets; all that a sketch of this kind says of itself is whom it samples.
+
+    The permutation is y = mix64((a | 1) * x + b modulo 2^64), a and b drawn from `seed`; mix64 as in
+    `gpulsh.backends.protocol`.
+    """
+
+    seed: int = 1
+    stream: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**64 - 1))
+
+    @abstractmethod
+    def _sampled(self, permuted: Fingerprints) -> Samples:
+        """Of unique rows, ascending."""
+
+    @abstractmethod
+    def _shared(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
+        """Of each pair, int64 [m] how many of its union's sample are in both, and how many there are."""
+
+    @abstractmethod
+    def _variance(self, value: float, size: int | None) -> float: ...
+
+    def __call__(
+        self, fingerprints: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Samples:
+        """Samples of Fingerprints of n rows: `values` uint64, each row ascending, `offset` int64 [n + 1]."""
+        check_type("fingerprints", fingerprints, Fingerprints)
+        ops = select_backend(backend, threads=threads)
+        with ops.here():
+            return self._sample(fingerprints.moved(ops.asarray), ops)
+
+    def from_texts(
+        self,
+        texts: object,
+        *,
+        shingling: Shingling | None = None,
+        folding: Folding | None = None,
+        backend: BackendName = "auto",
+        threads: int | None = None,
+    ) -> Samples:
+        """`self(shingle(texts))` without ever holding the fingerprints of more than a batch of the texts."""
+        shingling, folding = checked_text_parameters(shingling, folding)
+        ops = select_backend(backend, threads=threads)
+        none = TextBatch(np.empty(0, np.uint8), np.zeros(1, np.int64))
+        with ops.here():
+            parts = [self._sample(ops.shingle(none, shingling), ops)]
+            for batch in folded_batches(open_texts(texts, ops), folding, BATCH_BYTES):
+                parts.append(self._sample(ops.shingle(batch, shingling), ops))
+            return concatenated(parts)
+
+    def estimate(
+        self, samples: Samples, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Array:
+        """The estimate of Jaccard similarity of each pair of rows, float64 [m]; NaN where neither has a sample."""
+        return self._of_pairs(self._shared, samples, pairs, backend, threads)
+
+    def standard_deviation(self, value: float, size: int | None = None) -> float:
+        """What theory says of the estimate where the similarity is `value` and the union has `size` shingles."""
+        if not 0 <= value <= 1:
+            raise ParameterError(f"value is {value}; give a similarity from 0 to 1")
+        if size is not None and size < 1:
+            raise ParameterError(f"size is {size}; give the number of shingles that either document has, at least 1")
+        return float(np.sqrt(max(self._variance(float(value), size), 0.0)))
+
+    def _of_pairs(
+        self,
+        shares: Callable[[Samples, Array, Backend], tuple[Array, Array]],
+        samples: Samples,
+        pairs: Array,
+        backend: BackendName,
+        threads: int | None,
+    ) -> Array:
+        check_type("samples", samples, Samples)
+        ops = select_backend(backend, threads=threads)
+        with ops.here():
+            rows, there = ops.asarray(checked_pairs(pairs, len(samples), ops)), samples.moved(ops.asarray)
+            starts = range(0, max(len(rows), 1), PAIRS_AT_ONCE)
+            parts = [shares(there, rows[start : start + PAIRS_AT_ONCE], ops) for start in starts]
+            return np.concatenate([np.where(whole > 0, part / np.maximum(whole, 1), np.nan) for part, whole in parts])
+
+    def _sample(self, fingerprints: Fingerprints, ops: Backend) -> Samples:
+        multiplier, addend = stream(self.stream, self.seed, 2)
+        y = fingerprints.values * (multiplier | np.uint64(1)) + addend
+        y = (y ^ y >> _S27) * np.uint64(MIX_1)
+        y = (y ^ y >> _S33) * np.uint64(MIX_2)
+        return self._sampled(ops.unique(Fingerprints(y ^ y >> _S27, fingerprints.offset)))

@@ -1,0 +1,93 @@
+"""Packed signatures against Python integers, and their estimates against theory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh.arrays import PackedSignatures, Signatures
+from gpulsh.errors import ParameterError
+from gpulsh.sketch.b_bit import BITS
+from gpulsh.sketch.popcount import popcount
+from tests.sketch.test_theory import NORMAL, sets_with
+
+every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1))
+def test_popcount(words: list[int]) -> None:
+    assert popcount(np.array(words, np.uint64)).tolist() == [word.bit_count() for word in words]
+
+
+@every_backend
+@pytest.mark.parametrize("bits", BITS)
+@given(data=st.data(), columns=st.integers(1, 140))
+def test_fields(backend: Any, bits: int, data: st.DataObject, columns: int) -> None:
+    row = st.lists(st.integers(0, 2**32 - 1), min_size=columns, max_size=columns)
+    rows = [*data.draw(st.lists(row, min_size=1, max_size=3)), [2**32 - 1] * columns]
+    sketch = gpulsh.BBit(bits=bits, num_perm=columns)
+    packed = sketch(Signatures(np.array(rows, np.uint32)), backend=backend)
+    low = [[value % 2**bits for value in row] for row in rows]
+    words = -(-columns * bits // 64)
+    assert packed.shape == (len(rows), words)
+    for row, wanted in zip(packed.values.tolist(), low, strict=True):
+        number = sum(value << bits * i for i, value in enumerate(wanted))
+        assert sum(word << 64 * i for i, word in enumerate(row)) == number
+
+    pairs = np.array([(i, j) for i in range(len(rows)) for j in range(len(rows))])
+    found = sketch.estimate(packed, pairs, backend=backend)
+    for (i, j), estimate in zip(pairs.tolist(), found.tolist(), strict=True):
+        share = sum(a == b for a, b in zip(low[i], low[j], strict=True)) / columns
+        filled = all(any(value != 2**bits - 1 for value in low[k]) for k in (i, j))
+        assert estimate == pytest.approx((share - 2**-bits) / (1 - 2**-bits) if filled else 0, abs=1e-12)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 4, 8])
+@pytest.mark.parametrize("size", [200, 2000])
+@pytest.mark.parametrize("similarity", [0.2, 0.5, 0.8])
+def test_bias_and_variance(bits: int, size: int, similarity: float) -> None:
+    common = round(size * similarity)
+    own = (size - common) // 2
+    rows = sets_with(common, own, 500, np.random.default_rng(size))
+    asked = np.arange(1000).reshape(-1, 2)
+    sketch = gpulsh.BBit(bits=bits, num_perm=128)
+    found = np.concatenate(
+        [
+            sketch.estimate(sketch(gpulsh.MinHash(seed=seed)(rows, backend="cpu"), backend="cpu"), asked, backend="cpu")
+            for seed in range(12)
+        ]
+    )
+    exact = common / (common + 2 * own)
+    assert abs(found.mean() - exact) < NORMAL * found.std() / np.sqrt(len(found))
+    assert found.var() == pytest.approx(sketch.standard_deviation(exact) ** 2, rel=0.1)
+
+
+@every_backend
+def test_texts(backend: Any) -> None:
+    texts = ["a b c d e f", "A b c d e f!", None, "", "g h i"]
+    sketch = gpulsh.BBit(bits=4, num_perm=64, seed=3)
+    packed = sketch.from_texts(texts, backend=backend)
+    signatures = gpulsh.MinHash(num_perm=64, seed=3).from_texts(texts, backend=backend)
+    np.testing.assert_array_equal(packed, sketch(signatures, backend=backend))
+    assert sketch.estimate(packed, [[0, 1], [2, 3], [0, 2]], backend=backend).tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: gpulsh.BBit(bits=3), "bits is 3; give one of 1, 2, 4, 8, 16, 32"),
+        (lambda: gpulsh.BBit(bits=64), "bits is 64; give an integer from 1 to 32"),
+        (lambda: gpulsh.BBit(num_perm=0), "num_perm is 0"),
+        (lambda: gpulsh.BBit(num_perm=64)(gpulsh.MinHash().from_texts(["a"])), "128 values and num_perm is 64"),
+        (lambda: gpulsh.BBit().estimate(PackedSignatures(np.zeros((1, 3), np.uint64)), [[0, 0]]), "3 words a row"),
+        (lambda: gpulsh.BBit().standard_deviation(-1), "value is -1"),
+    ],
+)
+def test_what_is_refused(call: Any, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        call()

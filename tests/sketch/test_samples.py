@@ -1,0 +1,130 @@
+"""Broder's sketches against naive Python sets, and their estimates against theory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh.arrays import Fingerprints, Samples
+from gpulsh.backends.protocol import MIX_1, MIX_2
+from gpulsh.errors import ParameterError
+from gpulsh.permutations import stream
+from tests.sketch.test_theory import NORMAL, sets_with
+
+MASK = (1 << 64) - 1
+BACKENDS = ["reference", "cpu"]
+every_backend = pytest.mark.parametrize("backend", BACKENDS)
+some_rows = st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 20), max_size=30), min_size=1, max_size=6)
+
+
+def permuted(x: int, name: str, seed: int) -> int:
+    multiplier, addend = (int(word) for word in stream(name, seed, 2))
+    y = ((multiplier | 1) * x + addend) & MASK
+    y = (y ^ y >> 27) * MIX_1 & MASK
+    y = (y ^ y >> 33) * MIX_2 & MASK
+    return y ^ y >> 27
+
+
+def fingerprints(rows: list[list[int]]) -> Fingerprints:
+    offset = np.cumsum([3, *map(len, rows)], dtype=np.int64)
+    return Fingerprints(np.array([7, 7, 7, *(x for row in rows for x in row)], np.uint64), offset)
+
+
+def rows_of(samples: Samples) -> list[list[int]]:
+    return [samples.values[slice(*samples.offset[i : i + 2])].tolist() for i in range(len(samples))]
+
+
+@every_backend
+@given(rows=some_rows, size=st.integers(1, 12), seed=st.integers(0, 2**64 - 1))
+def test_bottom_s_is_the_least_of_a_set(backend: Any, rows: list[list[int]], size: int, seed: int) -> None:
+    sketch = gpulsh.BottomS(size=size, seed=seed)
+    samples = sketch(fingerprints(rows), backend=backend)
+    sets = [{permuted(x, "bottom_s", seed) for x in row} for row in rows]
+    assert rows_of(samples) == [sorted(values)[:size] for values in sets]
+
+    pairs = [(i, j) for i in range(len(rows)) for j in range(len(rows))]
+    wanted = []
+    for i, j in pairs:
+        a, b = sets[i], sets[j]
+        least = set(sorted(a | b)[:size])
+        wanted.append(len(least & a & b) / len(least) if least else np.nan)
+    np.testing.assert_array_equal(sketch.estimate(samples, np.array(pairs), backend=backend), wanted)
+
+
+@every_backend
+@given(rows=some_rows, modulus=st.integers(1, 5), seed=st.integers(0, 2**64 - 1))
+def test_mod_m_is_what_a_modulus_divides(backend: Any, rows: list[list[int]], modulus: int, seed: int) -> None:
+    sketch = gpulsh.ModM(modulus=modulus, seed=seed)
+    samples = sketch(fingerprints(rows), backend=backend)
+    sets = [{y for x in row if (y := permuted(x, "mod_m", seed)) % modulus == 0} for row in rows]
+    assert rows_of(samples) == [sorted(values) for values in sets]
+
+    pairs = [(i, j) for i in range(len(rows)) for j in range(len(rows))]
+    both = [(sets[i], sets[j]) for i, j in pairs]
+    resemblance = [len(a & b) / len(a | b) if a | b else np.nan for a, b in both]
+    containment = [len(a & b) / len(a) if a else np.nan for a, b in both]
+    np.testing.assert_array_equal(sketch.estimate(samples, np.array(pairs), backend=backend), resemblance)
+    np.testing.assert_array_equal(sketch.estimate_containment(samples, np.array(pairs), backend=backend), containment)
+
+
+@pytest.mark.parametrize("sketch", [gpulsh.BottomS(size=64), gpulsh.ModM(modulus=4)])
+@pytest.mark.parametrize("size", [20, 200, 2000, 20_000])
+@pytest.mark.parametrize("similarity", [0.2, 0.8])
+def test_bias_and_variance(sketch: gpulsh.BottomS | gpulsh.ModM, size: int, similarity: float) -> None:
+    common = round(size * similarity)
+    own = (size - common) // 2
+    union = common + 2 * own
+    pairs = min(6000, max(2_000_000 // size, 600))
+    rows = sets_with(common, own, pairs, np.random.default_rng(size))
+    asked = np.arange(2 * pairs).reshape(-1, 2)
+    found = sketch.estimate(sketch(rows, backend="cpu"), asked, backend="cpu")
+    found = found[~np.isnan(found)]
+    exact = common / union
+    assert abs(found.mean() - exact) <= NORMAL * found.std() / np.sqrt(len(found)) + 1e-12
+    deviation = sketch.standard_deviation(exact, size=union)
+    assert found.var() == pytest.approx(deviation**2, rel=0.1 if pairs > 2000 else 0.2, abs=1e-12)
+
+
+def test_containment_is_unbiased() -> None:
+    sets = sets_with(600, 200, 3000, np.random.default_rng(5))  # 800 each; of the second half what is common
+    keep = np.tile(np.r_[np.ones(800, bool), np.ones(600, bool), np.zeros(200, bool)], 3000)
+    offset = np.cumsum(np.r_[0, np.tile([800, 600], 3000)])
+    rows = Fingerprints(sets.values[keep], offset)
+    sketch = gpulsh.ModM(modulus=16)
+    asked = np.arange(6000).reshape(-1, 2)
+    found = sketch.estimate_containment(sketch(rows, backend="cpu"), asked, backend="cpu")
+    assert abs(found.mean() - 0.75) < NORMAL * found.std() / np.sqrt(len(found))
+    assert (sketch.estimate_containment(sketch(rows, backend="cpu"), asked[:, ::-1], backend="cpu") == 1).all()
+
+
+@every_backend
+def test_texts_in_batches(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["a b c d e f g", None, "", "h i j k l m n o", "a b c d e f g", "p"] * 3
+    for sketch in (gpulsh.BottomS(size=2), gpulsh.ModM(modulus=2)):
+        whole = sketch(gpulsh.shingle(texts, backend=backend), backend=backend)
+        monkeypatch.setattr("gpulsh.sketch.samples.BATCH_BYTES", 16)
+        parts = sketch.from_texts(texts, backend=backend)
+        assert rows_of(parts) == rows_of(whole)
+        assert len(sketch.from_texts([], backend=backend)) == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: gpulsh.BottomS(size=0), "size is 0; give an integer from 1"),
+        (lambda: gpulsh.ModM(modulus=0), "modulus is 0; give an integer from 1"),
+        (lambda: gpulsh.ModM(seed=-1), "seed is -1"),
+        (lambda: gpulsh.ModM().standard_deviation(0.5), "size is not given"),
+        (lambda: gpulsh.BottomS().standard_deviation(1.5), "value is 1.5"),
+        (lambda: gpulsh.BottomS()(["a"]), "fingerprints is of type list; give an object of Fingerprints"),  # type: ignore[arg-type]
+        (lambda: gpulsh.BottomS().estimate([1], [[0, 1]]), "samples is of type list"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_refused(call: Any, said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        call()
