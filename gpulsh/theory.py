@@ -124,8 +124,9 @@ def choose_banding(
     unwanted candidates), then the most bands. No integral of the curve is taken: an area weighs similarities evenly
     that a corpus holds in very unequal numbers.
 
-    Raises `ParameterError` when no banding meets both (the message says which came closest), for a similarity outside
-    [0, 1], a probability outside (0, 1), or a `reject` similarity that is not below the `capture` similarity.
+    Raises `ParameterError` when no banding meets both (the message names the closest: of those that capture, the one
+    with the least probability at the similarity to reject), for a similarity outside [0, 1], a probability outside
+    (0, 1), or a `reject` similarity that is not below the `capture` similarity.
 
     Source: Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, section 3.4.3.
 
@@ -150,7 +151,9 @@ def choose_banding(
     if met.size:
         best = met[-1]  # rows ascend, and bands within equal rows
         return SCurve(bands=int(bands[best]), rows=int(rows[best]))
-    best = int(np.argmin(np.maximum(capture_by - captured, unwanted - reject_by)))
+    capturing = captured >= capture_by
+    misses = unwanted if capturing.any() else np.maximum(capture_by - captured, unwanted - reject_by)
+    best = int(np.argmin(np.where(capturing | ~capturing.any(), misses, np.inf)))
     raise ParameterError(
         f"no banding of num_perm={num_perm} has P({capture_at:g}) >= {capture_by:g} "
         f"and P({reject_at:g}) <= {reject_by:g}; closest is {bands[best]} bands of {rows[best]} rows "

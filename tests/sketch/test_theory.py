@@ -8,6 +8,7 @@ import pytest
 import gpulsh
 from gpulsh.arrays import Fingerprints
 from gpulsh.errors import ParameterError
+from gpulsh.params import MinHashFamily
 from gpulsh.sketch.set_sketch import SetSketch
 
 SKETCHES: list[type[SetSketch]] = [gpulsh.MinHash, gpulsh.OnePermutation, gpulsh.FastSimilarity, gpulsh.CMinHash]
@@ -41,6 +42,19 @@ def test_bias_and_variance(kind: type[SetSketch], size: int, similarity: float) 
     deviation = sketches[0].standard_deviation(exact, size=union)
     assert abs(found.mean() - exact) < NORMAL * found.std() / np.sqrt(len(found))
     assert found.var() == pytest.approx(deviation**2, rel=0.1)
+
+
+@pytest.mark.parametrize("family", ["affine61", "multiply_shift", "tabulation"])
+@pytest.mark.parametrize("size", [20, 200, 2000])
+def test_families_of_minhash(family: MinHashFamily, size: int) -> None:
+    """`xor` is the exception, in test_literature.py."""
+    rows = sets_with(size // 2, size // 4, max(200_000 // size, 40), np.random.default_rng(size))
+    asked = np.arange(len(rows)).reshape(-1, 2)
+    sketches = [gpulsh.MinHash(num_perm=64, seed=seed, family=family) for seed in range(-(-ESTIMATES // len(asked)))]
+    found = np.concatenate([sketch.estimate(sketch(rows, backend="cpu"), asked, backend="cpu") for sketch in sketches])
+    exact = (size // 2) / (size // 2 + 2 * (size // 4))
+    assert abs(found.mean() - exact) < NORMAL * found.std() / np.sqrt(len(found))
+    assert found.std() == pytest.approx(sketches[0].standard_deviation(exact), rel=0.05)
 
 
 @pytest.mark.parametrize("kind", SKETCHES)

@@ -1,0 +1,162 @@
+"""Worked examples of the literature, each with its source."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import gpulsh
+from gpulsh.arrays import Fingerprints, Signatures
+from gpulsh.errors import ParameterError
+from gpulsh.theory import SCurve, choose_banding
+
+
+def fingerprints(*sets: set[str] | set[int]) -> Fingerprints:
+    """Of the sets' elements, which stand for fingerprints."""
+    known = {element: number for number, element in enumerate(sorted(set().union(*sets), key=str))}
+    rows = [sorted(known[element] for element in one) for one in sets]
+    return Fingerprints(
+        np.array([x for row in rows for x in row], np.uint64), np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    )
+
+
+def similarities(*sets: set[str] | set[int]) -> list[float]:
+    pairs = np.array(list(combinations(range(len(sets)), 2)))
+    return list(gpulsh.jaccard(fingerprints(*sets), pairs, backend="cpu"))
+
+
+class TestCurve:
+    """Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.4."""
+
+    def test_42_bands_of_3_rows(self) -> None:
+        curve = SCurve(bands=42, rows=3)
+        assert curve.probability(0.5) == pytest.approx(0.9963, abs=5e-5)
+        assert curve.probability(0.05) == pytest.approx(0.00524, abs=5e-6)
+        assert curve.threshold == pytest.approx(0.25198, abs=5e-6)
+        at = curve.approximate_threshold
+        assert at == pytest.approx(0.28768, abs=5e-6) and curve.probability(at) == pytest.approx(0.6365, abs=5e-5)
+        step = 1e-6
+        slope = (curve.probability(at + step) - curve.probability(at - step)) / (2 * step)
+        assert slope == pytest.approx(3.883, abs=5e-4)
+        assert 3 / (np.e * at) == pytest.approx(3.836, abs=1e-3)
+
+    def test_twice_the_rows_and_the_bands_squared_keep_the_threshold(self) -> None:
+        for curve in (SCurve(bands=5, rows=3), SCurve(bands=25, rows=6)):
+            assert curve.approximate_threshold == pytest.approx(0.5848, abs=5e-5)
+        assert SCurve(bands=25, rows=6).slope > SCurve(bands=5, rows=3).slope
+
+    def test_what_no_banding_of_128_meets(self) -> None:
+        with pytest.raises(ParameterError, match=r"closest is 35 bands of 3 rows with .* P\(0.05\) = 0.0043"):
+            choose_banding(num_perm=128, capture=(0.5, 0.99), reject=(0.05, 0.001))
+        meeting = [
+            (SCurve(bands=b, rows=r).probability(0.05), b, r)
+            for r in range(1, 129)
+            for b in range(1, 128 // r + 1)
+            if SCurve(bands=b, rows=r).probability(0.5) >= 0.99
+        ]
+        assert min(meeting)[1:] == (35, 3) and min(meeting)[0] == pytest.approx(0.0044, abs=5e-5)
+
+    def test_rows_of_a_band_meet_where_all_agree(self) -> None:
+        rows = np.array([(1, 3, 6, 0), (2, 3, 1, 0), (1, 3, 6, 0), (2, 1, 3, 1)], np.uint32)
+        digests = gpulsh.Banding(bands=1, rows=4)(Signatures(rows), backend="cpu")
+        assert gpulsh.candidate_pairs(digests, backend="cpu").tolist() == [[0, 2]]
+
+
+class TestSets:
+    def test_furniture(self) -> None:
+        assert similarities({"chair", "desk", "rug", "keyboard", "mouse"}, {"chair", "rug", "keyboard"}) == [0.6]
+
+    def test_numbers_of_shingles(self) -> None:
+        texts = ["The quick brown fox jumps over the lazy dog"]
+        texts += [" ".join(f"w{i}" for i in range(n)) for n in (10_000, 20_000)]
+        assert np.diff(gpulsh.shingle(texts, backend="cpu").offset).tolist() == [5, 9996, 19_996]
+
+    def test_order_is_seen_by_long_shingles_alone(self) -> None:
+        texts = ["one two three four five six seven", "seven six five four three two one"]
+        for size, similarity in ((1, 1.0), (5, 0.0)):
+            shingling = gpulsh.Shingling(size=size)
+            found = gpulsh.jaccard(gpulsh.shingle(texts, shingling=shingling, backend="cpu"), [[0, 1]], backend="cpu")
+            assert found.tolist() == [similarity]
+
+    def test_the_deviation_of_200_values(self) -> None:
+        assert gpulsh.MinHash(num_perm=200).standard_deviation(0.5) == pytest.approx(0.0354, abs=5e-5)
+
+
+class TestRowsAToG:
+    """Leskovec, Rajaraman, Ullman, section 3.3; their slides print 3/5 for the pair (1, 3), which has 3/4."""
+
+    SETS = ({*"ABFG"}, {*"CDE"}, {*"AFG"}, {*"BCDE"})
+    SIGNATURES = ((1, 2, 1, 2), (2, 1, 3, 1), (3, 1, 3, 1))
+
+    def test_signatures_of_given_row_orders(self) -> None:
+        for order, wanted in zip(("ACGFBED", "DBACFGE", "CDGFABE"), self.SIGNATURES, strict=True):
+            assert tuple(min(order.index(row) + 1 for row in one) for one in self.SETS) == wanted
+
+    def test_true_and_estimated_similarity(self) -> None:
+        assert similarities(*self.SETS) == [0, 3 / 4, 1 / 7, 0, 3 / 4, 0]
+        signatures = Signatures(np.array(self.SIGNATURES, np.uint32).T.copy())
+        pairs = np.array(list(combinations(range(4), 2)))
+        found = gpulsh.jaccard(signatures, pairs, backend="cpu")
+        assert found == pytest.approx([0, 2 / 3, 0, 0, 1, 0])
+        assert similarities({*"ABFG"}, {*"AEFG"}) == [3 / 5]
+
+    def test_minima_while_rows_are_read(self) -> None:
+        """h(x) = x + 1 mod 5 and g(x) = 2 x + 3 mod 5, row after row: each step of the trace."""
+        first, second = {0, 2, 3}, {1, 2, 4}
+        infinity = 9
+        trace = []
+        minima = [[infinity, infinity], [infinity, infinity]]
+        for row in range(5):
+            values = (row + 1) % 5, (2 * row + 3) % 5
+            for column, one in enumerate((first, second)):
+                if row in one:
+                    minima[column] = [min(pair) for pair in zip(minima[column], values, strict=True)]
+            trace.append((tuple(minima[0]), tuple(minima[1])))
+        assert trace == [
+            ((1, 3), (9, 9)),
+            ((1, 3), (2, 0)),
+            ((1, 2), (2, 0)),
+            ((1, 2), (2, 0)),
+            ((1, 2), (0, 0)),
+        ]
+
+
+class TestXor:
+    """Masks keep the binary trie of a set: Broder, Charikar, Frieze, Mitzenmacher 2000 ask for more of a family."""
+
+    def test_the_chances_of_0_1_and_2(self) -> None:
+        counts = [0, 0, 0]
+        for mask in range(8):
+            counts[min((0, 1, 2), key=lambda x, mask=mask: x ^ mask)] += 1  # type: ignore[misc]
+        assert [Fraction(count, 8) for count in counts] == [Fraction(1, 4), Fraction(1, 4), Fraction(1, 2)]
+
+    def test_each_element_is_the_minimum_as_often_as_branchings_say(self) -> None:
+        values = np.array([0, 1, 2, 9, 200], np.uint64)
+        rows = Fingerprints(np.concatenate([values << np.uint64(32), values << np.uint64(32)]), np.array([0, 5, 10]))
+        signature = gpulsh.MinHash(num_perm=20_000, family="xor")(rows, backend="cpu")[0]
+        masks = gpulsh.MinHash(num_perm=20_000, family="xor")(
+            Fingerprints(np.zeros(1, np.uint64), np.array([0, 1])), backend="cpu"
+        )[0]
+        winner = signature ^ masks
+        for value, branchings in ((0, 4), (1, 4), (2, 3), (9, 2), (200, 1)):
+            share = float((winner == value).mean())
+            assert share == pytest.approx(2.0**-branchings, abs=4 * np.sqrt(0.25 / 20_000))
+
+    def test_it_errs_more_than_theory_says(self) -> None:
+        generator = np.random.default_rng(4)
+        size, pairs = 50, 4000
+        common, own = 34, 8
+        values = np.empty((pairs, 2, common + own), np.uint64)
+        values[:, :, :common] = generator.integers(0, 2**64, (pairs, 1, common), np.uint64)
+        values[:, :, common:] = generator.integers(0, 2**64, (pairs, 2, own), np.uint64)
+        rows = Fingerprints(values.reshape(-1), np.arange(2 * pairs + 1, dtype=np.int64) * (common + own))
+        asked = np.arange(2 * pairs).reshape(-1, 2)
+        errors = {}
+        for family in ("xor", "affine32"):
+            sketch = gpulsh.MinHash(num_perm=200, family=family)  # type: ignore[arg-type]
+            found = sketch.estimate(sketch(rows, backend="cpu"), asked, backend="cpu")
+            errors[family] = found.std() / sketch.standard_deviation(common / size)
+        assert errors["affine32"] == pytest.approx(1, abs=0.05) and errors["xor"] > 1.3
