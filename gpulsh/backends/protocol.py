@@ -84,7 +84,8 @@ NO_VALUE = 0xFFFFFFFF  # a signature value of an empty document
 NO_DIGEST = 0xFFFFFFFFFFFFFFFF
 INSTEAD_OF_NO_DIGEST = 0xFFFFFFFFFFFFFFFE
 
-ROUND_BITS = 17  # of a fast similarity sketch's value, for the round; the rest is the value within it
+THROWS = 6  # of a fast similarity sketch, before a bin that is still empty takes a minimum of its own
+VALUE_BITS = 29  # of a fast similarity sketch's value, below the number of the round
 CIRCULANT_1, CIRCULANT_2 = 0x7FEB352D, 0x846CA68B  # of a mixer of 32 bits with little bias, found by search (Wellons)
 
 
@@ -122,10 +123,12 @@ class SketchFold(Protocol):
         pi(y):  y ^= y >> 16;  y *= CIRCULANT_1;  y ^= w[2] >> 32;
                 y ^= y >> 15;  y *= CIRCULANT_2;  y ^= y >> 16;  y ^= w[2] mod 2^32
 
-    `fast_similarity` (Dahlgaard, Knudsen, Thorup 2017) throws the whole set into num_perm bins in rounds r = 0, 1, ...,
-    up to the first after which none is empty: of y = (w[2 r] | 1) * x + w[2 r + 1] mod 2^64 into the bin
-    (y >> 32) * num_perm >> 32, from r = num_perm on into the bin r - num_perm. A bin holds the least of the values
-    r << 47 | y mod 2^47 thrown into it, and `finish` gives min(mix64 of it >> 32, NO_VALUE - 1).
+    `fast_similarity` (Dahlgaard, Knudsen, Thorup 2017) throws the whole set into num_perm bins, in rounds r < THROWS.
+    Where u, l are the upper and lower half of x and v(i) a word's upper, t(i) its lower half, x goes into the bin
+    ((v(2 r) | 1) * u + t(2 r) mod 2^32) * num_perm >> 32 with the value r << 29 | ((v(2 r + 1) | 1) * l + t(2 r + 1)
+    mod 2^32) >> 3, and a bin keeps the least. Each bin i has also, with j = 2 THROWS + i, the values
+    THROWS << 29 | ((v(j) | 1) * u + t(j) mod 2^32) >> 3 of all x, so that none is empty. (The paper has as many rounds
+    as bins; a minimum over the whole set costs less than some rounds of it.)
 
     `one_permutation`: of the words a, b, c that `permutations.words` draws, y = (a | 1) * x + b, the bin
     (y >> 32) * num_perm >> 32, and in each bin the minimum of min(y mod 2^32, NO_VALUE - 1) (Li, Owen, Zhang 2012). An

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpulsh.backends.protocol import THROWS
 from gpulsh.params import Family
 from gpulsh.sketch.set_sketch import SetSketch
 
@@ -12,9 +13,9 @@ from gpulsh.sketch.set_sketch import SetSketch
 class FastSimilarity(SetSketch):
     """Signatures of the first and least fingerprint thrown into each of `num_perm` bins, in rounds over the whole set.
 
-    A set of more fingerprints than a few times `num_perm` takes one or two rounds; smaller ones more, in all
-    num_perm * ln(num_perm) throws or so, and at most 2 * num_perm rounds. Fingerprints of one round are drawn without
-    replacement, so that the estimate deviates less than MinHash's where sets are not much larger than signatures.
+    A set of more fingerprints than a few times `num_perm` takes one or two rounds; after six, a bin that is still empty
+    takes the minimum of a function of its own. Fingerprints of one round are drawn without replacement, so that the
+    estimate deviates less than MinHash's where sets are not much larger than signatures.
     Source: Dahlgaard, Knudsen, Thorup 2017, *Fast similarity sketching*.
 
     >>> from gpulsh.text.shingling import shingle
@@ -30,14 +31,14 @@ class FastSimilarity(SetSketch):
         return Family(name="fast_similarity", num_perm=self.num_perm, seed=self.seed)
 
     def _variance(self, value: float, size: int | None) -> float:
-        """Two bins filled in one round hold two elements of the union, drawn without replacement; in different rounds,
-        two drawn with it.
+        """Two bins filled in one round hold two elements of the union, drawn without replacement; otherwise two drawn
+        with it.
         """
         k = self.num_perm
         if size is None or k == 1:
             return value * (1 - value) / k
         one, two = (1 - 1 / k) ** size, (1 - 2 / k) ** size  # that a round leaves one bin, both bins, empty
-        together = (1 - 2 * one + two) * (1 - two**k) / (1 - two)
+        together = (1 - 2 * one + two) * (1 - two**THROWS) / (1 - two)
         apart = (1 - together) / size  # that two bins hold the same element
         different = value * max(value * size - 1, 0.0) / (size - 1) if size > 1 else value
         both = apart * value + (1 - apart) * different

@@ -1,7 +1,7 @@
 """Fast similarity sketching: a few multiply-adds a fingerprint in place of one a function.
 
-Rounds after the first look only for the bins that are still empty. It wins over MinHash where a set has more
-fingerprints than a few bins; a set of one takes twice as many rounds as there are bins.
+Rounds end where no bin is empty; bins that are empty after all of them take minima by MinHash's vectors, those bins
+alone. It wins over MinHash where a set has more fingerprints than a fraction of the bins, the more the longer it is.
 """
 
 from __future__ import annotations
@@ -12,85 +12,80 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.sketches.minhash import LANES, TILE, fold_lanes
 from gpulsh.backends.cpu.sketches.minima import Minima
 from gpulsh.params import Family
 from gpulsh.permutations import word_array
 
-_U = np.uint64
-_MIX_1, _MIX_2 = _U(protocol.MIX_1), _U(protocol.MIX_2)
-_S27, _S32, _S33 = _U(27), _U(32), _U(33)
-_ROUND = _U(64 - protocol.ROUND_BITS)
-_VALUE = _U((1 << 64 - protocol.ROUND_BITS) - 1)
-_EMPTY = _U(0xFFFFFFFFFFFFFFFF)
-_NO_VALUE, _MOST = np.uint32(protocol.NO_VALUE), np.uint32(protocol.NO_VALUE - 1)
+_U, _U32 = np.uint64, np.uint32
+_THROWS = protocol.THROWS
+_S32 = _U(32)
+_VALUE, _REST = _U32(protocol.VALUE_BITS), _U32(32 - protocol.VALUE_BITS)
+_NO_VALUE = _U32(protocol.NO_VALUE)
 
 
 @kernel
-def _fold(values, offset, multiplier, addend, state):
-    count = state.shape[1]
+def _fold(values, offset, multiplier, addend, tile, thrown, places, multipliers, addends, least, lie_at, minima):
+    """`multiplier`, `addend` [2 THROWS + columns]; then room, and where `tile` and the last three of it lie."""
+    count = minima.shape[1]
     bins = _U(count)
     for document in range(offset.size - 1):
-        found = state[document]
+        found = minima[document]
         row = values[offset[document] : offset[document + 1]]
+        for i in range(count):
+            found[i] = _NO_VALUE
         if row.size == 0:
             continue
-        for i in range(row.size):
-            y = multiplier[0] * row[i] + addend[0]
-            place = (y >> _S32) * bins >> _S32
-            found[place] = min(found[place], y & _VALUE)
-        empty = 0
-        for place in range(count):
-            empty += found[place] == _EMPTY
-        number = 1
-        while empty > 0:
-            before = _U(number) << _ROUND
-            if number < count:
-                for i in range(row.size):
-                    y = multiplier[number] * row[i] + addend[number]
-                    place = (y >> _S32) * bins >> _S32
-                    if found[place] >= before:
-                        empty -= found[place] == _EMPTY
-                        found[place] = min(found[place], before | y & _VALUE)
-            elif found[number - count] == _EMPTY:
-                empty -= 1
-                for i in range(row.size):
-                    y = multiplier[number] * row[i] + addend[number]
-                    found[number - count] = min(found[number - count], before | y & _VALUE)
+        empty, number = count, 0
+        while empty > 0 and number < _THROWS:
+            a, b = multiplier[2 * number], addend[2 * number]
+            c, d = multiplier[2 * number + 1], addend[2 * number + 1]
+            before = _U32(number) << _VALUE
+            for first in range(0, row.size, TILE):
+                source = row[first : first + TILE]
+                for i in range(source.size):  # in vectors
+                    tile[i] = _U32(_U(_U32(_U32(source[i] >> _S32) * a + b)) * bins >> _S32)
+                    thrown[i] = before | _U32(_U32(source[i]) * c + d) >> _REST
+                for i in range(source.size):
+                    found[tile[i]] = min(found[tile[i]], thrown[i])
+            empty = 0
+            for place in range(count):
+                empty += found[place] == _NO_VALUE
             number += 1
-
-
-@kernel
-def _finish(state, signatures):
-    for document in range(state.shape[0]):
-        for place in range(state.shape[1]):
-            z = state[document, place]
-            if z == _EMPTY:
-                signatures[document, place] = _NO_VALUE
-                continue
-            z ^= z >> _S27
-            z *= _MIX_1
-            z ^= z >> _S33
-            z *= _MIX_2
-            z ^= z >> _S27
-            signatures[document, place] = min(np.uint32(z >> _S32), _MOST)
+        if empty == 0:
+            continue
+        taken = 0
+        for place in range(count):
+            places[taken] = place
+            taken += found[place] == _NO_VALUE
+        for i in range(empty):
+            multipliers[i], addends[i] = multiplier[2 * _THROWS + places[i]], addend[2 * _THROWS + places[i]]
+        vectors = (empty + LANES - 1) // LANES
+        for i in range(vectors * LANES):
+            least[i] = _NO_VALUE
+        for first in range(0, row.size, TILE):
+            source = row[first : first + TILE]
+            for i in range(source.size):
+                tile[i] = _U32(source[i] >> _S32)
+            fold_lanes(lie_at[0], source.size, vectors, lie_at[1], lie_at[2], lie_at[3])
+        for i in range(empty):
+            found[places[i]] = _U32(_THROWS) << _VALUE | least[i] >> _REST
 
 
 class Sketch(Minima):
-    """For each bin the first round that reached it, and the least value there; `finish` makes 32 bits of them."""
-
-    dtype = np.uint64
+    """For each bin the first round that reached it, and the least value there."""
 
     def __init__(self, family: Family) -> None:
         super().__init__(family)
-        drawn = word_array(family, 4 * family.num_perm).reshape(-1, 2)
-        self._multiplier, self._addend = drawn[:, 0] | _U(1), drawn[:, 1].copy()
+        drawn = word_array(family, 2 * _THROWS + family.num_perm)
+        self._multiplier = (drawn >> _S32).astype(np.uint32) | _U32(1)
+        self._addend = drawn.astype(np.uint32)
 
-    def fold(self, fingerprints: Fingerprints) -> NDArray[np.uint64]:
-        state = self.empty(len(fingerprints))
-        _fold(fingerprints.values, fingerprints.offset, self._multiplier, self._addend, state)
-        return state
-
-    def finish(self, state: NDArray[np.uint64]) -> NDArray[np.uint32]:
-        signatures = np.empty(state.shape, np.uint32)
-        _finish(state, signatures)
-        return signatures
+    def fold(self, fingerprints: Fingerprints) -> NDArray[np.uint32]:
+        minima = np.empty((len(fingerprints), self._columns), np.uint32)
+        (tile, thrown), places = np.empty((2, TILE), np.uint32), np.empty(self._columns + 1, np.int64)
+        room = np.zeros((3, -(-self._columns // LANES) * LANES), np.uint32)
+        lie_at = np.array([tile.ctypes.data, *(one.ctypes.data for one in room)])
+        drawn = self._multiplier, self._addend
+        _fold(fingerprints.values, fingerprints.offset, *drawn, tile, thrown, places, *room, lie_at, minima)
+        return minima

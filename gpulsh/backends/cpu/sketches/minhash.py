@@ -14,7 +14,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
-from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.kernel import inlined, kernel
 from gpulsh.backends.cpu.lowered import lowered
 from gpulsh.backends.cpu.sketches.minima import Minima
 from gpulsh.backends.cpu.vectors import I32, I64, everywhere
@@ -80,10 +80,23 @@ def _fold(vectors: int) -> Callable[..., object]:
 _fold_many, _fold_one = _fold(VECTORS), _fold(1)
 
 
+@inlined
+def fold_lanes(tile_at, count, vectors, multiplier_at, addend_at, minima_at):
+    """Lower `vectors` * LANES minima by the `count` shingles of a tile; what ends in `_at` is where an array lies."""
+    v = 0
+    while v < vectors:
+        skip = 4 * LANES * v
+        if v + VECTORS <= vectors:
+            _fold_many(tile_at, count, multiplier_at + skip, addend_at + skip, minima_at + skip)
+            v += VECTORS
+        else:
+            _fold_one(tile_at, count, multiplier_at + skip, addend_at + skip, minima_at + skip)
+            v += 1
+
+
 @kernel
 def _minhash(values, offset, tile, minima, tile_at, multiplier_at, addend_at, minima_at, signatures):
-    """`tile` [TILE] and `minima`, as long as the multipliers, are room; what ends in `_at` is where an array lies."""
-    vectors = minima.size // LANES
+    """`tile` [TILE] and `minima`, as long as the multipliers, are room."""
     for document in range(offset.size - 1):
         begin, end = offset[document], offset[document + 1]
         for i in range(minima.size):
@@ -92,15 +105,7 @@ def _minhash(values, offset, tile, minima, tile_at, multiplier_at, addend_at, mi
             source = values[first : min(first + TILE, end)]
             for i in range(source.size):
                 tile[i] = _U32(source[i] >> _UPPER)
-            v = 0
-            while v < vectors:
-                skip = 4 * LANES * v
-                if v + VECTORS <= vectors:
-                    _fold_many(tile_at, source.size, multiplier_at + skip, addend_at + skip, minima_at + skip)
-                    v += VECTORS
-                else:
-                    _fold_one(tile_at, source.size, multiplier_at + skip, addend_at + skip, minima_at + skip)
-                    v += 1
+            fold_lanes(tile_at, source.size, minima.size // LANES, multiplier_at, addend_at, minima_at)
         for i in range(signatures.shape[1]):  # a slice would have Numba compile how it tells of lengths that differ
             signatures[document, i] = minima[i]
 

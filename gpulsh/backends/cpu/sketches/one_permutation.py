@@ -40,22 +40,33 @@ def _fold(values, offset, multiplier, addend, minima):
 
 
 @kernel
-def _fill(minima, probes, probe, signatures):
+def _fill(minima, probes, probe, places, signatures):
+    """A probe at a time for all bins that are still empty, so that no branch is guessed; `places` [bins] is room."""
     count = minima.shape[1]
     bins = _U(count)
     for document in range(minima.shape[0]):
         least, signature = minima[document], signatures[document]
-        filled = False
+        empty = 0
         for place in range(count):
             signature[place] = least[place]
-            filled |= least[place] != _NO_VALUE
-        if not filled:
+            places[empty] = place
+            empty += least[place] == _NO_VALUE
+        if empty == count:
             continue
-        for place in range(count):
-            t = 0
-            while signature[place] == _NO_VALUE and t < PROBES:
-                signature[place] = least[probes[place, t]]
-                t += 1
+        t = 0
+        while empty > 0 and t < PROBES:
+            left = 0
+            for i in range(empty):
+                place = places[i]
+                value = least[probes[t, place]]
+                signature[place] = value
+                places[left] = place
+                left += value == _NO_VALUE
+            empty = left
+            t += 1
+        for i in range(empty):
+            place = places[i]
+            t = PROBES
             while signature[place] == _NO_VALUE and t < ROUNDS * count:
                 z = probe + (_U(place) << _S32 | _U(t))
                 z ^= z >> _S27
@@ -72,8 +83,8 @@ def _fill(minima, probes, probe, signatures):
 
 
 def _first_probes(bins: int, probe: np.uint64) -> NDArray[np.uint32]:
-    """uint32 [bins, PROBES]: where the first probes of each bin look."""
-    z = probe + (np.arange(bins, dtype=np.uint64)[:, None] << _S32 | np.arange(PROBES, dtype=np.uint64))
+    """uint32 [PROBES, bins]: where the first probes of each bin look."""
+    z = probe + (np.arange(bins, dtype=np.uint64) << _S32 | np.arange(PROBES, dtype=np.uint64)[:, None])
     z = (z ^ z >> _S27) * _MIX_1
     z = (z ^ z >> _S33) * _MIX_2
     z ^= z >> _S27
@@ -96,5 +107,5 @@ class Sketch(Minima):
 
     def finish(self, state: NDArray[np.uint32]) -> NDArray[np.uint32]:
         signatures = np.empty_like(state)
-        _fill(state, self._probes, self._probe, signatures)
+        _fill(state, self._probes, self._probe, np.empty(self._columns, np.int32), signatures)
         return signatures
