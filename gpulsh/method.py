@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self, get_args
 
+from gpulsh.errors import ParameterError
 from gpulsh.facts import Facts
 from gpulsh.params import (
     BandShape,
@@ -21,6 +22,7 @@ from gpulsh.theory import default_banding
 
 Verify = Literal["exact", "signature", "none"]
 Resolve = Literal["kept", "components"]
+MeasureName = Literal["jaccard", "containment"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +42,14 @@ class Method(Parameters):
     banding: BandShape
     verify: Verify = "exact"
     resolve: Resolve = "kept"
+    measure: MeasureName = "jaccard"
 
     def __post_init__(self) -> None:
         check_choice("verify", self.verify, get_args(Verify))
         check_choice("resolve", self.resolve, get_args(Resolve))
+        check_choice("measure", self.measure, get_args(MeasureName))
+        if self.measure == "containment" and self.verify != "exact":
+            raise ParameterError(f"measure is 'containment' and verify is {self.verify!r}; give verify='exact'")
 
     @classmethod
     def chosen(
@@ -58,6 +64,7 @@ class Method(Parameters):
         seed: int = 1,
         verify: Verify = "exact",
         resolve: Resolve = "kept",
+        measure: MeasureName = "jaccard",
     ) -> Self:
         """What was left open is chosen. ParameterError names what is wrong."""
         shingling, folding = checked_text_parameters(shingling, folding)
@@ -71,6 +78,7 @@ class Method(Parameters):
             banding=BandShape(bands=chosen_bands, rows=chosen_rows),
             verify=verify,
             resolve=resolve,
+            measure=measure,
         )
 
     @classmethod
@@ -86,7 +94,14 @@ class Method(Parameters):
 
     def matching(self) -> dict[str, Any]:
         """As JSON values, what decides who matches whom, and nothing of how that is verified and resolved."""
-        return {name: value for name, value in asdict(self).items() if name not in ("verify", "resolve")}
+        return {name: value for name, value in self._fields().items() if name not in ("verify", "resolve")}
+
+    def _fields(self) -> dict[str, Any]:
+        """A measure by default is left out: what was written before there were two says the same."""
+        fields = asdict(self)
+        if self.measure == "jaccard":
+            del fields["measure"]
+        return fields
 
 
 @dataclass(frozen=True)

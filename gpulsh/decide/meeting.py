@@ -51,7 +51,8 @@ class Meeting:
         pairs = pairs[self.relation.allows(numbers[pairs[:, 0]], numbers[pairs[:, 1]])]
         if method.verify == "none":
             return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
-        bound = method.threshold if method.verify == "exact" else 0.0  # sizes bound the Jaccard, not its estimate
+        bounded = method.verify == "exact" and method.measure == "jaccard"  # by sizes
+        bound = method.threshold if bounded else 0.0
         similarity = compare(pairs, self.texts, measure_of(method), bound, self.ops, advance)
         return Edges(pairs[:, 0], pairs[:, 1], similarity).where(~(similarity < method.threshold))
 

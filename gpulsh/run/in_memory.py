@@ -15,12 +15,14 @@ from gpulsh.account.progress import Progress
 from gpulsh.account.stages import OF_MEMORY
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
+from gpulsh.decide.compare.containment_join import containing_pairs
+from gpulsh.decide.compare.shingled_texts import ShingledTexts
 from gpulsh.decide.copies import first_copies
 from gpulsh.decide.decision import Decision
 from gpulsh.decide.judgement import Case, involved_in, is_read
 from gpulsh.decide.relation import ALL, Relation
 from gpulsh.io.source import TextSource, TextsReadAgain
-from gpulsh.lsh.collisions import Collisions, collide
+from gpulsh.lsh.collisions import Collisions, Crowd, collide
 from gpulsh.lsh.signing import sign_batches
 from gpulsh.method import Method
 from gpulsh.run.signed_documents import ArrivingRows, ParticipatingDigests, SignedDocuments
@@ -67,14 +69,28 @@ def decide(
         copies, first = first_copies(signed.exact.whole(ops), filled, rank.__getitem__, ops, sources)
         takes_part = signed.filled.copy()
         takes_part[ops.asarray(copies)] = False
-        digests = ParticipatingDigests(signed.digests, method.banding.bands, takes_part, ops)
-        met = Collisions.of(*collide(digests, ops, progress.advance), method.banding.bands)
+        if method.measure == "containment":
+            met = _containing(np.flatnonzero(ops.asnumpy(takes_part)), rank, source, method, keys, ops)
+        else:
+            digests = ParticipatingDigests(signed.digests, method.banding.bands, takes_part, ops)
+            met = Collisions.of(*collide(digests, ops, progress.advance), method.banding.bands)
         funnel.crowded = len(met.crowded)
     involved = involved_in(met, funnel.documents)
     with funnel.stage(progress, OF_MEMORY["read"], len(involved)):
         chosen = source.choose(involved if is_read(method, len(met.crowded)) else involved[:0])
         progress.count(size=int(chosen.sizes().sum()))
     return Case(met, copies, first, rank, relation, chosen, method, keys, ops).decide(funnel, progress)
+
+
+def _containing(
+    documents: Numbers, rank: Numbers, source: TextsReadAgain, method: Method, keys: EvidenceKeys, ops: Backend
+) -> Collisions:
+    """Which of `documents` [p], ascending, may contain which: no sketch finds them, but a join over their shingles."""
+    order = np.argsort(rank[documents], kind="stable")
+    texts = ShingledTexts(order, ops, source.choose(documents), method, keys)
+    pairs = np.sort(documents[order][containing_pairs(texts, method.threshold, ops)], axis=1)
+    none = Crowd(*(np.empty(0, np.int64) for _ in range(3)))
+    return Collisions.of(pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))], none, method.banding.bands)
 
 
 def _rank(order: Numbers | None, count: int) -> Numbers:

@@ -11,7 +11,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.decide.decision import Decision
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.method import Method, Resolve, Verify
+from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import Folding, Shingling, Sketch
 from gpulsh.run.display.progress import open_progress
 from gpulsh.run.in_memory import decide, sign
@@ -31,6 +31,7 @@ def deduplicate(
     seed: int = 1,
     verify: Verify = "exact",
     resolve: Resolve = "kept",
+    measure: MeasureName = "jaccard",
     priority: object = None,
     backend: BackendName = "auto",
     threads: int | None = None,
@@ -50,9 +51,11 @@ def deduplicate(
     `bands`, `rows`: None takes the most rows with bands = num_perm // rows that find a pair at `threshold` with
     probability at least 0.995. `verify`: "exact", "signature" (the estimate in place of the Jaccard similarity) or
     "none" (every compared pair counts; similarities are NaN). `resolve`: "kept", or "components", which keeps one
-    document of each connected component of the verified pairs. `devices`: numbers of the CUDA devices to share the
-    work, None for all that are visible. What proves is hashed under a secret of 256 bits that is drawn for each call,
-    so that nobody can write text with the hashes of other text; `secret` gives it, for tests: nothing depends on it.
+    document of each connected component of the verified pairs. `measure`: "jaccard", or "containment", which drops a
+    document when a kept one contains at least `threshold` of its shingles, exactly and whatever the sketch; without
+    `priority` the longest text then comes first. `devices`: numbers of the CUDA devices to share the work, None for all
+    that are visible. What proves is hashed under a secret of 256 bits that is drawn for each call, so that nobody can
+    write text with the hashes of other text; `secret` gives it, for tests: nothing depends on it.
 
     Returns a Decision. Raises ParameterError, InputTypeError, or BackendError where CUDA was asked for and does not
     work. Source: MinHash, Broder 1997; banding, Leskovec, Rajaraman, Ullman, section 3.4.
@@ -61,10 +64,12 @@ def deduplicate(
     >>> result.keep, result.duplicate_of
     (array([ True, False,  True]), array([0, 0, 2]))
     """
-    method = Method.chosen(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, verify, resolve)
+    method = Method.chosen(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, verify, resolve, measure)
     keys = evidence_keys(chosen_secret(secret))
     ops = select_backend(backend, threads=threads, devices=devices)
     source = open_texts(texts, ops)
+    if priority is None and measure == "containment":
+        priority = source.choose(np.arange(len(source))).sizes()  # the longest first
     order = None if priority is None else _decision_order(priority, len(source))
     shown = open_progress(progress)
     return decide(sign(source, method, keys, ops, shown), source, order, method, keys, ops, shown)

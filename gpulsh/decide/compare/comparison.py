@@ -86,6 +86,17 @@ def exact(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray
     return share
 
 
+def contained(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
+    """How much of the second document of each pair the first one contains."""
+    both, whole = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
+    pairs = ops.asarray(rows)
+    for part in parts:
+        both = both + ops.asnumpy(ops.intersect(pairs, part)[0])
+        whole = whole + row_sizes(part, ops)[rows[:, 1]]
+    share: NDArray[np.float64] = both.astype(np.float64) / np.maximum(whole, 1).astype(np.float64)
+    return share
+
+
 def estimated(family: Family) -> Measure:
     """The share of equal signature values."""
 
@@ -103,9 +114,9 @@ def unmeasured(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> ND
 
 
 def measure_of(method: Method) -> Measure:
-    """What `verify` names."""
+    """What `verify` and `measure` name."""
     if method.verify == "exact":
-        return exact
+        return contained if method.measure == "containment" else exact
     return estimated(method.family) if method.verify == "signature" else unmeasured
 
 
