@@ -23,6 +23,7 @@ COMMANDS = {  # name -> module that has it, imported when it is asked for
     "dedup": "gpulsh.cli.dedup",
     "report": "gpulsh.cli.report",
     "index": "gpulsh.cli.index",
+    "sign": "gpulsh.cli.sign",
     "curve": "gpulsh.cli.curve",
     "plan": "gpulsh.cli.plan",
     "info": "gpulsh.cli.info",

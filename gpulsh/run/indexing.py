@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from gpulsh.account.progress import Progress
 from gpulsh.account.stages import OF_INDEX
 from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.facts import Facts
@@ -187,10 +188,14 @@ def check_output(path: Path) -> None:
 
 def _open(inputs: Sequence[str], columns: Columns, lines: bool, parameters: Facts) -> FileTexts:
     backend: BackendName = parameters.get("backend", "auto")
-    readers = select_backend(backend, threads=parameters.get("threads")).sizes().readers
+    return open_inputs(inputs, columns, lines, select_backend(backend, threads=parameters.get("threads")))
+
+
+def open_inputs(inputs: Sequence[str], columns: Columns, lines: bool, ops: Backend) -> FileTexts:
+    """The documents of files, folders, globs and URLs, read ahead by as many threads as `ops` has for it."""
     streams = Streams()
     files = as_lines(find_files(list(inputs), streams=streams), lines)
-    texts = FileTexts(files, columns, readers, fixity=Fixity.of(files))
+    texts = FileTexts(files, columns, ops.sizes().readers, fixity=Fixity.of(files))
     texts.streams = streams
     return texts
 

@@ -1,0 +1,104 @@
+"""`gpulsh sign`: a table in which DuckDB finds the candidates that gpulsh finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import gpulsh
+from gpulsh.cli import group as command
+from gpulsh.run.signatures import sign_files
+from tests.sketch.test_main_job import documents
+
+OPTIONS = ("--num-perm", "12", "--bands", "4", "--rows", "3")
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> list[str | None]:
+    found: list[str | None] = [*documents()[:60], None, "", "..."]
+    pq.write_table(pa.table({"text": found[:40], "name": [f"n{i}" for i in range(40)]}), tmp_path / "a.parquet")
+    lines = [{"text": text, "name": f"m{i}"} for i, text in enumerate(found[40:])]
+    (tmp_path / "b.jsonl").write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    return found
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(command, ["sign", *arguments, "--backend", "cpu"])
+
+
+def test_the_two_classical_queries(texts: list[str | None], tmp_path: Path) -> None:
+    out = tmp_path / "signatures.parquet"
+    inputs = [str(tmp_path / "a.parquet"), str(tmp_path / "b.jsonl")]
+    ran = run(*inputs, "-o", str(out), *OPTIONS, "--id-column", "name")
+    assert ran.exit_code == 0, ran.output
+    assert f"{len(texts)} documents are signed" in ran.output
+
+    table = pq.read_table(out)
+    names = ["document", "file", "row", "id", *(f"v{i}" for i in range(12)), *(f"band{i}" for i in range(4))]
+    assert table.column_names == names
+    assert table["document"].to_pylist() == list(range(len(texts)))
+    assert table["row"].to_pylist() == [*range(40), *range(len(texts) - 40)]
+    assert table["file"].to_pylist() == [inputs[0]] * 40 + [inputs[1]] * (len(texts) - 40)
+    assert table["id"].to_pylist() == [f"n{i}" for i in range(40)] + [f"m{i}" for i in range(len(texts) - 40)]
+    assert (
+        table.slice(len(texts) - 3)["v0"].to_pylist() == table.slice(len(texts) - 3)["band3"].to_pylist() == [None] * 3
+    )
+
+    signatures = gpulsh.MinHash(num_perm=12).from_texts(texts, backend="cpu")
+    found = np.stack([table[f"v{i}"].to_numpy() for i in range(12)], axis=1)[:-3]
+    np.testing.assert_array_equal(found.astype(np.uint32), signatures.values[:-3])
+    digests = gpulsh.Banding(bands=4, rows=3)(signatures, backend="cpu")
+    wanted = gpulsh.candidate_pairs(digests, backend="cpu").tolist()
+    assert len(wanted) > 20
+
+    either = " OR ".join(
+        "(" + " AND ".join(f"a.v{3 * band + row} = b.v{3 * band + row}" for row in range(3)) + ")" for band in range(4)
+    )
+    classical = f"SELECT a.document, b.document FROM t a JOIN t b ON a.document < b.document AND ({either})"
+    bands = " UNION ALL ".join(f"SELECT document, {i} AS band, band{i} AS digest FROM t" for i in range(4))
+    joined = f"""WITH bands AS ({bands}) SELECT DISTINCT a.document, b.document FROM bands a JOIN bands b
+        ON a.band = b.band AND a.digest = b.digest AND a.document < b.document"""
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE VIEW t AS SELECT * FROM '{out}'")
+        for query in (classical, joined):
+            assert sorted(map(list, connection.execute(query).fetchall())) == wanted
+
+
+def test_parts_of_a_file(texts: list[str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(pa.table({"text": texts, "name": range(len(texts))}), tmp_path / "c.parquet", row_group_size=7)
+    for name, size in (("whole", 64 << 20), ("parts", 600)):
+        monkeypatch.setattr("gpulsh.run.signatures.PARTITION_BYTES", size)
+        sign_files([str(tmp_path / "c.parquet")], tmp_path / f"{name}.parquet", id_column="name", num_perm=12, bands=4)
+    whole, parts = (pq.read_table(tmp_path / f"{name}.parquet") for name in ("whole", "parts"))
+    assert pq.ParquetFile(tmp_path / "parts.parquet").num_row_groups > 3 and whole.equals(parts)
+    assert whole["id"].to_pylist() == whole["row"].to_pylist() == list(range(len(texts)))
+
+
+def test_other_sketches_and_no_documents(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["one two three four five six"]}), tmp_path / "one.parquet")
+    sign_files(
+        [str(tmp_path / "one.parquet")], tmp_path / "wide.parquet", sketch=gpulsh.MinHash(num_perm=9, family="affine61")
+    )
+    assert pq.read_schema(tmp_path / "wide.parquet").field("v8").type == pa.uint64()
+    pq.write_table(pa.table({"text": pa.array([], pa.string())}), tmp_path / "none.parquet")
+    assert sign_files([str(tmp_path / "none.parquet")], tmp_path / "out.parquet") == 0
+    assert pq.read_table(tmp_path / "out.parquet").num_rows == 0
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("some text")
+    for arguments, said in (
+        ((str(tmp_path / "a.txt"), "-o", "out.csv"), "give a file that ends with .parquet"),
+        ((str(tmp_path / "none.txt"), "-o", str(tmp_path / "o.parquet")), "none.txt"),
+        ((str(tmp_path / "a.txt"), "-o", str(tmp_path / "o.parquet"), "--sketch", "minhush"), "sketch is 'minhush'"),
+    ):
+        assert said in str(run(*arguments).exception)
+    assert not (tmp_path / "o.parquet").exists()
