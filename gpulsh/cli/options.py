@@ -42,9 +42,7 @@ def method_options(*names: str, otherwise: str | None = None) -> Option:
         },
         "sketch": {
             "metavar": "NAME[:K]",
-            "help": help_of(
-                "What finds candidates: minhash, fast, one-permutation, c-minhash", "minhash"
-            ),
+            "help": help_of("What finds candidates: minhash, fast, one-permutation, c-minhash", "minhash"),
         },
         "num-perm": {"type": int, "metavar": "K", "help": help_of("Values of a signature", 128)},
         "bands": {
