@@ -43,8 +43,8 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
 }
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS)
-    band_digests_64(const u64* __restrict__ signatures, i64 documents, i32 columns, i32 bands, i32 rows,
-                    u64* __restrict__ digests) {
+    wide_band_digests(const u64* __restrict__ signatures, i64 documents, i32 columns, i32 bands, i32 rows,
+                      u64* __restrict__ digests) {
     __shared__ u64 keys[KEYS];
     __shared__ First first;
     digests_of(signatures, documents, columns, bands, rows, digests, keys, first);

@@ -13,7 +13,7 @@ def band_digests(machine: Machine, signatures: Array, shape: BandShape) -> Array
     xp = machine.arrays
     documents, columns = signatures.shape
     digests = xp.empty((documents, shape.bands), np.uint64)
-    kernel = "band_digests_64" if signatures.dtype == np.uint64 else "band_digests"
+    kernel = "wide_band_digests" if signatures.dtype == np.uint64 else "band_digests"
     machine.run(
         *("band_digests", kernel, documents * shape.bands, machine.geometry.threads),
         *(xp.ascontiguousarray(signatures), np.int64(documents), np.int32(columns)),
