@@ -10,9 +10,9 @@ extern "C" __global__ void __launch_bounds__(SPAN_THREADS)
                const u32* __restrict__ tables, i32 columns, i32 span, u32* __restrict__ minima) {
     const u32* table = tables + min(column_of_lane(), columns - 1);
     const auto function = [&](u64 x) {
-        const u32 y = (u32)(x >> 32);
-        return table[(i64)(y & 0xFF) * columns] ^ table[(i64)(256 | y >> 8 & 0xFF) * columns] ^
-               table[(i64)(512 | y >> 16 & 0xFF) * columns] ^ table[(i64)(768 | y >> 24) * columns];
+        const u32 y = (u32)(x >> 32);  // a table has less than 2^27 entries
+        return table[(y & 0xFF) * columns] ^ table[(256 | y >> 8 & 0xFF) * columns] ^
+               table[(512 | y >> 16 & 0xFF) * columns] ^ table[(768 | y >> 24) * columns];
     };
     function_minima(values, offset, documents, function, columns, span, minima);
 }

@@ -184,8 +184,8 @@ def test_arrays_are_checked() -> None:
     ]:
         with pytest.raises(ParameterError, match=told):
             Fingerprints(values, offset)
-    with pytest.raises(ParameterError, match=r"Signatures\.values is uint64 with 2"):
-        Signatures(np.zeros((2, 3), np.uint64))
+    with pytest.raises(ParameterError, match=r"Signatures\.values is int64 with 2"):
+        Signatures(np.zeros((2, 3), np.int64))
     with pytest.raises(ParameterError, match=r"BandDigests\.values is uint64 with 1"):
         BandDigests(np.zeros(2, np.uint64))
 
@@ -270,7 +270,7 @@ def test_bad_parameters_of_deduplicate(parameters: dict[str, Any], told: str) ->
         (lambda: Shingling.parse("word:٣"), "shingle is"),
         (lambda: Folding(form="NFD"), "form is 'NFD'; give one of None, 'NFC', 'NFKC'"),  # type: ignore[arg-type]
         (lambda: MinHash(num_perm=70000), "num_perm is 70000"),
-        (lambda: MinHash(family="xor"), "family is 'xor'; give one of 'affine32'"),  # type: ignore[arg-type]
+        (lambda: MinHash(family="one_permutation"), "family is 'one_permutation'; give one of 'affine32'"),  # type: ignore[arg-type]
         (lambda: Banding(bands=0, rows=4), "bands is 0"),
         (lambda: Banding(bands=4, rows="4"), "rows is '4'"),  # type: ignore[arg-type]
     ],
