@@ -1,4 +1,4 @@
-"""unique, frequencies and prefixes: rows of fingerprints in order, without repeats, counted, and the rarest of each."""
+"""unique, bitmaps, frequencies and prefixes: rows in order, without repeats, counted, and the rarest of each."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.support.same import same
 
 
 def check(ops: Backend, rows: Fingerprints, bits: int) -> None:
+    agree(ops, "bitmaps", rows)
     unique = agree(ops, "unique", rows)
     sizes, before = np.diff(unique.offset), np.full(1 << bits, 250 if bits == 1 else 0, np.uint8)
     agree(ops, "frequencies", rows, before.copy())
