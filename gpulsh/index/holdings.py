@@ -48,6 +48,16 @@ class Holdings:
                 segment.let_go()
         return np.concatenate(places), np.concatenate(numbers)
 
+    def band(self, band: int) -> tuple[NDArray[np.uint64], Numbers]:
+        """The digests [k] of all held documents in `band`, and the documents' numbers [k]."""
+        digests, numbers = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+        for segment in self.segments:
+            known = segment.bands[band]
+            alive = ~among(known.document, self.removed)
+            digests.append(known.digest[alive])
+            numbers.append(known.document[alive])
+        return np.concatenate(digests), np.concatenate(numbers)
+
     def first_copies(self, exact: NDArray[np.uint64]) -> tuple[Numbers, NDArray[np.float64], NDArray[np.bool_]]:
         """The witness of the first live document with each hash [m, 2], how similar, and whether it is that document
         itself; NOBODY where there is none.

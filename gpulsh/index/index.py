@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,6 +36,7 @@ from gpulsh.index.keys import (
 from gpulsh.index.segments.merging import in_memory
 from gpulsh.index.segments.segment import KEY_TYPES, Documents, Keys
 from gpulsh.index.storage import Contents, Folder, Shelved, compacted, discard, keyed, settled, spill_bytes
+from gpulsh.index.walk import held_buckets, similar_pairs
 from gpulsh.io.format import LEAST_MEMORY
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.source import TextSource
@@ -58,6 +60,20 @@ class Matches:
 
     def __len__(self) -> int:
         return len(self.positions)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Similar held documents, each pair once: `first` and `second` keys [m], in the order they came in; `similarity`
+    float64 [m], exact Jaccard.
+    """
+
+    first: Values
+    second: Values
+    similarity: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,6 +232,24 @@ class Index:
         source = open_texts(texts, self._ops)
         positions, numbers, similarity = self.find_similar(source)
         return Matches(positions, self.keys_of(numbers), similarity)
+
+    def buckets(self) -> Iterator[tuple[int, Values]]:
+        """Each bucket of two held documents or more: the number of its band, and the documents' keys, first in first.
+
+        Bands come in order, one of them is in memory at a time. The index must not change meanwhile.
+        """
+        for band, buckets in enumerate(held_buckets(self._holdings(), self._method.banding.bands, self._ops)):
+            keys = self.keys_of(buckets.ids)
+            for start, stop in pairwise(buckets.offset.tolist()):
+                yield band, keys[start:stop]
+
+    def pairs(self) -> Pairs:
+        """Every pair of held documents that share a bucket and are at least `threshold` similar, once.
+
+        All pairs of a bucket are looked at: of very many copies that were inserted, not added, there are many.
+        """
+        numbers, similarity = similar_pairs(self._holdings(), self._method, self._ops)
+        return Pairs(self.keys_of(numbers[:, 0]), self.keys_of(numbers[:, 1]), similarity)
 
     def remove(self, keys: object) -> None:
         """Forget documents, held or dropped; with a held one those that it was the witness of. Their keys are free.

@@ -1,0 +1,69 @@
+"""An index walked: its buckets are those of its documents' digests, its pairs those that are similar."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpulsh
+from gpulsh.backends.select import BackendName
+from gpulsh.index.index import Index
+from tests.sketch.test_main_job import documents
+
+
+def digests_of(texts: list[str]) -> gpulsh.BandDigests:
+    signatures = gpulsh.MinHash(num_perm=64).from_texts(texts, backend="cpu")
+    return gpulsh.Banding(bands=16, rows=4)(signatures, backend="cpu")
+
+
+def naive_pairs(texts: list[str], threshold: float) -> dict[tuple[int, ...], float]:
+    pairs = gpulsh.candidate_pairs(digests_of(texts), backend="cpu")
+    exact = gpulsh.jaccard(gpulsh.shingle(texts, backend="cpu"), pairs, backend="cpu")
+    return {tuple(pair): value for pair, value in zip(pairs.tolist(), exact, strict=True) if value >= threshold}
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("most", [3, 1 << 22])
+def test_pairs_and_buckets(backend: BackendName, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.index.walk.PAIRS_AT_ONCE", most)
+    texts = [*documents(), "", "..."]
+    keys = [f"key {i}" for i in range(len(texts))]
+    index = Index(threshold=0.6, num_perm=64, bands=16, rows=4, backend=backend)
+    index.insert(keys[:50], texts[:50])
+    index.insert(keys[50:], texts[50:])
+    index.save(tmp_path / "index")
+    wanted = naive_pairs(texts, 0.6)
+    assert len(wanted) > 40
+    for one in (index, Index.open(tmp_path / "index", backend=backend)):
+        found = one.pairs()
+        named = zip(found.first.tolist(), found.second.tolist(), found.similarity.tolist(), strict=True)
+        assert {(keys.index(a), keys.index(b)): value for a, b, value in named} == wanted
+        assert len(found) == len(wanted)
+
+    digests = digests_of(texts[:-2])
+    for_bands = [
+        {tuple(np.flatnonzero(column == value)) for value in column if (column == value).sum() > 1}
+        for column in np.asarray(digests).T
+    ]
+    walked: list[set[tuple[int, ...]]] = [set() for _ in for_bands]
+    for band, members in index.buckets():
+        walked[band].add(tuple(keys.index(key) for key in members.tolist()))
+    assert walked == for_bands
+
+
+def test_removed_and_dropped_documents_are_in_none() -> None:
+    texts = documents()
+    index = Index(threshold=0.6, backend="cpu")
+    added = index.add(list(range(len(texts))), texts)
+    assert len(index.pairs()) == 0 and not added.keep.all()  # what was kept resembles nothing that was
+    index = Index(threshold=0.6, backend="cpu")
+    index.insert([7, 8, 9], [texts[0]] * 3)
+    assert [members.tolist() for _, members in index.buckets()] == [[7, 8, 9]] * index.parameters.banding.bands
+    index.remove([8])
+    found = index.pairs()
+    assert (found.first.tolist(), found.second.tolist(), found.similarity.tolist()) == ([7], [9], [1.0])
+    index.remove([7])
+    assert len(index.pairs()) == 0 and list(index.buckets()) == []
+    assert list(Index(backend="cpu").buckets()) == [] and len(Index(backend="cpu").pairs()) == 0
