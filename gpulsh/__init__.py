@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpulsh.arrays import BandDigests as BandDigests
+    from gpulsh.arrays import BitSignatures as BitSignatures
     from gpulsh.arrays import Fingerprints as Fingerprints
     from gpulsh.arrays import Signatures as Signatures
     from gpulsh.arrays import TextBatch as TextBatch
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from gpulsh.lsh.banding import Banding as Banding
     from gpulsh.lsh.collisions import candidate_pairs as candidate_pairs
     from gpulsh.lsh.similarity import containment as containment
+    from gpulsh.lsh.similarity import cosine as cosine
     from gpulsh.lsh.similarity import jaccard as jaccard
     from gpulsh.params import Folding as Folding
     from gpulsh.params import Shingling as Shingling
@@ -37,9 +39,11 @@ if TYPE_CHECKING:
     from gpulsh.sketch.bottom_s import BottomS as BottomS
     from gpulsh.sketch.c_minhash import CMinHash as CMinHash
     from gpulsh.sketch.fast_similarity import FastSimilarity as FastSimilarity
+    from gpulsh.sketch.hamming import hamming as hamming
     from gpulsh.sketch.minhash import MinHash as MinHash
     from gpulsh.sketch.mod_m import ModM as ModM
     from gpulsh.sketch.one_permutation import OnePermutation as OnePermutation
+    from gpulsh.sketch.simhash import SimHash as SimHash
     from gpulsh.text.shingling import shingle as shingle
     from gpulsh.theory import SCurve as SCurve
     from gpulsh.theory import choose_banding as choose_banding
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {  # of each module
-    "arrays": ("BandDigests", "Fingerprints", "Signatures", "TextBatch"),
+    "arrays": ("BandDigests", "BitSignatures", "Fingerprints", "Signatures", "TextBatch"),
     "decide.decision": ("Decision",),
     "errors": (
         *("BackendError", "ChangedInputError", "DamagedInputError", "DeviceMemoryError", "GpulshError", "InputError"),
@@ -56,7 +60,7 @@ _NAMES = {  # of each module
     "index.index": ("Index",),
     "lsh.banding": ("Banding",),
     "lsh.collisions": ("candidate_pairs",),
-    "lsh.similarity": ("containment", "jaccard"),
+    "lsh.similarity": ("containment", "cosine", "jaccard"),
     "params": ("Folding", "Shingling"),
     "run.files": ("deduplicate_files",),
     "run.memory": ("deduplicate",),
@@ -67,6 +71,8 @@ _NAMES = {  # of each module
     "sketch.b_bit": ("BBit",),
     "sketch.bottom_s": ("BottomS",),
     "sketch.mod_m": ("ModM",),
+    "sketch.hamming": ("hamming",),
+    "sketch.simhash": ("SimHash",),
     "text.shingling": ("shingle",),
     "theory": ("SCurve", "choose_banding"),
 }

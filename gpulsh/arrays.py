@@ -226,11 +226,18 @@ class BandDigests(_Matrix):
 
 
 @dataclass(frozen=True, eq=False)
-class Buckets:
-    """Documents that share a band digest: `ids` int64 end to end, `offset` int64 [buckets + 1], two ids or more each.
+class BitSignatures(_Matrix):
+    """Signatures of bits: `values` uint64 [n, bits / 64], bit i of a row being bit i % 64 of its word i // 64."""
 
-    Buckets ascend by digest and ids ascend within a bucket.
-    """
+    values: Array
+
+    def __post_init__(self) -> None:
+        _check(self, "values", self.values, np.uint64, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ids:
+    """Rows of documents' numbers."""
 
     ids: Array
     offset: Array
@@ -241,6 +248,19 @@ class Buckets:
 
     def __len__(self) -> int:
         return len(self.offset) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Buckets(_Ids):
+    """Documents that share a band digest: `ids` int64 end to end, `offset` int64 [buckets + 1], two ids or more each.
+
+    Buckets ascend by digest and ids ascend within a bucket.
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours(_Ids):
+    """What each query found: `ids` int64 end to end, `offset` int64 [queries + 1]; ids ascend within a row."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,9 +56,18 @@ def word_array(family: Family, count: int) -> NDArray[np.uint64]:
 
 def stream(name: str, seed: int, count: int) -> NDArray[np.uint64]:
     """uint64 [count]: what `name` and `seed` draw; of more words the first are these."""
+    return words_at(name, seed, np.arange(count, dtype=np.uint64))
+
+
+def words_at(name: str, seed: int, places: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Of the same words those at `places`, uint64 of any shape and array library."""
     named = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
     start = splitmix64(splitmix64(seed + _GAMMA) ^ named)
-    z = np.uint64(start) + np.arange(1, count + 1, dtype=np.uint64) * np.uint64(_GAMMA)
+    return mixed(places * np.uint64(_GAMMA) + np.uint64((start + _GAMMA) & _MASK))
+
+
+def mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """`splitmix64` of each of an array, of any array library: a bijection with full avalanche."""
     z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
     return z ^ z >> np.uint64(31)

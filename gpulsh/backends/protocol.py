@@ -302,6 +302,22 @@ class Backend(Protocol):
         """
         ...
 
+    def simhash(self, fingerprints: Fingerprints, keys: Array, weights: Array | None = None) -> Array:
+        """uint64 [n, words] from NumPy's uint64 `keys` [words]; an empty row has no bit (Charikar 2002).
+
+        Bit b of word w is set where the sum over a row's fingerprints x is above 0 of their weights, those counted as
+        negative of which bit b of mix64(x ^ keys[w]) is not set. A weight is 1, or of the int64 `weights` [nnz], which
+        lie as the fingerprints and are not negative; those of a row sum up to less than 2^62.
+        """
+        ...
+
+    def text_simhash(self, text: TextBatch, shingling: Shingling, keys: Array, distinct: bool) -> Array:
+        """`simhash` of `shingle(text, shingling)`, of each fingerprint once in a row where they are to be `distinct`.
+
+        One pass that never holds all fingerprints.
+        """
+        ...
+
     def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
         """Signatures of `shingle(text, shingling)` by `family`, in one pass that never holds all fingerprints."""
         ...

@@ -26,6 +26,7 @@ from gpulsh.backends.cpu.room import Room
 from gpulsh.backends.cpu.set_sketch import ThreadedSketch
 from gpulsh.backends.cpu.shingle import exact_hashes, set_rows, shingle, shingle_rows, shingle_sets
 from gpulsh.backends.cpu.sign import sign_rows
+from gpulsh.backends.cpu.simhash import simhash, text_simhash
 from gpulsh.backends.cpu.sketches import sketch_of
 from gpulsh.backends.cpu.tokens import shingles, tokens
 from gpulsh.backends.cpu.unique import unique
@@ -166,6 +167,12 @@ class CpuBackend:
 
         chunks = text_chunks(text.offset, CHUNK_BYTES)
         return joined(chunks, self.threads.map(work, chunks), self.threads), sizes
+
+    def simhash(self, fingerprints: Fingerprints, keys: Array, weights: Array | None = None) -> Array:
+        return simhash(fingerprints, keys, weights, self.threads)
+
+    def text_simhash(self, text: TextBatch, shingling: Shingling, keys: Array, distinct: bool) -> Array:
+        return text_simhash(text, shingling, keys, distinct, self.threads)
 
     def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
         signatures, sketch = np.empty((len(text), family.num_perm), family.value_type), sketch_of(family)

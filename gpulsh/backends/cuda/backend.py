@@ -32,6 +32,7 @@ from gpulsh.backends.cuda.set_sketch import AnywhereSketch, DeviceSketch
 from gpulsh.backends.cuda.shared import Shared
 from gpulsh.backends.cuda.shingle import shingle_sums, shingles
 from gpulsh.backends.cuda.sign import Signer
+from gpulsh.backends.cuda.simhash import simhash
 from gpulsh.backends.cuda.sketches import sketch_of
 from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.cuda.tokens import Table, TokenSums, hash_tokens, token_sums
@@ -210,6 +211,15 @@ class CudaBackend:
     ) -> tuple[Fingerprints, Array]:
         sets = self.shingle_sets(text, shingling, keys)
         return self.prefixes(sets, counts, lengths_with_rare(sets, counts, rare, share)), np.diff(sets.offset)
+
+    @_on_device
+    def simhash(self, fingerprints: Fingerprints, keys: Array, weights: Array | None = None) -> Array:
+        return simhash(self._machine, fingerprints, keys, weights)
+
+    @_on_device
+    def text_simhash(self, text: TextBatch, shingling: Shingling, keys: Array, distinct: bool) -> Array:
+        fingerprints = self._shingles(text, shingling, None)
+        return simhash(self._machine, self.unique(fingerprints) if distinct else fingerprints, keys)
 
     @_on_device
     def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:

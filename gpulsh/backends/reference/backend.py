@@ -20,6 +20,7 @@ from gpulsh.backends.reference.intersect import intersect
 from gpulsh.backends.reference.parts import shingle_part
 from gpulsh.backends.reference.prefixes import frequencies, prefixes, rare_or_first
 from gpulsh.backends.reference.shingle import exact_hashes, shingle, shingles
+from gpulsh.backends.reference.simhash import simhash
 from gpulsh.backends.reference.sketches import sketch_of
 from gpulsh.backends.reference.tokens import tokens
 from gpulsh.backends.reference.unique import unique
@@ -49,6 +50,7 @@ class ReferenceBackend:
     components = staticmethod(components)
     frequencies = staticmethod(frequencies)
     prefixes = staticmethod(prefixes)
+    simhash = staticmethod(simhash)
 
     def set_sketch(self, family: Family) -> SketchFold:
         return sketch_of(family)
@@ -87,6 +89,10 @@ class ReferenceBackend:
     ) -> tuple[Fingerprints, Array]:
         sets = self.shingle_sets(text, shingling, keys)
         return prefixes(sets, counts, rare_or_first(sets, counts, rare, share)), np.diff(sets.offset)
+
+    def text_simhash(self, text: TextBatch, shingling: Shingling, keys: Array, distinct: bool) -> Array:
+        fingerprints = shingle(text, shingling)
+        return simhash(unique(fingerprints) if distinct else fingerprints, keys)
 
     def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
         return sketched(self, shingle(text, shingling), family)

@@ -1,0 +1,239 @@
+"""simhash: one-bits counted 64 places at once, in words of which each holds a digit of all 64 counts (bit slices).
+
+Sixteen hashes go through a tree of carry-save adders (Harley, Seal; Warren, *Hacker's Delight*, 5-2), after which one
+word counts sixteens: a hash takes five instructions, not the 64 of a counter each. Before a digit overflows, the counts
+are added to 64 plain ones. Hashing apart from adding leaves a loop that is made of vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints, TextBatch
+from gpulsh.backends import protocol
+from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads, by_weight
+from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
+from gpulsh.backends.cpu.kernel import inlined, kernel
+from gpulsh.backends.cpu.room import Room, Scratch
+from gpulsh.backends.cpu.shingle import shingle_rows
+from gpulsh.params import Shingling
+
+CHUNK_SHINGLES = 1 << 16
+
+_U = np.uint64
+_MIX_1, _MIX_2 = _U(protocol.MIX_1), _U(protocol.MIX_2)
+_S27, _S33, _ONE, _NONE = _U(27), _U(33), _U(1), _U(0)
+_FREE = np.uint32(0)
+_TREE = 16  # hashes a tree
+_FULL = 15 * _TREE  # that eight digits count
+
+_scratch = Scratch()
+
+
+@inlined
+def _hash(x):
+    x ^= x >> _S27
+    x *= _MIX_1
+    x ^= x >> _S33
+    x *= _MIX_2
+    return x ^ x >> _S27
+
+
+@inlined
+def _add(a, b, c):
+    """The sum of three bits at each place: the carry, and the digit."""
+    u = a ^ b
+    return (a & b) | (u & c), u ^ c
+
+
+@kernel
+def _count(values, key, hashes, counts):
+    """Add to `counts` int64 [64] how many of the values' hashes have each bit; `hashes` has room for `_FULL`."""
+    for start in range(0, values.size, _FULL):
+        here = values[start : start + _FULL]
+        for i in range(here.size):
+            hashes[i] = _hash(here[i] ^ key)
+        trees = (here.size + _TREE - 1) // _TREE
+        for i in range(here.size, trees * _TREE):
+            hashes[i] = _NONE
+        d1, d2, d4, d8, d16, d32, d64, d128 = _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE
+        for tree in range(trees):
+            x = hashes[tree * _TREE : tree * _TREE + _TREE]
+            a2, d1 = _add(d1, x[0], x[1])
+            b2, d1 = _add(d1, x[2], x[3])
+            a4, d2 = _add(d2, a2, b2)
+            a2, d1 = _add(d1, x[4], x[5])
+            b2, d1 = _add(d1, x[6], x[7])
+            b4, d2 = _add(d2, a2, b2)
+            a8, d4 = _add(d4, a4, b4)
+            a2, d1 = _add(d1, x[8], x[9])
+            b2, d1 = _add(d1, x[10], x[11])
+            a4, d2 = _add(d2, a2, b2)
+            a2, d1 = _add(d1, x[12], x[13])
+            b2, d1 = _add(d1, x[14], x[15])
+            b4, d2 = _add(d2, a2, b2)
+            b8, d4 = _add(d4, a4, b4)
+            carry, d8 = _add(d8, a8, b8)
+            d16, carry = d16 ^ carry, d16 & carry
+            d32, carry = d32 ^ carry, d32 & carry
+            d64, carry = d64 ^ carry, d64 & carry
+            d128 ^= carry
+        for bit in range(64):
+            s = _U(bit)
+            low = (d1 >> s & _ONE) + _U(2) * (d2 >> s & _ONE) + _U(4) * (d4 >> s & _ONE) + _U(8) * (d8 >> s & _ONE)
+            high = (d16 >> s & _ONE) + _U(2) * (d32 >> s & _ONE) + _U(4) * (d64 >> s & _ONE)
+            high += _U(8) * (d128 >> s & _ONE)
+            counts[bit] += np.int64(low + _U(16) * high)
+
+
+@inlined
+def _majority(counts, total):
+    bits = _NONE
+    for bit in range(64):
+        bits |= _U(2 * counts[bit] > total) << _U(bit)
+    return bits
+
+
+@kernel
+def _distinct(values, table, found):
+    """The values, each once, in `found`; how many, or -1 where they are no hashes and too many steps are taken.
+
+    First each goes where it hashes to, without a branch; those that meet another there look further, which is where
+    all wrong guesses of the processor are. `table` uint32, which says what number in `found` a value has, has room for
+    eight a value, and 16; `found` for two.
+    """
+    count, bits = values.size, 4
+    while (1 << bits) < 4 * count:
+        bits += 1
+    shift, mask = _U(64 - bits), _U((1 << bits) - 1)
+    for slot in range(1 << bits):
+        table[slot] = _FREE
+    written, left = _NONE, _NONE
+    others = found[count:]
+    for value in values:
+        slot = value >> shift
+        held = table[slot]
+        free = _U(held == _FREE)
+        found[written] = value
+        others[left] = value
+        written += free
+        left += _ONE - free
+        table[slot] = np.uint32(written) if held == _FREE else held
+    steps = 0
+    for value in others[: np.int64(left)]:
+        slot = value >> shift
+        held = table[slot]
+        while held != _FREE and found[held - np.uint32(1)] != value:
+            slot = slot + _ONE & mask
+            held = table[slot]
+            steps += 1
+        if steps > 4 * count:
+            return -1
+        if held == _FREE:
+            found[written] = value
+            written += _ONE
+            table[slot] = np.uint32(written)
+    return np.int64(written)
+
+
+@kernel
+def _simhash(values, offset, keys, distinct, table, found, hashes, counts, out):
+    """The first row whose distinct values were not found, or -1."""
+    for row in range(offset.size - 1):
+        here = values[offset[row] : offset[row + 1]]
+        if distinct:
+            size = _distinct(here, table, found)
+            if size < 0:
+                return row
+            here = found[:size]
+        for word in range(keys.size):
+            counts[:] = 0
+            _count(here, keys[word], hashes, counts)
+            out[row, word] = _majority(counts, here.size)
+    return -1
+
+
+@kernel
+def _weighted(values, weights, offset, keys, counts, out):
+    for row in range(offset.size - 1):
+        for word in range(keys.size):
+            counts[:] = 0
+            total = np.int64(0)
+            for i in range(offset[row], offset[row + 1]):
+                hashed, weight = _hash(values[i] ^ keys[word]), weights[i]
+                total += weight
+                for bit in range(64):
+                    counts[bit] += weight & -np.int64(hashed >> _U(bit) & _ONE)
+            out[row, word] = _majority(counts, total)
+
+
+def _rows(
+    values: NDArray[np.uint64],
+    offset: NDArray[np.int64],
+    keys: NDArray[np.uint64],
+    distinct: bool,
+    out: NDArray[np.uint64],
+) -> None:
+    longest = int(np.diff(offset).max(initial=0)) if distinct else 0
+    table, found = _scratch.take("table", 4 * longest + 8), _scratch.take("found", 2 * longest)
+    room = table.view(np.uint32), found, *_room()
+    start = 0
+    while (stuck := _simhash(values, offset[start:], keys, distinct, *room, out[start:])) >= 0:
+        start += stuck + 1
+        row = np.unique(values[offset[start - 1] : offset[start]])
+        out[start - 1] = _of_pieces([row], keys)
+
+
+def _room() -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """For the hashes and the counts."""
+    return np.empty(_FULL, np.uint64), np.zeros(64, np.int64)
+
+
+def _of_pieces(pieces: Iterable[NDArray[np.uint64]], keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """uint64 [words] of a row whose values come in pieces."""
+    hashes, counts, total = _room()[0], np.zeros((len(keys), 64), np.int64), 0
+    for values in pieces:
+        total += len(values)
+        for key, of_word in zip(keys, counts, strict=True):
+            _count(values, key, hashes, of_word)
+    bits = (2 * counts > total).astype(np.uint64) << np.arange(64, dtype=np.uint64)
+    words: NDArray[np.uint64] = np.bitwise_or.reduce(bits, axis=1)
+    return words
+
+
+def simhash(
+    fingerprints: Fingerprints, keys: NDArray[np.uint64], weights: NDArray[np.int64] | None, threads: Threads
+) -> NDArray[np.uint64]:
+    values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
+    weights = None if weights is None else np.ascontiguousarray(weights)
+    bits = np.empty((len(fingerprints), len(keys)), np.uint64)
+
+    def work(start: int, stop: int) -> None:
+        rows = offset[start : stop + 1]
+        if weights is None:
+            _rows(values, rows, keys, False, bits[start:stop])
+        else:
+            _weighted(values, weights, rows, keys, np.zeros(64, np.int64), bits[start:stop])
+
+    threads.map(work, by_weight(offset, CHUNK_SHINGLES))
+    return bits
+
+
+def text_simhash(
+    text: TextBatch, shingling: Shingling, keys: NDArray[np.uint64], distinct: bool, threads: Threads
+) -> NDArray[np.uint64]:
+    bits = np.empty((len(text), len(keys)), np.uint64)
+
+    def work(start: int, stop: int) -> None:
+        if is_giant(text, start, stop):
+            whole = [giant_set(text, start, shingling, Room(), None)] if distinct else None
+            bits[start] = _of_pieces(whole or giant_pieces(text, start, shingling), keys)
+            return
+        values, ends, _ = shingle_rows(text, start, stop, shingling)
+        _rows(values, np.concatenate([[0], ends]), keys, distinct, bits[start:stop])
+
+    threads.map(work, text_chunks(text.offset, CHUNK_BYTES))
+    return bits

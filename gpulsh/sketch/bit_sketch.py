@@ -1,0 +1,74 @@
+"""What sketches of bits are to their user: two of them differ in a bit as often as their angle is of a half turn."""
+
+from __future__ import annotations
+
+from cmath import exp
+from dataclasses import dataclass
+from math import acos, pi, sqrt
+
+import numpy as np
+
+from gpulsh.arrays import Array, BitSignatures
+from gpulsh.backends.select import BackendName
+from gpulsh.errors import ParameterError
+from gpulsh.params import check_integer, check_type
+from gpulsh.sketch.hamming import hamming
+
+WORD_BITS = 64
+MAX_BITS = 384
+
+
+@dataclass(frozen=True, kw_only=True)
+class BitSketch:
+    """Signatures of `bits` bits, a multiple of 64 up to 384, each the side of a random hyperplane that a vector is on.
+
+    Source: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 3.
+    """
+
+    bits: int = 64
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        bits = check_integer("bits", self.bits, WORD_BITS, MAX_BITS)
+        if bits % WORD_BITS:
+            raise ParameterError(f"bits is {bits}; give a multiple of {WORD_BITS} up to {MAX_BITS}")
+        object.__setattr__(self, "bits", bits)
+        object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**64 - 1))
+
+    def estimate(
+        self, bit_signatures: BitSignatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Array:
+        """The estimate of the cosine of each pair of rows, float64 [m]: that of the estimated angle.
+
+        The angle's estimate has no bias; its cosine is less than the angle's by about pi^2 / 2 * p * (1 - p) / bits of
+        itself, p being the angle in half turns.
+        """
+        return np.cos(self.estimate_angle(bit_signatures, pairs, backend=backend, threads=threads))
+
+    def estimate_angle(
+        self, bit_signatures: BitSignatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Array:
+        """The estimate of the angle of each pair of rows in radians, float64 [m]: pi * hamming / bits."""
+        check_type("bit_signatures", bit_signatures, BitSignatures)
+        check_bits(bit_signatures, self.bits)
+        return hamming(bit_signatures, pairs, backend=backend, threads=threads) * (pi / self.bits)
+
+    def standard_deviation(self, value: float, size: int | None = None) -> float:
+        """What theory says of the cosine's estimate where the cosine is `value`; whatever `size` the vectors have.
+
+        Of h differing bits, binomial by p, the mean of exp(i t h) is (1 - p + p exp(i t))^bits.
+        """
+        if not -1 <= value <= 1:
+            raise ParameterError(f"value is {value}; give a cosine from -1 to 1")
+        if size is not None and size < 1:
+            raise ParameterError(f"size is {size}; give the number of shingles that either document has, at least 1")
+        p = acos(value) / pi
+        one, two = (((1 - p + p * exp(1j * turn * pi / self.bits)) ** self.bits).real for turn in (1, 2))
+        return sqrt(max((1 + two) / 2 - one**2, 0.0))
+
+
+def check_bits(bit_signatures: BitSignatures, bits: int) -> None:
+    """A ParameterError unless signatures have `bits` bits."""
+    given = WORD_BITS * bit_signatures.shape[1]
+    if given != bits:
+        raise ParameterError(f"bits is {bits} and the signatures have {given}; give signatures of {bits} bits")

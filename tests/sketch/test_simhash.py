@@ -1,0 +1,236 @@
+"""SimHash: bits by hand, on every backend, from text as from fingerprints, and how often documents differ in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh import Fingerprints, ParameterError, Shingling, SimHash
+from gpulsh.arrays import TextBatch
+from gpulsh.backends.cpu import CpuBackend
+from gpulsh.backends.reference import ReferenceBackend
+from gpulsh.backends.reference.hashing import mix64
+from gpulsh.permutations import words_at
+from gpulsh.sketch.document_frequencies import DocumentFrequencies, log2
+from tests.backends.test_giants import pieces_of
+from tests.support.rows import LENGTHS, random_table, table
+from tests.support.same import same
+from tests.support.texts import batch_of, batches, shinglings
+
+REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
+KEYS = np.array([0, 2**64 - 1, 0x9E3779B97F4A7C15], np.uint64)
+WEIGHTS = ("set", "count", "idf")
+NORMAL = 3.29  # beyond this many deviations lies a thousandth
+rows_of_hashes = st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 3), max_size=40), max_size=8)
+
+
+def by_hand(rows: list[list[int]], bits: int, weights: str, seed: int) -> list[list[int]]:
+    """The definition, in Python alone."""
+    keys = words_at("simhash", seed, np.arange(bits // 64, dtype=np.uint64)).tolist()
+    documents = Counter(x for row in rows for x in set(row))
+
+    def log(number: int) -> int:
+        exponent = number.bit_length() - 1
+        y, found = number << (31 - exponent), exponent
+        for _ in range(16):
+            y = y * y >> 31
+            found = 2 * found + (y >> 32)
+            y >>= y >> 32
+        return found
+
+    def bit(row: list[int], key: int, place: int) -> bool:
+        weight = {
+            "set": dict.fromkeys(row, 1),
+            "count": Counter(row),
+            "idf": {x: log(len(rows) + 1) - log(documents[x]) for x in row},
+        }[weights]
+        return sum(w if mix64(x ^ key) >> place & 1 else -w for x, w in weight.items()) > 0
+
+    return [[sum(bit(row, key, place) << place for place in range(64)) for key in keys] for row in rows]
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@settings(max_examples=25)
+@given(rows=rows_of_hashes, bits=st.sampled_from([64, 128, 384]), seed=st.integers(0, 2**64 - 1))
+def test_the_definition(weights: Any, backend: Any, rows: list[list[int]], bits: int, seed: int) -> None:
+    found = SimHash(bits=bits, weights=weights, seed=seed)(table(rows, 2), backend=backend)
+    assert found.shape == (len(rows), bits // 64) and found.dtype == np.uint64
+    assert found.values.tolist() == by_hand(rows, bits, weights, seed)
+
+
+@given(rows=rows_of_hashes, before=st.integers(0, 3), data=st.data())
+def test_any_rows_and_weights(rows: list[list[int]], before: int, data: Any) -> None:
+    fingerprints = table(rows, before)
+    same(ONE.simhash(fingerprints, KEYS), REFERENCE.simhash(fingerprints, KEYS))
+    count = len(fingerprints.values)
+    some = st.lists(st.integers(0, 3) | st.integers(0, 2**50), min_size=count, max_size=count)
+    weights = np.array(data.draw(some), np.int64)
+    same(ONE.simhash(fingerprints, KEYS, weights), REFERENCE.simhash(fingerprints, KEYS, weights))
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_of_awkward_lengths(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.backends.cpu.simhash.CHUNK_SHINGLES", 100)
+    rows = random_table([*LENGTHS, *range(14, 19), *range(238, 258), 479, 480, 481, 511, 700])
+    same(CpuBackend(threads).simhash(rows, KEYS), REFERENCE.simhash(rows, KEYS))
+    ones = np.ones(len(rows.values), np.int64)
+    same(CpuBackend(threads).simhash(rows, KEYS, ones), REFERENCE.simhash(rows, KEYS))
+
+
+def test_counts_of_every_size_are_exact() -> None:
+    """Each of all one-bits is counted: one value less than half, half, and more than half of a row."""
+    for size in [1, 2, 15, 16, 17, 239, 240, 241, 255, 256, 257, 1000, 4097]:
+        for more in (-1, 0, 1):
+            first = min(max((size + more) // 2 if size % 2 == 0 else size // 2 + max(more, 0), 0), size)
+            rows = Fingerprints(np.repeat(np.array([5, 6], np.uint64), [first, size - first]), np.array([0, size]))
+            same(ONE.simhash(rows, KEYS), REFERENCE.simhash(rows, KEYS))
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+@settings(max_examples=40)
+@given(text=batches(), shingling=shinglings, piece=st.sampled_from([1, 3, 16, 1000]))
+def test_from_text_whole_and_in_pieces(distinct: bool, text: TextBatch, shingling: Shingling, piece: int) -> None:
+    rows = REFERENCE.shingle(text, shingling)
+    wanted = REFERENCE.simhash(REFERENCE.unique(rows) if distinct else rows, KEYS)
+    for ops in (REFERENCE, ONE, CpuBackend(2)):
+        same(ops.text_simhash(text, shingling, KEYS, distinct), wanted)
+    with pieces_of(piece):
+        same(ONE.text_simhash(text, shingling, KEYS, distinct), wanted)
+
+
+def test_texts_of_many_repeats() -> None:
+    documents = [b"a b " * 900, b"a " * 3000, b" ".join(b"w%d" % (i % 700) for i in range(2000)), b"", b"one"]
+    text, shingling = batch_of(documents), Shingling(size=2)
+    for distinct in (False, True):
+        wanted = REFERENCE.text_simhash(text, shingling, KEYS, distinct)
+        same(ONE.text_simhash(text, shingling, KEYS, distinct), wanted)
+
+
+@pytest.mark.parametrize("values", [np.arange(3000) % 1500, np.zeros(40), np.full(900, 2.0**63)])
+def test_distinct_values_that_are_no_hashes(values: Any) -> None:
+    """Rows whose values all go to one cell are not searched step by step for ever, and come out right."""
+    from gpulsh.backends.cpu.simhash import _rows
+
+    given = values.astype(np.uint64)
+    offset, found = np.array([0, 1, len(given) - 1, len(given)]), np.empty((3, 3), np.uint64)
+    _rows(given, offset, KEYS, True, found)
+    rows = Fingerprints(given, offset)
+    same(found, REFERENCE.simhash(REFERENCE.unique(rows), KEYS))
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_texts_in_batches_are_fingerprints(weights: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [None, "", *(f"one two three four five six {i % 7} seven eight {i}" for i in range(60)), "a b c"]
+    sketch, shingling = SimHash(bits=128, weights=weights), Shingling(size=2)
+    wanted = sketch(gpulsh.shingle(texts, shingling=shingling, backend="cpu"), backend="cpu")
+    assert (wanted[:2] == 0).all() and (wanted[2:] != 0).any(axis=1).all()
+    for column in (texts, pa.array(texts), pa.chunked_array([texts[:9], texts[9:]])):
+        for size in (1, 100, 1 << 20):
+            monkeypatch.setattr("gpulsh.sketch.simhash.BATCH_BYTES", size)
+            same(sketch.from_texts(column, shingling=shingling, backend="cpu").values, wanted.values)
+    assert sketch.from_texts([], backend="cpu").shape == (0, 2)
+
+
+@given(st.lists(st.lists(st.lists(st.integers(0, 30), max_size=12), max_size=5), min_size=1, max_size=9))
+def test_document_frequencies_in_any_batches(parts: list[list[list[int]]]) -> None:
+    counted, frequencies = Counter(x for rows in parts for row in rows for x in set(row)), DocumentFrequencies()
+    rows = [REFERENCE.unique(table(part, 0)) for part in parts]
+    for part in rows:
+        frequencies.add(part)
+    documents = sum(map(len, parts))
+    for part in rows:
+        here = np.array([counted[x] for x in part.values.tolist()], np.int64)
+        same(frequencies.weights(part), log2(np.full(len(here), documents + 1, np.int64)) - log2(here))
+
+
+def test_logarithms() -> None:
+    numbers = np.unique(np.geomspace(1, 2**31 - 1, 5000).astype(np.int64))
+    exact = np.log2(numbers) * 2**16
+    assert (abs(log2(numbers) + 0.5 - exact) < 0.5001).all()
+    assert (log2(2 ** np.arange(31)) == 2**16 * np.arange(31)).all()
+
+
+def test_golden_bits() -> None:
+    texts = ["a a a rose is red", "the quick brown fox is a dog", ""]
+    assert [
+        SimHash(weights=weights).from_texts(texts, shingling=Shingling(size=1), backend="cpu").values[:, 0].tolist()
+        for weights in WEIGHTS
+    ] == GOLDEN
+
+
+GOLDEN = [
+    [960115686716343312, 10190137922235798871, 0],
+    [17958073145956107541, 10190137922235798871, 0],
+    [960116837767579280, 9540911348672238935, 0],
+]
+
+
+def sets_of(size: int, cosine: float, pairs: int, generator: np.random.Generator) -> Fingerprints:
+    """Rows 2 i and 2 i + 1, of `size` values each, have `cosine` of them in common."""
+    values = generator.integers(0, 2**64, (pairs, 2, size), np.uint64)
+    values[:, 1, : round(cosine * size)] = values[:, 0, : round(cosine * size)]
+    return Fingerprints(values.reshape(-1), np.arange(2 * pairs + 1) * size)
+
+
+@pytest.mark.parametrize("cosine", [0.0, 0.25, 0.5, 0.75, 0.9])
+@pytest.mark.parametrize("size", [401, 4001])
+def test_the_angle_and_its_deviation(cosine: float, size: int) -> None:
+    """Without bias in the angle; of its cosine the mean, below the cosine, and the deviation are as told."""
+    pairs, sketches = (
+        1_000_000 // size,
+        [SimHash(bits=64, seed=seed) for seed in range(-(-8000 // (1_000_000 // size)))],
+    )
+    rows, asked = sets_of(size, cosine, pairs, np.random.default_rng(size)), np.arange(2 * pairs).reshape(-1, 2)
+    exact = round(cosine * size) / size
+    assert gpulsh.cosine(rows, asked[:3], backend="cpu").tolist() == [exact] * 3
+    signed = [sketch(rows, backend="cpu") for sketch in sketches]
+    angles = np.concatenate([s.estimate_angle(b, asked, backend="cpu") for s, b in zip(sketches, signed, strict=True)])
+    found = np.concatenate([s.estimate(b, asked, backend="cpu") for s, b in zip(sketches, signed, strict=True)])
+    p = np.arccos(exact) / np.pi
+    assert abs(angles.mean() - np.pi * p) < NORMAL * angles.std() / np.sqrt(len(angles))
+    assert angles.var() == pytest.approx(np.pi**2 * p * (1 - p) / 64, rel=0.1)
+    assert found.std() == pytest.approx(sketches[0].standard_deviation(exact), rel=0.06)
+    mean = ((1 - p + p * np.exp(1j * np.pi / 64)) ** 64).real
+    assert abs(found.mean() - mean) < NORMAL * found.std() / np.sqrt(len(found))
+
+
+def test_what_theory_says() -> None:
+    sketch = SimHash(bits=128)
+    assert sketch.standard_deviation(1) == 0 and sketch.standard_deviation(-1) == pytest.approx(0, abs=1e-9)
+    assert sketch.standard_deviation(0) == pytest.approx(np.pi * 0.5 / np.sqrt(128), rel=0.02)
+    assert sketch.standard_deviation(0.5, size=10) == sketch.standard_deviation(0.5)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"bits": 63}, "bits is 63; give an integer from 64 to 384"),
+        ({"bits": 100}, "bits is 100; give a multiple of 64 up to 384"),
+        ({"bits": 448}, "bits is 448"),
+        ({"bits": True}, "bits is True"),
+        ({"weights": "tf"}, "weights is 'tf'; give one of 'set', 'count', 'idf'"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_what_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        SimHash(**given)
+
+
+def test_what_is_refused_of_what_it_is_given() -> None:
+    sketch, signatures = SimHash(), SimHash(bits=128).from_texts(["a"], backend="cpu")
+    with pytest.raises(ParameterError, match="bits is 64 and the signatures have 128; give signatures of 64 bits"):
+        sketch.estimate(signatures, [[0, 0]], backend="cpu")
+    with pytest.raises(ParameterError, match="fingerprints is of type list"):
+        sketch([[1]], backend="cpu")  # type: ignore[arg-type]
+    for wrong in ({"value": 1.5}, {"value": 0.5, "size": 0}):
+        with pytest.raises(ParameterError):
+            sketch.standard_deviation(**wrong)
