@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from gpulsh.sketch.c_minhash import CMinHash as CMinHash
     from gpulsh.sketch.fast_similarity import FastSimilarity as FastSimilarity
     from gpulsh.sketch.hamming import hamming as hamming
+    from gpulsh.sketch.hyperplanes import Hyperplanes as Hyperplanes
     from gpulsh.sketch.minhash import MinHash as MinHash
     from gpulsh.sketch.mod_m import ModM as ModM
     from gpulsh.sketch.one_permutation import OnePermutation as OnePermutation
@@ -72,6 +73,7 @@ _NAMES = {  # of each module
     "sketch.bottom_s": ("BottomS",),
     "sketch.mod_m": ("ModM",),
     "sketch.hamming": ("hamming",),
+    "sketch.hyperplanes": ("Hyperplanes",),
     "sketch.simhash": ("SimHash",),
     "text.shingling": ("shingle",),
     "theory": ("SCurve", "choose_banding"),
