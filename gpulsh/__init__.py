@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from gpulsh.errors import ParameterError as ParameterError
     from gpulsh.index.index import Index as Index
     from gpulsh.lsh.banding import Banding as Banding
+    from gpulsh.lsh.bit_sampling import BitSampling as BitSampling
     from gpulsh.lsh.collisions import candidate_pairs as candidate_pairs
+    from gpulsh.lsh.hamming_tables import HammingTables as HammingTables
     from gpulsh.lsh.similarity import containment as containment
     from gpulsh.lsh.similarity import cosine as cosine
     from gpulsh.lsh.similarity import jaccard as jaccard
+    from gpulsh.lsh.supershingles import Supershingles as Supershingles
     from gpulsh.params import Folding as Folding
     from gpulsh.params import Shingling as Shingling
     from gpulsh.run.files import deduplicate_files as deduplicate_files
@@ -60,8 +63,11 @@ _NAMES = {  # of each module
     ),
     "index.index": ("Index",),
     "lsh.banding": ("Banding",),
+    "lsh.bit_sampling": ("BitSampling",),
     "lsh.collisions": ("candidate_pairs",),
+    "lsh.hamming_tables": ("HammingTables",),
     "lsh.similarity": ("containment", "cosine", "jaccard"),
+    "lsh.supershingles": ("Supershingles",),
     "params": ("Folding", "Shingling"),
     "run.files": ("deduplicate_files",),
     "run.memory": ("deduplicate",),

@@ -1,0 +1,244 @@
+"""`gpulsh.HammingTables`: all signatures within a few bits of others, by tables sorted by some of their bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from gpulsh.arrays import Array, BitSignatures, Neighbours
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import ParameterError
+from gpulsh.lsh.table_designs import Design, designs
+from gpulsh.params import check_integer, check_type
+from gpulsh.permutations import mixed
+from gpulsh.sketch.bit_sketch import WORD_BITS, check_bits
+from gpulsh.sketch.hamming import distances
+
+MAX_BITS = 1 << 16
+AT_ONCE = 1 << 18  # candidates looked at
+LOWER = (1 << 32) - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class HammingTables:
+    """Every signature of `bits` bits, a multiple of 64, that differs from another in at most `distance`; exact.
+
+    A table is sorted by a key of some bits, and there is one for whichever bits differ: of `distance` + 1, + 2 or + 3
+    blocks all but `distance` make keys (for 64 bits and 3: 4, 10, 20 tables), or one block and one of as many that the
+    rest is cut into (16 tables with keys of 16 + 12 bits, the paper's). `tables` is one of these numbers, or `"auto"`:
+    the least of what it costs to sort each, n log2 n, and the n^2 / 2^(bits of the key) candidates that each is
+    expected to have. Candidates are looked at a piece at a time, so that memory beside the tables and the result stays
+    bounded, however many share a key. Source: Manku, Jain, Das Sarma 2007, *Detecting near-duplicates for web
+    crawling*, section 3.
+
+    >>> signatures = BitSignatures(np.array([[0], [2**64 - 1], [7], [15]], np.uint64))
+    >>> search = HammingTables(bits=64, distance=3)
+    >>> search.pairs(signatures, backend="cpu")
+    array([[0, 2], [2, 3]])
+    >>> built = search.build(signatures, backend="cpu")
+    >>> search.query(BitSignatures(np.array([[3]], np.uint64)), backend="cpu").ids
+    array([0, 2, 3])
+    """
+
+    bits: int = 64
+    distance: int = 3
+    tables: int | Literal["auto"] = "auto"
+    _built: list[BuiltTables] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        bits = check_integer("bits", self.bits, WORD_BITS, MAX_BITS)
+        if bits % WORD_BITS:
+            raise ParameterError(f"bits is {bits}; give a multiple of {WORD_BITS}")
+        object.__setattr__(self, "bits", bits)
+        object.__setattr__(self, "distance", check_integer("distance", self.distance, 0, bits - 1))
+        known = designs(self.bits, self.distance)
+        if not known:
+            raise ParameterError(
+                f"distance is {self.distance} of {bits} bits, which takes more tables than there can be; give less"
+            )
+        if self.tables != "auto" and self.tables not in known:
+            raise ParameterError(
+                f"tables is {self.tables!r}; give 'auto', {' or '.join(map(str, sorted(known)))} for distance"
+                f" {self.distance} of {bits} bits"
+            )
+
+    def design(self, count: int) -> Design:
+        """The keys of the tables of `count` signatures."""
+        known = designs(self.bits, self.distance)
+        if self.tables != "auto":
+            return known[self.tables]
+        return min(known.values(), key=lambda design: design.cost(count))
+
+    def pairs(
+        self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Array:
+        """Every pair of rows within `distance`: int64 [m, 2], i < j, lexicographic, unique."""
+        ops, words = self._words(bit_signatures, backend, threads)
+        found = [ops.asarray(np.empty(0, np.uint64))]
+        with ops.here():
+            found += [_packed(np.minimum(*pair), np.maximum(*pair)) for pair in self._pairs(words)]
+            return np.stack(_unpacked(np.sort(np.concatenate(found))), axis=1)
+
+    def pieces(
+        self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Iterator[Array]:
+        """The same pairs int64 [some, 2], i < j, each once, but in no order, and a piece in memory at a time."""
+        ops, words = self._words(bit_signatures, backend, threads)
+        with ops.here():
+            for pair in self._pairs(words):
+                yield np.stack([np.minimum(*pair), np.maximum(*pair)], axis=1)
+
+    def build(
+        self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> BuiltTables:
+        """The tables of signatures, 16 bytes each a table, which this object's `query` asks from now on, too."""
+        ops, words = self._words(bit_signatures, backend, threads)
+        design = self.design(len(words))
+        with ops.here():
+            built = BuiltTables(self, design, words, [_Table.of(words, key) for key in design.keys])
+        self._built[:] = [built]
+        return built
+
+    def query(
+        self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Neighbours:
+        """`BuiltTables.query` of the tables built last."""
+        if not self._built:
+            raise ParameterError("no tables are built; call build(bit_signatures) before query")
+        return self._built[0].query(bit_signatures, backend=backend, threads=threads)
+
+    def _words(self, signatures: BitSignatures, backend: BackendName, threads: int | None) -> tuple[Backend, Array]:
+        check_type("bit_signatures", signatures, BitSignatures)
+        check_bits(signatures, self.bits)
+        ops = select_backend(backend, threads=threads)
+        return ops, ops.asarray(signatures.values)
+
+    def _pairs(self, words: Array) -> Iterator[tuple[Array, Array]]:
+        """Pairs of rows, piece after piece, each in the first table that has them side by side."""
+        keys = self.design(len(words)).keys
+        for number, key in enumerate(keys):
+            table = _Table.of(words, key)
+            here = words[table.order]
+            begin = np.arange(1, len(words) + 1, dtype=np.int64, like=words)
+            end = np.searchsorted(table.digests, table.digests, side="right")
+            for left, right in _expanded(begin, end):
+                chosen = _near(here[left], here[right], self.distance, keys[: number + 1])
+                yield table.order[left[chosen]], table.order[right[chosen]]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Signatures in order of their keys."""
+
+    digests: Array  # uint64 [n] of the keys, ascending
+    order: Array  # int64 [n] whose they are
+
+    @classmethod
+    def of(cls, words: Array, key: int) -> _Table:
+        digests = _digests(words, key)
+        order = np.argsort(digests, kind="stable")
+        return cls(digests[order], order)
+
+    def ranges(self, words: Array, key: int) -> tuple[Array, Array]:
+        """Where the digests of some signatures begin and end here, int64 [m] each."""
+        asked = _digests(words, key)
+        return np.searchsorted(self.digests, asked), np.searchsorted(self.digests, asked, side="right")
+
+
+@dataclass(frozen=True)
+class BuiltTables:
+    """Tables of signatures, to be asked for those near to others; any backend can, where they lie or with a copy."""
+
+    search: HammingTables
+    design: Design
+    words: Array  # uint64 [n, bits / 64]
+    tables: list[_Table]
+
+    def query(
+        self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Neighbours:
+        """For each row the rows of the tables within `distance` of it: Neighbours, ids ascending."""
+        ops, asked = self.search._words(bit_signatures, backend, threads)
+        words, keys = ops.asarray(self.words), self.design.keys
+        found = [ops.asarray(np.empty(0, np.uint64))]
+        with ops.here():
+            for number, table in enumerate(self._tables(ops)):
+                for query, place in _expanded(*table.ranges(asked, keys[number])):
+                    row = table.order[place]
+                    chosen = _near(asked[query], words[row], self.search.distance, keys[: number + 1])
+                    found.append(_packed(query[chosen], row[chosen]))
+            query, ids = _unpacked(np.sort(np.concatenate(found)))
+            return Neighbours(ids, np.searchsorted(query, np.arange(len(asked) + 1, dtype=np.int64, like=query)))
+
+    def examined(
+        self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Array:
+        """How many candidates a query looks at for each row, int64 [m]; `design.candidates(n)` are expected."""
+        ops, asked = self.search._words(bit_signatures, backend, threads)
+        looked = ops.asarray(np.zeros(len(asked), np.int64))
+        with ops.here():
+            for table, key in zip(self._tables(ops), self.design.keys, strict=True):
+                begin, end = table.ranges(asked, key)
+                looked = looked + (end - begin)
+        return looked
+
+    def _tables(self, ops: Backend) -> Iterator[_Table]:
+        for table in self.tables:
+            yield _Table(ops.asarray(table.digests), ops.asarray(table.order))
+
+
+def _masks(key: int, width: int) -> list[np.uint64]:
+    return [np.uint64(key >> WORD_BITS * word & (1 << WORD_BITS) - 1) for word in range(width)]
+
+
+def _digests(words: Array, key: int) -> Array:
+    """uint64 [n]: equal where the bits of a key are; of one word also different where they are not."""
+    digests = np.zeros_like(words[:, 0])
+    for word, mask in enumerate(_masks(key, words.shape[1])):
+        digests = mixed(digests ^ (words[:, word] & mask))
+    return digests
+
+
+def _near(left: Array, right: Array, distance: int, keys: tuple[int, ...]) -> Array:
+    """int64: which rows are within `distance`, and have the bits of the last key alike, but of none before."""
+    near = np.flatnonzero(distances(left, right) <= distance)
+    apart = left[near] ^ right[near]
+    chosen = _alike(apart, keys[-1])
+    for key in keys[:-1]:
+        chosen = chosen & ~_alike(apart, key)
+    return near[chosen]
+
+
+def _alike(apart: Array, key: int) -> Array:
+    masks = _masks(key, apart.shape[1])
+    return sum(apart[:, word] & mask != 0 for word, mask in enumerate(masks)) == 0
+
+
+def _expanded(begin: Array, end: Array) -> Iterator[tuple[Array, Array]]:
+    """Every (i, place) with begin[i] <= place < end[i], int64, in pieces of `AT_ONCE`."""
+    rows = np.flatnonzero(end > begin)
+    if len(rows) == 0:
+        return
+    begin, ends = begin[rows], np.cumsum(end[rows] - begin[rows])
+    starts = ends - (end[rows] - begin)
+    total = int(ends[-1])
+    for start in range(0, total, AT_ONCE):
+        stop = min(start + AT_ONCE, total)
+        first, last = (int(np.searchsorted(ends, place, side="right")) for place in (start, stop - 1))
+        steps = np.zeros_like(ends, shape=stop - start)
+        steps[ends[first:last] - start] = 1
+        row = first + np.cumsum(steps)
+        place = np.arange(start, stop, dtype=np.int64, like=ends) - starts[row] + begin[row]
+        yield rows[row], place
+
+
+def _packed(left: Array, right: Array) -> Array:
+    return left.astype(np.uint64) << np.uint64(32) | right.astype(np.uint64)
+
+
+def _unpacked(packed: Array) -> tuple[Array, Array]:
+    return (packed >> np.uint64(32)).astype(np.int64), (packed & np.uint64(LOWER)).astype(np.int64)

@@ -1,0 +1,167 @@
+"""Hamming tables find every pair that brute force finds, and look at as many candidates as theory says."""
+
+from __future__ import annotations
+
+import tracemalloc
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from gpulsh import BitSignatures, HammingTables, ParameterError
+from gpulsh.lsh.table_designs import designs
+
+words = st.integers(0, 2**64 - 1) | st.integers(0, 15) | st.integers(0, 63).map(lambda bit: 1 << bit)
+THREE = sorted(designs(64, 3))
+
+
+def brute_force(words: NDArray[np.uint64], distance: int) -> list[list[int]]:
+    rows = [sum(word << 64 * place for place, word in enumerate(row)) for row in words.tolist()]
+    pairs = combinations(range(len(rows)), 2)
+    return [[i, j] for i, j in pairs if (rows[i] ^ rows[j]).bit_count() <= distance]
+
+
+def planted(count: int, width: int, distance: int, generator: np.random.Generator) -> NDArray[np.uint64]:
+    """Random signatures, half of them another with up to `distance` + 1 bits changed; some equal, some without bits."""
+    bits = generator.integers(0, 2, (count, 64 * width)).astype(bool)
+    for row in range(count // 2, count):
+        bits[row] = bits[generator.integers(0, row)]
+        bits[row, generator.choice(64 * width, generator.integers(0, distance + 2), replace=False)] ^= True
+    bits[generator.integers(0, count, 3)] = False
+    return np.packbits(bits, axis=1, bitorder="little").view(np.uint64)
+
+
+def test_the_designs_of_the_paper() -> None:
+    known = designs(64, 3)
+    assert {tables: {key.bit_count() for key in design.keys} for tables, design in known.items()} == {
+        4: {16},
+        10: {25, 26},
+        20: {31, 32, 33},
+        16: {28},
+    }
+    assert known[16].candidates(2**34) == 16 * 64  # of 2^34 signatures a probe of a table leaves 64
+    assert len(HammingTables().design(1000).keys) == 4 and len(HammingTables(tables=16).design(9).keys) == 16
+    assert len(HammingTables().design(10**7).keys) == 10 and len(HammingTables().design(2**34).keys) > 10
+
+
+@pytest.mark.parametrize(("bits", "distance"), [(64, 0), (64, 1), (64, 2), (64, 3), (64, 4), (128, 3), (192, 5)])
+def test_some_key_avoids_any_choice_of_bits(bits: int, distance: int) -> None:
+    generator = np.random.default_rng(bits + distance)
+    for design in designs(bits, distance).values():
+        assert all(0 < key < 1 << bits for key in design.keys)
+        for _ in range(500):
+            flipped = sum(1 << int(bit) for bit in generator.choice(bits, distance, replace=False))
+            assert any(key & flipped == 0 for key in design.keys)
+
+
+@pytest.mark.parametrize("tables", ["auto", *THREE])
+@settings(max_examples=40)
+@given(rows=st.lists(words, max_size=12))
+def test_any_words(tables: Any, rows: list[int]) -> None:
+    given = np.array(rows, np.uint64).reshape(-1, 1)
+    found = HammingTables(tables=tables).pairs(BitSignatures(given), backend="cpu")
+    assert found.tolist() == brute_force(given, 3) and found.dtype == np.int64 and found.shape[1] == 2
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize(
+    ("width", "distance"), [(1, 0), (1, 1), (1, 2), (1, 3), (1, 5), (1, 16), (1, 63), (2, 3), (2, 0), (6, 12), (6, 3)]
+)
+def test_planted_pairs(backend: Any, width: int, distance: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.lsh.hamming_tables.AT_ONCE", 1000)
+    signatures = planted(300, width, distance, np.random.default_rng(width * 100 + distance))
+    wanted = brute_force(signatures, distance)
+    assert len(wanted) > 20
+    for tables in ["auto", *(designs(64 * width, distance) if distance < 6 else ())]:
+        search = HammingTables(bits=64 * width, distance=distance, tables=tables)  # type: ignore[arg-type]
+        assert search.pairs(BitSignatures(signatures), backend=backend).tolist() == wanted
+        pieces = np.concatenate(list(search.pieces(BitSignatures(signatures), backend=backend)))
+        assert sorted(pieces.tolist()) == wanted
+
+
+@pytest.mark.parametrize("tables", ["auto", *THREE])
+def test_queries(tables: Any) -> None:
+    signatures = planted(400, 1, 3, np.random.default_rng(5))
+    known, asked = signatures[:300], signatures[300:]
+    wanted: list[list[int]] = [[] for _ in asked]
+    for i, j in brute_force(signatures, 3):
+        if i < 300 <= j:
+            wanted[j - 300].append(i)
+    search = HammingTables(tables=tables)
+    with pytest.raises(ParameterError, match="no tables are built; call build"):
+        search.query(BitSignatures(asked), backend="cpu")
+    built = search.build(BitSignatures(known), backend="cpu")
+    for found in (built.query(BitSignatures(asked), backend="cpu"), search.query(BitSignatures(asked))):
+        assert (found.ids.dtype, found.offset.dtype, len(found)) == (np.int64, np.int64, 100)
+        rows = [found.ids[a:b].tolist() for a, b in zip(found.offset[:-1], found.offset[1:], strict=True)]
+        assert rows == wanted
+    assert len(search.query(BitSignatures(asked[:0]), backend="cpu")) == 0
+    search.build(BitSignatures(known[:0]), backend="cpu")
+    assert search.query(BitSignatures(asked), backend="cpu").offset.tolist() == [0] * 101
+    assert search == HammingTables(tables=tables)
+
+
+@pytest.mark.parametrize("tables", THREE)
+def test_a_query_examines_what_is_predicted(tables: int) -> None:
+    generator = np.random.default_rng(tables)
+    count = {4: 10_000, 10: 100_000, 16: 200_000, 20: 400_000}[tables]
+    built = HammingTables(tables=tables).build(
+        BitSignatures(generator.integers(0, 2**64, (count, 1), np.uint64)), backend="cpu"
+    )
+    asked = BitSignatures(generator.integers(0, 2**64, (200_000, 1), np.uint64))
+    examined = built.examined(asked, backend="cpu")
+    assert examined.mean() == pytest.approx(built.design.candidates(count), rel=0.2)
+
+
+def test_a_million_signatures_lose_no_planted_pair() -> None:
+    generator = np.random.default_rng(8)
+    signatures = generator.integers(0, 2**64, 1_000_000, np.uint64)
+    sources, copies = generator.permutation(1_000_000)[:20_000].reshape(2, -1)
+    flips = np.zeros(10_000, np.uint64)
+    for _ in range(3):  # up to three bits: the same may be flipped twice
+        flips ^= np.uint64(1) << generator.integers(0, 64, 10_000, np.uint64)
+    signatures[copies] = signatures[sources] ^ flips
+    found = HammingTables().pairs(BitSignatures(signatures.reshape(-1, 1)), backend="cpu")
+    near = np.bitwise_count(signatures[found[:, 0]] ^ signatures[found[:, 1]])
+    assert (near <= 3).all() and (found[:, 0] < found[:, 1]).all()
+    packed = found[:, 0] << 32 | found[:, 1]
+    assert (np.diff(packed) > 0).all()
+    wanted = np.minimum(sources, copies) << 32 | np.maximum(sources, copies)
+    assert np.isin(wanted, packed).all() and len(packed) < 10_100  # by chance 10^12 / 2 * 43745 / 2^64 more: 0.001
+
+
+def test_a_crowded_key_takes_no_memory() -> None:
+    """Signatures that share a key, or are all equal: 4.5 million candidates, a piece of them in memory."""
+    for low in (np.arange(3000, dtype=np.uint64) << np.uint64(20), np.zeros(3000, np.uint64)):
+        signatures = BitSignatures(low.reshape(-1, 1))
+        tracemalloc.start()
+        found = sum(len(piece) for piece in HammingTables(tables=4).pieces(signatures, backend="cpu"))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 40e6
+        assert found == (len(brute_force(signatures.values, 3)) if low.any() else 3000 * 2999 // 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"bits": 32}, "bits is 32"),
+        ({"bits": 100}, "bits is 100; give a multiple of 64"),
+        ({"distance": 64}, "distance is 64; give an integer from 0 to 63"),
+        ({"tables": 5}, "tables is 5; give 'auto', 4 or 10 or 16 or 20 for distance 3 of 64 bits"),
+        ({"tables": "many"}, "tables is 'many'"),
+        ({"bits": 4096, "distance": 2000}, "distance is 2000 of 4096 bits, which takes more tables than there can be"),
+    ],
+)
+def test_what_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        HammingTables(**given)
+
+
+def test_signatures_of_another_length_are_refused() -> None:
+    with pytest.raises(ParameterError, match="bits is 64 and the signatures have 128"):
+        HammingTables().pairs(BitSignatures(np.zeros((3, 2), np.uint64)), backend="cpu")
