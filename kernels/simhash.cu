@@ -32,6 +32,7 @@ __device__ __forceinline__ void signed_sums(const u64* __restrict__ values, Weig
         for (; at < to; at += 32) {
             const i32 some = min(32, to - at);
             const u64 hash = mix64(values[begin + at + min(lane, some - 1)] ^ key);
+#pragma unroll 4
             for (i32 i = 0; i < some; ++i) {
                 const u32 lower = __shfl_sync(~0u, (u32)hash, i), upper = __shfl_sync(~0u, (u32)(hash >> 32), i);
                 const i64 one = weight(begin + at + i);
