@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpulsh.arrays import Fingerprints as Fingerprints
     from gpulsh.arrays import Signatures as Signatures
     from gpulsh.arrays import TextBatch as TextBatch
+    from gpulsh.arrays import WeightedFingerprints as WeightedFingerprints
     from gpulsh.decide.decision import Decision as Decision
     from gpulsh.errors import BackendError as BackendError
     from gpulsh.errors import ChangedInputError as ChangedInputError
@@ -41,21 +42,27 @@ if TYPE_CHECKING:
     from gpulsh.sketch.b_bit import BBit as BBit
     from gpulsh.sketch.bottom_s import BottomS as BottomS
     from gpulsh.sketch.c_minhash import CMinHash as CMinHash
+    from gpulsh.sketch.earth_mover import EarthMover as EarthMover
     from gpulsh.sketch.fast_similarity import FastSimilarity as FastSimilarity
     from gpulsh.sketch.hamming import hamming as hamming
     from gpulsh.sketch.hyperplanes import Hyperplanes as Hyperplanes
+    from gpulsh.sketch.kleinberg_tardos import KleinbergTardos as KleinbergTardos
     from gpulsh.sketch.minhash import MinHash as MinHash
     from gpulsh.sketch.mod_m import ModM as ModM
     from gpulsh.sketch.one_permutation import OnePermutation as OnePermutation
     from gpulsh.sketch.simhash import SimHash as SimHash
+    from gpulsh.sketch.weighted_minhash import WeightedMinHash as WeightedMinHash
+    from gpulsh.text.profiles import md5_signatures as md5_signatures
+    from gpulsh.text.profiles import text_profiles as text_profiles
     from gpulsh.text.shingling import shingle as shingle
+    from gpulsh.text.weights import weigh as weigh
     from gpulsh.theory import SCurve as SCurve
     from gpulsh.theory import choose_banding as choose_banding
 
 __version__ = "0.1.0"
 
 _NAMES = {  # of each module
-    "arrays": ("BandDigests", "BitSignatures", "Fingerprints", "Signatures", "TextBatch"),
+    "arrays": ("BandDigests", "BitSignatures", "Fingerprints", "Signatures", "TextBatch", "WeightedFingerprints"),
     "decide.decision": ("Decision",),
     "errors": (
         *("BackendError", "ChangedInputError", "DamagedInputError", "DeviceMemoryError", "GpulshError", "InputError"),
@@ -81,7 +88,12 @@ _NAMES = {  # of each module
     "sketch.hamming": ("hamming",),
     "sketch.hyperplanes": ("Hyperplanes",),
     "sketch.simhash": ("SimHash",),
+    "sketch.weighted_minhash": ("WeightedMinHash",),
+    "sketch.kleinberg_tardos": ("KleinbergTardos",),
+    "sketch.earth_mover": ("EarthMover",),
+    "text.profiles": ("md5_signatures", "text_profiles"),
     "text.shingling": ("shingle",),
+    "text.weights": ("weigh",),
     "theory": ("SCurve", "choose_banding"),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}

@@ -156,6 +156,55 @@ class Samples(Rows):
         _check_offset(self, self.offset, self.values)
 
 
+@dataclass(frozen=True, eq=False)
+class WeightedFingerprints:
+    """Weighted sets: uint64 `values` [nnz], distinct and ascending within a row, with float64 `weight` [nnz] above 0.
+
+    `offset` int64 [n + 1] cuts both into rows.
+    """
+
+    values: Array
+    weight: Array
+    offset: Array
+
+    def __post_init__(self) -> None:
+        _check(self, "values", self.values, np.uint64, 1)
+        _check(self, "weight", self.weight, np.float64, 1)
+        _check_offset(self, self.offset, self.values)
+        if len(self.weight) != len(self.values):
+            raise ParameterError(
+                f"{type(self).__name__} has {len(self.values)} values and {len(self.weight)} weights; give a weight"
+                " for each value"
+            )
+        if all(isinstance(array, np.ndarray) for array in (self.values, self.weight, self.offset)):
+            self._check_rows()
+
+    def __len__(self) -> int:
+        return len(self.offset) - 1
+
+    def moved(self, asarray: Callable[[Array], Array]) -> Self:
+        """The rows as `asarray` gives their three arrays, where those of a device are checked, too."""
+        there = type(self)(asarray(self.values), asarray(self.weight), asarray(self.offset))
+        if not isinstance(there.offset, np.ndarray):
+            _check_ascends(there, there.offset, there.values)
+            there._check_rows()
+        return there
+
+    def _check_rows(self) -> None:
+        first, last = int(self.offset[0]), int(self.offset[-1])
+        values, weight = self.values[first:last], self.weight[first:last]
+        ascends = values[1:] > values[:-1]
+        starts = self.offset[1:-1]
+        ascends[starts[(starts > first) & (starts < last)] - (first + 1)] = True
+        if not bool(ascends.all()):
+            raise ParameterError(
+                f"{type(self).__name__}.values does not ascend within each row; give each row sorted and without"
+                " repeats"
+            )
+        if not bool(((weight > 0) & (weight < np.inf)).all()):
+            raise ParameterError(f"{type(self).__name__}.weight has weights that are not above 0 and finite; drop them")
+
+
 class _Matrix:
     """An array of one row a document, handed out as itself to whoever asks for an array."""
 

@@ -8,6 +8,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef int i32;
 typedef long long i64;
+typedef double f64;
 
 constexpr u64 MIX_1 = 0x3C79AC492BA7B653ull;
 constexpr u64 MIX_2 = 0x1C69B3F74AC4AE35ull;

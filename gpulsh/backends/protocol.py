@@ -68,7 +68,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens
+from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens, WeightedFingerprints
 from gpulsh.params import BandShape, Family, Shingling, Unit
 from gpulsh.secret import EvidenceKeys
 
@@ -248,6 +248,52 @@ class Backend(Protocol):
 
     def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
         """int64 [m], int64 [m]: the sizes of intersection and union of rows `pairs` [m, 2] of unique fingerprints."""
+        ...
+
+    def occurrences(self, fingerprints: Fingerprints) -> WeightedFingerprints:
+        """`unique` rows, each fingerprint weighted by how often its row has it; `offset` begins at 0."""
+        ...
+
+    def weighted_overlap(self, pairs: Array, rows: WeightedFingerprints) -> tuple[Array, Array]:
+        """float64 [m], float64 [m]: of rows `pairs` [m, 2] the sums of the lesser and of the greater weights.
+
+        Both run over all fingerprints that either row has, a missing one weighing 0, added in ascending order of the
+        fingerprints: floating-point sums depend on their order.
+        """
+        ...
+
+    def weighted_minhash(self, rows: WeightedFingerprints, num_perm: int, seed: int) -> Array:
+        """uint32 [n, num_perm]: in each bin the value of the first dart that hits the row; all ones where it is empty.
+
+        Where w are the `darts.Streams` of "weighted_minhash", darts n = 0, 1, ... of a fingerprint x at a level are::
+
+            u[0] = mix64(w.multiplier * x + w.addend + level * GOLDEN mod 2^64)
+            p[n] = mix64(u[n] ^ w.place);   u[n + 1] = mix64(p[n] + GOLDEN)
+            height  2^level * (1 + p[n] mod 2^32 / 2^32)
+            bin     (p[n] >> 32) * num_perm >> 32
+            rank    surprise(u[0]) + ... + surprise(u[n]), in units of 2^-(level + RANK_BITS)
+            value   min(mix64(p[n] ^ w.value) >> 32, NO_VALUE - 1)
+
+        A weight in [2^e, 2^(e + 1)) is hit by those of levels e - 23 to e whose height is below it. Ranks are compared
+        as floating-point numbers with MANTISSA_BITS behind the leading bit, rounded down; of equal ones the lesser
+        value counts. With the leading bit of v = u | 1 at place b, `surprise` is::
+
+            (64 - b << RANK_BITS) - (T[i] + ((T[i + 1] - T[i]) * f >> 32))
+
+        T being `darts.logarithms()`, i the SEGMENT_BITS bits of v below its leading one, and f the 32 after them, each
+        filled with zeros from the right. Weights below 2^-1022 count as none.
+        """
+        ...
+
+    def kleinberg_tardos(self, rows: Array, num_perm: int, seed: int) -> Array:
+        """uint32 [n, num_perm] of float64 `rows` [n, d], none negative: the value of each function's first dart that
+        hits the row; all ones where none can.
+
+        Darts are those of `weighted_minhash` by the streams of "kleinberg_tardos", with the function's number for x,
+        d for num_perm and a column for the bin. They hit where their height is below the row's number in the column. A
+        row of the greatest number in [2^e, 2^(e + 1)) is hit by those of levels e - 31 to e, and by none where e is
+        below `darts.LEAST_OF_ROW`.
+        """
         ...
 
     def bitmaps(self, fingerprints: Fingerprints, words: int = 16) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpulsh.arrays import Array, Fingerprints, Signatures
+from gpulsh.arrays import Array, Fingerprints, Signatures, WeightedFingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.params import check_type
@@ -12,9 +12,16 @@ from gpulsh.sketch.agreement import checked_pairs, estimates
 
 
 def jaccard(
-    sketches: Fingerprints | Signatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
+    sketches: Fingerprints | WeightedFingerprints | Signatures,
+    pairs: Array,
+    *,
+    backend: BackendName = "auto",
+    threads: int | None = None,
 ) -> Array:
     """Jaccard similarity of each pair, float64 [m]: exact from Fingerprints, the estimate from Signatures.
+
+    From WeightedFingerprints it is that of the weights, sum(min) / sum(max), summed in float64 in ascending order of
+    the fingerprints, which gives the same bits on every backend.
 
     `pairs` int64 [m, 2] are row numbers. An empty document has similarity 0 with every document. The estimate is the
     share of equal signature values, of standard deviation sqrt(J (1 - J) / num_perm) (Broder 1997). Fingerprints of
@@ -26,11 +33,15 @@ def jaccard(
     >>> jaccard(fingerprints, [[0, 1], [0, 2]], backend="cpu")
     array([0.33333333, 0.        ])
     """
-    check_type("sketches", sketches, Fingerprints, Signatures)
+    check_type("sketches", sketches, Fingerprints, WeightedFingerprints, Signatures)
     ops = select_backend(backend, threads=threads)
     rows = ops.asarray(checked_pairs(pairs, len(sketches), ops))
     if isinstance(sketches, Signatures):
         return estimates(ops.asarray(sketches.values), rows)
+    if isinstance(sketches, WeightedFingerprints):
+        with ops.here():
+            least, greatest = ops.weighted_overlap(rows, sketches.moved(ops.asarray))
+            return least / np.where(greatest > 0, greatest, 1.0)
     both, either = ops.intersect(rows, _unique(sketches, ops))
     return _ratio(both, either)
 

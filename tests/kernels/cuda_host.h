@@ -331,6 +331,10 @@ inline int __clz(int x) {
     return x ? __builtin_clz(x) : 32;
 }
 
+inline int __clzll(long long x) {
+    return x ? __builtin_clzll(x) : 64;
+}
+
 inline int __ffs(int x) {
     return __builtin_ffs(x);
 }

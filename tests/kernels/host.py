@@ -34,6 +34,7 @@ IN_PLACE = 2**26  # bytes from which an array that is only read is not copied
 VARIES = {("components_hook", "parent")}
 
 TYPES = {"u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "i32": np.int32, "i64": np.int64}
+TYPES["f64"] = np.float64
 _KERNEL = re.compile(r'extern "C" __global__ void __launch_bounds__\([\w, ]+\)\s+(\w+)\(([^)]*)\)')
 _PARAMETER = re.compile(r"^(const |volatile )?(\w+)(\*?)(?: __restrict__)? (\w+)$")
 

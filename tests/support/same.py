@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpulsh.arrays import Buckets, Rows, Signed
+from gpulsh.arrays import Buckets, Rows, Signed, WeightedFingerprints
 
 
 def same(found: Any, wanted: Any, asnumpy: Any = np.asarray) -> None:
@@ -15,7 +15,7 @@ def same(found: Any, wanted: Any, asnumpy: Any = np.asarray) -> None:
         assert len(found) == len(wanted)
         for a, b in zip(found, wanted, strict=True):
             same(a, b, asnumpy)
-    elif isinstance(wanted, Rows | Buckets | Signed):
+    elif isinstance(wanted, Rows | Buckets | Signed | WeightedFingerprints):
         assert type(found) is type(wanted)
         for name in vars(wanted):
             same(getattr(found, name), getattr(wanted, name), asnumpy)

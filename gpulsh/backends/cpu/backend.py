@@ -10,7 +10,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens, on_host
+from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens, WeightedFingerprints, on_host
 from gpulsh.backends.cpu.band_digests import band_digests
 from gpulsh.backends.cpu.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cpu.candidates import candidates
@@ -30,6 +30,8 @@ from gpulsh.backends.cpu.simhash import simhash, text_simhash
 from gpulsh.backends.cpu.sketches import sketch_of
 from gpulsh.backends.cpu.tokens import shingles, tokens
 from gpulsh.backends.cpu.unique import unique
+from gpulsh.backends.cpu.weighted import occurrences, weighted_overlap
+from gpulsh.backends.cpu.weighted_minhash import kleinberg_tardos, weighted_minhash
 from gpulsh.backends.in_order import in_order
 from gpulsh.backends.prefix_lengths import prefix_lengths
 from gpulsh.backends.processors import processors
@@ -117,6 +119,18 @@ class CpuBackend:
 
     def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
         return intersect(pairs, fingerprints, self.threads)
+
+    def occurrences(self, fingerprints: Fingerprints) -> WeightedFingerprints:
+        return occurrences(fingerprints, self.threads)
+
+    def weighted_overlap(self, pairs: Array, rows: WeightedFingerprints) -> tuple[Array, Array]:
+        return weighted_overlap(pairs, rows, self.threads)
+
+    def weighted_minhash(self, rows: WeightedFingerprints, num_perm: int, seed: int) -> Array:
+        return weighted_minhash(rows, num_perm, seed, self.threads)
+
+    def kleinberg_tardos(self, rows: Array, num_perm: int, seed: int) -> Array:
+        return kleinberg_tardos(rows, num_perm, seed, self.threads)
 
     def bitmaps(self, fingerprints: Fingerprints, words: int = 16) -> Array:
         return bitmaps(fingerprints, words, self.threads)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens
+from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens, WeightedFingerprints
 from gpulsh.backends.cuda.band_digests import band_digests
 from gpulsh.backends.cuda.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cuda.candidates import candidates
@@ -38,6 +38,8 @@ from gpulsh.backends.cuda.staging import Staging
 from gpulsh.backends.cuda.tokens import Table, TokenSums, hash_tokens, token_sums
 from gpulsh.backends.cuda.unique import unique
 from gpulsh.backends.cuda.waiting import done, on_host, wait
+from gpulsh.backends.cuda.weighted import occurrences, weighted_overlap
+from gpulsh.backends.cuda.weighted_minhash import kleinberg_tardos, weighted_minhash
 from gpulsh.backends.in_order import in_order
 from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import Backend, Sizes, SketchFold, sketched
@@ -172,6 +174,22 @@ class CudaBackend:
     @_on_device
     def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
         return intersect(self._machine, pairs, fingerprints)
+
+    @_on_device
+    def occurrences(self, fingerprints: Fingerprints) -> WeightedFingerprints:
+        return occurrences(self._machine, fingerprints)
+
+    @_on_device
+    def weighted_overlap(self, pairs: Array, rows: WeightedFingerprints) -> tuple[Array, Array]:
+        return weighted_overlap(self._machine, pairs, rows)
+
+    @_on_device
+    def weighted_minhash(self, rows: WeightedFingerprints, num_perm: int, seed: int) -> Array:
+        return weighted_minhash(self._machine, rows, num_perm, seed)
+
+    @_on_device
+    def kleinberg_tardos(self, rows: Array, num_perm: int, seed: int) -> Array:
+        return kleinberg_tardos(self._machine, rows, num_perm, seed)
 
     @_on_device
     def bitmaps(self, fingerprints: Fingerprints, words: int = 16) -> Array:

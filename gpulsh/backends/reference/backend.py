@@ -24,6 +24,8 @@ from gpulsh.backends.reference.simhash import simhash
 from gpulsh.backends.reference.sketches import sketch_of
 from gpulsh.backends.reference.tokens import tokens
 from gpulsh.backends.reference.unique import unique
+from gpulsh.backends.reference.weighted import occurrences, weighted_overlap
+from gpulsh.backends.reference.weighted_minhash import kleinberg_tardos, weighted_minhash
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
@@ -45,6 +47,10 @@ class ReferenceBackend:
     collisions = staticmethod(collisions)
     candidates = staticmethod(candidates)
     intersect = staticmethod(intersect)
+    occurrences = staticmethod(occurrences)
+    weighted_overlap = staticmethod(weighted_overlap)
+    weighted_minhash = staticmethod(weighted_minhash)
+    kleinberg_tardos = staticmethod(kleinberg_tardos)
     bitmaps = staticmethod(bitmaps)
     overlap_bounds = staticmethod(overlap_bounds)
     components = staticmethod(components)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpulsh.arrays import Array, Buckets, Rows
+from gpulsh.arrays import Array, Buckets, Rows, WeightedFingerprints
 from gpulsh.backends.cuda.device import import_cupy
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
@@ -48,7 +48,7 @@ def moved(ops: Backend, value: Any) -> Any:
         return ops.asarray(value)
     if isinstance(value, Buckets):
         return Buckets(ops.asarray(value.ids), ops.asarray(value.offset))
-    return value.moved(ops.asarray) if isinstance(value, Rows) else value
+    return value.moved(ops.asarray) if isinstance(value, Rows | WeightedFingerprints) else value
 
 
 def fewer(ops: Backend, many: int, few: int) -> int:

@@ -1,0 +1,49 @@
+"""What every sketch that makes signatures is to its user: their length, their seed, and what two of them tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array, Signatures
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import ParameterError
+from gpulsh.params import MAX_NUM_PERM, check_integer, check_type
+from gpulsh.sketch.agreement import checked_pairs, estimates
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignatureSketch:
+    """Signatures of `num_perm` values; the share that two have in common estimates their similarity."""
+
+    num_perm: int = 128
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "num_perm", check_integer("num_perm", self.num_perm, 1, MAX_NUM_PERM))
+        object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**64 - 1))
+
+    def estimate(
+        self, signatures: Signatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Array:
+        """The estimate of the similarity of each pair of rows, float64 [m]; 0 where one is empty."""
+        check_type("signatures", signatures, Signatures)
+        ops = select_backend(backend, threads=threads)
+        rows = ops.asarray(checked_pairs(pairs, len(signatures), ops))
+        return estimates(ops.asarray(signatures.values), rows)
+
+    def standard_deviation(self, value: float, size: int | None = None) -> float:
+        """What theory says of the estimate where the similarity is `value` and the union has `size` shingles.
+
+        That of `num_perm` independent values, sqrt(J (1 - J) / num_perm), where `size` is None.
+        """
+        if not 0 <= value <= 1:
+            raise ParameterError(f"value is {value}; give a similarity from 0 to 1")
+        if size is not None and size < 1:
+            raise ParameterError(f"size is {size}; give the number of shingles that either document has, at least 1")
+        return float(np.sqrt(self._variance(float(value), size)))
+
+    def _variance(self, value: float, size: int | None) -> float | NDArray[np.float64]:
+        return value * (1 - value) / self.num_perm

@@ -1,0 +1,72 @@
+"""`gpulsh.weigh`: the fingerprints of documents' shingles with weights, by how often and in how many documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import log
+from typing import Literal, get_args
+
+import numpy as np
+
+from gpulsh.arrays import Fingerprints, WeightedFingerprints
+from gpulsh.backends.protocol import Backend
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.io.memory.texts import open_texts
+from gpulsh.io.source import TextSource
+from gpulsh.params import Folding, Shingling, check_choice, checked_text_parameters
+from gpulsh.text.shingling import BATCH_BYTES, concatenated, folded_batches
+
+Weights = Literal["count", "idf"]
+
+
+def weigh(
+    texts: object,
+    weights: Weights = "count",
+    *,
+    shingling: Shingling | None = None,
+    folding: Folding | None = None,
+    backend: BackendName = "auto",
+    threads: int | None = None,
+) -> WeightedFingerprints:
+    """The distinct fingerprints of every document's shingles, ascending, with a weight each.
+
+    `texts` is any kind that `deduplicate` takes. "count" weighs a shingle by how often its document has it, "idf" by
+    that times ln(n / df), where df of the n documents given, empty ones and nulls included, have it; a shingle that all
+    have would weigh 0, and is dropped (Salton, Buckley 1988). Returns WeightedFingerprints: `values` uint64 [nnz],
+    `weight` float64 [nnz], `offset` int64 [n + 1], on the backend's device; a null document has an empty row.
+
+    Raises InputTypeError where a row is no text, BackendError where CUDA was asked for and does not work.
+
+    >>> rows = weigh(["to be or not to be"], shingling=Shingling(size=1), backend="cpu")
+    >>> sorted(rows.weight.tolist())
+    [1.0, 1.0, 2.0, 2.0]
+    """
+    check_choice("weights", weights, get_args(Weights))
+    shingling, folding = checked_text_parameters(shingling, folding)
+    ops = select_backend(backend, threads=threads)
+    parts = list(counted_batches(open_texts(texts, ops), shingling, folding, ops))
+    with ops.here():
+        rows = concatenated([Fingerprints(part.values, part.offset) for part in parts])
+        counted = WeightedFingerprints(rows.values, np.concatenate([part.weight for part in parts]), rows.offset)
+        return counted if weights == "count" else _by_rarity(counted, ops)
+
+
+def counted_batches(
+    source: TextSource, shingling: Shingling, folding: Folding, ops: Backend
+) -> Iterator[WeightedFingerprints]:
+    """Shingles weighted by their counts, of a batch of documents after another; of none where there is no document."""
+    yield ops.occurrences(Fingerprints(ops.asarray(np.empty(0, np.uint64)), ops.asarray(np.zeros(1, np.int64))))
+    for batch in folded_batches(source, folding, BATCH_BYTES):
+        yield ops.occurrences(ops.shingle(batch, shingling))
+
+
+def _by_rarity(rows: WeightedFingerprints, ops: Backend) -> WeightedFingerprints:
+    count, ordered = len(rows), np.sort(rows.values)
+    frequency = np.searchsorted(ordered, rows.values, side="right") - np.searchsorted(ordered, rows.values, side="left")
+    rarity = np.zeros(count + 1)  # by frequency; from the host's logarithm on every backend
+    for found in np.unique(ops.asnumpy(frequency)).tolist():
+        rarity[found] = log(count / found)
+    weight = rows.weight * ops.asarray(rarity)[frequency]
+    kept = weight > 0
+    before = np.concatenate([rows.offset[:1], np.cumsum(kept)])
+    return WeightedFingerprints(rows.values[kept], weight[kept], before[rows.offset])

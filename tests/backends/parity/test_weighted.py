@@ -1,0 +1,116 @@
+"""Operations on weighted rows: occurrences, weighted_overlap, weighted_minhash, kleinberg_tardos."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpulsh.arrays import WeightedFingerprints
+from gpulsh.backends.darts import RANK_BITS, SEGMENT_BITS, logarithms
+from gpulsh.backends.protocol import NO_VALUE, Backend
+from gpulsh.backends.reference.darts import surprise
+from gpulsh.errors import ParameterError
+from tests.backends.parity.agreement import REFERENCE, agree, far_array, said
+from tests.support.rows import random_table, table, tables
+from tests.support.same import same
+from tests.support.weighted import SCALES, numbers, random_rows, rows_of, weighted_tables
+
+seeds = st.integers(0, 2**64 - 1)
+
+
+@settings(max_examples=40)
+@given(weighted_tables, st.integers(0, 2), st.integers(1, 6), seeds)
+def test_any_weights(ops: Backend, rows: list[dict[int, float]], before: int, num_perm: int, seed: int) -> None:
+    found = agree(ops, "weighted_minhash", rows_of(rows, before), num_perm, seed)
+    empty = [all(weight < 2.0**-1022 for weight in row.values()) for row in rows]
+    assert ((found == NO_VALUE).all(axis=1) == empty).all() and ((found == NO_VALUE).any(axis=1) == empty).all()
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_weights_of_every_scale(ops: Backend, scale: str) -> None:
+    for num_perm in (1, 33):
+        agree(ops, "weighted_minhash", random_rows([0, 1, 2, 30, 0, 9], scale), num_perm, 5)
+    agree(ops, "weighted_minhash", random_rows([300, 3], scale), 64, 5)
+    agree(ops, "weighted_minhash", random_rows([], scale), 3, 5)
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 5).flatmap(lambda d: st.lists(st.lists(numbers, min_size=d, max_size=d), min_size=1)), seeds)
+def test_any_numbers(ops: Backend, given_rows: list[list[float]], seed: int) -> None:
+    rows = np.array(given_rows)
+    found = agree(ops, "kleinberg_tardos", rows, 5, seed)
+    assert ((found == NO_VALUE).all(axis=1) == (rows < 2.0**-990).all(axis=1)).all()
+
+
+def test_dense_rows(ops: Backend) -> None:
+    generator = np.random.default_rng(3)
+    rows = generator.random((7, 20)) * (generator.random((7, 20)) < 0.5) * 10.0 ** generator.integers(-5, 5, (7, 1))
+    rows[3] = 0
+    for one in (rows, rows[:, :1].copy(), rows[:0], rows[:, :0]):
+        agree(ops, "kleinberg_tardos", one, 21, 5)
+
+
+@settings(max_examples=40)
+@given(weighted_tables, st.integers(0, 2), st.data())
+def test_overlap(ops: Backend, rows: list[dict[int, float]], before: int, data: st.DataObject) -> None:
+    place = st.integers(0, max(len(rows) - 1, 0))
+    pairs = np.array(data.draw(st.lists(st.tuples(place, place), max_size=5 if rows else 0)), np.int64).reshape(-1, 2)
+    agree(ops, "weighted_overlap", pairs, rows_of(rows, before))
+
+
+def test_overlap_of_many_pairs(ops: Backend) -> None:
+    generator = np.random.default_rng(4)
+    rows = [{int(x): float(generator.random()) for x in generator.choice(90, size)} for size in (40, 0, 70, 3)]
+    agree(ops, "weighted_overlap", np.array([(i, j) for i in range(4) for j in range(4)] * 9), rows_of(rows))
+
+
+@settings(max_examples=40)
+@given(tables, st.integers(0, 3))
+def test_occurrences(ops: Backend, rows: list[list[int]], before: int) -> None:
+    agree(ops, "occurrences", table([[*row, *row[::2]] for row in rows], before))
+
+
+def test_occurrences_of_few_values(ops: Backend) -> None:
+    agree(ops, "occurrences", random_table([0, 5, 300, 1, 0, 40], 9))
+
+
+def test_rows_beyond_32_bits(ops: Backend) -> None:
+    first, rows, pairs = 2**31 + 3, random_rows([5, 0, 30], "counts"), np.array([[0, 2], [2, 1]])
+    there = object.__new__(WeightedFingerprints)  # whose check would read all that lies before
+    for name, array in (("values", rows.values), ("weight", rows.weight)):
+        object.__setattr__(there, name, far_array(ops, first, array))
+    object.__setattr__(there, "offset", ops.asarray(rows.offset + first))
+    same(ops.weighted_minhash(there, 9, 1), said("weighted_minhash", rows, 9, 1), ops.asnumpy)
+    same(ops.weighted_overlap(ops.asarray(pairs), there), said("weighted_overlap", pairs, rows), ops.asnumpy)
+
+
+def test_rows_are_checked_where_they_lie(ops: Backend) -> None:
+    given_arrays = np.array([2, 1], np.uint64), np.array([1.0, 1.0]), np.array([0, 2])
+    with pytest.raises(ParameterError, match="values does not ascend within each row"):
+        WeightedFingerprints(*map(ops.asarray, given_arrays)).moved(ops.asarray)
+
+
+def test_surprise_is_a_logarithm() -> None:
+    one = 1 << RANK_BITS
+    assert len(logarithms()) == (1 << SEGMENT_BITS) + 1
+    assert [int(logarithms()[i]) for i in (0, -1)] == [0, one]
+    generator = np.random.default_rng(1)
+    words = [0, 1, 2, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1, *generator.integers(0, 2**64, 2000, np.uint64).tolist()]
+    for word in words:
+        assert surprise(word) >= 1
+        assert abs(surprise(word) / one - (64 - math.log2(word | 1))) < 2.0**-22
+    found = [surprise(word) for word in sorted(words)]
+    assert found == sorted(found, reverse=True)
+
+
+def test_the_bits_stay_as_they_are() -> None:
+    rows, dense = rows_of([{1: 1.0, 2: 2.5}, {2: 2.5}]), np.array([[1.0, 2.5], [0.0, 2.5]])
+    first, second = REFERENCE.weighted_minhash(rows, 4, 1).tolist()
+    assert first == [668735885, 1084406529, 4162099015, 1134744844]
+    assert second == [668735885, 2474041179, 3336904682, 1134744844]
+    first, second = REFERENCE.kleinberg_tardos(dense, 4, 1).tolist()
+    assert first == second == [1043336741, 3077479019, 1745586837, 2687954061]

@@ -1,0 +1,112 @@
+"""Weighted fingerprints of texts: counts and rarity against dictionaries, and what the array class refuses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import log
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh import Shingling, WeightedFingerprints
+from gpulsh.errors import InputTypeError, ParameterError
+
+WORDS = Shingling(size=1)
+TEXTS = ["to be or not to be", "be", None, "", "to to to", "or be"]
+
+
+def as_dictionaries(rows: WeightedFingerprints) -> list[dict[int, float]]:
+    cuts = zip(rows.offset[:-1].tolist(), rows.offset[1:].tolist(), strict=True)
+    return [dict(zip(rows.values[i:j].tolist(), rows.weight[i:j].tolist(), strict=True)) for i, j in cuts]
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+@pytest.mark.parametrize("shingling", [WORDS, Shingling(unit="char", size=2)])
+def test_counts_and_rarity(backend: Any, shingling: Shingling, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.text.weights.BATCH_BYTES", 10)
+    fingerprints = gpulsh.shingle(TEXTS, shingling=shingling, backend=backend)
+    cuts = zip(fingerprints.offset[:-1], fingerprints.offset[1:], strict=True)
+    counts = [Counter(fingerprints.values[i:j].tolist()) for i, j in cuts]
+    assert as_dictionaries(gpulsh.weigh(TEXTS, shingling=shingling, backend=backend)) == counts
+
+    having = Counter(x for count in counts for x in count)
+    wanted = [{x: count[x] * log(len(TEXTS) / having[x]) for x in count} for count in counts]
+    assert as_dictionaries(gpulsh.weigh(TEXTS, "idf", shingling=shingling, backend=backend)) == wanted
+
+
+def test_what_every_document_has_is_dropped() -> None:
+    rows = gpulsh.weigh(["the cat", "the dog", "the the"], "idf", shingling=WORDS, backend="cpu")
+    assert rows.offset.tolist() == [0, 1, 2, 2]
+    assert rows.weight.tolist() == [log(3), log(3)]
+    assert len(gpulsh.weigh([], "idf", backend="cpu")) == len(gpulsh.weigh([], backend="cpu")) == 0
+
+
+@given(st.lists(st.lists(st.sampled_from("abcd"), max_size=8).map(" ".join), min_size=2, max_size=5))
+def test_jaccard_of_counts_is_that_of_labelled_shingles(texts: list[str]) -> None:
+    rows = gpulsh.weigh(texts, shingling=WORDS, backend="cpu")
+    labelled = [
+        {(x, number) for x, count in row.items() for number in range(int(count))} for row in as_dictionaries(rows)
+    ]
+    pairs = [(i, j) for i in range(len(texts)) for j in range(len(texts))]
+    wanted = [len(labelled[i] & labelled[j]) / max(len(labelled[i] | labelled[j]), 1) for i, j in pairs]
+    for backend in ("reference", "cpu"):
+        assert gpulsh.jaccard(rows, pairs, backend=backend).tolist() == wanted  # type: ignore[arg-type]
+
+
+def test_sums_run_in_the_order_of_fingerprints() -> None:
+    generator = np.random.default_rng(1)
+    values = np.sort(generator.choice(300, (2, 200)), axis=1)
+    sets = [np.unique(row).astype(np.uint64) for row in values]
+    weights = [generator.random(len(row)) * 10.0 ** generator.integers(-9, 9, len(row)) for row in sets]
+    offset = np.cumsum([0, *map(len, sets)])
+    rows = WeightedFingerprints(np.concatenate(sets), np.concatenate(weights), offset)
+    low = high = 0.0
+    one, other = as_dictionaries(rows)
+    for x in range(300):
+        low += min(one.get(x, 0.0), other.get(x, 0.0))
+        high += max(one.get(x, 0.0), other.get(x, 0.0))
+    assert gpulsh.jaccard(rows, [[0, 1], [1, 0]], backend="cpu").tolist() == [low / high] * 2
+
+
+def test_jaccard_of_nothing() -> None:
+    rows = WeightedFingerprints(np.array([7], np.uint64), np.array([0.5]), np.array([0, 1, 1, 1]))
+    assert gpulsh.jaccard(rows, [[0, 0], [0, 1], [1, 2]], backend="cpu").tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("values", "weight", "offset", "said"),
+    [
+        ([2, 1], [1.0, 1.0], [0, 2], "values does not ascend within each row"),
+        ([1, 1], [1.0, 1.0], [0, 2], "values does not ascend within each row"),
+        ([1, 2], [1.0], [0, 2], "2 values and 1 weights"),
+        ([1], [0.0], [0, 1], "weights that are not above 0 and finite"),
+        ([1], [-1.0], [0, 1], "weights that are not above 0 and finite"),
+        ([1], [np.nan], [0, 1], "weights that are not above 0 and finite"),
+        ([1], [np.inf], [0, 1], "weights that are not above 0 and finite"),
+        ([1], [1.0], [0, 2], "offset does not ascend"),
+    ],
+)
+def test_what_the_rows_refuse(values: list[int], weight: list[float], offset: list[int], said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        WeightedFingerprints(np.array(values, np.uint64), np.array(weight), np.array(offset))
+
+
+def test_what_the_rows_take() -> None:
+    values, weight = np.array([9, 3, 3, 5, 1], np.uint64), np.array([0, 1.0, 1, 2, 0])
+    rows = WeightedFingerprints(values, weight, np.array([1, 2, 2, 4]))
+    assert len(rows) == 3  # the ends of rows may descend, and what is in no row is not looked at
+    with pytest.raises(ParameterError, match=r"weight is int64"):
+        WeightedFingerprints(np.array([1], np.uint64), np.array([1]), np.array([0, 1]))
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ParameterError, match="weights is 'tfidf'; give one of 'count', 'idf'"):
+        gpulsh.weigh(["a"], "tfidf")  # type: ignore[arg-type]
+    with pytest.raises(InputTypeError):
+        gpulsh.weigh("a")
+    with pytest.raises(ParameterError, match="pairs holds rows"):
+        gpulsh.jaccard(gpulsh.weigh(["a"], backend="cpu"), [[0, 1]], backend="cpu")
