@@ -79,7 +79,11 @@ def test_every_step(backend: Any) -> None:
 
 def test_every_callable_takes_backend_and_threads() -> None:
     called = [gpulsh.shingle, MinHash.__call__, MinHash.from_texts, Banding.__call__, gpulsh.candidate_pairs]
-    called += [gpulsh.jaccard, gpulsh.containment, gpulsh.deduplicate]
+    called += [gpulsh.jaccard, gpulsh.containment, gpulsh.cosine, gpulsh.hamming, gpulsh.deduplicate]
+    called += [gpulsh.SimHash.__call__, gpulsh.SimHash.from_texts, gpulsh.Hyperplanes.__call__]
+    called += [gpulsh.BitSampling.__call__, gpulsh.Supershingles.__call__, gpulsh.SimHash.estimate]
+    called += [gpulsh.SimHash.estimate_angle, gpulsh.HammingTables.pairs, gpulsh.HammingTables.pieces]
+    called += [gpulsh.HammingTables.build, gpulsh.HammingTables.query]
     for function in called:
         parameters = inspect.signature(function).parameters
         assert parameters["backend"].default == "auto", function

@@ -12,6 +12,7 @@ from gpulsh.arrays import Array, BitSignatures, Neighbours
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
+from gpulsh.lsh.pairs import packed
 from gpulsh.lsh.table_designs import Design, designs
 from gpulsh.params import check_integer, check_type
 from gpulsh.permutations import mixed
@@ -60,7 +61,7 @@ class HammingTables:
             raise ParameterError(
                 f"distance is {self.distance} of {bits} bits, which takes more tables than there can be; give less"
             )
-        if self.tables != "auto" and self.tables not in known:
+        if self.tables != "auto" and self.tables not in list(known):  # which takes what cannot be hashed
             raise ParameterError(
                 f"tables is {self.tables!r}; give 'auto', {' or '.join(map(str, sorted(known)))} for distance"
                 f" {self.distance} of {bits} bits"
@@ -76,11 +77,14 @@ class HammingTables:
     def pairs(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """Every pair of rows within `distance`: int64 [m, 2], i < j, lexicographic, unique."""
+        """Every pair of rows within `distance`: int64 [m, 2], i < j, lexicographic, unique.
+
+        All pairs of rows that are equal are among them; where these may be too many to hold, take `pieces`.
+        """
         ops, words = self._words(bit_signatures, backend, threads)
         found = [ops.asarray(np.empty(0, np.uint64))]
         with ops.here():
-            found += [_packed(np.minimum(*pair), np.maximum(*pair)) for pair in self._pairs(words)]
+            found += [packed(np.minimum(*pair), np.maximum(*pair)) for pair in self._pairs(words)]
             return np.stack(_unpacked(np.sort(np.concatenate(found))), axis=1)
 
     def pieces(
@@ -170,7 +174,7 @@ class BuiltTables:
                 for query, place in _expanded(*table.ranges(asked, keys[number])):
                     row = table.order[place]
                     chosen = _near(asked[query], words[row], self.search.distance, keys[: number + 1])
-                    found.append(_packed(query[chosen], row[chosen]))
+                    found.append(packed(query[chosen], row[chosen]))
             query, ids = _unpacked(np.sort(np.concatenate(found)))
             return Neighbours(ids, np.searchsorted(query, np.arange(len(asked) + 1, dtype=np.int64, like=query)))
 
@@ -236,9 +240,5 @@ def _expanded(begin: Array, end: Array) -> Iterator[tuple[Array, Array]]:
         yield rows[row], place
 
 
-def _packed(left: Array, right: Array) -> Array:
-    return left.astype(np.uint64) << np.uint64(32) | right.astype(np.uint64)
-
-
-def _unpacked(packed: Array) -> tuple[Array, Array]:
-    return (packed >> np.uint64(32)).astype(np.int64), (packed & np.uint64(LOWER)).astype(np.int64)
+def _unpacked(pairs: Array) -> tuple[Array, Array]:
+    return (pairs >> np.uint64(32)).astype(np.int64), (pairs & np.uint64(LOWER)).astype(np.int64)

@@ -56,7 +56,10 @@ class Hyperplanes(BitSketch):
 
     def _dense(self, vectors: Any, ops: Backend) -> Iterator[Array]:
         """Projections of some rows at a time, float64 [rows, bits]."""
-        given = vectors if hasattr(vectors, "dtype") else np.asarray(vectors)
+        try:
+            given = vectors if hasattr(vectors, "dtype") else np.asarray(vectors)
+        except ValueError as error:  # rows of unequal length
+            raise ParameterError(f"vectors is no array: {error}; give an array [n, d], a vector a row") from None
         _check_real(given)
         rows = ops.asarray(given)
         if rows.ndim != 2:

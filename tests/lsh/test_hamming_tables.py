@@ -154,6 +154,7 @@ def test_a_crowded_key_takes_no_memory() -> None:
         ({"distance": 64}, "distance is 64; give an integer from 0 to 63"),
         ({"tables": 5}, "tables is 5; give 'auto', 4 or 10 or 16 or 20 for distance 3 of 64 bits"),
         ({"tables": "many"}, "tables is 'many'"),
+        ({"tables": [4]}, "tables is "),
         ({"bits": 4096, "distance": 2000}, "distance is 2000 of 4096 bits, which takes more tables than there can be"),
     ],
 )

@@ -141,6 +141,7 @@ GOLDEN = [[1654020228635394877, 9622720655758463169], [0, 0], [42484341186911995
         ([[1.0], [-np.inf]], "NaN or infinity in row 1"),
         ([[1j]], "complex128; give real numbers"),
         ([["a"]], "give real numbers"),
+        ([[1.0, 2.0], [3.0]], "vectors is no array"),
         ([1.0, 2.0], "1 dimensions; give an array"),
     ],
 )
