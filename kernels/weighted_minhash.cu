@@ -40,8 +40,8 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
         for (i64 item = threadIdx.x; item < (end - begin) * DEPTH; item += blockDim.x) {
             const u64 weight = weights[begin + item / DEPTH];
             const i32 step = (i32)(item % DEPTH), level = exponent_of(weight) - step;
+            if (exponent_of(weight) < LEAST_EXPONENT) continue;
             const u64 limit = rank_limit(reach, level);
-            if (limit == 0 || exponent_of(weight) < LEAST_EXPONENT) continue;
             Darts darts(table, multiplier, addend, place_word, value_word, values[begin + item / DEPTH], level);
             while (darts.next(limit)) {
                 if (step > 0 || darts.fraction() < (weight & FRACTION)) {

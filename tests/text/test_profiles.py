@@ -62,6 +62,7 @@ def test_parameters() -> None:
     assert profile_of("a a", min_token_len=0) == digest("a 2")
     often = " ".join(["often"] * 10 + ["rather"] * 7 + ["seldom"] * 4)
     assert profile_of(often, quant_rate=0.5) == digest("often 10\nrather 5")
+    assert profile_of(often, quant_rate=np.float32(0.5)) == profile_of(often, quant_rate=0.5)
     assert profile_of(often, quant_rate=0.25) == digest("often 9\nrather 6\nseldom 3")  # 2.5 is rounded up
     # 350 * float32(0.01) is 3.5 in float32, though 0.01f is less than 0.01.
     assert profile_of("word " * 350 + "other " * 7) == digest("word 348\nother 4")

@@ -46,6 +46,16 @@ def test_any_numbers(ops: Backend, given_rows: list[list[float]], seed: int) -> 
     assert ((found == NO_VALUE).all(axis=1) == (rows < 2.0**-990).all(axis=1)).all()
 
 
+def test_weights_that_are_no_normal_numbers_count_as_none(ops: Backend) -> None:
+    least, below = (
+        {x: 2.0**-1022 * (1 + x / 64) for x in range(9)},
+        {x: 2.0**-1023 * (1 + x / 64) for x in range(9, 40)},
+    )
+    rows = rows_of([least, {**least, **below}, below])
+    first, second, _ = agree(ops, "weighted_minhash", rows, 64, 1)
+    assert (first == second).all()
+
+
 def test_dense_rows(ops: Backend) -> None:
     generator = np.random.default_rng(3)
     rows = generator.random((7, 20)) * (generator.random((7, 20)) < 0.5) * 10.0 ** generator.integers(-5, 5, (7, 1))
