@@ -9,8 +9,10 @@ from gpulsh.errors import ParameterError
 from gpulsh.facts import Facts
 from gpulsh.params import (
     BandShape,
+    BitSketch,
     Family,
     Folding,
+    NearBits,
     Parameters,
     Shingling,
     Sketch,
@@ -23,6 +25,7 @@ from gpulsh.theory import default_banding
 Verify = Literal["exact", "signature", "none"]
 Resolve = Literal["kept", "components"]
 MeasureName = Literal["jaccard", "containment"]
+DISTANCE = 3  # bits in which two signatures that meet differ, where nothing is said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +46,8 @@ class Method(Parameters):
     verify: Verify = "exact"
     resolve: Resolve = "kept"
     measure: MeasureName = "jaccard"
+    near: NearBits | None = None  # what finds candidates in place of the family's signatures
+    also: NearBits | None = None  # what they are filtered by
 
     def __post_init__(self) -> None:
         check_choice("verify", self.verify, get_args(Verify))
@@ -57,7 +62,7 @@ class Method(Parameters):
         threshold: float = 0.8,
         shingling: Shingling | None = None,
         folding: Folding | None = None,
-        sketch: Sketch | None = None,
+        sketch: Sketch | BitSketch | None = None,
         num_perm: int = 128,
         bands: int | None = None,
         rows: int | None = None,
@@ -65,11 +70,21 @@ class Method(Parameters):
         verify: Verify = "exact",
         resolve: Resolve = "kept",
         measure: MeasureName = "jaccard",
+        also: BitSketch | None = None,
+        distance: int | None = None,
     ) -> Self:
         """What was left open is chosen. ParameterError names what is wrong."""
         shingling, folding = checked_text_parameters(shingling, folding)
-        family = chosen_family(sketch, num_perm, seed)
+        filtered = None if also is None else _near("also", also, distance)
+        near = _near("sketch", sketch, DISTANCE if distance is None else distance) if hasattr(sketch, "near") else None
+        if distance is not None and near is None and filtered is None:
+            raise ParameterError(f"distance is {distance} and no sketch has bits; give also=SimHash() or leave it out")
+        family = chosen_family(sketch, num_perm, seed) if near is None else Family()
         chosen_bands, chosen_rows = default_banding(family.num_perm, threshold, bands=bands, rows=rows)
+        if near is not None:
+            if verify == "signature" or bands is not None or rows is not None:
+                raise ParameterError("sketch is one of bits, without bands or Jaccard; leave verify, bands, rows out")
+            chosen_bands, chosen_rows = near.tables, 1
         return cls(
             threshold=float(threshold),
             shingling=shingling,
@@ -79,6 +94,8 @@ class Method(Parameters):
             verify=verify,
             resolve=resolve,
             measure=measure,
+            near=near,
+            also=filtered,
         )
 
     @classmethod
@@ -94,13 +111,14 @@ class Method(Parameters):
 
     def matching(self) -> dict[str, Any]:
         """As JSON values, what decides who matches whom, and nothing of how that is verified and resolved."""
-        return {name: value for name, value in self._fields().items() if name not in ("verify", "resolve")}
+        return {name: value for name, value in self.fields().items() if name not in ("verify", "resolve")}
 
-    def _fields(self) -> dict[str, Any]:
-        """A measure by default is left out: what was written before there were two says the same."""
+    def fields(self) -> dict[str, Any]:
+        """What is as by default is left out where there was no other: what was written before says the same."""
         fields = asdict(self)
-        if self.measure == "jaccard":
-            del fields["measure"]
+        for name, default in (("measure", "jaccard"), ("near", None), ("also", None)):
+            if fields[name] == default:
+                del fields[name]
         return fields
 
 
@@ -111,15 +129,15 @@ class Asked:
     threshold: float | None = None
     shingling: Shingling | None = None
     folding: Folding | None = None
-    sketch: Sketch | None = None
+    sketch: Sketch | BitSketch | None = None
     num_perm: int | None = None
     bands: int | None = None
     rows: int | None = None
     seed: int | None = None
 
-    def method(self, *, verify: Verify = "exact", resolve: Resolve = "kept") -> Method:
-        """The method, what was left open chosen."""
-        return Method.chosen(**self.given(), verify=verify, resolve=resolve)
+    def method(self, **others: Any) -> Method:
+        """The method, what was left open chosen; `others` are those that only a run has."""
+        return Method.chosen(**self.given(), **others)
 
     def given(self) -> dict[str, Any]:
         """Those that are not left open, by name."""
@@ -146,6 +164,16 @@ class Asked:
             for name, value in given.items()
             if value != own[name]
         ]
+
+
+def _near(name: str, sketch: object, distance: int | None) -> NearBits:
+    near = getattr(sketch, "near", None)
+    if near is None:
+        raise ParameterError(f"{name} is of type {type(sketch).__name__}; give a sketch of bits, as gpulsh.SimHash()")
+    if distance is None:
+        raise ParameterError(f"{name} is given and distance is not; give in how many bits two signatures may differ")
+    found: NearBits = near(distance)
+    return found
 
 
 def _shown(value: object) -> str:

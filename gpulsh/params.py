@@ -6,11 +6,13 @@ import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass
-from typing import ClassVar, Literal, Protocol, get_args
+from math import comb
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 from gpulsh.errors import ParameterError
 
 MAX_NUM_PERM = 65536  # the longest signature
+MOST_TABLES = 1024  # of a Hamming search
 SCHEME = 1  # version of the definition of all bits; CHANGELOG.md tells what each changed
 
 Unit = Literal["word", "char"]
@@ -63,13 +65,16 @@ class Parameters:
 
     def to_json(self) -> str:
         """Canonical JSON of the fields: sorted names, no spaces."""
-        fields = asdict(self)  # type: ignore[call-overload]
-        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+        return json.dumps(self.fields(), sort_keys=True, separators=(",", ":"))
 
     def digest(self) -> str:
         """SHA-256 of the kind, the scheme and `to_json()`, in hexadecimal."""
         text = f"{self.kind}:{SCHEME}:{self.to_json()}"
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def fields(self) -> dict[str, Any]:
+        """What `to_json()` tells."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +157,34 @@ class Family(Parameters):
         return "uint64" if self.name == "affine61" else "uint32"
 
 
+@dataclass(frozen=True, kw_only=True)
+class NearBits(Parameters):
+    """Documents whose SimHash signatures of `bits` bits differ in at most `distance`."""
+
+    bits: int
+    weights: Literal["set", "count"]
+    seed: int
+    distance: int
+
+    def __post_init__(self) -> None:
+        most = min(self.bits, MOST_TABLES) - 1
+        object.__setattr__(self, "distance", check_integer("distance", self.distance, 0, most))
+
+    @property
+    def tables(self) -> int:
+        """How many tables a search takes: those of `distance` + 2 blocks where they are not too many, else of + 1."""
+        pairs = comb(self.distance + 2, 2)
+        return pairs if pairs <= MOST_TABLES else self.distance + 1
+
+
+class BitSketch(Protocol):
+    """A sketch of bits, as its user chooses it."""
+
+    def near(self, distance: int) -> NearBits:
+        """Documents whose bits differ in at most `distance`."""
+        ...
+
+
 class Sketch(Protocol):
     """A sketch of sets, as its user chooses it."""
 
@@ -160,7 +193,7 @@ class Sketch(Protocol):
         """What the backends make signatures by."""
 
 
-def chosen_family(sketch: Sketch | None, num_perm: int, seed: int) -> Family:
+def chosen_family(sketch: object, num_perm: int, seed: int) -> Family:
     """That of `sketch`, where it is given; `num_perm` and `seed` then are its own, or the defaults."""
     if sketch is None:
         return Family(num_perm=num_perm, seed=seed)

@@ -29,6 +29,12 @@ from gpulsh.cli.terminal import conclude, tell
     help="Drop only what duplicates a kept document, or all but one of a connected component.",
 )
 @click.option(
+    "--and",
+    "also",
+    metavar="simhash:[BITS:]DISTANCE",
+    help="Only candidates whose SimHash signatures differ in at most DISTANCE bits are compared.",
+)
+@click.option(
     "--keep",
     default="first",
     show_default=True,

@@ -42,7 +42,9 @@ def method_options(*names: str, otherwise: str | None = None) -> Option:
         },
         "sketch": {
             "metavar": "NAME[:K]",
-            "help": help_of("What finds candidates: minhash, fast, one-permutation, c-minhash", "minhash"),
+            "help": help_of(
+                "Finds candidates: minhash, fast, one-permutation, c-minhash, simhash:BITS:DISTANCE", "minhash"
+            ),
         },
         "num-perm": {"type": int, "metavar": "K", "help": help_of("Values of a signature", 128)},
         "bands": {
@@ -88,7 +90,17 @@ def parsed(options: Facts) -> dict[str, Any]:
 
         given["shingling"] = Shingling.parse(given.pop("shingle"))
     if "sketch" in given:
-        from gpulsh.sketch.named import parse_sketch
+        from gpulsh.sketch.named import parse_bits, parse_sketch
 
-        given["sketch"] = parse_sketch(given["sketch"], given.pop("num_perm", None), given.pop("seed", None))
+        if given["sketch"].startswith("simhash:"):
+            given["sketch"], given["distance"] = parse_bits(given["sketch"], given.pop("seed", None))
+        else:
+            given["sketch"] = parse_sketch(given["sketch"], given.pop("num_perm", None), given.pop("seed", None))
+    if "also" in given:
+        from gpulsh.sketch.named import parse_bits
+
+        bits, distance = parse_bits(given["also"])
+        if given.setdefault("distance", distance) != distance:
+            raise click.BadParameter(f"--sketch and --and give distances {given['distance']} and {distance}; give one")
+        given["also"] = bits
     return given

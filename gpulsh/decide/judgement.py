@@ -39,7 +39,7 @@ def involved_in(met: Collisions, documents: int) -> Numbers:
 
 def is_read(method: Method, crowded: int) -> bool:
     """Whether texts are read again: without a measure only the prefix filter of large buckets does."""
-    return method.verify != "none" or crowded > 0
+    return method.verify != "none" or method.also is not None or crowded > 0
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.comparison import Advance, Readable, compare, measure_of, untold
 from gpulsh.decide.compare.prefix_join import Edges, PrefixJoin
+from gpulsh.decide.compare.shingled_texts import ShingledTexts
+from gpulsh.decide.near import near_relation
 from gpulsh.decide.relation import Relation
 from gpulsh.decide.resolve import distinct_edges, first_places, resolve_kept, witnesses
 from gpulsh.lsh.collisions import Collisions
@@ -45,10 +47,18 @@ class Meeting:
         places[self.numbers] = np.arange(len(self.numbers))
         return places
 
+    @cached_property
+    def allowed(self) -> Relation:
+        """Who may be dropped for whom, by the relation and by what else the method asks for."""
+        also, texts = self.method.also, self.texts
+        if also is None or not isinstance(texts, ShingledTexts):
+            return self.relation
+        return near_relation(self.relation, also, texts, self.places, self.ops)
+
     def similar(self, advance: Advance = untold) -> Edges:
         """The pairs of small buckets that count and are at or above the threshold; all, where none is measured."""
         pairs, numbers, method = self._pairs, self.numbers, self.method
-        pairs = pairs[self.relation.allows(numbers[pairs[:, 0]], numbers[pairs[:, 1]])]
+        pairs = pairs[self.allowed.allows(numbers[pairs[:, 0]], numbers[pairs[:, 1]])]
         if method.verify == "none":
             return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
         bounded = method.verify == "exact" and method.measure == "jaccard"  # by sizes
@@ -116,4 +126,4 @@ class Meeting:
 
     def _join(self, crowd: Numbers, advance: Advance) -> PrefixJoin:
         texts, numbers = self.texts.renumbered(crowd), self.numbers[crowd]
-        return PrefixJoin(numbers, self.met, texts, self.method, self.ops, self.relation, advance)
+        return PrefixJoin(numbers, self.met, texts, self.method, self.ops, self.allowed, advance)

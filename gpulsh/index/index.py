@@ -122,6 +122,8 @@ class Index:
         secret: bytes | None = None,
     ) -> None:
         self._method = Method.chosen(threshold, shingling, folding, sketch, num_perm, bands, rows, seed)
+        if self._method.near is not None:
+            raise ParameterError("sketch is one of bits; an index holds those of sets, as gpulsh.MinHash()")
         if memory is not None:
             check_integer("memory", memory, LEAST_MEMORY, 1 << 62)
         # Hashes of batches, and what is held already, take the rest of the memory.

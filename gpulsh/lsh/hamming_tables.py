@@ -143,13 +143,13 @@ class _Table:
 
     @classmethod
     def of(cls, words: Array, key: int) -> _Table:
-        digests = _digests(words, key)
+        digests = key_digests(words, key)
         order = np.argsort(digests, kind="stable")
         return cls(digests[order], order)
 
     def ranges(self, words: Array, key: int) -> tuple[Array, Array]:
         """Where the digests of some signatures begin and end here, int64 [m] each."""
-        asked = _digests(words, key)
+        asked = key_digests(words, key)
         return np.searchsorted(self.digests, asked), np.searchsorted(self.digests, asked, side="right")
 
 
@@ -199,8 +199,8 @@ def _masks(key: int, width: int) -> list[np.uint64]:
     return [np.uint64(key >> WORD_BITS * word & (1 << WORD_BITS) - 1) for word in range(width)]
 
 
-def _digests(words: Array, key: int) -> Array:
-    """uint64 [n]: equal where the bits of a key are; of one word also different where they are not."""
+def key_digests(words: Array, key: int) -> Array:
+    """uint64 [n]: equal where the bits of `key` are; of one word also different where they are not."""
     digests = np.zeros_like(words[:, 0])
     for word, mask in enumerate(_masks(key, words.shape[1])):
         digests = mixed(digests ^ (words[:, word] & mask))

@@ -10,8 +10,16 @@ from gpulsh.arrays import Signed, TextBatch
 from gpulsh.backends.large_alone import each_large_alone
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.normalize import normalized
+from gpulsh.lsh.bit_signing import sign_bits
 from gpulsh.method import Method
 from gpulsh.secret import EvidenceKeys
+
+
+def sign_by_method(batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend) -> Signed:
+    """One batch, by the sketch of the method."""
+    if method.near is not None:
+        return sign_bits(batch, method.shingling, method.near, keys, ops)
+    return ops.sign(batch, method.shingling, method.family, method.banding, keys)
 
 
 def sign_batches(
@@ -31,7 +39,7 @@ def sign_batches(
             progress.count(documents=count)
 
     def sign(lane: Backend, batch: TextBatch) -> Signed:
-        return lane.sign(batch, method.shingling, method.family, method.banding, keys)
+        return sign_by_method(batch, method, keys, lane)
 
     with ops.here():
         yield from each_large_alone(ops, prepared(), sign)

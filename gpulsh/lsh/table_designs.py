@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import comb, ldexp, log2
 
-MOST_TABLES = 1024
+from gpulsh.params import MOST_TABLES
 
 
 @dataclass(frozen=True)

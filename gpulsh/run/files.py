@@ -29,7 +29,7 @@ from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.format import Columns, File
 from gpulsh.method import Asked, Resolve, Verify
-from gpulsh.params import SCHEME, Folding, Shingling, Sketch, check_choice
+from gpulsh.params import SCHEME, BitSketch, Folding, Shingling, Sketch, check_choice
 from gpulsh.report.evidence import summarise
 from gpulsh.report.machine import machine, versions
 from gpulsh.report.page import missing, write_page
@@ -102,13 +102,15 @@ def deduplicate_files(
     threshold: float | None = None,
     shingling: Shingling | None = None,
     folding: Folding | None = None,
-    sketch: Sketch | None = None,
+    sketch: Sketch | BitSketch | None = None,
     num_perm: int | None = None,
     bands: int | None = None,
     rows: int | None = None,
     seed: int | None = None,
     verify: Verify = "exact",
     resolve: Resolve = "kept",
+    also: BitSketch | None = None,
+    distance: int | None = None,
     backend: BackendName = "auto",
     threads: int | None = None,
     devices: Sequence[int] | None = None,
@@ -183,11 +185,11 @@ def deduplicate_files(
     asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed)
     indexed = None if index is None else _folder("index", index)
     if indexed is None:
-        method = asked.method(verify=verify, resolve=resolve)
+        method = asked.method(verify=verify, resolve=resolve, also=also, distance=distance)
     else:
         from gpulsh.run.incremental import EarlierRuns, refuse_with_index
 
-        others = {"protect": guarded, "within": within, "across": across}
+        others = {"protect": guarded, "within": within, "across": across, "also": also, "distance": distance}
         refuse_with_index(keep, verify, resolve, engine, on_error, id_column, others)
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
     streams = Streams()  # to the end of the run

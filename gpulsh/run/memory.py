@@ -12,7 +12,7 @@ from gpulsh.decide.decision import Decision
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import MeasureName, Method, Resolve, Verify
-from gpulsh.params import Folding, Shingling, Sketch
+from gpulsh.params import BitSketch, Folding, Shingling, Sketch
 from gpulsh.run.display.progress import open_progress
 from gpulsh.run.in_memory import decide, sign
 from gpulsh.secret import chosen_secret, evidence_keys
@@ -24,7 +24,7 @@ def deduplicate(
     threshold: float = 0.8,
     shingling: Shingling | None = None,
     folding: Folding | None = None,
-    sketch: Sketch | None = None,
+    sketch: Sketch | BitSketch | None = None,
     num_perm: int = 128,
     bands: int | None = None,
     rows: int | None = None,
@@ -32,6 +32,8 @@ def deduplicate(
     verify: Verify = "exact",
     resolve: Resolve = "kept",
     measure: MeasureName = "jaccard",
+    also: BitSketch | None = None,
+    distance: int | None = None,
     priority: object = None,
     backend: BackendName = "auto",
     threads: int | None = None,
@@ -53,7 +55,9 @@ def deduplicate(
     "none" (every compared pair counts; similarities are NaN). `resolve`: "kept", or "components", which keeps one
     document of each connected component of the verified pairs. `measure`: "jaccard", or "containment", which drops a
     document when a kept one contains at least `threshold` of its shingles, exactly and whatever the sketch; without
-    `priority` the longest text then comes first. `devices`: numbers of the CUDA devices to share the work, None for all
+    `priority` the longest text then comes first. `sketch=SimHash(...)` finds documents whose signatures share all but
+    `distance` blocks of bits (3 where it is not given); `also=SimHash(...)` lets only those candidates count whose
+    signatures differ in at most `distance` bits. `devices`: numbers of the CUDA devices to share the work, None for all
     that are visible. What proves is hashed under a secret of 256 bits that is drawn for each call, so that nobody can
     write text with the hashes of other text; `secret` gives it, for tests: nothing depends on it.
 
@@ -64,7 +68,8 @@ def deduplicate(
     >>> result.keep, result.duplicate_of
     (array([ True, False,  True]), array([0, 0, 2]))
     """
-    method = Method.chosen(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, verify, resolve, measure)
+    asked = threshold, shingling, folding, sketch, num_perm, bands, rows, seed, verify, resolve, measure, also, distance
+    method = Method.chosen(*asked)
     keys = evidence_keys(chosen_secret(secret))
     ops = select_backend(backend, threads=threads, devices=devices)
     source = open_texts(texts, ops)

@@ -8,6 +8,7 @@ from typing import get_args
 from gpulsh.errors import ParameterError
 from gpulsh.params import SKETCHES, MinHashFamily
 from gpulsh.sketch.set_sketch import SetSketch
+from gpulsh.sketch.simhash import SimHash
 
 SHORT = {"fast_similarity": "fast"}  # names of the command that are not their file's
 
@@ -16,6 +17,19 @@ def sketch_names() -> dict[str, str]:
     """The file in this package that makes each sketch, by its name; the families of MinHash are one sketch."""
     files = ["minhash", *(file for family, file in SKETCHES.items() if family not in get_args(MinHashFamily))]
     return {SHORT.get(file, file).replace("_", "-"): file for file in files}
+
+
+def parse_bits(text: str, seed: int | None = None) -> tuple[SimHash, int]:
+    """The SimHash that NAME:BITS:DISTANCE or NAME:DISTANCE names, and the distance.
+
+    >>> parse_bits("simhash:64:3")
+    (SimHash(bits=64, seed=1, weights='set'), 3)
+    """
+    name, *numbers = text.split(":")
+    if name != "simhash" or not 1 <= len(numbers) <= 2 or not all(n.isascii() and n.isdigit() for n in numbers):
+        raise ParameterError(f"{text!r} names no bits and distance; give simhash:DISTANCE or simhash:BITS:DISTANCE")
+    *bits, distance = map(int, numbers)
+    return SimHash(bits=bits[0] if bits else 64, seed=1 if seed is None else seed), distance
 
 
 def parse_sketch(text: str, num_perm: int | None = None, seed: int | None = None) -> SetSketch:
@@ -28,8 +42,11 @@ def parse_sketch(text: str, num_perm: int | None = None, seed: int | None = None
     known = sketch_names()
     file = known.get(name.replace("_", "-"))
     if file is None or (colon and not (size.isascii() and size.isdigit() and len(size) < 9)):
-        names = " or ".join(sorted(known))
-        raise ParameterError(f"sketch is {text!r}; give {names}, or one with its number of values, as minhash:128")
+        names = ", ".join(sorted(known))
+        raise ParameterError(
+            f"sketch is {text!r}; give one of {names}, or one with its number of values, as minhash:128,"
+            " or simhash:BITS:DISTANCE"
+        )
     if colon and num_perm is not None and num_perm != int(size):
         raise ParameterError(f"sketch is {text!r} and num_perm is {num_perm}; give the number of values once")
     module = import_module(f"gpulsh.sketch.{file}")

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, BitSignatures, Fingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.params import Folding, Shingling, check_choice, check_type, checked_text_parameters
+from gpulsh.params import Folding, NearBits, Shingling, check_choice, check_type, checked_text_parameters
 from gpulsh.permutations import stream
 from gpulsh.sketch.bit_sketch import WORD_BITS, BitSketch
 from gpulsh.sketch.document_frequencies import DocumentFrequencies
@@ -90,6 +91,12 @@ class SimHash(BitSketch):
             parts = [ops.text_simhash(batch, shingling, self._keys(), distinct) for batch in batches()]
             return BitSignatures(np.concatenate([self._none(ops), *parts]))
 
+    def near(self, distance: int) -> NearBits:
+        """Documents whose signatures differ in at most `distance` bits, as a run asks for them."""
+        if self.weights == "idf":
+            raise ParameterError("weights is 'idf', which only all documents together have; give 'set' or 'count'")
+        return NearBits(bits=self.bits, weights=self.weights, seed=self.seed, distance=distance)
+
     def _by_frequency(self, batches: Callable[[], Iterable[Fingerprints]], ops: Backend) -> BitSignatures:
         frequencies = DocumentFrequencies()
         for batch in batches():
@@ -101,8 +108,12 @@ class SimHash(BitSketch):
         return BitSignatures(np.concatenate(parts))
 
     def _keys(self) -> NDArray[np.uint64]:
-        """What a fingerprint is combined with for each word of bits."""
-        return stream("simhash", self.seed, self.bits // WORD_BITS)
+        return keys_of(self.bits, self.seed)
 
     def _none(self, ops: Backend) -> Array:
         return ops.asarray(np.empty((0, self.bits // WORD_BITS), np.uint64))
+
+
+def keys_of(bits: int, seed: int) -> NDArray[np.uint64]:
+    """What a fingerprint is combined with for each word of bits."""
+    return stream("simhash", seed, bits // WORD_BITS)

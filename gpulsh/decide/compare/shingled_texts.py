@@ -10,7 +10,9 @@ from gpulsh.decide.compare.comparison import Readable
 from gpulsh.io.normalize import normalized
 from gpulsh.io.source import ChosenTexts
 from gpulsh.method import Method
+from gpulsh.params import NearBits
 from gpulsh.secret import EvidenceKeys
+from gpulsh.sketch.simhash import keys_of
 from gpulsh.text.shingling import concatenated
 
 
@@ -45,6 +47,11 @@ class ShingledTexts(Readable):
             one_by_one = (self._batch(places[at : at + 1]) for at in range(len(places)))
             asked = self.method.shingling, part, parts, self.keys
             yield concatenated([self.ops.shingle_part(one, *asked) for one in one_by_one])
+
+    def simhash(self, places: Numbers, near: NearBits) -> Array:
+        """uint64 [m, bits / 64]: SimHash signatures of the documents at `places`, of public fingerprints."""
+        asked = self.method.shingling, keys_of(near.bits, near.seed), near.weights == "set"
+        return self.ops.text_simhash(self._batch(places), *asked)
 
     def frequencies(self, places: Numbers, counts: Array) -> Array:
         """`counts` plus those of the fingerprints of the documents at `places`."""

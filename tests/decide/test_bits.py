@@ -1,0 +1,108 @@
+"""The main job by SimHash: what finds candidates, what filters them, on every way to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import gpulsh
+from gpulsh.cli import group as command
+from gpulsh.errors import ParameterError
+from tests.sketch.test_main_job import documents
+
+every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
+
+
+@every_backend
+def test_candidates_are_those_near_enough(backend: Any) -> None:
+    texts = [*documents(), None, "", "..."]
+    fingerprints = gpulsh.shingle(texts, backend=backend)
+    filled = np.flatnonzero(np.diff(fingerprints.offset) > 0)
+    for sketch, distance in ((gpulsh.SimHash(bits=64), 3), (gpulsh.SimHash(bits=128, weights="count"), 10)):
+        found = gpulsh.deduplicate(texts, threshold=0.6, sketch=sketch, distance=distance, backend=backend)
+        bits = gpulsh.BitSignatures(sketch.from_texts(texts, backend=backend).values[filled])
+        search = gpulsh.HammingTables(bits=sketch.bits, distance=distance)
+        near = filled[search.pairs(bits, backend=backend)]
+        near = near[gpulsh.jaccard(fingerprints, near, backend=backend) >= 0.6]
+        assert set(map(tuple, near.tolist())) <= set(map(tuple, found.pairs.tolist())) and len(near) > 3
+        assert (found.similarity >= 0.6).all() and found.keep[-3:].all()
+
+
+@every_backend
+def test_also_counts_only_what_is_near(backend: Any) -> None:
+    texts = documents()
+    sketch, distance = gpulsh.SimHash(bits=128), 12
+    whole = gpulsh.deduplicate(texts, threshold=0.6, backend=backend)
+    found = gpulsh.deduplicate(texts, threshold=0.6, also=sketch, distance=distance, backend=backend)
+    apart = gpulsh.hamming(sketch.from_texts(texts, backend=backend), whole.pairs, backend=backend)
+    wanted = {tuple(pair) for pair in whole.pairs[apart <= distance].tolist()}
+    assert {tuple(pair) for pair in found.pairs.tolist()} == wanted
+    assert 5 < len(wanted) < len(whole.pairs)
+    everything = gpulsh.deduplicate(texts, threshold=0.6, also=sketch, distance=127, backend=backend)
+    np.testing.assert_array_equal(everything.duplicate_of, whole.duplicate_of)
+
+
+def test_also_holds_in_large_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, given = documents(), {"also": gpulsh.SimHash(bits=128), "distance": 12, "threshold": 0.6, "backend": "cpu"}
+    wanted = gpulsh.deduplicate(texts, **given)  # type: ignore[arg-type]
+    monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", 1)
+    found = gpulsh.deduplicate(texts, **given)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(found.duplicate_of, wanted.duplicate_of)
+
+
+def test_files_and_the_command_decide_as_memory(tmp_path: Path) -> None:
+    texts = documents()
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    ways: list[tuple[dict[str, Any], list[str]]] = [
+        ({"sketch": gpulsh.SimHash(bits=64), "distance": 3}, ["--sketch", "simhash:64:3"]),
+        ({"also": gpulsh.SimHash(bits=128), "distance": 12}, ["--and", "simhash:128:12"]),
+    ]
+    for number, (given, options) in enumerate(ways):
+        wanted = np.flatnonzero(~gpulsh.deduplicate(texts, threshold=0.6, backend="cpu", **given).keep).tolist()
+        one, two = tmp_path / f"one{number}", tmp_path / f"two{number}"
+        gpulsh.deduplicate_files(tmp_path / "a.parquet", one, threshold=0.6, backend="cpu", **given)
+        asked = ["dedup", str(tmp_path / "a.parquet"), "-o", str(two), "--threshold", "0.6", *options]
+        ran = CliRunner().invoke(command, [*asked, "--backend", "cpu"])
+        assert ran.exit_code == 0, ran.output
+        for out in (one, two):
+            assert pq.read_table(out / "duplicates.parquet").column("row").to_pylist() == wanted
+        parameters = json.loads((two / "report.json").read_text())["parameters"]
+        near = parameters["near" if "sketch" in given else "also"]
+        assert near["distance"] == given["distance"]
+    assert "in the key of one of 10 tables" in (tmp_path / "two0" / "report.html").read_text()
+
+
+def test_the_method_of_before_says_the_same() -> None:
+    from gpulsh.method import Method
+
+    told = json.loads(Method.chosen().to_json())
+    assert not {"measure", "near", "also"} & told.keys()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"also": gpulsh.SimHash()}, "also is given and distance is not"),
+        ({"also": gpulsh.MinHash(), "distance": 3}, "also is of type MinHash; give a sketch of bits"),
+        ({"distance": 3}, "distance is 3 and no sketch has bits"),
+        ({"sketch": gpulsh.SimHash(), "distance": 64}, "distance is 64; give an integer from 0 to 63"),
+        ({"sketch": gpulsh.SimHash(weights="idf")}, "weights is 'idf', which only all documents together have"),
+        ({"sketch": gpulsh.SimHash(), "verify": "signature"}, "sketch is one of bits, without bands or Jaccard"),
+        ({"sketch": gpulsh.SimHash(), "rows": 4}, "sketch is one of bits"),
+    ],
+)
+def test_what_is_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ParameterError, match=said):
+        gpulsh.deduplicate(["a"], backend="cpu", **given)
+
+
+def test_an_index_holds_sketches_of_sets() -> None:
+    with pytest.raises(ParameterError, match="sketch is one of bits; an index holds those of sets"):
+        gpulsh.Index(sketch=gpulsh.SimHash())  # type: ignore[arg-type]
