@@ -50,6 +50,8 @@ SLOW = [
     "kernels/test_layouts",
     "io/compression/test_members",
     "kernels/test_set_sketches",
+    "lsh/test_hamming_tables",
+    "sketch/test_simhash",
     "io/files/test_several_inputs",
     "kernels/test_sketch",
     "kernels/test_scarce_memory",

@@ -45,15 +45,17 @@ def by_hand(rows: list[list[int]], bits: int, weights: str, seed: int) -> list[l
             y >>= y >> 32
         return found
 
-    def bit(row: list[int], key: int, place: int) -> bool:
+    def word(row: list[int], key: int) -> int:
         weight = {
             "set": dict.fromkeys(row, 1),
             "count": Counter(row),
             "idf": {x: log(len(rows) + 1) - log(documents[x]) for x in row},
         }[weights]
-        return sum(w if mix64(x ^ key) >> place & 1 else -w for x, w in weight.items()) > 0
+        hashes = [(mix64(x ^ key), w) for x, w in weight.items()]
+        sums = [sum(w if hashed >> place & 1 else -w for hashed, w in hashes) for place in range(64)]
+        return sum((total > 0) << place for place, total in enumerate(sums))
 
-    return [[sum(bit(row, key, place) << place for place in range(64)) for key in keys] for row in rows]
+    return [[word(row, key) for key in keys] for row in rows]
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
@@ -95,12 +97,12 @@ def test_counts_of_every_size_are_exact() -> None:
 
 
 @pytest.mark.parametrize("distinct", [False, True])
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(text=batches(), shingling=shinglings, piece=st.sampled_from([1, 3, 16, 1000]))
 def test_from_text_whole_and_in_pieces(distinct: bool, text: TextBatch, shingling: Shingling, piece: int) -> None:
     rows = REFERENCE.shingle(text, shingling)
     wanted = REFERENCE.simhash(REFERENCE.unique(rows) if distinct else rows, KEYS)
-    for ops in (REFERENCE, ONE, CpuBackend(2)):
+    for ops in (ONE, CpuBackend(2)):
         same(ops.text_simhash(text, shingling, KEYS, distinct), wanted)
     with pieces_of(piece):
         same(ONE.text_simhash(text, shingling, KEYS, distinct), wanted)
