@@ -22,8 +22,10 @@ constexpr u32 NO_VALUE = 0xFFFFFFFFu;
 constexpr u64 NO_DIGEST = 0xFFFFFFFFFFFFFFFFull;
 constexpr u64 INSTEAD_OF_NO_DIGEST = 0xFFFFFFFFFFFFFFFEull;
 
-constexpr i32 THROWS = 6, VALUE_BITS = 29;
-constexpr u32 CIRCULANT_1 = 0x7FEB352Du, CIRCULANT_2 = 0x846CA68Bu;
+constexpr i32 THROWS = 6;
+constexpr i32 VALUE_BITS = 29;
+constexpr u32 CIRCULANT_1 = 0x7FEB352Du;
+constexpr u32 CIRCULANT_2 = 0x846CA68Bu;
 
 // Where the keys of each use begin among all: those of gpulsh/secret.py, where they are defined.
 constexpr i32 PLACES = 64;          // of a token, with a key of their own
