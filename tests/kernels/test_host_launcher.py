@@ -123,9 +123,10 @@ def test_arguments_of_the_wrong_kind_are_refused(broken: HostLauncher, arguments
 
 
 def test_constants_are_those_of_the_protocol() -> None:
-    found = re.findall(r"constexpr u\d+ (\w+) = (0x[0-9A-F]+)u", (kernel_folder() / "bits.cuh").read_text())
+    source = (kernel_folder() / "bits.cuh").read_text()
+    found = {name: int(value, 0) for name, value in re.findall(r"constexpr [ui]\d+ (\w+) = (0x[0-9A-F]+|\d+)", source)}
     names = {name for name in vars(protocol) if name.isupper()}
-    assert {name: int(value, 16) for name, value in found} == {name: getattr(protocol, name) for name in names}
+    assert names <= found.keys() and all(found[name] == getattr(protocol, name) for name in names)
 
 
 def test_the_order_of_secret_keys_is_that_of_the_library() -> None:
