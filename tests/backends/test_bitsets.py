@@ -23,7 +23,7 @@ def test_rows_that_meet_in_many_pairs(rows: int, threads: int, monkeypatch: pyte
     """Near-copies beside rows that meet few: these take bits, those do not."""
     taken = []
     found = bitsets.overlap_bounds
-    monkeypatch.setattr(bitsets, "overlap_bounds", lambda *given: taken.append(len(given[0])) or found(*given))
+    monkeypatch.setattr(bitsets, "overlap_bounds", lambda *given: taken.append(len(given[1])) or found(*given))
     monkeypatch.setattr(bitsets, "FEWEST_PAIRS", 1)
     generator = np.random.default_rng(rows)
     page = generator.integers(0, 2**64, 200, np.uint64)

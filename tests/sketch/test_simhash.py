@@ -122,9 +122,8 @@ def test_distinct_values_that_are_no_hashes(values: Any) -> None:
     from gpulsh.backends.cpu.simhash import _rows
 
     given = values.astype(np.uint64)
-    offset, found = np.array([0, 1, len(given) - 1, len(given)]), np.empty((3, 3), np.uint64)
-    _rows(given, offset, KEYS, True, found)
-    rows = Fingerprints(given, offset)
+    rows, found = Fingerprints(given, np.array([0, 1, len(given) - 1, len(given)])), np.empty((3, 3), np.uint64)
+    _rows(rows, KEYS, True, found)
     same(found, REFERENCE.simhash(REFERENCE.unique(rows), KEYS))
 
 

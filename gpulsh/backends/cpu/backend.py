@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import partial, wraps
 from threading import Lock
+from typing import Concatenate, ParamSpec
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens, WeightedFingerprints, on_host
+from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch, WeightedFingerprints, on_host
 from gpulsh.backends.cpu.band_digests import band_digests
 from gpulsh.backends.cpu.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cpu.candidates import candidates
-from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads, joined
+from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads
 from gpulsh.backends.cpu.collisions import collisions
 from gpulsh.backends.cpu.components import components
 from gpulsh.backends.cpu.gather import gather
-from gpulsh.backends.cpu.giants import giant_pieces, is_giant, text_chunks
+from gpulsh.backends.cpu.giants import giant_pieces, is_giant, one_row, text_chunks
 from gpulsh.backends.cpu.intersect import intersect
 from gpulsh.backends.cpu.parts import shingle_part
 from gpulsh.backends.cpu.prefixes import frequencies, prefix_rows, prefixes
@@ -36,7 +36,7 @@ from gpulsh.backends.in_order import in_order
 from gpulsh.backends.prefix_lengths import prefix_lengths
 from gpulsh.backends.processors import processors
 from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold
-from gpulsh.params import BandShape, Family, Shingling, Unit
+from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
 ABREAST = 2  # items in work
@@ -45,6 +45,20 @@ SIGNATURE_BYTES = 1 << 20  # fewer, longer pieces leave the threads less to wait
 SIZES = Sizes(batch=16 << 20, tile=2 << 20, largest_tile=64 << 20, whole=512 << 20)  # at most
 MEMORY = 8 << 30  # bytes that a run may take where nothing is given
 SETS = 6  # of 2^6 bytes a fingerprint is in a set: 16 for each of two items in work, and as much for their texts
+
+Given = ParamSpec("Given")
+
+
+def _method(
+    operation: Callable[Concatenate[Threads, Given], Result],
+) -> Callable[Concatenate[CpuBackend, Given], Result]:
+    """An operation on threads as a method, on those of the backend."""
+
+    @wraps(operation)
+    def run(self: CpuBackend, /, *given: Given.args, **named: Given.kwargs) -> Result:
+        return operation(self.threads, *given, **named)
+
+    return run
 
 
 class CpuBackend:
@@ -58,6 +72,20 @@ class CpuBackend:
     components = staticmethod(components)
     frequencies = staticmethod(frequencies)
     gather = staticmethod(gather)
+    tokens = _method(tokens)
+    shingles = _method(shingles)
+    shingle = _method(shingle)
+    exact_hashes = _method(exact_hashes)
+    unique = _method(unique)
+    band_digests = _method(band_digests)
+    collisions = _method(collisions)
+    candidates = _method(candidates)
+    intersect = _method(intersect)
+    bitmaps = _method(bitmaps)
+    overlap_bounds = _method(overlap_bounds)
+    prefixes = _method(prefixes)
+    simhash = _method(simhash)
+    text_simhash = _method(text_simhash)
 
     def __init__(self, threads: int | None = None, memory: int = MEMORY) -> None:
         self.threads = Threads(threads or processors())
@@ -80,21 +108,6 @@ class CpuBackend:
     def asnumpy(self, array: Array) -> Array:
         return np.asarray(array)
 
-    def tokens(self, text: TextBatch, unit: Unit, keys: EvidenceKeys | None = None) -> Tokens:
-        return tokens(text, unit, keys, self.threads)
-
-    def shingles(self, tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
-        return shingles(tokens, size, keys, self.threads)
-
-    def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
-        return shingle(text, shingling, self.threads)
-
-    def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:
-        return exact_hashes(text, shingling, keys, self.threads)
-
-    def unique(self, fingerprints: Fingerprints) -> Fingerprints:
-        return unique(fingerprints, self.threads)
-
     def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
         # Of a document alone the set is asked for whatever its size; several can be asked for in smaller parts.
         room = Room(self._memory >> SETS) if len(text) > 1 else Room()
@@ -108,18 +121,6 @@ class CpuBackend:
     def set_sketch(self, family: Family) -> SketchFold:
         return ThreadedSketch(sketch_of(family), self.threads)
 
-    def band_digests(self, signatures: Array, shape: BandShape) -> Array:
-        return band_digests(signatures, shape, self.threads)
-
-    def collisions(self, digests: Array, ids: Array) -> Buckets:
-        return collisions(digests, ids, self.threads)
-
-    def candidates(self, buckets: Buckets, first: tuple[int, int] | None = None) -> Array:
-        return candidates(buckets, first, self.threads)
-
-    def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
-        return intersect(pairs, fingerprints, self.threads)
-
     def occurrences(self, fingerprints: Fingerprints) -> WeightedFingerprints:
         return occurrences(fingerprints, self.threads)
 
@@ -132,28 +133,20 @@ class CpuBackend:
     def kleinberg_tardos(self, rows: Array, num_perm: int, seed: int) -> Array:
         return kleinberg_tardos(rows, num_perm, seed, self.threads)
 
-    def bitmaps(self, fingerprints: Fingerprints, words: int = 16) -> Array:
-        return bitmaps(fingerprints, words, self.threads)
-
-    def overlap_bounds(self, pairs: Array, bitmaps: Array, sizes: Array) -> Array:
-        return overlap_bounds(pairs, bitmaps, sizes, self.threads)
-
-    def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
-        return prefixes(fingerprints, counts, lengths, self.threads)
-
     def text_frequencies(
         self, text: TextBatch, shingling: Shingling, counts: Array, keys: EvidenceKeys | None = None
     ) -> Array:
         counting = Lock()
 
         def work(start: int, stop: int) -> None:
+            pieces: Iterable[Fingerprints]
             if is_giant(text, start, stop):
-                pieces = giant_pieces(text, start, shingling, keys)
+                pieces = map(one_row, giant_pieces(text, start, shingling, keys))
             else:
-                pieces = iter([shingle_rows(text, start, stop, shingling, keys)[0]])
-            for values in pieces:
+                pieces = [shingle_rows(text, start, stop, shingling, keys)[0]]
+            for rows in pieces:
                 with counting:  # one thread counts while the others shingle
-                    frequencies(Fingerprints(values, np.array([0, len(values)])), counts)
+                    frequencies(rows, counts)
 
         self.threads.map(work, text_chunks(text.offset, CHUNK_BYTES))
         return counts
@@ -170,23 +163,15 @@ class CpuBackend:
         sizes = np.empty(len(text), np.int64)
         room = Room(self._memory >> SETS) if len(text) > 1 else Room()
 
-        def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        def work(start: int, stop: int) -> Fingerprints:
             # While its sets are in the cache; only their prefixes outlive a chunk.
-            values, ends = set_rows(text, start, stop, shingling, room, keys)
-            offset = np.concatenate([[0], ends])
-            sizes[start:stop] = np.diff(offset)
-            chosen, ends = prefix_rows(values, offset, counts, prefix_lengths(sizes[start:stop], share), rare)
-            room.take(len(chosen) - len(values))
-            return chosen, ends
+            sets = set_rows(text, start, stop, shingling, room, keys)
+            sizes[start:stop] = np.diff(sets.offset)
+            chosen = prefix_rows(sets, counts, prefix_lengths(sizes[start:stop], share), rare)
+            room.take(len(chosen.values) - len(sets.values))
+            return chosen
 
-        chunks = text_chunks(text.offset, CHUNK_BYTES)
-        return joined(chunks, self.threads.map(work, chunks), self.threads), sizes
-
-    def simhash(self, fingerprints: Fingerprints, keys: Array, weights: Array | None = None) -> Array:
-        return simhash(fingerprints, keys, weights, self.threads)
-
-    def text_simhash(self, text: TextBatch, shingling: Shingling, keys: Array, distinct: bool) -> Array:
-        return text_simhash(text, shingling, keys, distinct, self.threads)
+        return self.threads.rows(work, text_chunks(text.offset, CHUNK_BYTES)), sizes
 
     def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
         signatures, sketch = np.empty((len(text), family.num_perm), family.value_type), sketch_of(family)
@@ -208,7 +193,7 @@ class CpuBackend:
         def work(start: int, stop: int) -> None:
             # A chunk passes all stages while it is in the cache; only what `signed` holds outlives it.
             rows = sign_rows(text, start, stop, shingling, sketch, proof=keys)
-            signed.digests[start:stop] = band_digests(rows.signatures, shape, one)
+            signed.digests[start:stop] = band_digests(one, rows.signatures, shape)
             signed.exact[start:stop] = rows.exact
             signed.shingles[start:stop] = rows.shingles
 

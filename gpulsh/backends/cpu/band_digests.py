@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.chunks import Threads, by_count
-from gpulsh.backends.cpu.fingerprinting.keys import place_keys
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.public_keys import place_keys
 from gpulsh.params import BandShape
 
 CHUNK_DOCUMENTS = 4096
@@ -42,7 +42,7 @@ def _band_digests(signatures, no_value, rows, keys, digests):
             digests[document, band] = _NO_DIGEST if empty else digest
 
 
-def band_digests(signatures: NDArray[np.unsignedinteger], shape: BandShape, threads: Threads) -> NDArray[np.uint64]:
+def band_digests(threads: Threads, signatures: NDArray[np.unsignedinteger], shape: BandShape) -> NDArray[np.uint64]:
     signatures = np.ascontiguousarray(signatures)
     digests = np.empty((len(signatures), shape.bands), np.uint64)
     keys, no_value = place_keys(protocol.STREAM_BAND, shape.rows), ~signatures.dtype.type(0)

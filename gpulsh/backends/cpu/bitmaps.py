@@ -48,18 +48,18 @@ def _overlap_bounds(pairs, bitmaps, sizes, out):
         out[pair] = min(sizes[i], sizes[j], (sizes[i] + sizes[j] - apart) >> 1)
 
 
-def bitmaps(fingerprints: Fingerprints, words: int, threads: Threads) -> NDArray[np.uint64]:
-    values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
-    out, shift = np.empty((len(fingerprints), words), np.uint64), _U(65 - (64 * words).bit_length())
+def bitmaps(threads: Threads, fingerprints: Fingerprints, words: int = 16) -> NDArray[np.uint64]:
+    rows = fingerprints.moved(np.ascontiguousarray)
+    out, shift = np.empty((len(rows), words), np.uint64), _U(65 - (64 * words).bit_length())
     threads.map(
-        lambda start, stop: _bitmaps(values, offset[start : stop + 1], shift, out[start:stop]),
-        by_weight(offset, CHUNK_SHINGLES),
+        lambda start, stop: _bitmaps(rows.values, rows.offset[start : stop + 1], shift, out[start:stop]),
+        by_weight(rows.offset, CHUNK_SHINGLES),
     )
     return out
 
 
 def overlap_bounds(
-    pairs: NDArray[np.int64], bitmaps: NDArray[np.uint64], sizes: NDArray[np.int64], threads: Threads
+    threads: Threads, pairs: NDArray[np.int64], bitmaps: NDArray[np.uint64], sizes: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     pairs, bitmaps, sizes = np.ascontiguousarray(pairs), np.ascontiguousarray(bitmaps), np.ascontiguousarray(sizes)
     bounds = np.empty(len(pairs), np.int64)

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets
 from gpulsh.backends.cpu.chunks import Threads, by_weight
-from gpulsh.backends.cpu.kernel import kernel, subroutine
+from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.unique import sort
 
 CHUNK_NEIGHBOURS = 1 << 18
 SHORT = 24  # neighbours sorted by insertion
@@ -31,22 +32,6 @@ def _positions(ids, offset, row_offset, filled, positions, ends, neighbours):
         neighbours[document + 1] += ends[p] - p - 1
     for document in range(neighbours.size - 1):
         neighbours[document + 1] += neighbours[document]
-
-
-@subroutine
-def _sort(values):
-    """In place, by Shell's method: np.sort would take longer to compile than all the rest here."""
-    gap = 1
-    while gap < values.size // 9:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(gap, values.size):
-            value, j = values[i], i
-            while j >= gap and values[j - gap] > value:
-                values[j] = values[j - gap]
-                j -= gap
-            values[j] = value
-        gap //= 3
 
 
 @kernel
@@ -74,7 +59,7 @@ def _pairs(start, stop, ids, row_offset, positions, ends, mark, found, counts):
                         found[i] = other
                         i += 1
             else:
-                _sort(found[begin:written])
+                sort(found[begin:written])
         else:
             for i in range(begin + 1, written):
                 other, j = found[i], i
@@ -86,7 +71,7 @@ def _pairs(start, stop, ids, row_offset, positions, ends, mark, found, counts):
     return written
 
 
-def candidates(buckets: Buckets, first: tuple[int, int] | None, threads: Threads) -> NDArray[np.int64]:
+def candidates(threads: Threads, buckets: Buckets, first: tuple[int, int] | None = None) -> NDArray[np.int64]:
     ids, offset = np.ascontiguousarray(buckets.ids), np.ascontiguousarray(buckets.offset)
     if len(ids) == 0 or (first is not None and first[0] >= first[1]):
         return np.empty((0, 2), np.int64)

@@ -21,6 +21,8 @@ from gpulsh.ragged import offsets
 
 CHUNK_BYTES = 1 << 18  # of text; it, its tokens and its fingerprints stay in the second-level cache
 
+NO_ROWS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
+
 Result = TypeVar("Result")
 
 
@@ -59,6 +61,24 @@ class Threads:
             others.pop().result()
         return [results[place] for place in range(len(chunks))]
 
+    def rows(self, work: Callable[[int, int], Fingerprints], chunks: list[tuple[int, int]]) -> Fingerprints:
+        """The rows that `work(start, stop)` makes of each chunk, end to end."""
+        parts = self.map(work, chunks)
+        if len(parts) == 1:
+            return parts[0]
+        starts = offsets([len(part.values) for part in parts])
+        values = np.empty(starts[-1], np.uint64)
+        offset = np.zeros(1 + (chunks[-1][1] if chunks else 0), np.int64)
+
+        def copy(number: int, _: int) -> None:  # by all threads: most of the time goes into first touching the pages
+            (start, stop), part = chunks[number], parts[number]
+            values[starts[number] : starts[number + 1]] = part.values
+            offset[start + 1 : stop + 1] = part.offset[1:] + starts[number]
+            parts[number] = NO_ROWS  # to hold less
+
+        self.map(copy, by_count(len(chunks), 1))
+        return Fingerprints(values, offset)
+
 
 @cache
 def _pool(count: int, pid: int) -> ThreadPoolExecutor:
@@ -79,25 +99,3 @@ def by_weight(offset: NDArray[np.int64], weight: int) -> list[tuple[int, int]]:
 def by_count(count: int, size: int) -> list[tuple[int, int]]:
     """[0, count) in pieces of `size`."""
     return [(start, min(start + size, count)) for start in range(0, count, size)]
-
-
-def joined(
-    chunks: list[tuple[int, int]], parts: list[tuple[NDArray[np.uint64], NDArray[np.int64]]], threads: Threads
-) -> Fingerprints:
-    """Chunks of rows, each (values, end positions within it), as one; `parts` is emptied on the way, to hold less."""
-    if len(parts) == 1:
-        return Fingerprints(parts[0][0], np.concatenate([[0], parts[0][1]]))
-    starts = offsets([len(values) for values, _ in parts])
-    values = np.empty(starts[-1], np.uint64)
-    offset = np.zeros(1 + (chunks[-1][1] if chunks else 0), np.int64)
-
-    nothing = (np.empty(0, np.uint64), np.empty(0, np.int64))
-
-    def copy(part: int, _: int) -> None:  # by all threads: most of the time goes into first touching the pages
-        (start, stop), (source, ends) = chunks[part], parts[part]
-        values[starts[part] : starts[part + 1]] = source
-        offset[start + 1 : stop + 1] = ends + starts[part]
-        parts[part] = nothing
-
-    threads.map(copy, by_count(len(chunks), 1))
-    return Fingerprints(values, offset)

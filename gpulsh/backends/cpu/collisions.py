@@ -111,7 +111,7 @@ def _collisions(digests, ids, skip, seen, cells, ordered, members, sizes):
     return used, buckets
 
 
-def collisions(digests: NDArray[np.uint64], ids: NDArray[np.int64], threads: Threads) -> Buckets:
+def collisions(threads: Threads, digests: NDArray[np.uint64], ids: NDArray[np.int64]) -> Buckets:
     if len(ids) > 1 and not bool((ids[1:] > ids[:-1]).all()):
         order = np.argsort(ids, kind="stable")
         digests, ids = digests[order], ids[order]

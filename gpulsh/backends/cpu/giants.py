@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import TextBatch
+from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.cpu.chunks import by_weight
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.fingerprinting.piece import fingerprint_piece
@@ -44,6 +44,11 @@ def text_chunks(offset: NDArray[np.int64], weight: int) -> list[tuple[int, int]]
 def is_giant(text: TextBatch, start: int, stop: int) -> bool:
     """Whether documents [start, stop) are one giant."""
     return stop - start == 1 and int(text.offset[stop] - text.offset[start]) > GIANT_BYTES
+
+
+def one_row(values: NDArray[np.uint64]) -> Fingerprints:
+    """Fingerprints of one document."""
+    return Fingerprints(values, np.array([0, len(values)]))
 
 
 def giant_pieces(
@@ -102,7 +107,7 @@ class GrowingSet:
 
     def add(self, values: NDArray[np.uint64]) -> None:
         """A piece; it is copied. DeviceMemoryError where too many come together."""
-        self._runs.append(unique_rows(values, np.array([0, len(values)]))[0].copy())
+        self._runs.append(unique_rows(one_row(values)).values.copy())
         while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
             self._merge()
         held = sum(map(len, self._runs))
@@ -148,9 +153,9 @@ def giant_set(
     keys: EvidenceKeys | None,
     part: int = 0,
     parts: int = 1,
-) -> NDArray[np.uint64]:
+) -> Fingerprints:
     """The fingerprints of document `row` in part `part` of `parts` ranges, ascending and without repeats."""
     found = GrowingSet(room)
     for values in giant_pieces(text, row, shingling, keys):
         found.add(values if parts == 1 else values[in_part(values, part, parts)])
-    return found.values()
+    return one_row(found.values())

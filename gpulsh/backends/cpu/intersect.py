@@ -51,27 +51,25 @@ def _intersections(pairs, values, address, offset, out):
 
 
 def intersect(
-    pairs: NDArray[np.int64], fingerprints: Fingerprints, threads: Threads
+    threads: Threads, pairs: NDArray[np.int64], fingerprints: Fingerprints
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     pairs = np.ascontiguousarray(pairs)
-    values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
-    sizes = np.diff(offset)
-    chosen, shared = shared_by_bits(pairs, Fingerprints(values, offset), threads)
+    rows = fingerprints.moved(np.ascontiguousarray)
+    sizes = np.diff(rows.offset)
+    chosen, shared = shared_by_bits(pairs, rows, threads)
     if len(chosen):
         both = np.empty(len(pairs), np.int64)
         both[chosen] = shared
         left = np.ones(len(pairs), bool)
         left[chosen] = False
-        both[left] = _compared(pairs[left], values, offset, threads)
+        both[left] = _compared(pairs[left], rows, threads)
     else:
-        both = _compared(pairs, values, offset, threads)
+        both = _compared(pairs, rows, threads)
     return both, sizes[pairs[:, 0]] + sizes[pairs[:, 1]] - both
 
 
-def _compared(
-    pairs: NDArray[np.int64], values: NDArray[np.uint64], offset: NDArray[np.int64], threads: Threads
-) -> NDArray[np.int64]:
-    both = np.empty(len(pairs), np.int64)
+def _compared(pairs: NDArray[np.int64], rows: Fingerprints, threads: Threads) -> NDArray[np.int64]:
+    both, (values, offset) = np.empty(len(pairs), np.int64), (rows.values, rows.offset)
     threads.map(
         lambda start, stop: _intersections(pairs[start:stop], values, values.ctypes.data, offset, both[start:stop]),
         by_count(len(pairs), CHUNK_PAIRS),

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
-from gpulsh.backends.cpu.chunks import Threads, by_weight, joined
+from gpulsh.backends.cpu.chunks import Threads, by_weight
 from gpulsh.backends.cpu.kernel import kernel
 
 CHUNK_SHINGLES = 1 << 16
@@ -88,28 +88,22 @@ def frequencies(fingerprints: Fingerprints, counts: NDArray[np.uint8]) -> NDArra
 
 
 def prefix_rows(
-    values: NDArray[np.uint64],
-    offset: NDArray[np.int64],
-    counts: NDArray[np.uint8],
-    lengths: NDArray[np.int64],
-    all_below: int = 0,
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """(values, end positions [n]) of the prefixes of the rows `offset` [n + 1] of `values`."""
-    most = int(lengths.sum()) if all_below == 0 else int(offset[-1] - offset[0])
+    rows: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64], all_below: int = 0
+) -> Fingerprints:
+    """The prefixes of rows of contiguous arrays."""
+    most = int(lengths.sum()) if all_below == 0 else int(rows.offset[-1] - rows.offset[0])
     out = np.empty(most + 1, np.uint64)  # one more is written, and not counted
-    ends = np.empty(len(offset) - 1, np.int64)
+    offset = np.zeros(len(rows.offset), np.int64)
     counts = counts.repeat(2) if len(counts) == 1 else counts
-    _prefix_rows(values, offset, _shift(counts), counts, lengths, all_below, out, ends)
-    return out[: ends[-1] if len(ends) else 0].copy(), ends
+    _prefix_rows(rows.values, rows.offset, _shift(counts), counts, lengths, all_below, out, offset[1:])
+    return Fingerprints(out[: offset[-1]].copy(), offset)
 
 
 def prefixes(
-    fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64], threads: Threads
+    threads: Threads, fingerprints: Fingerprints, counts: NDArray[np.uint8], lengths: NDArray[np.int64]
 ) -> Fingerprints:
-    values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
-
-    def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        return prefix_rows(values, offset[start : stop + 1], counts, lengths[start:stop])
-
-    chunks = by_weight(offset, CHUNK_SHINGLES)
-    return joined(chunks, threads.map(work, chunks), threads)
+    rows = fingerprints.moved(np.ascontiguousarray)
+    return threads.rows(
+        lambda start, stop: prefix_rows(rows.slice(start, stop), counts, lengths[start:stop]),
+        by_weight(rows.offset, CHUNK_SHINGLES),
+    )

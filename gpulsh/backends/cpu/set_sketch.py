@@ -20,11 +20,11 @@ class ThreadedSketch:
 
     def fold(self, fingerprints: Fingerprints) -> Array:
         """A state of as many rows."""
-        values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
-        state = self._sketch.empty(len(fingerprints))
+        rows = fingerprints.moved(np.ascontiguousarray)
+        state = self._sketch.empty(len(rows))
 
         def work(start: int, stop: int) -> None:
-            state[start:stop] = self._sketch.fold(Fingerprints(values, offset[start : stop + 1]))
+            state[start:stop] = self._sketch.fold(rows.slice(start, stop))
 
-        self._threads.map(work, by_weight(offset, CHUNK_SHINGLES))
+        self._threads.map(work, by_weight(rows.offset, CHUNK_SHINGLES))
         return state

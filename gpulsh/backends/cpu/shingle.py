@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads, joined
+from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads
 from gpulsh.backends.cpu.fingerprinting.documents import fingerprint_characters, fingerprint_words
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
-from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
+from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, one_row, text_chunks
 from gpulsh.backends.cpu.room import Room, Scratch
 from gpulsh.backends.cpu.tokens import most_tokens
 from gpulsh.backends.cpu.unique import unique_rows
@@ -29,8 +29,8 @@ def shingle_rows(
     keys: EvidenceKeys | None = None,
     *,
     proof: EvidenceKeys | None = None,
-) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.uint64]]:
-    """Documents [start, stop): fingerprints, end positions [documents], exact hashes [documents, 2] (or [0, 2]).
+) -> tuple[Fingerprints, NDArray[np.uint64]]:
+    """Documents [start, stop): fingerprints, and exact hashes [documents, 2] (or [0, 2]).
 
     The fingerprints are public or, where they are given, under `keys`; the exact hashes under `proof`, if given. The
     fingerprints lie in the thread's scratch memory, until its next call. Giants are for `giants`.
@@ -40,7 +40,7 @@ def shingle_rows(
     lengths = most_tokens(np.diff(offset), shingling.unit)
     longest = int(lengths.max(initial=0)) + LANES
     values, room = _scratch.take("values", int(lengths.sum()) + LANES), _scratch.take("room", 2 * longest + RUN_WORDS)
-    ends = np.empty(stop - start, np.int64)
+    made = np.zeros(len(offset), np.int64)
     exact = np.empty((stop - start if proof else 0, 2), np.uint64)
     # Addresses: whatever lies there is held here.
     table, hashing, proving = kernel_table(), kernel_keys(keys), kernel_keys(proof)
@@ -50,63 +50,52 @@ def shingle_rows(
     given = (hashing.address, hashing.secret, proving.address, proving.secret)
     if words:
         run = packed + 8 * longest
-        fingerprint_words(where, len(text.values), offset, size, *table.at, *given, *held, run, ends, exact)
+        fingerprint_words(where, len(text.values), offset, size, *table.at, *given, *held, run, made[1:], exact)
     else:
-        fingerprint_characters(where, offset, size, *table.at, *given, *held, ends, exact)
-    return values[: ends[-1] if len(ends) else 0], ends, exact
+        fingerprint_characters(where, offset, size, *table.at, *given, *held, made[1:], exact)
+    return Fingerprints(values[: made[-1]], made), exact
 
 
-def shingle(text: TextBatch, shingling: Shingling, threads: Threads) -> Fingerprints:
-    chunks = text_chunks(text.offset, CHUNK_BYTES)
-
-    def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+def shingle(threads: Threads, text: TextBatch, shingling: Shingling) -> Fingerprints:
+    def work(start: int, stop: int) -> Fingerprints:
         if is_giant(text, start, stop):
-            return one_row(_giant(text, start, shingling))
-        values, ends, _ = shingle_rows(text, start, stop, shingling)
-        return values.copy(), ends
+            return _giant(text, start, shingling)
+        rows, _ = shingle_rows(text, start, stop, shingling)
+        return Fingerprints(rows.values.copy(), rows.offset)
 
-    return joined(chunks, threads.map(work, chunks), threads)
+    return threads.rows(work, text_chunks(text.offset, CHUNK_BYTES))
 
 
-def _giant(text: TextBatch, row: int, shingling: Shingling) -> NDArray[np.uint64]:
+def _giant(text: TextBatch, row: int, shingling: Shingling) -> Fingerprints:
     # As many as there can be; what stays untouched takes no memory.
     found = np.empty(int(most_tokens(np.diff(text.offset[row : row + 2]), shingling.unit)[0]), np.uint64)
     count = 0
     for values in giant_pieces(text, row, shingling):
         found[count : count + len(values)] = values
         count += len(values)
-    return found[:count]
+    return one_row(found[:count])
 
 
 def shingle_sets(
     text: TextBatch, shingling: Shingling, threads: Threads, room: Room, keys: EvidenceKeys | None
 ) -> Fingerprints:
-    chunks = text_chunks(text.offset, CHUNK_BYTES)
-
-    def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        return set_rows(text, start, stop, shingling, room, keys)
-
-    return joined(chunks, threads.map(work, chunks), threads)
+    return threads.rows(
+        lambda start, stop: set_rows(text, start, stop, shingling, room, keys), text_chunks(text.offset, CHUNK_BYTES)
+    )
 
 
 def set_rows(
     text: TextBatch, start: int, stop: int, shingling: Shingling, room: Room, keys: EvidenceKeys | None
-) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Documents [start, stop), or one giant: the fingerprints of each, ascending, each once; end positions."""
+) -> Fingerprints:
+    """Documents [start, stop), or one giant: the fingerprints of each, ascending, each once."""
     if is_giant(text, start, stop):
-        return one_row(giant_set(text, start, shingling, room, keys))
-    values, ends, _ = shingle_rows(text, start, stop, shingling, keys)
-    found, ends = unique_rows(values, np.concatenate([[0], ends]))
-    room.take(len(found))
-    return found, ends
+        return giant_set(text, start, shingling, room, keys)
+    found = unique_rows(shingle_rows(text, start, stop, shingling, keys)[0])
+    room.take(len(found.values))
+    return found
 
 
-def one_row(values: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """A row and where it ends, as `joined` takes them."""
-    return values, np.array([len(values)])
-
-
-def exact_hashes(text: TextBatch, shingling: Shingling, keys: EvidenceKeys, threads: Threads) -> NDArray[np.uint64]:
+def exact_hashes(threads: Threads, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> NDArray[np.uint64]:
     hashes = np.empty((len(text), 2), np.uint64)
 
     def work(start: int, stop: int) -> None:
@@ -114,7 +103,7 @@ def exact_hashes(text: TextBatch, shingling: Shingling, keys: EvidenceKeys, thre
             for _ in giant_pieces(text, start, shingling, proof=keys, exact=hashes[start]):
                 pass
         else:
-            hashes[start:stop] = shingle_rows(text, start, stop, shingling, proof=keys)[2]
+            hashes[start:stop] = shingle_rows(text, start, stop, shingling, proof=keys)[1]
 
     threads.map(work, text_chunks(text.offset, CHUNK_BYTES))
     return hashes

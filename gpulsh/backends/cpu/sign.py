@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, TextBatch
-from gpulsh.backends.cpu.giants import giant_pieces, is_giant
+from gpulsh.arrays import Array, TextBatch
+from gpulsh.backends.cpu.giants import giant_pieces, is_giant, one_row
 from gpulsh.backends.cpu.shingle import shingle_rows
 from gpulsh.backends.protocol import SketchFold
 from gpulsh.params import Shingling
@@ -34,12 +34,11 @@ def sign_rows(
 ) -> SignedRows:
     """Documents [start, stop), or one giant, whose pieces are folded, so that its fingerprints are never together."""
     if not is_giant(text, start, stop):
-        values, ends, exact = shingle_rows(text, start, stop, shingling, proof=proof)
-        offset = np.concatenate([[0], ends])
-        return SignedRows(sketch.finish(sketch.fold(Fingerprints(values, offset))), np.diff(offset), exact)
+        rows, exact = shingle_rows(text, start, stop, shingling, proof=proof)
+        return SignedRows(sketch.finish(sketch.fold(rows)), np.diff(rows.offset), exact)
     exact = np.empty((1 if proof else 0, 2), np.uint64)
     state, shingles = sketch.empty(1), 0
     for values in giant_pieces(text, start, shingling, proof=proof, exact=exact[0] if proof else None):
-        state = sketch.merge(state, sketch.fold(Fingerprints(values, np.array([0, len(values)]))))
+        state = sketch.merge(state, sketch.fold(one_row(values)))
         shingles += len(values)
     return SignedRows(sketch.finish(state), np.array([shingles]), exact)

@@ -170,13 +170,8 @@ def _weighted(values, weights, offset, keys, counts, out):
             out[row, word] = _majority(counts, total)
 
 
-def _rows(
-    values: NDArray[np.uint64],
-    offset: NDArray[np.int64],
-    keys: NDArray[np.uint64],
-    distinct: bool,
-    out: NDArray[np.uint64],
-) -> None:
+def _rows(rows: Fingerprints, keys: NDArray[np.uint64], distinct: bool, out: NDArray[np.uint64]) -> None:
+    values, offset = rows.values, rows.offset
     longest = int(np.diff(offset).max(initial=0)) if distinct else 0
     table, found = _scratch.take("table", 4 * longest + 8), _scratch.take("found", 2 * longest)
     room = table.view(np.uint32), found, *_room()
@@ -205,35 +200,35 @@ def _of_pieces(pieces: Iterable[NDArray[np.uint64]], keys: NDArray[np.uint64]) -
 
 
 def simhash(
-    fingerprints: Fingerprints, keys: NDArray[np.uint64], weights: NDArray[np.int64] | None, threads: Threads
+    threads: Threads, fingerprints: Fingerprints, keys: NDArray[np.uint64], weights: NDArray[np.int64] | None = None
 ) -> NDArray[np.uint64]:
-    values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
+    every = fingerprints.moved(np.ascontiguousarray)
     weights = None if weights is None else np.ascontiguousarray(weights)
     bits = np.empty((len(fingerprints), len(keys)), np.uint64)
 
     def work(start: int, stop: int) -> None:
-        rows = offset[start : stop + 1]
+        rows = every.slice(start, stop)
         if weights is None:
-            _rows(values, rows, keys, False, bits[start:stop])
+            _rows(rows, keys, False, bits[start:stop])
         else:
-            _weighted(values, weights, rows, keys, np.zeros(64, np.int64), bits[start:stop])
+            _weighted(rows.values, weights, rows.offset, keys, np.zeros(64, np.int64), bits[start:stop])
 
-    threads.map(work, by_weight(offset, CHUNK_SHINGLES))
+    threads.map(work, by_weight(every.offset, CHUNK_SHINGLES))
     return bits
 
 
 def text_simhash(
-    text: TextBatch, shingling: Shingling, keys: NDArray[np.uint64], distinct: bool, threads: Threads
+    threads: Threads, text: TextBatch, shingling: Shingling, keys: NDArray[np.uint64], distinct: bool
 ) -> NDArray[np.uint64]:
     bits = np.empty((len(text), len(keys)), np.uint64)
 
     def work(start: int, stop: int) -> None:
         if is_giant(text, start, stop):
-            whole = [giant_set(text, start, shingling, Room(), None)] if distinct else None
+            whole = [giant_set(text, start, shingling, Room(), None).values] if distinct else None
             bits[start] = _of_pieces(whole or giant_pieces(text, start, shingling), keys)
             return
-        values, ends, _ = shingle_rows(text, start, stop, shingling)
-        _rows(values, np.concatenate([[0], ends]), keys, distinct, bits[start:stop])
+        rows, _ = shingle_rows(text, start, stop, shingling)
+        _rows(rows, keys, distinct, bits[start:stop])
 
     threads.map(work, text_chunks(text.offset, CHUNK_BYTES))
     return bits

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch, Tokens
-from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads, by_weight, joined
+from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads, by_weight
 from gpulsh.backends.cpu.fingerprinting.documents import hash_tokens, shingle_tokens
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
@@ -20,38 +20,37 @@ CHUNK_TOKENS = 1 << 15
 _scratch = Scratch()
 
 
-def tokens(text: TextBatch, unit: Unit, keys: EvidenceKeys | None, threads: Threads) -> Tokens:
+def tokens(threads: Threads, text: TextBatch, unit: Unit, keys: EvidenceKeys | None = None) -> Tokens:
     words, hashing, table = unit == "word", kernel_keys(keys), kernel_table()
     where, room = text.values.ctypes.data, len(text.values)
 
-    def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        offset, ends = np.ascontiguousarray(text.offset[start : stop + 1]), np.empty(stop - start, np.int64)
+    def work(start: int, stop: int) -> Fingerprints:
+        offset = np.ascontiguousarray(text.offset[start : stop + 1])
+        made = np.zeros(len(offset), np.int64)
         lengths = most_tokens(np.diff(offset), unit)
         hashes = _scratch.take("hashes", int(lengths.sum()) + LANES)
         packed, run = _scratch.take("packed", int(lengths.max(initial=0)) + LANES), _scratch.take("run", RUN_WORDS)
         held = (hashes.ctypes.data, packed.ctypes.data, run.ctypes.data)
-        hash_tokens(where, room, offset, words, *table.at, hashing.address, hashing.secret, *held, ends)
-        return hashes[: ends[-1]].copy(), ends
+        hash_tokens(where, room, offset, words, *table.at, hashing.address, hashing.secret, *held, made[1:])
+        return Fingerprints(hashes[: made[-1]].copy(), made)
 
-    chunks = by_weight(text.offset, CHUNK_BYTES)
-    found = joined(chunks, threads.map(work, chunks), threads)
+    found = threads.rows(work, by_weight(text.offset, CHUNK_BYTES))
     return Tokens(found.values, found.offset)
 
 
-def shingles(tokens: Tokens, size: int, keys: EvidenceKeys | None, threads: Threads) -> Fingerprints:
+def shingles(threads: Threads, tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
     hashing = kernel_keys(keys)
 
-    def work(start: int, stop: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        offset, ends = tokens.offset[start : stop + 1] - tokens.offset[start], np.empty(stop - start, np.int64)
-        count = int(offset[-1])
+    def work(start: int, stop: int) -> Fingerprints:
+        offset = tokens.offset[start : stop + 1] - tokens.offset[start]
+        made, count = np.zeros(len(offset), np.int64), int(offset[-1])
         # Whole vectors are read and written, also behind the last token.
         given, values = _scratch.take("given", count + size + LANES), _scratch.take("values", count + LANES)
         given[:count] = tokens.values[tokens.offset[start] : tokens.offset[stop]]
-        shingle_tokens(given.ctypes.data, offset, size, hashing.address, values.ctypes.data, ends)
-        return values[: ends[-1]].copy(), ends
+        shingle_tokens(given.ctypes.data, offset, size, hashing.address, values.ctypes.data, made[1:])
+        return Fingerprints(values[: made[-1]].copy(), made)
 
-    chunks = by_weight(tokens.offset, CHUNK_TOKENS)
-    return joined(chunks, threads.map(work, chunks), threads)
+    return threads.rows(work, by_weight(tokens.offset, CHUNK_TOKENS))
 
 
 def most_tokens(lengths: NDArray[np.int64], unit: Unit) -> NDArray[np.int64]:

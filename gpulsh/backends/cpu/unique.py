@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
-from gpulsh.backends.cpu.chunks import Threads, by_weight, joined
+from gpulsh.backends.cpu.chunks import Threads, by_weight
 from gpulsh.backends.cpu.kernel import kernel, subroutine
 
 CHUNK_SHINGLES = 1 << 16
@@ -16,7 +15,7 @@ _U = np.uint64
 
 
 @subroutine
-def _sort(values):
+def sort(values):
     """In place, by Shell's method: np.sort would take longer to compile than all the rest here."""
     gap = 1
     while gap < values.size // 9:
@@ -66,7 +65,7 @@ def _unique_rows(values, offset, cells, room, out, ends):
             for cell in range(1 << bits):
                 end = cells[cell]
                 if end - begin > CELL:
-                    _sort(placed[begin:end])
+                    sort(placed[begin:end])
                 begin = end
         # Neighbours are put in order by two vector loops first, so that few steps of the insertion are mispredicted.
         for first in range(2):
@@ -93,18 +92,17 @@ def _unique_rows(values, offset, cells, room, out, ends):
         ends[row] = written
 
 
-def unique_rows(values: NDArray[np.uint64], offset: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """(values, end positions [n]) of the rows `offset` [n + 1] of `values`, sorted and without repeats."""
-    out = np.empty(offset[-1] - offset[0], np.uint64)
-    ends = np.empty(len(offset) - 1, np.int64)
-    longest = int(np.diff(offset).max(initial=0))
-    _unique_rows(values, offset, np.empty(2 * longest + 2, np.int64), np.empty(longest + 1, np.uint64), out, ends)
-    return out[: ends[-1] if len(ends) else 0], ends
+def unique_rows(rows: Fingerprints) -> Fingerprints:
+    """Each row of contiguous arrays, sorted and without repeats."""
+    out, offset = np.empty(rows.offset[-1] - rows.offset[0], np.uint64), np.zeros(len(rows.offset), np.int64)
+    longest = int(np.diff(rows.offset).max(initial=0))
+    cells, room = np.empty(2 * longest + 2, np.int64), np.empty(longest + 1, np.uint64)
+    _unique_rows(rows.values, rows.offset, cells, room, out, offset[1:])
+    return Fingerprints(out[: offset[-1]], offset)
 
 
-def unique(fingerprints: Fingerprints, threads: Threads) -> Fingerprints:
-    values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
-    chunks = by_weight(offset, CHUNK_SHINGLES)
-    return joined(
-        chunks, threads.map(lambda start, stop: unique_rows(values, offset[start : stop + 1]), chunks), threads
+def unique(threads: Threads, fingerprints: Fingerprints) -> Fingerprints:
+    rows = fingerprints.moved(np.ascontiguousarray)
+    return threads.rows(
+        lambda start, stop: unique_rows(rows.slice(start, stop)), by_weight(rows.offset, CHUNK_SHINGLES)
     )

@@ -32,7 +32,7 @@ def _count(values, offset, unique_values, unique_offset, weight):
 
 def occurrences(fingerprints: Fingerprints, threads: Threads) -> WeightedFingerprints:
     values, offset = np.ascontiguousarray(fingerprints.values), np.ascontiguousarray(fingerprints.offset)
-    rows = unique(Fingerprints(values, offset), threads)
+    rows = unique(threads, Fingerprints(values, offset))
     weight = np.zeros(len(rows.values))
     threads.map(
         lambda start, stop: _count(

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cache, wraps
 from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 
-from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens, WeightedFingerprints
+from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens
 from gpulsh.backends.cuda.band_digests import band_digests
 from gpulsh.backends.cuda.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cuda.candidates import candidates
@@ -58,18 +58,30 @@ def _device() -> Shared[CudaBackend]:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Operation = TypeVar("Operation", bound=Callable[..., Any])
+Given = ParamSpec("Given")
+Method: TypeAlias = "Callable[Concatenate[CudaBackend, Given], Result]"
 
 
-def _on_device(operation: Operation) -> Operation:
+def _on_device(method: Method[Given, Result]) -> Method[Given, Result]:
     """The method with the first device as the current one."""
 
-    @wraps(operation)
-    def run(self: CudaBackend, *given: Any) -> Any:
+    @wraps(method)
+    def run(self: CudaBackend, /, *given: Given.args, **named: Given.kwargs) -> Result:
         with self._machine.here():
-            return operation(self, *given)
+            return method(self, *given, **named)
 
-    return cast(Operation, run)
+    return run
+
+
+def _method(operation: Callable[Concatenate[Machine, Given], Result]) -> Method[Given, Result]:
+    """An operation on a machine as a method on the first device."""
+
+    @wraps(operation)
+    def run(self: CudaBackend, /, *given: Given.args, **named: Given.kwargs) -> Result:
+        with self._machine.here():
+            return operation(self._machine, *given, **named)
+
+    return run
 
 
 class CudaBackend:
@@ -83,6 +95,22 @@ class CudaBackend:
     """
 
     name = "cuda"
+
+    gather = _method(gather)
+    unique = _method(unique)
+    band_digests = _method(band_digests)
+    candidates = _method(candidates)
+    intersect = _method(intersect)
+    occurrences = _method(occurrences)
+    weighted_overlap = _method(weighted_overlap)
+    weighted_minhash = _method(weighted_minhash)
+    kleinberg_tardos = _method(kleinberg_tardos)
+    bitmaps = _method(bitmaps)
+    overlap_bounds = _method(overlap_bounds)
+    components = _method(components)
+    frequencies = _method(frequencies)
+    prefixes = _method(prefixes)
+    simhash = _method(simhash)
 
     def __init__(
         self,
@@ -118,10 +146,6 @@ class CudaBackend:
         return on_host(self._machine.arrays, array)
 
     @_on_device
-    def gather(self, values: Array, begin: Array, end: Array) -> TextBatch:
-        return gather(self._machine, values, begin, end)
-
-    @_on_device
     def tokens(self, text: TextBatch, unit: Unit, keys: EvidenceKeys | None = None) -> Tokens:
         return hash_tokens(self._machine, self._tokens(text, unit, self._keys.of(keys)))
 
@@ -139,10 +163,6 @@ class CudaBackend:
         return exact_hashes(self._machine, self._tokens(text, shingling.unit, self._keys.of(None), proof), proof)
 
     @_on_device
-    def unique(self, fingerprints: Fingerprints) -> Fingerprints:
-        return unique(self._machine, fingerprints)
-
-    @_on_device
     def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
         return self.unique(self._shingles(text, shingling, keys))
 
@@ -158,58 +178,10 @@ class CudaBackend:
         return AnywhereSketch(self._sketch_of(family))
 
     @_on_device
-    def band_digests(self, signatures: Array, shape: BandShape) -> Array:
-        return band_digests(self._machine, signatures, shape)
-
-    @_on_device
     def collisions(self, digests: Array, ids: Array) -> Buckets:
         if len(self._machines) > 1 and len(ids) >= self._machine.geometry.shared_digests:
             return collisions_by_range(self._machines, digests, ids)
         return collisions(self._machine, digests, ids)
-
-    @_on_device
-    def candidates(self, buckets: Buckets, first: tuple[int, int] | None = None) -> Array:
-        return candidates(self._machine, buckets, first)
-
-    @_on_device
-    def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
-        return intersect(self._machine, pairs, fingerprints)
-
-    @_on_device
-    def occurrences(self, fingerprints: Fingerprints) -> WeightedFingerprints:
-        return occurrences(self._machine, fingerprints)
-
-    @_on_device
-    def weighted_overlap(self, pairs: Array, rows: WeightedFingerprints) -> tuple[Array, Array]:
-        return weighted_overlap(self._machine, pairs, rows)
-
-    @_on_device
-    def weighted_minhash(self, rows: WeightedFingerprints, num_perm: int, seed: int) -> Array:
-        return weighted_minhash(self._machine, rows, num_perm, seed)
-
-    @_on_device
-    def kleinberg_tardos(self, rows: Array, num_perm: int, seed: int) -> Array:
-        return kleinberg_tardos(self._machine, rows, num_perm, seed)
-
-    @_on_device
-    def bitmaps(self, fingerprints: Fingerprints, words: int = 16) -> Array:
-        return bitmaps(self._machine, fingerprints, words)
-
-    @_on_device
-    def overlap_bounds(self, pairs: Array, bitmaps: Array, sizes: Array) -> Array:
-        return overlap_bounds(self._machine, pairs, bitmaps, sizes)
-
-    @_on_device
-    def components(self, count: int, pairs: Array) -> Array:
-        return components(self._machine, count, pairs)
-
-    @_on_device
-    def frequencies(self, fingerprints: Fingerprints, counts: Array) -> Array:
-        return frequencies(self._machine, fingerprints, counts)
-
-    @_on_device
-    def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
-        return prefixes(self._machine, fingerprints, counts, lengths)
 
     @_on_device
     def text_frequencies(
@@ -229,10 +201,6 @@ class CudaBackend:
     ) -> tuple[Fingerprints, Array]:
         sets = self.shingle_sets(text, shingling, keys)
         return self.prefixes(sets, counts, lengths_with_rare(sets, counts, rare, share)), np.diff(sets.offset)
-
-    @_on_device
-    def simhash(self, fingerprints: Fingerprints, keys: Array, weights: Array | None = None) -> Array:
-        return simhash(self._machine, fingerprints, keys, weights)
 
     @_on_device
     def text_simhash(self, text: TextBatch, shingling: Shingling, keys: Array, distinct: bool) -> Array:

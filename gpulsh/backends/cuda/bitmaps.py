@@ -8,7 +8,7 @@ from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.launcher import Machine
 
 
-def bitmaps(machine: Machine, fingerprints: Fingerprints, words: int) -> Array:
+def bitmaps(machine: Machine, fingerprints: Fingerprints, words: int = 16) -> Array:
     geometry, documents = machine.geometry, len(fingerprints)
     bits = machine.arrays.zeros((documents, words), np.uint64)
     total = machine.number(fingerprints.offset[-1] - fingerprints.offset[0])

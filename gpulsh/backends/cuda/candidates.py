@@ -11,7 +11,7 @@ from gpulsh.errors import BackendError
 MAX_MEMBERS = 2**32  # distinct ids in buckets; a key holds two of their numbers
 
 
-def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None) -> Array:
+def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None = None) -> Array:
     """Memory beside the buckets: 16 bytes a distinct pair twice, and about 24 a pair of one span."""
     xp, geometry = machine.arrays, machine.geometry
     sizes = xp.diff(buckets.offset)

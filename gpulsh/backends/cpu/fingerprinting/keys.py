@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import inlined, subroutine
 from gpulsh.backends.cpu.vectors import get
+from gpulsh.backends.public_keys import public_words
 from gpulsh.backends.unicode_table import UnicodeTable, unicode_table
-from gpulsh.secret import DIGITS, LONGEST_SHINGLE, PLACES, TOKEN_FAR, EvidenceKeys
+from gpulsh.secret import DIGITS, PLACES, TOKEN_FAR, EvidenceKeys
 
 KEYS = PLACES  # token places whose keys lie in a table; longer tokens compute theirs. As many as a block has bytes
 BITS = DIGITS.bit_length() - 1  # of a digit of a far place
@@ -50,19 +51,6 @@ def far_key(place, keys, secret):
     return (x ^ x >> _S27) | _ONE
 
 
-def _mixed(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    x = (x ^ x >> _S27) * _MIX_1
-    x = (x ^ x >> _S33) * _MIX_2
-    return x ^ x >> _S27
-
-
-@cache
-def place_keys(stream: int, count: int) -> NDArray[np.uint64]:
-    """key(stream, place) for the first `count` places."""
-    places = np.arange(1, count + 1, dtype=np.uint64)
-    return _mixed(places * _GOLDEN + np.full(count, stream, np.uint64)) | _ONE
-
-
 class KernelTable(NamedTuple):
     """The Unicode table as kernels take it, its stages by their addresses; whoever calls one holds `table`.
 
@@ -95,11 +83,7 @@ class KernelKeys(NamedTuple):
 @lru_cache(maxsize=8)
 def kernel_keys(keys: EvidenceKeys | None) -> KernelKeys:
     """The keys of evidence, or the public ones, of which there are fewer."""
-    if keys is None:
-        near, shingle = place_keys(protocol.STREAM_TOKEN, KEYS), place_keys(protocol.STREAM_SHINGLE, LONGEST_SHINGLE)
-        words = np.concatenate([near, shingle])
-    else:
-        words = keys.words
+    words = public_words() if keys is None else keys.words
     packing = np.concatenate([words[:KEYS], words[:KEYS]])
     packing[:8] = _ONE << np.arange(0, 64, 8, dtype=np.uint64)  # the first 8 bytes of a word lie side by side
     words = np.concatenate([packing, words])
