@@ -21,6 +21,7 @@ import gpulsh
 from gpulsh import Index, Shingling
 from gpulsh.backends.cpu import backend as cpu_backend
 from gpulsh.backends.protocol import Sizes
+from gpulsh.backends.recent import Recent
 from gpulsh.decide import meeting
 from gpulsh.errors import InputTypeError, OutputError, ParameterError
 from gpulsh.index import meetings, storage
@@ -53,7 +54,7 @@ def small_limits(batch: int = 200) -> Iterator[None]:
         mock.patch.object(meetings, "CROWDED", 3),
         mock.patch.object(storage, "SPILL_BYTES", 2000),
         mock.patch.object(fingerprint_blocks, "BLOCK_VALUES", 24),
-        mock.patch.object(fingerprint_blocks, "BLOCKS_HELD", 2),
+        mock.patch.object(fingerprint_blocks, "DECODED", Recent(2)),
         mock.patch.object(segments, "ROWS_AT_ONCE", 3),
         mock.patch.object(merging, "ROWS_AT_ONCE", 5),
         mock.patch.object(merging, "SAMPLED", 2),

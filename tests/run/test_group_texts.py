@@ -54,6 +54,7 @@ def test_texts_are_read_in_any_order(tmp_path: Path) -> None:
 
 def test_lanes_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """None waits for another one's reading, and no file is closed while one reads it."""
+    monkeypatch.setattr(gather, "OPEN_FILES", 1)
     group, wanted = texts(tmp_path)
     together, read = threading.Barrier(2), os.preadv
 
@@ -61,7 +62,6 @@ def test_lanes_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         together.wait(30)
         return read(*given)
 
-    monkeypatch.setattr(gather, "OPEN_FILES", 1)
     monkeypatch.setattr(os, "preadv", meeting)
     filled = [place for place, text in enumerate(wanted) if text][::-1]  # backwards each text is a reading of its own
     sides = [[place for place in filled if place >= 2 * ROWS][:4], [place for place in filled if place < ROWS][:4]]

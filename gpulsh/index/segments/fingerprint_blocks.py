@@ -7,16 +7,15 @@ of the distances are mostly zero and lie together, the lower ones do not compres
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from threading import Lock
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Fingerprints, Numbers
+from gpulsh.backends.recent import Recent
 from gpulsh.io.arrow.buffers import numbers
 from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets
 from gpulsh.store.columns import columns_file
@@ -24,7 +23,7 @@ from gpulsh.store.durable import FileFact
 from gpulsh.store.mapping import MappedBatches, damaged_file
 
 BLOCK_VALUES = 1 << 15  # a block is read as a whole
-BLOCKS_HELD = 64  # decoded, of all files together
+BLOCKS_HELD = 64  # decoded
 SCHEMA = pa.schema([("first_row", pa.int64()), ("values", pa.int64()), ("coded", pa.large_binary())])
 
 
@@ -51,37 +50,6 @@ class HeldRows:
         return chosen_rows(self._fingerprints, rows)
 
 
-class DecodedBlocks:
-    """The blocks that were used last, of all files together, so that an index of many files holds no more of them."""
-
-    def __init__(self) -> None:
-        self._blocks: OrderedDict[tuple[int, int], tuple[weakref.ref[object], Fingerprints]] = OrderedDict()
-        self._lock = Lock()  # several streams of a backend may read at once
-
-    def __len__(self) -> int:
-        return len(self._blocks)
-
-    def get(self, owner: object, number: int) -> Fingerprints | None:
-        """A block of `owner`; None where it is not held."""
-        with self._lock:
-            key = id(owner), number
-            held = self._blocks.get(key)
-            if held is None or held[0]() is not owner:  # another had its id
-                return None
-            self._blocks.move_to_end(key)
-            return held[1]
-
-    def put(self, owner: object, number: int, block: Fingerprints) -> None:
-        """Hold it, and let go what was not used for longest."""
-        with self._lock:
-            self._blocks[id(owner), number] = weakref.ref(owner), block
-            while len(self._blocks) > BLOCKS_HELD:
-                self._blocks.popitem(last=False)
-
-
-DECODED = DecodedBlocks()
-
-
 class BlockRows:
     """Rows of a file of blocks, mapped; `sizes` int64 [n] says how many fingerprints each row has."""
 
@@ -106,11 +74,7 @@ class BlockRows:
         return by_owner(owner, lambda number, here: chosen_rows(self._block(number), rows[here] - self._first[number]))
 
     def _block(self, number: int) -> Fingerprints:
-        held = DECODED.get(self, number)
-        if held is None:
-            held = self._decode(number)
-            DECODED.put(self, number, held)
-        return held
+        return DECODED.of((weakref.ref(self), number), lambda: self._decode(number))
 
     def _decode(self, number: int) -> Fingerprints:
         batch = int(np.searchsorted(self._starts, number, side="right")) - 1
@@ -128,6 +92,10 @@ class BlockRows:
             return decode(coded, count, sizes)
         except (ValueError, OSError, OverflowError, MemoryError) as error:  # of a codec too, which believes the count
             raise damaged_file(self.mapped.path, str(error)) from error
+
+
+# Of all files together, so that an index of many files holds no more of them.
+DECODED: Recent[tuple[weakref.ref[BlockRows], int], Fingerprints] = Recent(BLOCKS_HELD)
 
 
 def write_blocks(path: Path, rows: Iterable[Fingerprints]) -> FileFact:

@@ -7,16 +7,16 @@ partitions, where they lie.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
+import weakref
 from collections.abc import Iterable
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.backends.recent import Recent
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.format import wrong_length
 from gpulsh.ragged import offsets
@@ -130,7 +130,7 @@ class GroupTexts:
         self.documents, self._sizes = np.concatenate(documents), np.concatenate(sizes)
         ascending(folder, "documents", self.documents)
         self._files, self._offsets = np.concatenate(files), np.concatenate(offsets)
-        self._open = _OpenFiles(folder)
+        self._folder, self._open = folder, Recent[int, _OpenFile](OPEN_FILES)
 
     def sizes(self) -> Numbers:
         """int64 [documents]: bytes of each text."""
@@ -147,8 +147,11 @@ class GroupTexts:
         first, low, high = runs[:, 0], offset[runs[:, 0]], offset[runs[:, 1]]
         wanted = zip(file[first].tolist(), begin[first].tolist(), low.tolist(), high.tolist(), strict=True)
         for number, pieces in groupby(wanted, itemgetter(0)):
-            self._open.read(number, data.data, pieces)
+            self._file(number).read(data.data, pieces)
         return TextBatch(data, offset)
+
+    def _file(self, number: int) -> _OpenFile:
+        return self._open.of(number, lambda: _OpenFile(_texts(self._folder, number)))
 
 
 def _lie_in(path: Path, size: Numbers, offset: Numbers) -> bool:
@@ -178,37 +181,18 @@ class GatheredTexts:
             return os.pread(texts.fileno(), min(int(there.size[place]), most), int(there.offset[place]))
 
 
-class _OpenFiles:
-    """Files of texts, of which a few are open at a time; several threads may read."""
+class _OpenFile:
+    """A file of texts, which several threads may read; it is closed when nobody holds it any more."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._handles: OrderedDict[int, int] = OrderedDict()
-        self._lock = Lock()
+    def __init__(self, path: Path) -> None:
+        self._path, self._handle = path, os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._handle)
 
-    def read(self, number: int, target: memoryview, pieces: Iterable[tuple[int, int, int, int]]) -> None:
-        """Fill `target` from the file of partition `number`: of each piece (_, place, low, high) [low, high)."""
-        with self._lock:
-            handle = os.dup(self._handle(number))  # which nobody closes while it is read from
-        try:
-            for _, place, low, high in pieces:
-                while low < high:
-                    count = os.preadv(handle, [target[low:high]], place)
-                    if not count:
-                        raise EOFError(f"{_texts(self._folder, number)}: ends early")
-                    place, low = place + count, low + count
-        finally:
-            os.close(handle)
-
-    def _handle(self, number: int) -> int:
-        if number in self._handles:
-            self._handles.move_to_end(number)
-        else:
-            self._handles[number] = os.open(_texts(self._folder, number), os.O_RDONLY)
-            if len(self._handles) > OPEN_FILES:
-                os.close(self._handles.popitem(last=False)[1])
-        return self._handles[number]
-
-    def __del__(self) -> None:
-        for handle in self._handles.values():
-            os.close(handle)
+    def read(self, target: memoryview, pieces: Iterable[tuple[int, int, int, int]]) -> None:
+        """Fill `target`: of each piece (_, place, low, high) [low, high), with what stands at the place."""
+        for _, place, low, high in pieces:
+            while low < high:
+                count = os.preadv(self._handle, [target[low:high]], place)
+                if not count:
+                    raise EOFError(f"{self._path}: ends early")
+                place, low = place + count, low + count

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpulsh.backends.recent import Recent
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.format import File
 from gpulsh.io.formats.parquet.thrift import I32, I64, LIST, STRUCT, NoThriftError, fields, list_of, signed, structs
@@ -25,7 +26,7 @@ BYTES, REPETITION, DEFINITION = 1, 2, 3  # fields of the statistics of sizes
 KNOWN = {1: range(8), 4: range(8)}  # fields of the metadata: types of values, and codecs
 MOST_KNOWN = 1 << 14  # files
 
-_known: dict[tuple[object, ...], str] = {}  # what is wrong with a footer, empty where nothing is
+_known: Recent[tuple[object, ...], str] = Recent(MOST_KNOWN)  # what is wrong with a footer, empty where nothing is
 
 
 def check_footer(file: File, source: pq.ParquetFile) -> None:
@@ -33,11 +34,7 @@ def check_footer(file: File, source: pq.ParquetFile) -> None:
     metadata = source.metadata
     stamp = tuple(file.stamp()) if file.filesystem is None else ()
     key = (id(file.filesystem), file.path, stamp, metadata.serialized_size, metadata.num_rows, metadata.num_row_groups)
-    if key not in _known:
-        if len(_known) >= MOST_KNOWN:
-            _known.clear()
-        _known[key] = _wrong(file, source)
-    if told := _known[key]:
+    if told := _known.of(key, lambda: _wrong(file, source)):
         raise DamagedInputError(f"{file.name}: cannot be read: its footer is broken: {told}")
 
 
