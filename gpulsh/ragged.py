@@ -24,9 +24,11 @@ def offsets(sizes: ArrayLike) -> Numbers:
     return offset
 
 
-def first_of_runs(values: NDArray[np.int64] | NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """bool [n]: whether a value differs from the one before it."""
-    return np.concatenate([np.ones(min(len(values), 1), bool), values[1:] != values[:-1]])
+def first_of_runs(values: Array) -> Array:
+    """bool [n]: whether a value differs from the one before it; of arrays of NumPy or CuPy."""
+    first = np.ones_like(values, bool)
+    first[1:] = values[1:] != values[:-1]
+    return first
 
 
 def within_runs(counts: Numbers) -> Numbers:

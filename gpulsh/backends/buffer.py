@@ -13,9 +13,7 @@ class DeviceBuffer:
     size: int
     owner: object
     event: int = 0  # a cudaEvent_t to wait for before the bytes are read; 0: none
-    stream: int | None = (
-        None  # on which they are written, in the words of the CUDA array interface; None: they are there
-    )
+    stream: int | None = None  # they are written on, in the words of the CUDA array interface; None: they are there
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:

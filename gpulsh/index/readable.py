@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
-from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts, part_range
+from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts, in_part
 from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.comparison import MOST_PARTS, Readable
@@ -57,8 +57,7 @@ class HeldSets(Readable):
         """The same in `parts` equal ranges of values, one after another."""
         whole = self.read(self.chosen[places])
         for part in range(parts):
-            first, last = map(np.uint64, part_range(part, parts))
-            inside = (whole.values >= first) & (whole.values <= last)
+            inside = in_part(whole.values, part, parts)
             yield Fingerprints(whole.values[inside], offsets(inside)[whole.offset]).moved(self.ops.asarray)
 
     def frequencies(self, places: Numbers, counts: Array) -> Array:

@@ -64,8 +64,8 @@ def with_pieces(cuda: CudaBackend, piece_bytes: int, arrays: Any = None) -> Cuda
 
 
 def sign(cuda: CudaBackend, text: TextBatch, shingling: Shingling, piece_bytes: int) -> Signed:
-    pieces = TextPieces(cuda._machine, cuda._unicode(), shingling, cuda._keys.of(None), piece_bytes)
-    return sign_in_pieces(pieces, text, cuda._sketch_of(FAMILY), SHAPE, cuda._keys.of(KEYS))
+    pieces = TextPieces(cuda._machine, cuda._unicode(), shingling, cuda._keys_of(None), piece_bytes)
+    return sign_in_pieces(pieces, text, cuda._sketch_of(FAMILY), SHAPE, cuda._keys_of(KEYS))
 
 
 def assert_signed(cuda: CudaBackend, text: TextBatch, shingling: Shingling, piece_bytes: int) -> None:
@@ -208,8 +208,8 @@ def test_golden_documents_in_pieces(cuda: CudaBackend, shingling: str) -> None:
     pinned = GOLDEN["signed"][shingling]
     family, shape = Family(num_perm=16), BandShape(bands=8, rows=2)
     for i, document in enumerate(map(bytes.fromhex, GOLDEN["documents"])):
-        pieces = TextPieces(cuda._machine, cuda._unicode(), Shingling.parse(shingling), cuda._keys.of(None), 23)
-        found = sign_in_pieces(pieces, batch([document]), cuda._sketch_of(family), shape, cuda._keys.of(KEYS))
+        pieces = TextPieces(cuda._machine, cuda._unicode(), Shingling.parse(shingling), cuda._keys_of(None), 23)
+        found = sign_in_pieces(pieces, batch([document]), cuda._sketch_of(family), shape, cuda._keys_of(KEYS))
         assert [f"{x:016x}" for x in cuda.asnumpy(found.exact)[0].tolist()] == pinned["exact"][i]
         assert [f"{x:016x}" for x in cuda.asnumpy(found.digests)[0].tolist()] == pinned["digests"]["8x2"][i]
         assert cuda.asnumpy(found.shingles).tolist() == [pinned["offset"][i + 1] - pinned["offset"][i]]

@@ -103,7 +103,7 @@ def test_documents_whole_and_in_pieces(cuda: CudaBackend, name: FamilyName, unit
     wanted = REFERENCE.sign(batch_of(documents), shingling, family, shape, KEYS)
     np.testing.assert_array_equal(cuda.asnumpy(signed.digests), wanted.digests)
     np.testing.assert_array_equal(cuda.asnumpy(signed.shingles), wanted.shingles)
-    pieces = TextPieces(cuda._machine, cuda._unicode(), shingling, cuda._keys.of(None), 20)
+    pieces = TextPieces(cuda._machine, cuda._unicode(), shingling, cuda._keys_of(None), 20)
     for row, document in enumerate(documents):
-        found = sign_in_pieces(pieces, batch_of([document]), cuda._sketch_of(family), shape, cuda._keys.of(KEYS))
+        found = sign_in_pieces(pieces, batch_of([document]), cuda._sketch_of(family), shape, cuda._keys_of(KEYS))
         np.testing.assert_array_equal(cuda.asnumpy(found.digests)[0], wanted.digests[row])

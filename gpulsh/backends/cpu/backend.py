@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial, wraps
 from threading import Lock
 from typing import Concatenate, ParamSpec
@@ -72,6 +72,8 @@ class CpuBackend:
     components = staticmethod(components)
     frequencies = staticmethod(frequencies)
     gather = staticmethod(gather)
+    asarray = staticmethod(on_host)
+    here = staticmethod(nullcontext)
     tokens = _method(tokens)
     shingles = _method(shingles)
     shingle = _method(shingle)
@@ -91,9 +93,6 @@ class CpuBackend:
         self.threads = Threads(threads or processors())
         self._memory = memory
 
-    def here(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
     def sizes(self) -> Sizes:
         most, memory = SIZES, self._memory
         return most._replace(
@@ -101,9 +100,6 @@ class CpuBackend:
             largest_tile=min(most.largest_tile, memory >> 5),
             whole=min(most.whole, memory >> 4) if most.whole else None,
         )
-
-    def asarray(self, array: Array) -> Array:
-        return on_host(array)
 
     def asnumpy(self, array: Array) -> Array:
         return np.asarray(array)

@@ -21,7 +21,7 @@ from gpulsh.backends.cuda.exact_hashes import exact_hashes
 from gpulsh.backends.cuda.foreign import on_device
 from gpulsh.backends.cuda.gather import gather
 from gpulsh.backends.cuda.intersect import intersect
-from gpulsh.backends.cuda.keys import KEPT, DeviceKeys, KeysOnDevice
+from gpulsh.backends.cuda.keys import DeviceKeys, keys_on_device
 from gpulsh.backends.cuda.lanes import LANES
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry, Launcher, Machine
 from gpulsh.backends.cuda.memory import RESIDENT, free_bytes, text_sizes
@@ -47,6 +47,8 @@ from gpulsh.backends.recent import Recent
 from gpulsh.errors import BackendError
 from gpulsh.params import BandShape, Family, Shingling, Unit
 from gpulsh.secret import EvidenceKeys
+
+KEPT = 8  # of what is asked for again and again, and is small
 
 
 @cache
@@ -127,7 +129,7 @@ class CudaBackend:
         self._machines = list(map(self._shared.machine, self._devices))
         self._machine = self._machines[0]
         self._staging = Staging(arrays)
-        self._keys = KeysOnDevice(arrays)
+        self._keys = Recent[EvidenceKeys | None, DeviceKeys](KEPT)
         self._sketches = Recent[Family, DeviceSketch](KEPT)
         self._room: int | None = None  # bytes that `keep` may still leave on the device
 
@@ -147,11 +149,11 @@ class CudaBackend:
 
     @_on_device
     def tokens(self, text: TextBatch, unit: Unit, keys: EvidenceKeys | None = None) -> Tokens:
-        return hash_tokens(self._machine, self._tokens(text, unit, self._keys.of(keys)))
+        return hash_tokens(self._machine, self._tokens(text, unit, self._keys_of(keys)))
 
     @_on_device
     def shingles(self, tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
-        return shingles(self._machine, tokens, size, self._keys.of(keys))
+        return shingles(self._machine, tokens, size, self._keys_of(keys))
 
     @_on_device
     def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
@@ -159,8 +161,8 @@ class CudaBackend:
 
     @_on_device
     def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:
-        proof = self._keys.of(keys)
-        return exact_hashes(self._machine, self._tokens(text, shingling.unit, self._keys.of(None), proof), proof)
+        proof = self._keys_of(keys)
+        return exact_hashes(self._machine, self._tokens(text, shingling.unit, self._keys_of(None), proof), proof)
 
     @_on_device
     def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
@@ -170,8 +172,7 @@ class CudaBackend:
     def shingle_part(
         self, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
     ) -> Fingerprints:
-        pieces = TextPieces(self._machine, self._unicode(), shingling, self._keys.of(keys), self._piece())
-        return shingle_part(pieces, text, part, parts)
+        return shingle_part(self._pieces(shingling, keys), text, part, parts)
 
     @_on_device
     def set_sketch(self, family: Family) -> SketchFold:
@@ -215,9 +216,8 @@ class CudaBackend:
     def sign(
         self, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
     ) -> Signed:
-        parts = (self._machine, self._unicode(), self._staging, self._piece())
-        public, proof = self._keys.of(None), self._keys.of(keys)
-        return Signer(*parts, shingling, self._sketch_of(family), shape, public, proof).sign(text)
+        pieces, sketch = self._pieces(shingling, None), self._sketch_of(family)
+        return Signer(pieces, self._staging, sketch, shape, self._keys_of(keys)).sign(text)
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         with self._shared.lanes.taken(self._devices) as lanes:
@@ -237,7 +237,7 @@ class CudaBackend:
     def give_back(self) -> None:
         """Let go of pinned memory, which CuPy's pool then has for whoever needs some, and of secrets."""
         self._staging.give_back()
-        self._keys.forget_secrets()
+        self._keys.forget(lambda keys: keys is not None)
 
     def _ready(self, items: Iterable[Item]) -> Iterator[Item]:
         """The items, each when what it holds of device memory is computed, for streams that know nothing of it."""
@@ -252,17 +252,21 @@ class CudaBackend:
             yield item
             del item  # or it is held while the next one is made
 
-    def _piece(self) -> int:
-        """Bytes of text of a document that is too large for the device to have there at a time."""
-        return min(self._machine.geometry.piece_bytes, self.sizes().tile)
+    def _pieces(self, shingling: Shingling, keys: EvidenceKeys | None) -> TextPieces:
+        """How a document goes through that is too large for the device to have there at a time."""
+        most = min(self._machine.geometry.piece_bytes, self.sizes().tile)
+        return TextPieces(self._machine, self._unicode(), shingling, self._keys_of(keys), most)
 
     def _shingles(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None) -> Fingerprints:
-        there = self._keys.of(keys)
+        there = self._keys_of(keys)
         return shingle_sums(self._machine, self._tokens(text, shingling.unit, there), shingling.size, there)
 
     def _tokens(self, text: TextBatch, unit: Unit, keys: DeviceKeys, proof: DeviceKeys | None = None) -> TokenSums:
         there = self._staging.on_device(text)
         return token_sums(self._machine, self._unicode(), there, unit, keys, proof)
+
+    def _keys_of(self, keys: EvidenceKeys | None) -> DeviceKeys:
+        return self._keys.of(keys, lambda: keys_on_device(self._machine.arrays, keys))
 
     def _sketch_of(self, family: Family) -> DeviceSketch:
         return self._sketches.of(family, lambda: done(self._machine.arrays, sketch_of(self._machine, family)))

@@ -7,6 +7,7 @@ import numpy as np
 from gpulsh.arrays import Array, Buckets
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.errors import BackendError
+from gpulsh.ragged import first_of_runs
 
 MAX_MEMBERS = 2**32  # distinct ids in buckets; a key holds two of their numbers
 
@@ -30,7 +31,7 @@ def candidates(machine: Machine, buckets: Buckets, first: tuple[int, int] | None
             *("candidates", "candidates", stop - start, geometry.threads),
             *(members, buckets.offset, np.int64(len(buckets)), ends, np.int64(start), np.int64(stop), span),
         )
-        runs.append(_distinct(machine, span if first is None else _begun(span, *first)))
+        runs.append(_distinct(span if first is None else _begun(span, *first)))
         while len(runs) > 1 and 2 * len(runs[-1]) > len(runs[-2]):  # so that a key is merged a few times only
             last = runs.pop()
             runs[-1] = _merged(machine, runs[-1], last)
@@ -50,9 +51,7 @@ def _numbered(machine: Machine, ids: Array) -> tuple[Array, Array | None]:
     if len(ids) == 0 or machine.number(ids.max()) < 2**32:
         return ids.astype(np.uint32), None
     names = xp.sort(ids)
-    first = xp.ones(len(names), bool)
-    first[1:] = names[1:] != names[:-1]
-    names = names[first]
+    names = names[first_of_runs(names)]
     if len(names) > MAX_MEMBERS:
         raise BackendError(f"{len(names)} documents are in buckets, {MAX_MEMBERS} fit on a device; give fewer at once")
     return xp.searchsorted(names, ids).astype(np.uint32), names
@@ -64,11 +63,10 @@ def _begun(keys: Array, start: int, stop: int) -> Array:
     return keys[(number >= np.uint64(max(start, 0))) & (number < np.uint64(max(stop, 0)))]
 
 
-def _distinct(machine: Machine, keys: Array) -> Array:
+def _distinct(keys: Array) -> Array:
     """The keys ascending, each once, without those of an id with itself; sorts in place."""
     keys.sort()
-    fresh = machine.arrays.ones(len(keys), bool)
-    fresh[1:] = keys[1:] != keys[:-1]
+    fresh = first_of_runs(keys)
     fresh &= (keys >> np.uint64(32)) != (keys & np.uint64(0xFFFFFFFF))  # an id may stand twice in a bucket
     return keys[fresh]
 
@@ -76,4 +74,4 @@ def _distinct(machine: Machine, keys: Array) -> Array:
 def _merged(machine: Machine, some: Array, others: Array) -> Array:
     if len(some) == 0:
         return others
-    return _distinct(machine, machine.arrays.concatenate((some, others)))
+    return _distinct(machine.arrays.concatenate((some, others)))

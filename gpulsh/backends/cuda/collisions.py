@@ -12,6 +12,7 @@ import numpy as np
 from gpulsh.arrays import Array, Buckets
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.protocol import NO_DIGEST
+from gpulsh.ragged import first_of_runs
 
 SLOTS = 8  # a digest, at least; two bits each
 
@@ -112,9 +113,7 @@ def _sorted(machine: Machine, digests: Array) -> tuple[Array, Array]:
 def _runs(machine: Machine, ascending: Array, wanted: Array) -> Array:
     """int64: where `ascending` has one of the values `wanted`, which ascend and may repeat."""
     xp = machine.arrays
-    first = xp.ones(len(wanted), bool)
-    first[1:] = wanted[1:] != wanted[:-1]
-    wanted = wanted[first]
+    wanted = wanted[first_of_runs(wanted)]
     starts = xp.searchsorted(ascending, wanted, side="left")
     before = machine.exclusive(xp.searchsorted(ascending, wanted, side="right") - starts)
     total = machine.number(before[-1])

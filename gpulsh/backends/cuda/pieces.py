@@ -24,8 +24,9 @@ from gpulsh.backends.cuda.shingle import shingle_sums
 from gpulsh.backends.cuda.tokens import Table, TokenSums, token_sums
 from gpulsh.backends.cuda.unique import kept_rows, unique
 from gpulsh.backends.cuda.waiting import on_host
-from gpulsh.backends.parts import part_range
+from gpulsh.backends.parts import in_part
 from gpulsh.params import BandShape, Shingling
+from gpulsh.ragged import first_of_runs
 
 
 class TokenPiece(NamedTuple):
@@ -82,7 +83,6 @@ def shingle_part(pieces: TextPieces, text: TextBatch, part: int, parts: int) -> 
     document's part, that part up to six times: as much as is held may be set aside, and a sort takes two copies.
     """
     machine, xp = pieces.machine, pieces.machine.arrays
-    first, last = map(np.uint64, part_range(part, parts))
     offset = on_host(xp, text.offset)
     found = []
     row = 0
@@ -93,12 +93,12 @@ def shingle_part(pieces: TextPieces, text: TextBatch, part: int, parts: int) -> 
                 xp.asarray(text.values[offset[row] : offset[stop]]), xp.asarray(offset[row : stop + 1] - offset[row])
             )
             fingerprints = shingle_sums(machine, pieces.tokens(batch), pieces.shingling.size, pieces.keys)
-            inside = _inside(fingerprints.values, first, last)
+            inside = in_part(fingerprints.values, part, parts)
             found.append(unique(machine, kept_rows(machine, fingerprints.values, fingerprints.offset, inside)))
         else:
             stop = row + 1
             document = TextBatch(text.values, offset[row : stop + 1])
-            found.append(_set_of_pieces(pieces, document, first, last))
+            found.append(_set_of_pieces(pieces, document, part, parts))
         row = stop
     if len(found) == 1:
         return found[0]
@@ -137,22 +137,18 @@ def _shingle_piece(pieces: TextPieces, carried: Array, piece: TokenPiece) -> tup
     return fingerprints, sums[max(len(sums) - size + 1, 0) :].copy()
 
 
-def _set_of_pieces(pieces: TextPieces, document: TextBatch, first: np.uint64, last: np.uint64) -> Fingerprints:
+def _set_of_pieces(pieces: TextPieces, document: TextBatch, part: int, parts: int) -> Fingerprints:
     """The row of a document: what pieces add is set aside until it weighs as much as what is held, then sorted in."""
     machine, xp = pieces.machine, pieces.machine.arrays
     carried = xp.zeros(0, np.uint64)
     runs: list[Array] = [carried]  # what is held, then what is set aside
     for piece in _token_pieces(pieces, document):
         fingerprints, carried = _shingle_piece(pieces, carried, piece)
-        inside = _inside(fingerprints.values, first, last)
+        inside = in_part(fingerprints.values, part, parts)
         runs.append(_merge(machine, [fingerprints.values[inside]]))
         if piece.last or sum(map(len, runs[1:])) >= len(runs[0]):
             runs = [_merge(machine, runs)]
     return Fingerprints(runs[0], xp.asarray(np.array([0, len(runs[0])], np.int64)))
-
-
-def _inside(values: Array, first: np.uint64, last: np.uint64) -> Array:
-    return (values >= first) & (values <= last)
 
 
 def _merge(machine: Machine, runs: list[Array]) -> Array:
@@ -160,9 +156,5 @@ def _merge(machine: Machine, runs: list[Array]) -> Array:
     xp = machine.arrays
     values = xp.concatenate(runs)
     runs.clear()
-    if len(values) == 0:
-        return values
     values = xp.sort(values)
-    keep = xp.ones(len(values), bool)
-    keep[1:] = values[1:] != values[:-1]
-    return values[keep]
+    return values[first_of_runs(values)]

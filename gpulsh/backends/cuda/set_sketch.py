@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
-from gpulsh.arrays import Array, Fingerprints
+from gpulsh.arrays import Array
 from gpulsh.backends.cuda.band_digests import band_digests
 from gpulsh.backends.cuda.keys import DeviceKeys
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.cuda.shingle import shingle_sums
 from gpulsh.backends.cuda.tokens import TokenSums
+from gpulsh.backends.protocol import SketchFold
 from gpulsh.params import BandShape
 
 
-class DeviceSketch(ABC):
+class DeviceSketch(SketchFold):
     """A `SketchFold` while the machine's device is the current one."""
 
     machine: Machine
-
-    @abstractmethod
-    def empty(self, rows: int) -> Array: ...
-
-    @abstractmethod
-    def fold(self, fingerprints: Fingerprints) -> Array: ...
-
-    @abstractmethod
-    def merge(self, state: Array, other: Array) -> Array: ...
-
-    @abstractmethod
-    def finish(self, state: Array) -> Array: ...
 
     def digests(self, tokens: TokenSums, size: int, shape: BandShape, keys: DeviceKeys) -> tuple[Array, Array]:
         """Band digests uint64 [n, bands] and numbers of shingles int64 [n], under public `keys`.
@@ -44,20 +31,6 @@ class AnywhereSketch:
     """A `SketchFold` whichever device is the current one."""
 
     def __init__(self, sketch: DeviceSketch) -> None:
-        self._sketch = sketch
-
-    def empty(self, rows: int) -> Array:
-        with self._sketch.machine.here():
-            return self._sketch.empty(rows)
-
-    def fold(self, fingerprints: Fingerprints) -> Array:
-        with self._sketch.machine.here():
-            return self._sketch.fold(fingerprints)
-
-    def merge(self, state: Array, other: Array) -> Array:
-        with self._sketch.machine.here():
-            return self._sketch.merge(state, other)
-
-    def finish(self, state: Array) -> Array:
-        with self._sketch.machine.here():
-            return self._sketch.finish(state)
+        there = sketch.machine.here()
+        self.empty, self.fold = there(sketch.empty), there(sketch.fold)
+        self.merge, self.finish = there(sketch.merge), there(sketch.finish)

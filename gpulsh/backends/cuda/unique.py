@@ -7,6 +7,7 @@ import numpy as np
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.cuda.long_rows import long_rows, packed, put
+from gpulsh.ragged import first_of_runs
 
 
 def unique(machine: Machine, fingerprints: Fingerprints) -> Fingerprints:
@@ -28,8 +29,7 @@ def unique(machine: Machine, fingerprints: Fingerprints) -> Fingerprints:
             order = xp.argsort(long.values, kind="stable")
             order = order[xp.argsort(long.row[order], kind="stable")]  # a pass for each byte of the row's number
             values = long.values[order]
-        keep = xp.ones(len(values), bool)
-        keep[1:] = (values[1:] != values[:-1]) | (long.row[1:] != long.row[:-1])
+        keep = first_of_runs(values) | first_of_runs(long.row)
         put(machine, long, keep, values, offset[:1], loose, counts)
     return packed(machine, loose, offset, counts)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch, on_host
-from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold, sketched
+from gpulsh.backends.protocol import Backend, Item, Result, Sizes, sketched
 from gpulsh.backends.reference.band_digests import band_digests
 from gpulsh.backends.reference.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.reference.candidates import candidates
@@ -40,6 +40,7 @@ class ReferenceBackend:
     gather = staticmethod(gather)
     tokens = staticmethod(tokens)
     shingles = staticmethod(shingles)
+    shingle = staticmethod(shingle)
     shingle_part = staticmethod(shingle_part)
     exact_hashes = staticmethod(exact_hashes)
     unique = staticmethod(unique)
@@ -57,24 +58,15 @@ class ReferenceBackend:
     frequencies = staticmethod(frequencies)
     prefixes = staticmethod(prefixes)
     simhash = staticmethod(simhash)
-
-    def set_sketch(self, family: Family) -> SketchFold:
-        return sketch_of(family)
-
-    def here(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    set_sketch = staticmethod(sketch_of)
+    asarray = staticmethod(on_host)
+    here = staticmethod(nullcontext)
 
     def sizes(self) -> Sizes:
         return SIZES
 
-    def asarray(self, array: Array) -> Array:
-        return on_host(array)
-
     def asnumpy(self, array: Array) -> Array:
         return np.asarray(array)
-
-    def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
-        return shingle(text, shingling)
 
     def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
         return unique(shingle(text, shingling, keys))

@@ -27,12 +27,7 @@ def fields(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
         else:
             number, at = signed(data, at), _skip_integer(data, at)
         yield number, kind, at
-        if I16 <= kind <= I64:
-            while data[at] > 127:
-                at += 1
-            at += 1
-        else:
-            at = SKIP[kind](data, at)
+        at = SKIP[kind](data, at)
 
 
 def structs(data: bytes, at: int, kind: int) -> Iterator[int]:
