@@ -18,16 +18,7 @@ from gpulsh import __version__
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError, OutputError
 from gpulsh.index.segments.merging import in_memory, merged
-from gpulsh.index.segments.segment import (
-    KEY_TYPES,
-    KINDS,
-    Keys,
-    Segment,
-    map_segment,
-    with_mapped_keys,
-    write_keys,
-    write_segment,
-)
+from gpulsh.index.segments.segment import KEY_TYPES, KINDS, Keys, Segment, map_segment, with_mapped_keys, write_segment
 from gpulsh.index.segments.snapshots import (
     KNOWN_FILES,
     LOCK,
@@ -129,7 +120,7 @@ def stored(shelved: Shelved, folder: Path) -> Shelved:
         with _writing(folder):
             facts = write_segment(place, shelved.segment)
             if keys is not None:
-                facts["keys"] = write_keys(place("keys"), keys)
+                facts["keys"] = write_columns(place("keys"), keys._asdict())
     except BaseException:
         with suppress(OSError):  # a full disk is no fuller than before
             _remove(folder, name)
@@ -144,7 +135,7 @@ def keyed(shelved: Shelved, keys: Keys, folder: Path | None) -> Shelved:
     assert folder is not None
     path = folder / file_name("keys", shelved.stored.name)
     with _writing(folder):
-        files = {**shelved.stored.files, "keys": write_keys(path, keys)}
+        files = {**shelved.stored.files, "keys": write_columns(path, keys._asdict())}
     return Shelved(with_mapped_keys(shelved.segment, path), StoredSegment(shelved.stored.name, files))
 
 

@@ -36,12 +36,7 @@ class TokenSums(NamedTuple):
 
 
 def token_sums(
-    machine: Machine,
-    table: Table,
-    text: TextBatch,
-    unit: Unit,
-    keys: DeviceKeys,
-    proof: DeviceKeys | None = None,
+    machine: Machine, table: Table, text: TextBatch, unit: Unit, keys: DeviceKeys, proof: DeviceKeys | None = None
 ) -> TokenSums:
     """Tokens under `keys`, packed ones under `proof`, if given."""
     xp, geometry = machine.arrays, machine.geometry

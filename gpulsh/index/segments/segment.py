@@ -160,22 +160,15 @@ def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, Fi
         facts["digests"], facts["filters"] = file.finish(), filters.finish()
     segment.let_go()
     facts["hashes"] = write_columns(name("hashes"), segment.hashes._asdict())
-    steps = range(0, len(segment), ROWS_AT_ONCE)
-    parts = (segment.fingerprints.read(np.arange(at, min(at + ROWS_AT_ONCE, len(segment)))) for at in steps)
-    facts["fingerprints"] = write_blocks(name("fingerprints"), _let_go_after_each(parts, segment))
+    facts["fingerprints"] = write_blocks(name("fingerprints"), _fingerprints(segment))
     segment.let_go()
     return facts
 
 
-def _let_go_after_each(parts: Iterable[Fingerprints], segment: Segment) -> Iterator[Fingerprints]:
-    for part in parts:
-        yield part
+def _fingerprints(segment: Segment) -> Iterator[Fingerprints]:
+    for start in range(0, len(segment), ROWS_AT_ONCE):
+        yield segment.fingerprints.read(np.arange(start, min(start + ROWS_AT_ONCE, len(segment))))
         segment.let_go()
-
-
-def write_keys(path: Path, keys: Keys) -> FileFact:
-    """Write the keys of a segment."""
-    return write_columns(path, keys._asdict())
 
 
 def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
@@ -193,7 +186,7 @@ def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
 
 
 def with_mapped_keys(segment: Segment, path: Path) -> Segment:
-    """The segment with its keys, in a file of `write_keys`."""
+    """The segment with its keys, in a file of the columns of `Keys`."""
     file = MappedColumns(path, Keys)
     keys = file.whole()
     if len(keys.key) != len(segment) or keys.key.null_count:

@@ -21,22 +21,7 @@ def _fingerprints(document, count, size, keys, proof, proves, tokens, packed, ou
 
 @kernel
 def fingerprint_words(
-    address,
-    room,
-    offset,
-    size,
-    stage1,
-    stage2,
-    keys,
-    secret,
-    proof,
-    proves,
-    tokens,
-    packed,
-    values,
-    run,
-    ends,
-    exact,
+    address, room, offset, size, stage1, stage2, keys, secret, proof, proves, tokens, packed, values, run, ends, exact
 ):
     """All documents of a chunk: fingerprints under `keys` end to end, their end positions, exact hashes under `proof`.
 

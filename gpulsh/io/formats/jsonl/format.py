@@ -249,11 +249,7 @@ class JsonLines(Format):
 
 
 def _block(
-    start: int,
-    texts: list[Bytes | None],
-    keys: list[int | float | None],
-    columns: Columns,
-    rejected: list[Rejection],
+    start: int, texts: list[Bytes | None], keys: list[int | float | None], columns: Columns, rejected: list[Rejection]
 ) -> Block:
     return Block(start, piece_rows(texts), _typed(keys) if columns.key is not None else None, tuple(rejected))
 

@@ -163,12 +163,7 @@ class Parquet:
             with (
                 # Through Python each page would be copied once more.
                 pa.OSFile(target, "wb") if large else open(target, "wb") as sink,
-                pq.ParquetWriter(
-                    sink,
-                    source.schema_arrow,
-                    version="2.6",
-                    **options,
-                ) as out,
+                pq.ParquetWriter(sink, source.schema_arrow, version="2.6", **options) as out,
             ):
                 start = 0
                 for group in range(groups):

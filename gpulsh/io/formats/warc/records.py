@@ -170,11 +170,7 @@ class _Content:
     """
 
     def __init__(
-        self,
-        blocks: Iterator[tuple[int, bytes]],
-        compressed: bool,
-        doubted: Callable[[], BinaryIO] | None,
-        vain: _Vain,
+        self, blocks: Iterator[tuple[int, bytes]], compressed: bool, doubted: Callable[[], BinaryIO] | None, vain: _Vain
     ) -> None:
         self.held = bytearray()  # of the run, from the place that is read next
         self.place = 0  # of it, bytes from the run's begin
