@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate, pairwise
+from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -24,12 +26,14 @@ from gpulsh.io.format import (
     Block,
     Columns,
     File,
+    Format,
     Limit,
     Mask,
     Part,
     Rejection,
     Rules,
     Seen,
+    Writing,
     check_sizes,
     check_values_fit,
     reading,
@@ -63,11 +67,10 @@ MOST_FOOTERS = 8
 READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
 
 
-class Parquet:
-    """A `gpulsh.io.format.Format`."""
+class Parquet(Format):
+    """Files of row groups."""
 
     in_order = False
-    natural_id: str | None = None
 
     def check(self, file: File, columns: Columns) -> int | None:
         """Columns and their types, from the footer."""
@@ -119,89 +122,64 @@ class Parquet:
         held = done = 0
         with reading(file), _opened(file) as source:
             kind = source.schema_arrow.field(column).type
-            start = 0
-            for group in range(source.num_row_groups):
-                count = source.metadata.row_group(group).num_rows
-                first, last = np.searchsorted(rows, [start, start + count])
+            for group, bounds in enumerate(_bounds(source)):
+                first, last = np.searchsorted(rows, bounds)
                 if first < last:
-                    for part in _chosen_of(file, source, group, column, rows[first:last] - start, limit):
+                    for part in _chosen_of(file, source, group, column, rows[first:last] - bounds[0], limit):
                         found.append(part)
                         held, done = held + bytes_of(part), done + len(part)
                         check_values_fit(file, column, held, done, len(rows), limit)
-                start += count
         return pa.concat_arrays(found) if found else pa.nulls(0, kind)
 
     def takes(self, packing: Packing) -> bool:
         """Always."""
         return True
 
-    def write_kept(
-        self,
-        file: File,
-        keep: Mask,
-        target: str,
-        seen: Seen = unseen,
-        limit: Limit | None = None,
-        packing: Packing | None = None,
-    ) -> None:
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """The schema, its metadata and how it is packed are the input's; a row group of which nothing is kept vanishes.
 
         It is a few bytes larger where that cannot be had: levels that take much memory are not tried.
         """
-        with reading(file):
-            source = _open(file)
-        try:
-            groups = source.num_row_groups
+        seen, limit = how.get("seen", unseen), how.get("limit")
+        with _opened(file) as source:
             pages: dict[str, Pages] = {}
             with reading(file):
-                for group in range(groups):
+                for group in range(source.num_row_groups):
                     found = check_pages(file, source, group, limit)
                     pages |= {name: of.larger(pages.get(name, of)) for name, of in found.items()}
                 large = {name for name, of in pages.items() if of.large > LARGE_PAGE}
-                options = writer_options(file, source, pages, large, packing)
+                options = writer_options(file, source, pages, large, how.get("packing"))
             # Fixed options, and chunks that follow from the footer: the same rows give the same bytes.
             with (
                 # Through Python each page would be copied once more.
                 pa.OSFile(target, "wb") if large else open(target, "wb") as sink,
                 pq.ParquetWriter(sink, source.schema_arrow, version="2.6", **options) as out,
             ):
-                start = 0
-                for group in range(groups):
-                    first, count = start, source.metadata.row_group(group).num_rows
-                    part = keep[first : first + count]
-                    start += count
+                for group, (start, stop) in enumerate(_bounds(source)):
+                    part = keep[start:stop]
                     if part.any():
                         with SpilledRows(source.schema_arrow, target + ".rows") as rows:
-                            for batch in _kept_rows(file, source, group, first, part, seen):
+                            for batch in _kept_rows(file, source, group, start, part, seen):
                                 rows.add(batch)
                                 del batch  # before the next one is read
                                 if limit is not None and rows.size > MOST_DECODED * limit.document:
                                     place = f"row group {group}: only {rows.rows} of its rows"
                                     raise too_costly(file, place, rows.size, MOST_DECODED * limit.document, limit)
                             rows.write(out)
-            if start != len(keep):
+            if source.metadata.num_rows != len(keep):
                 raise wrong_length(file)
-        finally:
-            source.close(force=True)
-
-
-def _open(file: File, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
-    # Absolute, for Arrow would take "s3:..." for a URL. It knows only paths that are UTF-8, as a printable one is.
-    path = os.path.abspath(file.path)
-    where = path if file.filesystem is None and path.isprintable() else file.open()
-    source = pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False, metadata=metadata)
-    try:
-        check_footer(file, source)
-    except BaseException:
-        source.close(force=True)
-        raise
-    return source
 
 
 @contextmanager
 def _opened(file: File, metadata: pq.FileMetaData | None = None) -> Iterator[pq.ParquetFile]:
-    source = _open(file, metadata)
+    with reading(file):
+        # Absolute, for Arrow would take "s3:..." for a URL. It knows only paths that are UTF-8, as a printable one is.
+        path = os.path.abspath(file.path)
+        where = path if file.filesystem is None and path.isprintable() else file.open()
+        source = pq.ParquetFile(where, buffer_size=READ_AHEAD, pre_buffer=False, metadata=metadata)
     try:
+        with reading(file):
+            check_footer(file, source)
         yield source
     finally:
         source.close(force=True)
@@ -228,12 +206,16 @@ def _identity(file: File) -> tuple[object, ...] | None:
 
 
 def _parts(source: pq.ParquetFile, column: str) -> Iterator[Part]:
-    start = 0
-    for number in range(source.num_row_groups):
-        group = source.metadata.row_group(number)
-        size = sum(chunk.total_uncompressed_size for chunk in _chunks(group) if chunk.path_in_schema == column)
-        yield Part(number, start, group.num_rows, size)
-        start += group.num_rows
+    for number, (start, stop) in enumerate(_bounds(source)):
+        chunks = _chunks(source.metadata.row_group(number))
+        size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
+        yield Part(number, start, stop - start, size)
+
+
+def _bounds(source: pq.ParquetFile) -> Iterator[tuple[int, int]]:
+    """The first row of each row group, and the first behind it."""
+    counts = (source.metadata.row_group(number).num_rows for number in range(source.num_row_groups))
+    return pairwise(accumulate(counts, initial=0))
 
 
 def _blocks(
