@@ -138,19 +138,15 @@ class SketchFold(Protocol):
 
     def empty(self, rows: int) -> Array:
         """The state of `rows` empty sets."""
-        ...
 
     def fold(self, fingerprints: Fingerprints) -> Array:
         """The state of every row of fingerprints."""
-        ...
 
     def merge(self, state: Array, other: Array) -> Array:
         """The state of each union of a set and the `other` of its row; may reuse `state`."""
-        ...
 
     def finish(self, state: Array) -> Array:
         """Signatures of `family.value_type` [n, num_perm], all ones where a set is empty; may reuse `state`."""
-        ...
 
 
 @runtime_checkable
@@ -168,47 +164,36 @@ class Backend(Protocol):
         DLPack and the CUDA array interface are understood. A CPU backend copies what lies on a device; CUDA copies
         what has strides or lies on another device.
         """
-        ...
 
     def asnumpy(self, array: Array) -> Array:
         """An array of this backend as a NumPy array; no copy where it is one."""
-        ...
 
     def here(self) -> AbstractContextManager[None]:
         """Inside, the array module may compute with arrays of this backend: their device is the current one."""
-        ...
 
     def sizes(self) -> Sizes:
         """How much text to hand over at once, as its memory is now."""
-        ...
 
     def gather(self, values: Array, begin: Array, end: Array) -> TextBatch:
         """The texts uint8 `values[begin[i] : end[i]]`, int64 [m] each, copied end to end; `offset` begins at 0."""
-        ...
 
     def tokens(self, text: TextBatch, unit: Unit, keys: EvidenceKeys | None = None) -> Tokens:
         """Hashes of every document's tokens, in text order, public or under `keys`; `offset` begins at 0."""
-        ...
 
     def shingles(self, tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
         """Fingerprints of every row's shingles of `size` tokens, in order, repeats kept; `offset` begins at 0."""
-        ...
 
     def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
         """`shingles(tokens(text, shingling.unit), shingling.size)` in one pass."""
-        ...
 
     def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:
         """uint64 [n, 2]: the 128-bit hash of each document's token sequence; (0, 0) where it has no token."""
-        ...
 
     def unique(self, fingerprints: Fingerprints) -> Fingerprints:
         """Each row ascending and without repeats; `offset` begins at 0."""
-        ...
 
     def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
         """`unique(shingle(text, shingling))` in one pass; of the fingerprints under `keys` where they are given."""
-        ...
 
     def shingle_part(
         self, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
@@ -218,11 +203,9 @@ class Backend(Protocol):
         Parts 0 to parts - 1 are nearly equal ranges of fingerprints: what a document or a pair of documents has in
         common is the sum over parts, each of which fits where the whole does not.
         """
-        ...
 
     def set_sketch(self, family: Family) -> SketchFold:
         """How sets are sketched by `family`."""
-        ...
 
     def band_digests(self, signatures: Array, shape: BandShape) -> Array:
         """uint64 [n, bands] from uint32 or uint64 [n, num_perm], band j of columns j * rows to (j + 1) * rows - 1.
@@ -230,25 +213,21 @@ class Backend(Protocol):
         A row of all ones (over all its columns) has NO_DIGEST in every band; a digest that comes out as NO_DIGEST is
         INSTEAD_OF_NO_DIGEST.
         """
-        ...
 
     def collisions(self, digests: Array, ids: Array) -> Buckets:
         """Documents that share a digest of one band: uint64 [n] and their int64 ids [n] -> Buckets of two or more.
 
         Buckets ascend by digest, ids ascend within; NO_DIGEST is left out.
         """
-        ...
 
     def candidates(self, buckets: Buckets, first: tuple[int, int] | None = None) -> Array:
         """int64 [m, 2]: every pair i < j within a bucket, each once, lexicographic.
 
         With `first` only those with first[0] <= i < first[1]: all there are, in pieces that memory holds.
         """
-        ...
 
     def intersect(self, pairs: Array, fingerprints: Fingerprints) -> tuple[Array, Array]:
         """int64 [m], int64 [m]: the sizes of intersection and union of rows `pairs` [m, 2] of unique fingerprints."""
-        ...
 
     def occurrences(self, fingerprints: Fingerprints) -> WeightedFingerprints:
         """`unique` rows, each fingerprint weighted by how often its row has it; `offset` begins at 0."""
@@ -302,35 +281,29 @@ class Backend(Protocol):
         Bit i is in word i >> 6. Bits tell odd numbers of fingerprints from even ones, so that a long row still tells
         something where all bits that were only set would be (odd sketch: Mitzenmacher, Pagh, Pham 2014).
         """
-        ...
 
     def overlap_bounds(self, pairs: Array, bitmaps: Array, sizes: Array) -> Array:
         """int64 [m]: no less than the intersection of rows `pairs` [m, 2] of unique fingerprints; `sizes` int64 [n].
 
         A bit that differs takes a fingerprint that only one has: min(|A|, |B|, (|A| + |B| - popcount(a ^ b)) / 2).
         """
-        ...
 
     def components(self, count: int, pairs: Array) -> Array:
         """int64 [count]: the smallest id of each id's connected component; `pairs` int64 [m, 2] are the edges."""
-        ...
 
     def frequencies(self, fingerprints: Fingerprints, counts: Array) -> Array:
         """uint8 [2^b]: `counts` plus how often each slot x >> (64 - b) occurs, stopping at 255; may reuse `counts`."""
-        ...
 
     def prefixes(self, fingerprints: Fingerprints, counts: Array, lengths: Array) -> Fingerprints:
         """Of each unique row the `lengths` [n] first in order of (counts[x >> (64 - b)], x), less those counted once.
 
         Rows come out ascending by x. A slot counted once belongs to one shingle of one document, which meets nobody.
         """
-        ...
 
     def text_frequencies(
         self, text: TextBatch, shingling: Shingling, counts: Array, keys: EvidenceKeys | None = None
     ) -> Array:
         """`frequencies(shingle(text, shingling), counts)` in one pass; of fingerprints under `keys`, if given."""
-        ...
 
     def text_prefixes(
         self,
@@ -346,7 +319,6 @@ class Backend(Protocol):
         Of a set of s the min(s, s - ceil(share * s) + 1) first, in float64, of which one is in each set that has at
         least share * s in common with it. Where more are counted less than `rare`, all of these. Sets are not held.
         """
-        ...
 
     def simhash(self, fingerprints: Fingerprints, keys: Array, weights: Array | None = None) -> Array:
         """uint64 [n, words] from NumPy's uint64 `keys` [words]; an empty row has no bit (Charikar 2002).
@@ -366,13 +338,11 @@ class Backend(Protocol):
 
     def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
         """Signatures of `shingle(text, shingling)` by `family`, in one pass that never holds all fingerprints."""
-        ...
 
     def sign(
         self, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
     ) -> Signed:
         """`shingle`, the sketch, `band_digests` and `exact_hashes` in one pass that never holds all fingerprints."""
-        ...
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         """`work(backend, item)` of every item, in order.
@@ -380,11 +350,9 @@ class Backend(Protocol):
         A backend may work at several items at once, on threads, streams and devices of its own, and take items ahead;
         `work` is given the backend to use.
         """
-        ...
 
     def keep(self, array: Array) -> Array:
         """An array that `each` gave, where it can stay: in this backend's memory, or NumPy's where that has no room."""
-        ...
 
 
 def sketched(ops: Backend, fingerprints: Fingerprints, family: Family) -> Array:

@@ -144,13 +144,11 @@ class Divisible(Protocol):
 
     def parts(self, file: File, columns: Columns) -> list[Part]:
         """All parts, in order."""
-        ...
 
     def read_part(
         self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
     ) -> Iterator[Block]:
         """The rows of a part, in blocks of about `block_bytes` of text; `rules` as in `Format.read`."""
-        ...
 
 
 def unseen(row: int, batch: pa.RecordBatch) -> None:
@@ -176,7 +174,6 @@ class Format(Protocol):
 
         An InputError where its head already shows that it cannot be used.
         """
-        ...
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """The rows in order, or, where `wanted` [rows] is given, at least those.
@@ -185,7 +182,6 @@ class Format(Protocol):
         can still be read, and the error means that none can. A document beyond `rules.limit` is an InputError, and is
         not in memory where the format tells its size before.
         """
-        ...
 
     def kind(self, file: File, column: str) -> pa.DataType | None:
         """The column's pyarrow.DataType; None where the format declares none and the values alone have it."""
@@ -196,7 +192,6 @@ class Format(Protocol):
 
         A LargeDocumentError where they have more bytes together than `limit` allows a document.
         """
-        ...
 
     def takes(self, packing: Packing) -> bool:
         """Whether that changes how `write_kept` compresses a file."""
@@ -207,7 +202,6 @@ class Format(Protocol):
 
         `seen` may miss the rows of a part of which none is kept.
         """
-        ...
 
 
 @contextmanager

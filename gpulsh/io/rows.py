@@ -30,15 +30,12 @@ class Rows(Protocol):
 
     def nulls(self) -> int:
         """How many rows are null."""
-        ...
 
     def lengths(self) -> Numbers:
         """int64 [n]: UTF-8 bytes of each row, 0 where null."""
-        ...
 
     def pieces(self, rows: Numbers) -> list[Bytes]:
         """The texts at `rows`, in that order."""
-        ...
 
     def gather(self, rows: Numbers) -> TextBatch:
         """The texts at `rows`, in that order, copied together unless they lie end to end."""

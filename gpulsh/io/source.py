@@ -13,11 +13,9 @@ class ChosenTexts(Protocol):
 
     def take(self, places: Numbers) -> TextBatch:
         """The documents at `places` [m] of the choice, in that order, as a batch of their own."""
-        ...
 
     def sizes(self) -> Numbers:
         """int64 [chosen]: UTF-8 bytes of each document of the choice."""
-        ...
 
 
 class TextSource(Protocol):
@@ -25,11 +23,9 @@ class TextSource(Protocol):
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once, in order; a batch stays below `max_bytes` unless one document alone is larger."""
-        ...
 
     def nulls(self) -> int:
         """How many documents were null; complete after `batches` is exhausted."""
-        ...
 
 
 class TextsReadAgain(TextSource, Protocol):
@@ -37,4 +33,3 @@ class TextsReadAgain(TextSource, Protocol):
 
     def choose(self, ids: Numbers) -> ChosenTexts:
         """The documents `ids` [chosen], ascending positions, for reading again. Called after `batches`."""
-        ...

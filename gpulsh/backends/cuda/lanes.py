@@ -27,7 +27,6 @@ class Lent(Protocol):
 
     def give_back(self) -> None:
         """Let go of what belongs to the work that is done: its text, its secrets."""
-        ...
 
 
 Operations = TypeVar("Operations", bound=Lent)

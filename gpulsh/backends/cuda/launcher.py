@@ -29,7 +29,6 @@ class Launcher(Protocol):
 
     def __call__(self, file: str, kernel: str, blocks: tuple[int, int], threads: int, *arguments: Argument) -> None:
         """Asynchronous where the device is; arrays are contiguous."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,7 +83,6 @@ class Sink(Protocol):
 
     def write(self, content: Bytes, /) -> object:
         """More of it."""
-        ...
 
 
 @contextmanager

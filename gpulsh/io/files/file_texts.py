@@ -70,7 +70,6 @@ class Batches(Protocol):
 
     def append(self, batch: pa.RecordBatch, /) -> None:
         """One more."""
-        ...
 
 
 @dataclass

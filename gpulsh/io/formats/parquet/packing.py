@@ -107,11 +107,8 @@ def _has_dictionary(chunks: Iterable[pq.ColumnChunkMetaData]) -> bool:
 
 
 def _encoding(chunks: Iterable[pq.ColumnChunkMetaData]) -> str | None:
-    for chunk in chunks:
-        for encoding in chunk.encodings:
-            if chunk.physical_type in SCALAR.get(encoding, ()):
-                return str(encoding)
-    return None
+    found = (each for chunk in chunks for each in chunk.encodings if chunk.physical_type in SCALAR.get(each, ()))
+    return next(found, None)
 
 
 def _is_decimal(source: pq.ParquetFile, name: str) -> bool:

@@ -54,18 +54,16 @@ class SpilledRows:
         """Rows more."""
         self.rows += len(batch)
         self.size += batch.nbytes
+        self._held.append(batch)
+        if self.size <= HELD_BYTES:
+            return
         if self._writer is None:
-            self._held.append(batch)
-            if self.size <= HELD_BYTES:
-                return
             self._file = open(self._path, "w+b")  # noqa: SIM115
             os.unlink(self._path)
             self._writer = pa.ipc.new_stream(self._file, self._schema)  # of a file's batches all share one dictionary
-            held, self._held = self._held, []
-        else:
-            held = [batch]
-        for batch in held:
-            self._writer.write_batch(batch)
+        for held in self._held:
+            self._writer.write_batch(held)
+        self._held = []
 
     def write(self, writer: pq.ParquetWriter) -> None:
         """All rows as one row group of a pyarrow.parquet.ParquetWriter."""
