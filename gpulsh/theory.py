@@ -112,9 +112,7 @@ class SCurve:
 
 
 def choose_banding(
-    num_perm: int = 128,
-    capture: tuple[float, float] = (0.5, 0.99),
-    reject: tuple[float, float] = (0.05, 0.01),
+    num_perm: int = 128, capture: tuple[float, float] = (0.5, 0.99), reject: tuple[float, float] = (0.05, 0.01)
 ) -> SCurve:
     """The banding with the most rows that meets two requirements.
 
@@ -163,12 +161,7 @@ def choose_banding(
 
 
 def default_banding(
-    num_perm: int,
-    threshold: float,
-    capture: float = 0.995,
-    *,
-    bands: int | None = None,
-    rows: int | None = None,
+    num_perm: int, threshold: float, capture: float = 0.995, *, bands: int | None = None, rows: int | None = None
 ) -> tuple[int, int]:
     """(bands, rows) where the caller leaves one or both open.
 

@@ -20,11 +20,10 @@ from gpulsh.backends.cpu.components import components
 from gpulsh.backends.cpu.gather import gather
 from gpulsh.backends.cpu.giants import giant_pieces, is_giant, one_row, text_chunks
 from gpulsh.backends.cpu.intersect import intersect
-from gpulsh.backends.cpu.parts import shingle_part
 from gpulsh.backends.cpu.prefixes import frequencies, prefix_rows, prefixes
 from gpulsh.backends.cpu.room import Room
 from gpulsh.backends.cpu.set_sketch import ThreadedSketch
-from gpulsh.backends.cpu.shingle import exact_hashes, set_rows, shingle, shingle_rows, shingle_sets
+from gpulsh.backends.cpu.shingle import exact_hashes, set_rows, shingle, shingle_part, shingle_rows, shingle_sets
 from gpulsh.backends.cpu.sign import sign_rows
 from gpulsh.backends.cpu.simhash import simhash, text_simhash
 from gpulsh.backends.cpu.sketches import sketch_of
@@ -73,6 +72,7 @@ class CpuBackend:
     frequencies = staticmethod(frequencies)
     gather = staticmethod(gather)
     asarray = staticmethod(on_host)
+    asnumpy = staticmethod(on_host)
     here = staticmethod(nullcontext)
     tokens = _method(tokens)
     shingles = _method(shingles)
@@ -100,9 +100,6 @@ class CpuBackend:
             largest_tile=min(most.largest_tile, memory >> 5),
             whole=min(most.whole, memory >> 4) if most.whole else None,
         )
-
-    def asnumpy(self, array: Array) -> Array:
-        return np.asarray(array)
 
     def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
         # Of a document alone the set is asked for whatever its size; several can be asked for in smaller parts.

@@ -1,4 +1,4 @@
-"""shingle, shingle_sets and exact_hashes: one pass from text to the result, giants piece by piece."""
+"""shingle, shingle_sets, shingle_part and exact_hashes: one pass from text to the result, giants piece by piece."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gpulsh.backends.cpu.room import Room, Scratch
 from gpulsh.backends.cpu.tokens import most_tokens
 from gpulsh.backends.cpu.unique import unique_rows
 from gpulsh.backends.cpu.vectors import LANES
+from gpulsh.backends.parts import in_part
 from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
 
@@ -93,6 +94,26 @@ def set_rows(
     found = unique_rows(shingle_rows(text, start, stop, shingling, keys)[0])
     room.take(len(found.values))
     return found
+
+
+def shingle_part(
+    text: TextBatch,
+    shingling: Shingling,
+    part: int,
+    parts: int,
+    keys: EvidenceKeys | None,
+    threads: Threads,
+    room: Room,
+) -> Fingerprints:
+    def work(start: int, stop: int) -> Fingerprints:
+        if is_giant(text, start, stop):
+            return giant_set(text, start, shingling, room, keys, part, parts)
+        rows, _ = shingle_rows(text, start, stop, shingling, keys)
+        # Those of the range are chosen before they are made unique.
+        inside = np.flatnonzero(in_part(rows.values, part, parts))
+        return unique_rows(Fingerprints(rows.values[inside], np.searchsorted(inside, rows.offset)))
+
+    return threads.rows(work, text_chunks(text.offset, CHUNK_BYTES))
 
 
 def exact_hashes(threads: Threads, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> NDArray[np.uint64]:

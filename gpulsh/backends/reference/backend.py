@@ -17,9 +17,8 @@ from gpulsh.backends.reference.collisions import collisions
 from gpulsh.backends.reference.components import components
 from gpulsh.backends.reference.gather import gather
 from gpulsh.backends.reference.intersect import intersect
-from gpulsh.backends.reference.parts import shingle_part
 from gpulsh.backends.reference.prefixes import frequencies, prefixes, rare_or_first
-from gpulsh.backends.reference.shingle import exact_hashes, shingle, shingles
+from gpulsh.backends.reference.shingle import exact_hashes, shingle, shingle_part, shingles
 from gpulsh.backends.reference.simhash import simhash
 from gpulsh.backends.reference.sketches import sketch_of
 from gpulsh.backends.reference.tokens import tokens
@@ -60,13 +59,11 @@ class ReferenceBackend:
     simhash = staticmethod(simhash)
     set_sketch = staticmethod(sketch_of)
     asarray = staticmethod(on_host)
+    asnumpy = staticmethod(on_host)
     here = staticmethod(nullcontext)
 
     def sizes(self) -> Sizes:
         return SIZES
-
-    def asnumpy(self, array: Array) -> Array:
-        return np.asarray(array)
 
     def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
         return unique(shingle(text, shingling, keys))

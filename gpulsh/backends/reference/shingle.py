@@ -1,4 +1,4 @@
-"""shingles, shingle and exact_hashes: slices of a document's tokens, hashed by the definition."""
+"""shingles, shingle, shingle_part and exact_hashes: slices of a document's tokens, hashed by the definition."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ def shingles(tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fin
 
 def shingle(text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
     return shingles(tokens(text, shingling.unit, keys), shingling.size, keys)
+
+
+def shingle_part(
+    text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
+) -> Fingerprints:
+    rows = [sorted(set(row.tolist())) for row in rows_of(shingle(text, shingling, keys))]
+    return from_rows([x for x in row if (x * parts) >> 64 == part] for row in rows)
 
 
 def exact_hashes(text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> NDArray[np.uint64]:

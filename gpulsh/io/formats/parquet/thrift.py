@@ -83,22 +83,14 @@ def _integer(data: bytes, at: int) -> tuple[int, int]:
     return value | byte << shift, at + 1
 
 
-def _skip_nothing(data: bytes, at: int) -> int:
-    return at
-
-
-def _skip_byte(data: bytes, at: int) -> int:
-    return at + 1
+def _skip_bytes(count: int) -> Skip:
+    return lambda data, at: at + count
 
 
 def _skip_integer(data: bytes, at: int) -> int:
     while data[at] > 127:
         at += 1
     return at + 1
-
-
-def _skip_double(data: bytes, at: int) -> int:
-    return at + 8
 
 
 def _skip_binary(data: bytes, at: int) -> int:
@@ -121,5 +113,5 @@ def _skip_unknown(data: bytes, at: int) -> int:
 
 
 Skip = Callable[[bytes, int], int]
-SKIP: list[Skip] = [_skip_unknown, _skip_nothing, _skip_nothing, _skip_byte, *[_skip_integer] * 3, _skip_double]
+SKIP: list[Skip] = [_skip_unknown, *map(_skip_bytes, (0, 0, 1)), *[_skip_integer] * 3, _skip_bytes(8)]
 SKIP += [_skip_binary, _skip_list, _skip_list, _skip_unknown, skip_struct, *[_skip_unknown] * 3]
