@@ -13,7 +13,8 @@ from hypothesis import Phase, settings
 # `--quick` leaves them out.
 SLOW = [
     "run/test_ray",
-    "backends/test_parity_cpu",
+    "backends/parity/test_texts",
+    "backends/parity/test_sketches",
     "crash/test_index_crash",
     "backends/parity/test_rows",
     "run/test_partitioned",
@@ -24,7 +25,8 @@ SLOW = [
     "test_fuzz",
     "backends/test_giants",
     "run/test_memory",
-    "kernels/test_text",
+    "backends/test_texts_on_cpu",
+    "sketch/test_pieces",
     "crash/test_incremental_crash",
     "decide/test_prefix_join",
     "io/compression/test_packing",
@@ -44,7 +46,7 @@ SLOW = [
     "io/files/test_changing_input",
     "kernels/test_compile",
     "io/arrow/test_soundness",
-    "kernels/test_parity",
+    "backends/parity/test_signing",
     "io/formats/test_large_json",
     "io/formats/test_parquet_memory",
     "kernels/test_layouts",

@@ -14,7 +14,7 @@ from gpulsh import BitSignatures, Fingerprints, Shingling
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.reference import ReferenceBackend
 from tests.backends.parity.agreement import far_array
-from tests.kernels.test_parity import LENGTHS, on_device, random_rows, rows_of, tables
+from tests.support.rows import LENGTHS, random_table, table, tables
 from tests.support.texts import batch_of
 
 pytestmark = pytest.mark.kernels
@@ -24,14 +24,14 @@ KEYS = np.array([0, 2**64 - 1, 0x9E3779B97F4A7C15], np.uint64)
 
 def check(cuda: CudaBackend, rows: Fingerprints, keys: Any = KEYS, weights: Any = None) -> None:
     there = None if weights is None else cuda.asarray(weights)
-    found = cuda.asnumpy(cuda.simhash(on_device(cuda, rows), keys, there))
+    found = cuda.asnumpy(cuda.simhash(rows.moved(cuda.asarray), keys, there))
     np.testing.assert_array_equal(found, REFERENCE.simhash(rows, keys, weights))
     assert found.dtype == np.uint64
 
 
 def test_simhash_of_awkward_rows(cuda: CudaBackend) -> None:
-    for lengths in (LENGTHS, [0, 0, 0], [], [2, 1300, 1], [0] * 70 + [3] + [0] * 31 + [4] + [0] * 33 + [6] * 40):
-        rows = random_rows(lengths)
+    for lengths in (LENGTHS[:24], [0, 0, 0], [], [2, 1300, 1], [0] * 70 + [3] + [0] * 31 + [4] + [0] * 33 + [6] * 40):
+        rows = random_table(lengths)
         check(cuda, rows)
         check(cuda, rows, KEYS[:1], np.random.default_rng(1).integers(0, 2**50, len(rows.values)))
 
@@ -39,7 +39,7 @@ def test_simhash_of_awkward_rows(cuda: CudaBackend) -> None:
 @settings(max_examples=25)
 @given(tables, st.integers(0, 5), st.data())
 def test_simhash(cuda: CudaBackend, rows: list[list[int]], before: int, data: Any) -> None:
-    fingerprints = rows_of(rows, before)
+    fingerprints = table(rows, before)
     count = len(fingerprints.values)
     some = st.lists(st.integers(0, 3) | st.integers(0, 2**50), min_size=count, max_size=count)
     check(cuda, fingerprints)
@@ -47,7 +47,7 @@ def test_simhash(cuda: CudaBackend, rows: list[list[int]], before: int, data: An
 
 
 def test_rows_beyond_32_bits(cuda: CudaBackend) -> None:
-    first, rows = 2**31 + 3, random_rows([5, 0, 300, 40])
+    first, rows = 2**31 + 3, random_table([5, 0, 300, 40])
     far = Fingerprints(far_array(cuda, first, rows.values), cuda.asarray(rows.offset + first))
     np.testing.assert_array_equal(cuda.asnumpy(cuda.simhash(far, KEYS)), REFERENCE.simhash(rows, KEYS))
 
@@ -92,7 +92,7 @@ def _arrays(result: Any) -> list[Any]:
 
 @pytest.mark.parametrize("weights", ["set", "count", "idf"])
 def test_simhash_and_its_estimates(everywhere: CudaBackend, weights: Any) -> None:
-    rows = random_rows([40, 0, 33, 41, 90, 1], universe=64)
+    rows = random_table([40, 0, 33, 41, 90, 1], universe=64)
     sketch, pairs = gpulsh.SimHash(bits=128, weights=weights), [[0, 2], [1, 1], [3, 4]]
     both(everywhere, sketch, rows)
     texts = ["one two three four", None, "two three four five", "one two three four two three four"] * 3

@@ -17,8 +17,8 @@ from gpulsh.params import Shingling
 from gpulsh.run import memory
 from tests.kernels.device_arrays import DeviceArray, DeviceModule, _Event
 from tests.kernels.host import HostLauncher
-from tests.kernels.test_parity import on_device, random_rows
 from tests.kernels.test_pipeline import texts
+from tests.support.rows import random_table
 from tests.support.texts import batch_of
 
 pytestmark = [pytest.mark.kernels, pytest.mark.usefixtures("kernels_built")]
@@ -85,7 +85,7 @@ def test_a_whole_run(awake: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_operations_alone(awake: list[str], cuda: CudaBackend) -> None:
-    rows = cuda.unique(on_device(cuda, random_rows([5, 0, 300, 40])))
+    rows = cuda.unique(random_table([5, 0, 300, 40]).moved(cuda.asarray))
     counts = cuda.frequencies(rows, cuda.asarray(np.zeros(16, np.uint8)))
     cuda.prefixes(rows, counts, cuda.asarray(np.array([2, 0, 9, 40])))
     digests = cuda.asarray(np.repeat(np.arange(5, 70, dtype=np.uint64) << np.uint64(57), 3))

@@ -126,6 +126,29 @@ def known(text: str) -> str:
     return "".join(c for c in text if unicodedata.category(c) not in ("Cn", "Cs"))
 
 
+# Letters with and without case, marks, numbers, scripts written without spaces, separators of every length in bytes.
+LETTERS = "abZ7éßЖİǅµªاनि्म한一ぁカกລကក̈１𐀀𐐀𝟘𠀀힣ﬁﾊ"
+SEPARATING = " \n-_.\0\x7f\xa0\u200b\u2028\u3000\ufffd\ufeff\ue000😀\U0001f1e6\U000e0001\U0010fffd"
+# Truncated after each byte, overlong, surrogates, beyond U+10FFFF, continuations and bytes that are never UTF-8.
+INVALID = [
+    *(b"\x80", b"\xbf", b"\xc0\x80", b"\xc0\xaf", b"\xc1\xa1", b"\xc1\xbf", b"\xc2", b"\xdf", b"\xc3\x28", b"\xc3\xc3"),
+    *(b"\xe0\x80\x80", b"\xe0\x81\xa1", b"\xe0\x9f\xbf", b"\xe0\xa4", b"\xe4\xb8", b"\xe4", b"\xe4\xb8\x61"),
+    *(b"\xe4\x61", b"\xed\xa0\x80", b"\xed\xad\xbf", b"\xed\xbf\xbf", b"\xed\xa0\xbd\xed\xb8\x80", b"\xf0\x80\x81\xa1"),
+    *(b"\xf0\x8f\xbf\xbf", b"\xf0\x90\x90", b"\xf0\x90", b"\xf0", b"\xf0\xa0\x80\x61", b"\xf4\x90\x80\x80"),
+    *(b"\xf5\x80\x80\x80", b"\xf8\x88\x80\x80\x80", b"\xf8\x90\x80\x80", b"\xfc", b"\xfe", b"\xff", b"\x80" * 5),
+]
+AWKWARD = [*(c.encode() for c in LETTERS + SEPARATING), *INVALID]
+
+awkward_pieces = st.tuples(st.sampled_from(AWKWARD), st.sampled_from([1, 1, 1, 1, 2, 3, 33])).map(lambda p: p[0] * p[1])
+awkward_documents = st.lists(st.lists(awkward_pieces, max_size=40).map(b"".join), max_size=12)
+
+# Views of batches of either kind of documents.
+any_text = st.one_of(
+    batches(),
+    st.builds(batch_of, awkward_documents, st.sampled_from([b"", b"a", b"\xe4\xb8", b"one two "]), st.just(b"\x80a")),
+)
+
+
 @cache
 def licences() -> list[str]:
     """Some thousand real licence texts and notices, many of them near-duplicates, from `licensedcode-data`."""

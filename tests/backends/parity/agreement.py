@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,24 +19,28 @@ from tests.kernels.device_arrays import DeviceArray
 from tests.support.same import same
 
 REFERENCE = ReferenceBackend()
+Operation = str | Callable[..., Any]  # the name of a backend's, or a function of a backend and the rest
 _said: dict[bytes, Any] = {}
 
 
-def agree(ops: Backend, operation: str, *given: Any) -> Any:
+def agree(ops: Backend, operation: Operation, *given: Any) -> Any:
     """The reference's result of an operation, once that of `ops` has been found to be the same."""
     wanted = said(operation, *given)
-    there = [moved(ops, one) for one in given]
-    same(getattr(ops, operation)(*there), wanted, ops.asnumpy)
+    same(_result(ops, operation, *(moved(ops, one) for one in given)), wanted, ops.asnumpy)
     return wanted
 
 
-def said(operation: str, *given: Any) -> Any:
+def said(operation: Operation, *given: Any) -> Any:
     """The reference's result. It is slow, in plain Python: each backend after the first is told what it said."""
     asked = hashlib.sha256(pickle.dumps((operation, given))).digest()
     if asked not in _said:  # copies, since counts may be used again
         copies = [one.copy() if isinstance(one, np.ndarray) else one for one in given]
-        _said[asked] = getattr(REFERENCE, operation)(*copies)
+        _said[asked] = _result(REFERENCE, operation, *copies)
     return _said[asked]
+
+
+def _result(ops: Backend, operation: Operation, *given: Any) -> Any:
+    return getattr(ops, operation)(*given) if isinstance(operation, str) else operation(ops, *given)
 
 
 def forget() -> None:

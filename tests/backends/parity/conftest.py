@@ -8,17 +8,11 @@ import pytest
 
 from gpulsh.backends.protocol import Backend
 from tests.backends.parity import agreement
-from tests.kernels.cuts import WHERE, cuda_backend, on_device
-
-# Threads, and the bounds on bytes and on all else that is done at once: none, and some that cut everything.
-CPU = {"cpu-whole": (1, None), "cpu-medium": (2, (1000, 50)), "cpu-small": (5, (300, 7)), "cpu-ones": (2, (1, 20))}
-CUDA = [
-    pytest.param(where, marks=[pytest.mark.kernels, *([pytest.mark.device] if on_device(where) else [])])
-    for where in WHERE
-]
+from tests.backends.parity.cuts import CPU, EVERY
+from tests.kernels.cuts import cuda_backend
 
 
-@pytest.fixture(scope="module", params=[*CPU, *CUDA])
+@pytest.fixture(scope="module", params=EVERY)
 def ops(request: pytest.FixtureRequest) -> Iterator[Backend]:
     """The backend under test."""
     if request.param not in CPU:

@@ -1,0 +1,137 @@
+"""Every set sketch of `params.SKETCHES`, so a new one, too: rows, parts, and documents signed."""
+
+from __future__ import annotations
+
+import itertools
+from functools import reduce
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpulsh.arrays import Array, Fingerprints, TextBatch
+from gpulsh.backends.protocol import NO_VALUE, Backend, sketched
+from gpulsh.params import SKETCHES, BandShape, Family, FamilyName, Shingling, Unit
+from gpulsh.permutations import words
+from tests.backends.parity.agreement import agree, far_array, fewer, said
+from tests.backends.parity.cuts import few_cuts
+from tests.support.rows import LENGTHS, hashes, random_table, table, tables
+from tests.support.same import same
+from tests.support.texts import KEYS, batch_of, batches
+
+NAMES = list(SKETCHES)
+every_sketch = pytest.mark.parametrize("name", NAMES)
+every_unit = pytest.mark.parametrize("unit", ["word", "char"])
+SHAPE = BandShape(bands=4, rows=3)
+RUNS_OF_EMPTY_ROWS = [0] * 70 + [3] + [0] * 31 + [4] + [0] * 32 + [5] + [0] * 33 + [6] * 40
+# On the CPU, and of kernels.
+COLUMNS = [(name, *both) for name in NAMES for both in ((1, 1), (31, 31), (32, 64), (33, 33), (128, 129), (300, 260))]
+COLUMNS += [("affine32", *both) for both in ((8, 65), (127, 127), (64, 128), (192, 192), (256, 256))]
+
+
+def check(ops: Backend, rows: Fingerprints, family: Family) -> Array:
+    found = agree(ops, sketched, rows, family)
+    assert found.dtype == family.value_type
+    assert ((found == np.iinfo(found.dtype).max).all(axis=1) == (np.diff(rows.offset) == 0)).all()
+    return found
+
+
+@few_cuts
+@every_sketch
+@settings(max_examples=25)
+@given(rows=tables, before=st.integers(0, 5), columns=st.integers(1, 140), seed=st.integers(0, 2**64 - 1))
+def test_any_rows(ops: Backend, name: FamilyName, rows: list[list[int]], before: int, columns: int, seed: int) -> None:
+    check(ops, table(rows, before), Family(name=name, num_perm=columns, seed=seed))
+
+
+@pytest.mark.parametrize(("name", "many", "few"), COLUMNS)
+def test_rows_of_every_length(ops: Backend, name: FamilyName, many: int, few: int) -> None:
+    family = Family(name=name, num_perm=fewer(ops, many, few), seed=3)
+    narrow = family.num_perm < 128 and ops.name == "cpu"  # the reference takes a step for each value and column
+    for lengths in (LENGTHS if narrow else [*LENGTHS[:24], 2600, 1], [0, 0, 0], [], RUNS_OF_EMPTY_ROWS):
+        check(ops, random_table(lengths), family)
+
+
+@every_sketch
+def test_rows_behind_a_gap(ops: Backend, name: FamilyName) -> None:
+    values = np.arange(50, dtype=np.uint64) << np.uint64(58)
+    check(ops, Fingerprints(values, np.array([7, 30, 41], np.int64)), Family(name=name, num_perm=9))
+
+
+def hashed_near_no_value(family: Family) -> list[list[int]]:
+    """Rows of fingerprints that one permutation hashing hashes, within their bins, to NO_VALUE and a little less."""
+    multiplier, addend, _ = words(family, 3)
+    inverse = pow(multiplier | 1, -1, 1 << 64)
+    upper = [3 << 60, 7 << 33]
+    values = [[((high | NO_VALUE - less) - addend) * inverse % (1 << 64) for high in upper] for less in range(3)]
+    return [*values, values[0] + values[2], values[1] + values[0]]
+
+
+@pytest.mark.parametrize("columns", [1, 40])
+def test_a_hash_of_all_ones_is_a_value_in_one_permutation(ops: Backend, columns: int) -> None:
+    family = Family(name="one_permutation", num_perm=columns)
+    found = check(ops, table(hashed_near_no_value(family)), family)
+    assert [NO_VALUE - int(row.max()) for row in found] == [1, 1, 2, 2, 1]
+
+
+def joined(ops: Backend, family: Family, *parts: Fingerprints) -> Array:
+    """The signatures of sets of which each part holds some values of each."""
+    sketch = ops.set_sketch(family)
+    return sketch.finish(reduce(sketch.merge, map(sketch.fold, parts), sketch.empty(len(parts[0]))))
+
+
+def check_parts(ops: Backend, family: Family, parts: list[list[list[int]]]) -> None:
+    whole = said(sketched, table([list(itertools.chain(*rows)) for rows in zip(*parts, strict=True)]), family)
+    for order in (parts, parts[::-1], [*parts, parts[0]], [*parts, parts[-1]]):
+        same(agree(ops, joined, family, *(table(part, 1) for part in order)), whole)
+
+
+@few_cuts
+@every_sketch
+@settings(max_examples=25)
+@given(parts=st.lists(st.lists(st.lists(hashes, max_size=9), min_size=2, max_size=2), min_size=1, max_size=5))
+def test_parts_in_any_order_are_the_whole(ops: Backend, name: FamilyName, parts: list[list[list[int]]]) -> None:
+    check_parts(ops, Family(name=name, num_perm=17, seed=3), parts)
+
+
+@every_sketch
+def test_parts_of_many_and_of_none(ops: Backend, name: FamilyName) -> None:
+    generator = np.random.default_rng(4)
+    parts = [[generator.integers(0, 2**64, n, np.uint64).tolist() for n in (length, 3)] for length in (0, 1, 300)]
+    check_parts(ops, Family(name=name, num_perm=40), parts)
+
+
+@every_sketch
+@pytest.mark.parametrize("first", [2**31 + 3, 2**32 + 5])
+def test_rows_beyond_32_bits(ops: Backend, name: FamilyName, first: int) -> None:
+    near, family = random_table([5, 0, 300, 40]), Family(name=name, num_perm=9)
+    far = Fingerprints(far_array(ops, first, near.values), ops.asarray(near.offset + first))
+    same(sketched(ops, far, family), said(sketched, near, family), ops.asnumpy)
+
+
+def check_signing(ops: Backend, text: TextBatch, shingling: Shingling, family: Family) -> None:
+    signatures = agree(ops, "text_signatures", text, shingling, family)
+    same(signatures, said(sketched, said("shingle", text, shingling), family))
+    signed = agree(ops, "sign", text, shingling, family, SHAPE, KEYS)
+    same(signed.digests, said("band_digests", signatures, SHAPE))
+
+
+@few_cuts
+@every_sketch
+@settings(max_examples=25)
+@given(text=batches(), unit=st.sampled_from(["word", "char"]))
+def test_signing_is_its_steps(ops: Backend, name: FamilyName, text: TextBatch, unit: Unit) -> None:
+    check_signing(ops, text, Shingling(unit=unit, size=2), Family(name=name, num_perm=12))
+
+
+@every_sketch
+@every_unit
+def test_signing_of_awkward_documents(ops: Backend, name: FamilyName, unit: Unit) -> None:
+    documents = [b"", b"one", b"a b", b"a b c d e f " * 30, "漢字 かな हिन्दी ".encode() * 9, b" \xff "]
+    text, shingling, family = batch_of(documents), Shingling(unit=unit, size=3), Family(name=name, num_perm=12)
+    check_signing(ops, text, shingling, family)
+    # Text that lies in the host's memory, whatever the backend.
+    same(
+        ops.sign(text, shingling, family, SHAPE, KEYS), said("sign", text, shingling, family, SHAPE, KEYS), ops.asnumpy
+    )
