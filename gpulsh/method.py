@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
 from gpulsh.errors import ParameterError
 from gpulsh.facts import Facts
 from gpulsh.params import (
+    LATER,
     BandShape,
     BitSketch,
     Family,
@@ -45,9 +46,10 @@ class Method(Parameters):
     banding: BandShape
     verify: Verify = "exact"
     resolve: Resolve = "kept"
-    measure: MeasureName = "jaccard"
-    near: NearBits | None = None  # what finds candidates in place of the family's signatures
-    also: NearBits | None = None  # what they are filtered by
+    measure: MeasureName = field(default="jaccard", metadata=LATER)
+    # What finds candidates in place of the family's signatures, and what they are filtered by.
+    near: NearBits | None = field(default=None, metadata=LATER)
+    also: NearBits | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         check_choice("verify", self.verify, get_args(Verify))
@@ -109,17 +111,14 @@ class Method(Parameters):
             banding=BandShape(**told["banding"]),
         )
 
+    @property
+    def reading(self) -> Shingling:
+        """How backends read texts, once they are normalized."""
+        return self.shingling.under(self.folding)
+
     def matching(self) -> dict[str, Any]:
         """As JSON values, what decides who matches whom, and nothing of how that is verified and resolved."""
-        return {name: value for name, value in self.fields().items() if name not in ("verify", "resolve")}
-
-    def fields(self) -> dict[str, Any]:
-        """What is as by default is left out where there was no other: what was written before says the same."""
-        fields = asdict(self)
-        for name, default in (("measure", "jaccard"), ("near", None), ("also", None)):
-            if fields[name] == default:
-                del fields[name]
-        return fields
+        return {name: value for name, value in self.facts().items() if name not in ("verify", "resolve")}
 
 
 @dataclass(frozen=True)
@@ -177,8 +176,6 @@ def _near(name: str, sketch: object, distance: int | None) -> NearBits:
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, Shingling):
-        return f"{value.unit}:{value.size}"
     if isinstance(value, Family):
         return f"{value.name}:{value.num_perm} of seed {value.seed}"
-    return str(value.form) if isinstance(value, Folding) else str(value)
+    return f"{value.form}{'' if value.case else ', case left'}" if isinstance(value, Folding) else str(value)

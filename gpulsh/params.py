@@ -5,17 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import Field, dataclass, field, fields
 from math import comb
-from typing import Any, ClassVar, Literal, Protocol, get_args
+from types import NoneType
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, get_args
 
 from gpulsh.errors import ParameterError
+from gpulsh.words import Stems, stems, stop_words
 
 MAX_NUM_PERM = 65536  # the longest signature
 MOST_TABLES = 1024  # of a Hamming search
+FLAGS = ("symbols", "labels")  # of a shingling that the command line can set
+ITEM_TOKENS = 3  # of an item that begins with a stop word
 SCHEME = 1  # version of the definition of all bits; CHANGELOG.md tells what each changed
 
 Unit = Literal["word", "char"]
+Hash = Literal["mix64", "rabin", "karp_rabin"]
 NormalForm = Literal["NFC", "NFKC"]
 MinHashFamily = Literal["affine32", "affine61", "multiply_shift", "xor", "tabulation"]
 FamilyName = Literal[MinHashFamily, "one_permutation", "fast_similarity", "c_minhash"]
@@ -54,6 +60,24 @@ def check_type(name: str, value: object, *allowed: type) -> None:
         raise ParameterError(f"{name} is {shown}; give an object of {' or '.join(kind.__name__ for kind in allowed)}")
 
 
+class Reading(NamedTuple):
+    """How code points are read: which are tokens, and whether those that fold are."""
+
+    symbols: bool = False
+    case: bool = True
+
+    @property
+    def plain(self) -> bool:
+        """Whether of ASCII letters and digits alone belong to tokens, and fold: what has ways of its own."""
+        return self == PLAIN
+
+
+PLAIN = Reading()
+
+
+LATER = {"later": True}  # metadata of a field that came after files were written: at its default it is told nowhere
+
+
 class Parameters:
     """What all parameter objects share: one canonical JSON form and its digest."""
 
@@ -65,60 +89,170 @@ class Parameters:
 
     def to_json(self) -> str:
         """Canonical JSON of the fields: sorted names, no spaces."""
-        return json.dumps(self.fields(), sort_keys=True, separators=(",", ":"))
+        return json.dumps(self.facts(), sort_keys=True, separators=(",", ":"))
 
     def digest(self) -> str:
         """SHA-256 of the kind, the scheme and `to_json()`, in hexadecimal."""
         text = f"{self.kind}:{SCHEME}:{self.to_json()}"
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def fields(self) -> dict[str, Any]:
-        """What `to_json()` tells."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
+    def facts(self) -> dict[str, Any]:
+        """The fields as JSON values, by name."""
+        told = ((own.name, getattr(self, own.name)) for own in self._told())
+        return {name: _fact(value) for name, value in told}
+
+    def __repr__(self) -> str:
+        told = (f"{own.name}={getattr(self, own.name)!r}" for own in self._told())
+        return f"{type(self).__name__}({', '.join(told)})"
+
+    def _told(self) -> list[Field[Any]]:
+        own = fields(self)  # type: ignore[arg-type]
+        return [one for one in own if "later" not in one.metadata or getattr(self, one.name) != one.default]
 
 
-@dataclass(frozen=True, kw_only=True)
+def _fact(value: object) -> object:
+    if isinstance(value, Parameters):
+        return value.facts()
+    return list(value) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Folding(Parameters):
     """What is done to code points before tokens are cut.
 
-    Simple case folding by the shipped Unicode table always; before it, when `form` says so, Unicode normalization.
+    Simple case folding by the shipped Unicode table, unless `case` is False; before it, when `form` says so, Unicode
+    normalization.
 
     >>> Folding(form="NFKC").to_json()
     '{"form":"NFKC"}'
     """
 
     form: NormalForm | None = None
+    case: bool = field(default=True, metadata=LATER)
 
     def __post_init__(self) -> None:
         check_choice("form", self.form, (None, *get_args(NormalForm)))
+        check_type("case", self.case, bool)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Shingling(Parameters):
     """`size` consecutive tokens make a shingle; a token is a word or a folded code point.
+
+    With `symbols` each code point of general category P or S is a token of its own, as a character is: "C++", "C#" and
+    "C" differ, and "!!!" has three tokens. With `labels` every occurrence of a shingle counts (option A of Broder 1997,
+    *On the resemblance and containment of documents*): the second and the third of a document are members of their own.
+
+    `stop` leaves words out before shingles are cut: those of a list, or of a language's stop list, named by its code
+    or, as "stopwords", by `language`. `stem` puts a Snowball stem for each word: "snowball" takes the algorithm of
+    `language`, and any other name or code is one. With `anchor="stopwords"` a shingle is made of items, each a stop
+    word and the two words behind it (Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.2), and `size` counts
+    these; `stop` then names the stop words, which stay. Lists and stems need `pip install 'gpulsh[text]'`.
+
+    `hash` chooses how token hashes become a fingerprint; `gpulsh.backends.protocol` defines each.
 
     >>> Shingling(unit="char", size=9)
     Shingling(unit='char', size=9)
     """
 
+    folds: ClassVar[bool] = True  # of the case; see `under`
+
     unit: Unit = "word"
     size: int = 5
+    symbols: bool = field(default=False, metadata=LATER)
+    labels: bool = field(default=False, metadata=LATER)
+    anchor: Literal["stopwords"] | None = field(default=None, metadata=LATER)
+    language: str = field(default="en", metadata=LATER)
+    stop: str | Sequence[str] | None = field(default=None, metadata=LATER)
+    stem: str | None = field(default=None, metadata=LATER)
+    hash: Hash = field(default="mix64", metadata=LATER)
 
     def __post_init__(self) -> None:
         check_choice("unit", self.unit, get_args(Unit))
         object.__setattr__(self, "size", check_integer("size", self.size, 1, 64))
+        check_type("symbols", self.symbols, bool)
+        check_type("labels", self.labels, bool)
+        check_choice("hash", self.hash, get_args(Hash))
+        check_choice("anchor", self.anchor, (None, "stopwords"))
+        check_type("language", self.language, str)
+        check_type("stem", self.stem, str, NoneType)
+        self._check_words()
+
+    def _check_words(self) -> None:
+        if self.stop is not None and not isinstance(self.stop, str):
+            words = (*self.stop,) if isinstance(self.stop, Iterable) else (self.stop,)
+            for word in words:
+                check_type("a word of stop", word, str)
+            object.__setattr__(self, "stop", tuple(sorted(set(words))))
+        if self.by_words and self.unit == "char":
+            raise ParameterError("unit is 'char', and anchor, stop and stem are of words; give unit='word' for them")
+        named = self.stem == "snowball" or self.stop == "stopwords" or (self.anchor and self.stop is None)
+        if self.language != "en" and not named:
+            raise ParameterError(
+                f"language is {self.language!r}, which nothing asks for; give anchor='stopwords', stop='stopwords' or"
+                " stem='snowball' with it"
+            )
+        if self.by_words:
+            _ = self.stop_words, self.stems  # or an error, before there is work to lose
 
     @classmethod
     def parse(cls, text: str) -> Shingling:
         """The command line's form.
 
-        >>> Shingling.parse("word:5")
-        Shingling(unit='word', size=5)
+        >>> Shingling.parse("word:5+symbols")
+        Shingling(unit='word', size=5, symbols=True)
         """
-        found = re.fullmatch(rf"({'|'.join(get_args(Unit))}):([0-9]{{1,2}})", text)
-        if not found or not 1 <= int(found[2]) <= 64:
-            raise ParameterError(f"shingle is {text!r}; give word:SIZE or char:SIZE with SIZE from 1 to 64, as word:5")
-        return cls(unit=found[1], size=int(found[2]))  # type: ignore[arg-type]
+        found = re.fullmatch(rf"({'|'.join(get_args(Unit))}):([0-9]{{1,2}})((?:\+(?:{'|'.join(FLAGS)}))*)", text)
+        flags = found[3].split("+")[1:] if found else []
+        if not found or not 1 <= int(found[2]) <= 64 or len(set(flags)) < len(flags):
+            raise ParameterError(
+                f"shingle is {text!r}; give word:SIZE or char:SIZE with SIZE from 1 to 64, as word:5, and behind it"
+                f" what else is wanted of {', '.join('+' + flag for flag in FLAGS)}, as word:5+{FLAGS[0]}"
+            )
+        return cls(unit=found[1], size=int(found[2]), **dict.fromkeys(flags, True))  # type: ignore[arg-type]
+
+    def __str__(self) -> str:
+        """What `parse` takes."""
+        return "+".join([f"{self.unit}:{self.size}", *(flag for flag in FLAGS if getattr(self, flag))])
+
+    def under(self, folding: Folding) -> Shingling:
+        """How backends read texts: this, and of the folding whether case is folded, which is done with the tokens."""
+        if folding.case:
+            return self
+        return _Unfolded(**{own.name: getattr(self, own.name) for own in fields(self)})
+
+    @property
+    def by_words(self) -> bool:
+        """Whether it depends on what the words are."""
+        return self.anchor is not None or self.stop is not None or self.stem is not None
+
+    @property
+    def stop_words(self) -> frozenset[str]:
+        """Those that are left out or, with `anchor`, begin an item."""
+        if isinstance(self.stop, str):
+            return stop_words(self.language if self.stop == "stopwords" else self.stop)
+        if self.stop is not None:
+            return frozenset(self.stop)
+        return stop_words(self.language) if self.anchor else frozenset()
+
+    @property
+    def stems(self) -> Stems | None:
+        """What words are replaced by, if anything."""
+        return stems(self.language if self.stem == "snowball" else self.stem) if self.stem is not None else None
+
+    @property
+    def in_one_pass(self) -> bool:
+        """Whether the backends have passes of their own from text to what is asked for; see `backends.steps`."""
+        return not self.labels and not self.by_words and self.hash == "mix64"
+
+    @property
+    def reading(self) -> Reading:
+        """How code points are read."""
+        return Reading(self.symbols, self.folds)
+
+
+class _Unfolded(Shingling):
+    folds = False
 
 
 def checked_text_parameters(shingling: Shingling | None, folding: Folding | None) -> tuple[Shingling, Folding]:
@@ -128,6 +262,12 @@ def checked_text_parameters(shingling: Shingling | None, folding: Folding | None
     check_type("shingling", shingling, Shingling)
     check_type("folding", folding, Folding)
     return shingling, folding
+
+
+def text_reading(shingling: Shingling | None, folding: Folding | None) -> tuple[Shingling, Folding]:
+    """The same, the shingling as backends are given it."""
+    shingling, folding = checked_text_parameters(shingling, folding)
+    return shingling.under(folding), folding
 
 
 @dataclass(frozen=True, kw_only=True)

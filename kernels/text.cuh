@@ -2,7 +2,8 @@
 // exactly where a well-formed sequence (Unicode, table 3-7) starts there and ends within the document; every byte in no
 // such sequence is a separator. A lead byte is never a continuation byte, so no sequence hides another, and the code
 // point before a byte begins at most four bytes back: a thread looks at its strip and the 4 bytes before, 32 bits in
-// all. ASCII, 7 bits a byte, is classified four bytes at a time; the Unicode table is asked about lead bytes only.
+// all. ASCII, 7 bits a byte, is classified four bytes at a time; the Unicode table is asked about lead bytes only, and
+// about ASCII where a reading of its own has it: BY_TABLE.
 #pragma once
 #include "search.cuh"
 
@@ -101,15 +102,20 @@ struct Marks {
 
 // The marks of the strip whose context begins at byte `at` of the tile. A code point continues one of class word, with
 // `characters` one of either class. `documents` points to the strip's mask of first bytes of documents, between those
-// of its neighbours.
+// of its neighbours. With BY_TABLE the table is asked about ASCII, too.
+template <bool BY_TABLE>
 __device__ __forceinline__ Marks mark(const u32* tile, i32 at, const u32* __restrict__ documents,
                                       const u16* __restrict__ stage1, const i32* __restrict__ stage2, i32 characters) {
     u32 found = 0, beyond = 0, leads = 0, high = 0;
 #pragma unroll
     for (i32 i = STRIP + BEFORE - 4; i >= 0; i -= 4) {
         const u32 bytes = four_bytes(tile, at + i);
-        found = found << 4 | gather(ascii_words(bytes));
-        leads = leads << 4 | gather(bytes & bytes << 1 & HIGH_BITS);
+        if (BY_TABLE) {
+            leads = leads << 4 | gather((~bytes | bytes << 1) & HIGH_BITS);
+        } else {
+            found = found << 4 | gather(ascii_words(bytes));
+            leads = leads << 4 | gather(bytes & bytes << 1 & HIGH_BITS);
+        }
         high |= bytes;
     }
     u32 words = found, alone = 0;  // all bytes of code points that can be continued; those that continue nothing
@@ -119,10 +125,11 @@ __device__ __forceinline__ Marks mark(const u32* tile, i32 at, const u32* __rest
         const i32 i = __ffs(bit) - 1;
         leads ^= bit;
         const u32 bytes = four_bytes(tile, at + i);
-        const i32 length = sequence_length(bytes & 0xFF);
-        const u32 value = code_point(bytes, length);
+        const bool ascii = BY_TABLE && (bytes & 0x80) == 0;
+        const i32 length = ascii ? 1 : sequence_length(bytes & 0xFF);
+        const u32 value = ascii ? bytes & 0x7F : code_point(bytes, length);
         const u32 cut = (u32)(begins >> (i + 1)) & ((1u << (length - 1)) - 1);
-        if (cut != 0 || !well_formed(bytes, length, value)) continue;
+        if (cut != 0 || !(ascii || well_formed(bytes, length, value))) continue;
         const i32 klass = classify(value, stage1, stage2) & 3;
         if (klass == SEPARATOR) continue;
         beyond |= bit;

@@ -6,6 +6,7 @@
 //   out  sums u64 [1 + tokens], zeros on entry: from the second on, a token's sum over places, before mix64, with
 //        LENGTH added once a code point; the first takes what is open before the first token: zeros
 //        packed u64 [1 + tokens], likewise: packed tokens, of `tokens_sum_packed` alone
+//        Kernels named `by_table` ask the table about ASCII, too, which a reading of symbols or of case needs.
 //        starts i64 [documents + 1]: tokens before each document, and the number of all
 //        hashes u64 [rows[documents]], of `tokens_hashes` alone: mixed sums, without those that the consumers skip
 //
@@ -43,18 +44,20 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
 
 // A strip's code_points u32 (with BEYOND_ASCII), token_starts u32, and state u32: `join` of the block's bytes before
 // it. block_tokens, block_open i64 [blocks]: of each whole tile.
-extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
-    tokens_count(const u8* __restrict__ text, const i64* __restrict__ offset, i64 count,
-                 const u32* __restrict__ documents, const u16* __restrict__ stage1, const i32* __restrict__ stage2,
-                 i32 characters, u32* __restrict__ code_points, u32* __restrict__ token_starts, u32* __restrict__ state,
-                 i64* __restrict__ block_tokens, i64* __restrict__ block_open) {
+template <bool BY_TABLE>
+__device__ __forceinline__ void tokens_count_of(const u8* __restrict__ text, const i64* __restrict__ offset, i64 count,
+                                                const u32* __restrict__ documents, const u16* __restrict__ stage1,
+                                                const i32* __restrict__ stage2, i32 characters,
+                                                u32* __restrict__ code_points, u32* __restrict__ token_starts,
+                                                u32* __restrict__ state, i64* __restrict__ block_tokens,
+                                                i64* __restrict__ block_open) {
     __shared__ Vector tile[TILE_VECTORS];
     __shared__ u32 warps[MAX_THREADS / 32];
     const i64 first = offset[0], last = offset[count];
     const i64 begin = first + (i64)blockIdx.x * blockDim.x * STRIP;
     const i64 strip = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     const i32 at = load_tile(text, first, last, begin, tile) + (i32)threadIdx.x * STRIP;
-    const Marks marks = mark((const u32*)tile, at, documents + strip + 1, stage1, stage2, characters);
+    const Marks marks = mark<BY_TABLE>((const u32*)tile, at, documents + strip + 1, stage1, stage2, characters);
     code_points[strip] = marks.code_points | (marks.beyond_ascii ? BEYOND_ASCII : 0);
     token_starts[strip] = marks.starts;
     const u32 tokens = __popc(marks.starts) + (characters ? __popc(marks.code_points) : 0);
@@ -84,11 +87,31 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
     }
 }
 
+extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
+    tokens_count(const u8* __restrict__ text, const i64* __restrict__ offset, i64 count,
+                 const u32* __restrict__ documents, const u16* __restrict__ stage1, const i32* __restrict__ stage2,
+                 i32 characters, u32* __restrict__ code_points, u32* __restrict__ token_starts, u32* __restrict__ state,
+                 i64* __restrict__ block_tokens, i64* __restrict__ block_open) {
+    tokens_count_of<false>(text, offset, count, documents, stage1, stage2, characters, code_points, token_starts, state,
+                           block_tokens, block_open);
+}
+
+extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
+    tokens_count_by_table(const u8* __restrict__ text, const i64* __restrict__ offset, i64 count,
+                          const u32* __restrict__ documents, const u16* __restrict__ stage1,
+                          const i32* __restrict__ stage2, i32 characters, u32* __restrict__ code_points,
+                          u32* __restrict__ token_starts, u32* __restrict__ state, i64* __restrict__ block_tokens,
+                          i64* __restrict__ block_open) {
+    tokens_count_of<true>(text, offset, count, documents, stage1, stage2, characters, code_points, token_starts, state,
+                          block_tokens, block_open);
+}
+
 // The folded code point that begins at a byte of the tile, known to be of class word or single.
+template <bool BY_TABLE>
 __device__ __forceinline__ u32 folded(const u32* tile, i32 byte, const u16* __restrict__ stage1,
                                       const i32* __restrict__ stage2) {
     const u32 lead = ((const u8*)tile)[byte];
-    if (lead < 0x80) return fold_ascii(lead);
+    if (lead < 0x80) return BY_TABLE ? lead + (classify(lead, stage1, stage2) >> 2) : fold_ascii(lead);
     const u32 found = code_point(four_bytes(tile, byte), sequence_length(lead));
     return found + (classify(found, stage1, stage2) >> 2);
 }
@@ -114,7 +137,7 @@ __device__ __forceinline__ u64 packed_term(const PlaceKeys& proof, Place place, 
 
 // Adds a strip's code points to the sums of their tokens, from `sums` on, the token of which `place` code points stand
 // before the strip; with PACKS to `packed`, too. A Place of 32 bits says that all places are below KEYS.
-template <bool PACKS, class Place>
+template <bool PACKS, bool BY_TABLE, class Place>
 __device__ __forceinline__ void add(const u32* tile, i32 at, u32 code_points, u32 starts, const PlaceKeys& keys,
                                     const PlaceKeys& proof, Place place, u64* sums, u64* packed,
                                     const u16* __restrict__ stage1, const i32* __restrict__ stage2) {
@@ -122,7 +145,7 @@ __device__ __forceinline__ void add(const u32* tile, i32 at, u32 code_points, u3
     while (code_points != 0) {
         const u32 bit = code_points & (0 - code_points);
         code_points ^= bit;
-        const u32 value = folded(tile, at + __ffs(bit) - 1, stage1, stage2);
+        const u32 value = folded<BY_TABLE>(tile, at + __ffs(bit) - 1, stage1, stage2);
         if (starts & bit) {
             atomicAdd(sums++, sum + place * LENGTH);
             if (PACKS) atomicAdd(packed++, pack);
@@ -139,7 +162,7 @@ __device__ __forceinline__ void add(const u32* tile, i32 at, u32 code_points, u3
 
 // tokens_end, open_end i64 [blocks]: inclusive sums of block_tokens and block_open. Same grid and block as
 // `tokens_count`.
-template <bool PACKS>
+template <bool PACKS, bool BY_TABLE>
 __device__ __forceinline__ void tokens_sum_of(const u8* __restrict__ text, const i64* __restrict__ offset, i64 count,
                                               const u16* __restrict__ stage1, const i32* __restrict__ stage2,
                                               i32 characters, const u32* __restrict__ code_points,
@@ -183,7 +206,7 @@ __device__ __forceinline__ void tokens_sum_of(const u8* __restrict__ text, const
                 if (PACKS) packed[next] = SPACE;
                 sums[next++] = near_keys[0] * SPACE + LENGTH;
             }
-            const u32 value = folded(words, at + __ffs(bit) - 1, stage1, stage2);
+            const u32 value = folded<BY_TABLE>(words, at + __ffs(bit) - 1, stage1, stage2);
             if (PACKS) packed[next] = packed_term(proof, 0u, value);
             sums[next++] = near_keys[0] * value + LENGTH;
         }
@@ -192,9 +215,9 @@ __device__ __forceinline__ void tokens_sum_of(const u8* __restrict__ text, const
     const u64 place = open + (tokens > 0 ? 0 : (u64)carried);
     u64 *into = sums + next - 1, *packs = packed + next - 1;
     if (place <= KEYS - STRIP) {
-        add<PACKS, u32>(words, at, rest, starts, keys, proof, place, into, packs, stage1, stage2);
+        add<PACKS, BY_TABLE, u32>(words, at, rest, starts, keys, proof, place, into, packs, stage1, stage2);
     } else {
-        add<PACKS, u64>(words, at, rest, starts, keys, proof, place, into, packs, stage1, stage2);
+        add<PACKS, BY_TABLE, u64>(words, at, rest, starts, keys, proof, place, into, packs, stage1, stage2);
     }
 }
 
@@ -203,8 +226,8 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
                const i32* __restrict__ stage2, i32 characters, const u32* __restrict__ code_points,
                const u32* __restrict__ token_starts, const u32* __restrict__ state, const i64* __restrict__ tokens_end,
                const i64* __restrict__ open_end, const u64* __restrict__ keys, i32 secret, u64* __restrict__ sums) {
-    tokens_sum_of<false>(text, offset, count, stage1, stage2, characters, code_points, token_starts, state, tokens_end,
-                         open_end, keys, secret, sums, nullptr, nullptr);
+    tokens_sum_of<false, false>(text, offset, count, stage1, stage2, characters, code_points, token_starts, state,
+                                tokens_end, open_end, keys, secret, sums, nullptr, nullptr);
 }
 
 extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
@@ -214,8 +237,30 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
                       const u32* __restrict__ state, const i64* __restrict__ tokens_end,
                       const i64* __restrict__ open_end, const u64* __restrict__ keys, i32 secret,
                       u64* __restrict__ sums, const u64* __restrict__ proof, u64* __restrict__ packed) {
-    tokens_sum_of<true>(text, offset, count, stage1, stage2, characters, code_points, token_starts, state, tokens_end,
-                        open_end, keys, secret, sums, proof, packed);
+    tokens_sum_of<true, false>(text, offset, count, stage1, stage2, characters, code_points, token_starts, state,
+                               tokens_end, open_end, keys, secret, sums, proof, packed);
+}
+
+extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
+    tokens_sum_by_table(const u8* __restrict__ text, const i64* __restrict__ offset, i64 count,
+                        const u16* __restrict__ stage1, const i32* __restrict__ stage2, i32 characters,
+                        const u32* __restrict__ code_points, const u32* __restrict__ token_starts,
+                        const u32* __restrict__ state, const i64* __restrict__ tokens_end,
+                        const i64* __restrict__ open_end, const u64* __restrict__ keys, i32 secret,
+                        u64* __restrict__ sums) {
+    tokens_sum_of<false, true>(text, offset, count, stage1, stage2, characters, code_points, token_starts, state,
+                               tokens_end, open_end, keys, secret, sums, nullptr, nullptr);
+}
+
+extern "C" __global__ void __launch_bounds__(MAX_THREADS, 4)
+    tokens_sum_packed_by_table(const u8* __restrict__ text, const i64* __restrict__ offset, i64 count,
+                               const u16* __restrict__ stage1, const i32* __restrict__ stage2, i32 characters,
+                               const u32* __restrict__ code_points, const u32* __restrict__ token_starts,
+                               const u32* __restrict__ state, const i64* __restrict__ tokens_end,
+                               const i64* __restrict__ open_end, const u64* __restrict__ keys, i32 secret,
+                               u64* __restrict__ sums, const u64* __restrict__ proof, u64* __restrict__ packed) {
+    tokens_sum_of<true, true>(text, offset, count, stage1, stage2, characters, code_points, token_starts, state,
+                              tokens_end, open_end, keys, secret, sums, proof, packed);
 }
 
 // A thread a document, and one for the end. `threads`: strips a block of `tokens_count`.

@@ -28,7 +28,7 @@ def operations_of(protocol: type = Backend) -> set[str]:
 def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict[str, Any]:
     """What each operation gives, by its name."""
     found: dict[str, Any] = {}
-    found["tokens"] = tokens = backend.tokens(text, shingling.unit)
+    found["tokens"] = tokens = backend.tokens(text, shingling)
     found["shingles"] = backend.shingles(tokens, shingling.size)
     found["shingle"] = backend.shingle(text, shingling)
     found["exact_hashes"] = backend.exact_hashes(text, shingling, KEYS)

@@ -47,18 +47,31 @@ How likely two given token sequences that differ collide, over the draw of the s
   (`mix64` is public, and taken for random here).
 
 A code point is the text's well-formed UTF-8 sequence at a byte, within its document; a byte in no such sequence is a
-separator (it would decode to U+FFFD). Classes and folding come from `unicode_table`.
+separator (it would decode to U+FFFD). Classes and folding come from `unicode_table`, read as `shingling.reading` says:
+with `symbols` code points of general category P and S, but for U+FFFD, are of class *single*, else separators; without
+`case` none is folded.
 
 - `unit="word"`: a token is a maximal run of code points of class *word*, or one code point of class *single*.
 - `unit="char"`: a token is one folded code point of either class, or U+0020 for a run of separators that has such code
   points of the same document on both sides.
 - Shingles are `size` consecutive tokens; a document with fewer has one of all its tokens; with none, none.
+- Where `stop` is given and no anchor, tokens that are stop words are none; where `stem` is, a token's stem stands for
+  it if that is one token. With `anchor` shingles are of items in place of tokens: for each stop word that two tokens
+  follow, the fingerprint of these three. Words are compared folded, before stems, with those listed that are one token.
+- With `labels`, where x is the fingerprint of a document's shingle and j others before it have it, too, mix64(x +
+  j * GOLDEN) stands for x, unless j is 0. So sets of labelled shingles are multisets of shingles.
+- `hash="rabin"` (Rabin 1981; Broder 1993): the fingerprint of tokens t_1 .. t_n is mix64 of the polynomial X^(64 n) +
+  sum over j of t_j * X^(64 (n - j)) over GF(2), modulo the irreducible X^64 + X^4 + X^3 + X + 1 (Seroussi 1998), a word
+  being the polynomial whose coefficient of X^i is its bit i. `hash="karp_rabin"` (Karp, Rabin 1987): mix64 of the
+  integer b^n + sum over j of t_j * b^(n - j) modulo 2^61 - 1, b = STREAM_SHINGLE, as evidence the first shingle key.
 
 Test vectors (`tests/backends/test_bits.py` holds more)::
 
     mix64(1)                                  0x3c02aa47758292bd
     token "a"                                 0x2ea5afa350576653
     fingerprint of "a b c d e", word:5        0x58c61048ebdaa80c
+    the same by hash="rabin"                  0xbb44b0b1f12cbb13
+    the same by hash="karp_rabin"             0xe8afc816edf9e7ff
     exact hash of "a b", secret 00 01 .. 1f   0xff37c8b79c299bac 0xf2af0406d2e81271
 """
 
@@ -69,7 +82,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens, WeightedFingerprints
-from gpulsh.params import BandShape, Family, Shingling, Unit
+from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
 MIX_1 = 0x3C79AC492BA7B653
@@ -177,17 +190,20 @@ class Backend(Protocol):
     def gather(self, values: Array, begin: Array, end: Array) -> TextBatch:
         """The texts uint8 `values[begin[i] : end[i]]`, int64 [m] each, copied end to end; `offset` begins at 0."""
 
-    def tokens(self, text: TextBatch, unit: Unit, keys: EvidenceKeys | None = None) -> Tokens:
+    def tokens(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Tokens:
         """Hashes of every document's tokens, in text order, public or under `keys`; `offset` begins at 0."""
 
     def shingles(self, tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
         """Fingerprints of every row's shingles of `size` tokens, in order, repeats kept; `offset` begins at 0."""
 
     def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
-        """`shingles(tokens(text, shingling.unit), shingling.size)` in one pass."""
+        """`shingles(tokens(text, shingling), shingling.size)` in one pass."""
 
     def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:
-        """uint64 [n, 2]: the 128-bit hash of each document's token sequence; (0, 0) where it has no token."""
+        """uint64 [n, 2]: the 128-bit hash of each document's token sequence; (0, 0) where it has no token.
+
+        Of the tokens as they stand in the text, whatever stop words and stems make of them.
+        """
 
     def unique(self, fingerprints: Fingerprints) -> Fingerprints:
         """Each row ascending and without repeats; `offset` begins at 0."""
@@ -201,7 +217,8 @@ class Backend(Protocol):
         """Of `shingle_sets` the fingerprints x with (x * parts) >> 64 == part, the product in 128 bits.
 
         Parts 0 to parts - 1 are nearly equal ranges of fingerprints: what a document or a pair of documents has in
-        common is the sum over parts, each of which fits where the whole does not.
+        common is the sum over parts, each of which fits where the whole does not. With labels x is what it was before
+        its label, so that all that is labelled together is in one part.
         """
 
     def set_sketch(self, family: Family) -> SketchFold:

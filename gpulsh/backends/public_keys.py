@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.backends.protocol import GOLDEN, MIX_1, MIX_2, STREAM_SHINGLE, STREAM_TOKEN
+from gpulsh.backends.mixing import mixed
+from gpulsh.backends.protocol import GOLDEN, STREAM_SHINGLE, STREAM_TOKEN
 from gpulsh.secret import LONGEST_SHINGLE, PLACES
 
 
@@ -15,9 +16,7 @@ from gpulsh.secret import LONGEST_SHINGLE, PLACES
 def place_keys(stream: int, count: int) -> NDArray[np.uint64]:
     """key(stream, place) for the first `count` places."""
     x = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN) + np.full(count, stream, np.uint64)
-    x = (x ^ x >> np.uint64(27)) * np.uint64(MIX_1)
-    x = (x ^ x >> np.uint64(33)) * np.uint64(MIX_2)
-    keys: NDArray[np.uint64] = (x ^ x >> np.uint64(27)) | np.uint64(1)
+    keys: NDArray[np.uint64] = mixed(x) | np.uint64(1)
     return keys
 
 

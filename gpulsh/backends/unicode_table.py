@@ -15,7 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.params import PLAIN, Reading
+
 SEPARATOR, WORD, SINGLE = 0, 1, 2
+SYMBOL = 3  # in the file alone: a reading makes SINGLE or SEPARATOR of it
 BLOCK_BITS = 7
 STAGE1_SIZE = 0x110000 >> BLOCK_BITS
 
@@ -28,11 +31,14 @@ class UnicodeTable(NamedTuple):
 
 
 @cache
-def unicode_table() -> UnicodeTable:
-    """The shipped table, decoded once and read-only."""
+def unicode_table(reading: Reading = PLAIN) -> UnicodeTable:
+    """The shipped table as `reading` takes it, decoded once and read-only."""
     text = (files("gpulsh.backends") / "unicode_table.txt").read_text("ascii")
     packed = zlib.decompress(base64.b64decode("".join(line for line in text.splitlines() if not line.startswith("#"))))
     stage1 = np.frombuffer(packed, "<u2", STAGE1_SIZE).astype(np.uint16)
     stage2 = np.frombuffer(packed, "<i4", offset=2 * STAGE1_SIZE).astype(np.int32)
+    stage2[stage2 & 3 == SYMBOL] += (SINGLE if reading.symbols else SEPARATOR) - SYMBOL
+    if not reading.case:
+        stage2 &= 3
     stage1.flags.writeable = stage2.flags.writeable = False
     return UnicodeTable(stage1, stage2)

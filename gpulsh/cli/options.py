@@ -38,7 +38,10 @@ def method_options(*names: str, otherwise: str | None = None) -> Option:
         "threshold": {"type": float, "metavar": "J", "help": help_of("Jaccard similarity of duplicates", 0.8)},
         "shingle": {
             "metavar": "UNIT:SIZE",
-            "help": help_of("What is compared: runs of SIZE words, or char:SIZE", "word:5"),
+            "help": help_of(
+                "What is compared: runs of SIZE words, or char:SIZE; +symbols: signs, too; +labels: all occurrences",
+                "word:5",
+            ),
         },
         "sketch": {
             "metavar": "NAME[:K]",

@@ -52,7 +52,7 @@ class Arrivals:
 def hold_all(arrivals: Arrivals, start: int, method: Method, ops: Backend) -> Segment:
     """A segment of all documents, numbered from `start`, each held."""
     rows = np.flatnonzero(arrivals.with_token)
-    sets = fingerprint_sets(arrivals.batch, rows, method.shingling, arrivals.keys, ops)
+    sets = fingerprint_sets(arrivals.batch, rows, method.reading, arrivals.keys, ops)
     numbers = np.arange(start, start + len(arrivals))
     return _segment(arrivals, numbers, numbers, np.ones(len(numbers)), rows, sets)
 
@@ -72,7 +72,7 @@ def admit(arrivals: Arrivals, start: int, holdings: Holdings, method: Method, op
     with ops.here():
         copies, first = first_copies(ops.asarray(arrivals.exact), ops.asarray(rest), lambda rows: rows, ops)
     taking_part = np.setdiff1d(rest, copies, assume_unique=True)
-    sets = fingerprint_sets(arrivals.batch, taking_part, method.shingling, arrivals.keys, ops)
+    sets = fingerprint_sets(arrivals.batch, taking_part, method.reading, arrivals.keys, ops)
     with ops.here():
         met = meet(arrivals.digests[taking_part], holdings, ops)
         base = len(met.held)  # documents, which stay, whatever they resemble
@@ -112,7 +112,7 @@ def similar(
     with ops.here():
         met = meet(arrivals.digests[asking], holdings, ops, one_another=False)
         base = len(met.held)
-        sets = fingerprint_sets(arrivals.batch, asking, method.shingling, arrivals.keys, ops)
+        sets = fingerprint_sets(arrivals.batch, asking, method.reading, arrivals.keys, ops)
         meeting = met.compared_by(sets, holdings, Relation(protected=base, asking=base), method, ops)
         _, edges = meeting.resolve(meeting.similar())
     number, row = met.held[edges.earlier], asking[edges.later - base]

@@ -446,7 +446,7 @@ class Index:
         keys = evidence_keys(self._secret)
 
         def sign(lane: Backend, batch: TextBatch) -> Arrivals:
-            signed = lane.sign(batch, method.shingling, method.family, method.banding, keys)
+            signed = lane.sign(batch, method.reading, method.family, method.banding, keys)
             return Arrivals.of(batch, keys, signed, lane)
 
         with ops.here():

@@ -18,8 +18,8 @@ from gpulsh.secret import EvidenceKeys
 def sign_by_method(batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend) -> Signed:
     """One batch, by the sketch of the method."""
     if method.near is not None:
-        return sign_bits(batch, method.shingling, method.near, keys, ops)
-    return ops.sign(batch, method.shingling, method.family, method.banding, keys)
+        return sign_bits(batch, method.reading, method.near, keys, ops)
+    return ops.sign(batch, method.reading, method.family, method.banding, keys)
 
 
 def sign_batches(

@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, WORD, unicode_table
-from gpulsh.params import NormalForm, Unit
+from gpulsh.params import NormalForm, Reading, Shingling
 
 CUT = "…"  # at the ends of an excerpt
 SPACE = " "
@@ -26,39 +26,42 @@ class Piece(NamedTuple):
     token: str | None
 
 
-def pieces(text: str, unit: Unit, form: NormalForm | None = None) -> list[Piece]:
+def pieces(text: str, shingling: Shingling, form: NormalForm | None = None) -> list[Piece]:
     """The whole text in pieces; each is normalized by itself.
 
-    >>> [piece.token for piece in pieces("One, 二三!", "word")]
+    >>> [piece.token for piece in pieces("One, 二三!", Shingling())]
     ['one', None, '二', '三', None]
     """
     runs: list[tuple[str, int]] = []
+    reading = shingling.reading
     for character in text:
-        klass, _ = _classified(character)
-        joins = runs and klass == runs[-1][1] and (klass == SEPARATOR or (klass == WORD and unit == "word"))
+        klass, _ = _classified(character, reading)
+        joins = runs and klass == runs[-1][1] and (klass == SEPARATOR or (klass == WORD and shingling.unit == "word"))
         if joins:
             runs[-1] = runs[-1][0] + character, klass
         else:
             runs.append((character, klass))
     # Of characters, those between two others that are none are a space.
-    between = SPACE if unit == "char" else None
+    between = SPACE if shingling.unit == "char" else None
     return [
-        Piece(written, _folded(written, form))
+        Piece(written, _folded(written, form, reading))
         if klass != SEPARATOR
         else Piece(written, between if 0 < place < len(runs) - 1 else None)
         for place, (written, klass) in enumerate(runs)
     ]
 
 
-def differences(texts: Sequence[str], unit: Unit, form: NormalForm | None = None) -> list[list[tuple[bool, str]]]:
+def differences(
+    texts: Sequence[str], shingling: Shingling, form: NormalForm | None = None
+) -> list[list[tuple[bool, str]]]:
     """Each of two texts in pieces, each with whether it differs from the other text, where that is known.
 
-    >>> differences(["Kept as one.", "kept, as two"], "word")
+    >>> differences(["Kept as one.", "kept, as two"], Shingling())
     [[(False, 'Kept as '), (True, 'one'), (False, '.')], [(False, 'kept, as '), (True, 'two')]]
     """
     if not all(texts):
         return [[(False, text)] for text in texts]
-    cut = [pieces(text, unit, form) for text in texts]
+    cut = [pieces(text, shingling, form) for text in texts]
     one, other = tokens = [[piece.token for piece in side if piece.token is not None] for side in cut]
     differs = [[False] * len(side) for side in tokens]
     is_cut = any(text.endswith(CUT) for text in texts)
@@ -83,13 +86,13 @@ def _runs(found: Sequence[Piece], differs: Sequence[bool]) -> Iterator[tuple[boo
         yield is_other, "".join(piece.text for _, piece in run)
 
 
-def _folded(written: str, form: NormalForm | None) -> str:
+def _folded(written: str, form: NormalForm | None, reading: Reading) -> str:
     written = unicodedata.normalize(form, written) if form else written
-    return "".join(_classified(character)[1] for character in written)
+    return "".join(_classified(character, reading)[1] for character in written)
 
 
-def _classified(character: str) -> tuple[int, str]:
+def _classified(character: str, reading: Reading) -> tuple[int, str]:
     """Its class, and what it is folded to."""
-    table, code = unicode_table(), ord(character)
+    table, code = unicode_table(reading), ord(character)
     entry = int(table.stage2[(int(table.stage1[code >> BLOCK_BITS]) << BLOCK_BITS) + code % (1 << BLOCK_BITS)])
     return entry & 3, chr(code + (entry >> 2))

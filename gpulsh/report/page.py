@@ -11,6 +11,7 @@ from typing import Any
 from gpulsh.account.counts import COUNTS
 from gpulsh.account.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
 from gpulsh.facts import Facts
+from gpulsh.params import Folding, Reading, Shingling
 from gpulsh.report.differences import differences
 from gpulsh.report.foreign import printable
 from gpulsh.report.funnel import duration, share, size, sum_told
@@ -53,12 +54,21 @@ def _template() -> Any:
     return surroundings.get_template("page.html")
 
 
+_PASSED_OVER = {
+    Reading(symbols=False, case=True): "; case and punctuation are not compared",
+    Reading(symbols=True, case=True): "; case is not compared",
+    Reading(symbols=False, case=False): "; punctuation is not compared",
+    Reading(symbols=True, case=False): "",
+}
+
+
 def render(report: Facts) -> str:
     """The page. Every text in it, whoever wrote it, is escaped, and turns no text beside it around."""
     from jinja2.utils import markupsafe
 
     parameters, evidence = report["parameters"], report["evidence"]
-    banding, threshold, form = parameters["banding"], parameters["threshold"], parameters["folding"]["form"]
+    banding, threshold, folding = parameters["banding"], parameters["threshold"], Folding(**parameters["folding"])
+    reading = Shingling(**parameters["shingling"]).under(folding)
     html: str = _template().render(
         report=report,
         funnel=report["funnel"],
@@ -73,9 +83,10 @@ def render(report: Facts) -> str:
         similarity=markupsafe.Markup(similarity_picture(evidence["similarity"], threshold)),
         found=f"{100 * float(SCurve(**banding).probability(threshold)):.2f} %",
         pairs=[
-            {**example, "texts": differences(example["texts"], parameters["shingling"]["unit"], form)}
+            {**example, "texts": differences(example["texts"], reading, folding.form)}
             for example in evidence["examples"]
         ],
+        passed_over=_PASSED_OVER[reading.reading],
         told=sorted((name, told) for name, value in parameters.items() for name, told in _flat(name, value)),
         share=share,
     )

@@ -78,7 +78,7 @@ def _table(texts: FileTexts, partition: Partition, first: int, method: Method, o
     digests: list[Array] = [np.empty((0, method.banding.bands), np.uint64)]
     with ops.here():
         for batch in texts.read(partition.pieces, ops.sizes().batch, facts):
-            found = ops.text_signatures(normalized(batch, method.folding.form), method.shingling, method.family)
+            found = ops.text_signatures(normalized(batch, method.folding.form), method.reading, method.family)
             signatures.append(ops.asnumpy(found))
             digests.append(ops.asnumpy(ops.band_digests(found, method.banding)))
     texts.add(facts)

@@ -14,7 +14,7 @@ from gpulsh.backends.protocol import MIX_1, MIX_2, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.params import Folding, Shingling, check_integer, check_type, checked_text_parameters
+from gpulsh.params import Folding, Shingling, check_integer, check_type, text_reading
 from gpulsh.permutations import stream
 from gpulsh.sketch.agreement import PAIRS_AT_ONCE, checked_pairs
 from gpulsh.text.shingling import BATCH_BYTES, concatenated, folded_batches
@@ -66,7 +66,7 @@ class SampleSketch(ABC):
         threads: int | None = None,
     ) -> Samples:
         """`self(shingle(texts))` without ever holding the fingerprints of more than a batch of the texts."""
-        shingling, folding = checked_text_parameters(shingling, folding)
+        shingling, folding = text_reading(shingling, folding)
         ops = select_backend(backend, threads=threads)
         none = TextBatch(np.empty(0, np.uint8), np.zeros(1, np.int64))
         with ops.here():

@@ -10,7 +10,7 @@ from gpulsh.arrays import Fingerprints, Signatures
 from gpulsh.backends.protocol import sketched
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.params import Family, Folding, Shingling, check_type, checked_text_parameters
+from gpulsh.params import Family, Folding, Shingling, check_type, text_reading
 from gpulsh.sketch.signature_sketch import SignatureSketch
 from gpulsh.text.shingling import folded_batches
 
@@ -48,7 +48,7 @@ class SetSketch(SignatureSketch):
         threads: int | None = None,
     ) -> Signatures:
         """`self(shingle(texts))` without ever holding the fingerprints of more than a batch of the texts."""
-        shingling, folding = checked_text_parameters(shingling, folding)
+        shingling, folding = text_reading(shingling, folding)
         ops = select_backend(backend, threads=threads)
         source = open_texts(texts, ops)
         signatures = ops.asarray(np.empty((len(source), self.num_perm), self.functions.value_type))

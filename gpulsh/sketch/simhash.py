@@ -15,7 +15,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.params import Folding, NearBits, Shingling, check_choice, check_type, checked_text_parameters
+from gpulsh.params import Folding, NearBits, Shingling, check_choice, check_type, text_reading
 from gpulsh.permutations import stream
 from gpulsh.sketch.bit_sketch import WORD_BITS, BitSketch
 from gpulsh.sketch.document_frequencies import DocumentFrequencies
@@ -80,7 +80,7 @@ class SimHash(BitSketch):
 
         By `"idf"` texts are read twice, and the distinct fingerprints of all are held with their counts.
         """
-        shingling, folding = checked_text_parameters(shingling, folding)
+        shingling, folding = text_reading(shingling, folding)
         ops = select_backend(backend, threads=threads)
         source = open_texts(texts, ops)
         batches = partial(folded_batches, source, folding, BATCH_BYTES)

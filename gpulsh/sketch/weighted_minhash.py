@@ -14,7 +14,7 @@ import numpy as np
 from gpulsh.arrays import Array, Fingerprints, Signatures, WeightedFingerprints
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.params import Folding, Shingling, check_choice, check_type, checked_text_parameters
+from gpulsh.params import Folding, Shingling, check_choice, check_type, text_reading
 from gpulsh.sketch.signature_sketch import SignatureSketch
 from gpulsh.sketch.vectors import weighted_rows
 from gpulsh.text.weights import Weights, counted_batches, weigh
@@ -67,7 +67,7 @@ class WeightedMinHash(SignatureSketch):
             check_choice("weights", weights, ("count", "idf"))
             weighted = weigh(texts, weights, shingling=shingling, folding=folding, backend=backend, threads=threads)
             return self(weighted, backend=backend, threads=threads)
-        shingling, folding = checked_text_parameters(shingling, folding)
+        shingling, folding = text_reading(shingling, folding)
         ops = select_backend(backend, threads=threads)
         batches = counted_batches(open_texts(texts, ops), shingling, folding, ops)
         parts = [ops.weighted_minhash(rows, self.num_perm, self.seed) for rows in batches]

@@ -11,7 +11,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.normalize import normalized
 from gpulsh.io.source import TextSource
-from gpulsh.params import Folding, Shingling, checked_text_parameters
+from gpulsh.params import Folding, Shingling, text_reading
 from gpulsh.ragged import SomeRows
 
 BATCH_BYTES = 32 << 20
@@ -40,7 +40,7 @@ def shingle(
     >>> fingerprints.offset
     array([0, 2, 3])
     """
-    shingling, folding = checked_text_parameters(shingling, folding)
+    shingling, folding = text_reading(shingling, folding)
     ops = select_backend(backend, threads=threads)
     batches = folded_batches(open_texts(texts, ops), folding, BATCH_BYTES)
     parts = [ops.shingle(batch, shingling) for batch in batches]

@@ -13,7 +13,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.source import TextSource
-from gpulsh.params import Folding, Shingling, check_choice, checked_text_parameters
+from gpulsh.params import Folding, Shingling, check_choice, text_reading
 from gpulsh.text.shingling import BATCH_BYTES, concatenated, folded_batches
 
 Weights = Literal["count", "idf"]
@@ -42,7 +42,7 @@ def weigh(
     [1.0, 1.0, 2.0, 2.0]
     """
     check_choice("weights", weights, get_args(Weights))
-    shingling, folding = checked_text_parameters(shingling, folding)
+    shingling, folding = text_reading(shingling, folding)
     ops = select_backend(backend, threads=threads)
     parts = list(counted_batches(open_texts(texts, ops), shingling, folding, ops))
     with ops.here():

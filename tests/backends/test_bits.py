@@ -10,17 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpulsh.arrays import Tokens
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.backends.reference.hashing import mix64, shingle_hash, token_hash
+from gpulsh.backends.reference.hashing import IRREDUCIBLE, karp_rabin_hash, mix64, rabin_hash, shingle_hash, token_hash
 from gpulsh.backends.reference.tokens import classify, code_points
+from gpulsh.backends.rolling import rolled
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD, unicode_table
-from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.params import BandShape, Family, Reading, Shingling
 from gpulsh.permutations import coefficients
 from tests.golden.write import FILE, bits
 from tests.support import naive
-from tests.support.texts import KEYS, NOT_UTF8, SECRET, batch_of, known, raw_documents, shinglings, strings
+from tests.support.texts import KEYS, NOT_UTF8, READINGS, SECRET, batch_of, known, raw_documents, shinglings, strings
 
 REFERENCE = ReferenceBackend()
 NAMES = {SEPARATOR: "separator", WORD: "word", SINGLE: "single"}
@@ -73,11 +75,15 @@ def test_mixing_avalanches() -> None:
         assert share.min() > 0.43 and share.max() < 0.57, bit
 
 
+BASE = 0x13198A2E03707344
+
+
 @given(strings, shinglings)
 def test_text_to_bits_by_the_definition(text: str, shingling: Shingling) -> None:
     text = known(text)
-    words = naive.tokens(text, shingling.unit)
-    assert [[ord(c) for c in word] for word in words] == code_points(text.encode(), shingling.unit)
+    words = naive.tokens(text, shingling.unit, *shingling.reading)
+    found = code_points(text.encode(), shingling.unit, shingling.reading)
+    assert [[ord(c) for c in word] for word in words] == found
     batch = batch_of([text.encode()])
     wanted = [naive.fingerprint(shingle) for shingle in naive.shingles(words, shingling.size)]
     fingerprints = REFERENCE.shingle(batch, shingling)
@@ -133,6 +139,69 @@ def test_a_character_cut_by_the_end_of_its_document_is_invalid(ops: Backend) -> 
             batch = batch_of([b"a" + raw[:cut], raw[cut:] + b"b"])
             alone = [ops.exact_hashes(batch_of([d]), Shingling(), KEYS)[0] for d in (b"a", b"b")]
             assert (ops.exact_hashes(batch, Shingling(), KEYS) == np.array(alone)).all()
+
+
+# --- rolling hashes
+
+
+def times(a: int, b: int) -> int:
+    """The product of polynomials over GF(2) modulo the one of `protocol`."""
+    product = 0
+    for bit in range(64):
+        if b >> bit & 1:
+            product ^= a << bit
+    for power in range(126, 63, -1):
+        if product >> power & 1:
+            product ^= IRREDUCIBLE << power - 64
+    return product
+
+
+def test_the_polynomial_is_irreducible() -> None:
+    """By Rabin's test: of degree 64, X^(2^64) is X, and X^(2^32) - X has no factor in common with it."""
+    power = 2  # X
+    for squaring in range(64):
+        power = times(power, power)
+        if squaring == 31:
+            one, other = IRREDUCIBLE, power ^ 2
+            while other:
+                while one.bit_length() >= other.bit_length() and one:
+                    one ^= other << one.bit_length() - other.bit_length()
+                one, other = other, one
+            assert one == 1
+    assert power == 2
+
+
+@pytest.mark.parametrize("ops", [REFERENCE, CpuBackend(1)], ids=["reference", "cpu"])
+def test_rolling_hashes_by_their_definitions(ops: Backend) -> None:
+    words = ["a", "b", "c", "d", "e", "f", "a"]
+    tokens = [naive.token_hash(word) for word in words]
+    text = batch_of([" ".join(words).encode(), b"a", b"", b"a b"])
+    rabin, karp_rabin = [], []
+    for shingle in [*(tokens[i : i + 5] for i in range(3)), tokens[:1], tokens[:2]]:
+        rolling = 1
+        for token in shingle:
+            rolling = times(times(rolling, 1 << 63), 2) ^ token
+        rabin.append(naive.mix(rolling))
+        powers = sum(token * BASE ** (len(shingle) - 1 - j) for j, token in enumerate(shingle))
+        karp_rabin.append(naive.mix((BASE ** len(shingle) + powers) % (2**61 - 1)))
+    assert (rabin[0], karp_rabin[0]) == (0xBB44B0B1F12CBB13, 0xE8AFC816EDF9E7FF)
+    assert ops.shingle(text, Shingling(hash="rabin")).values.tolist() == rabin
+    assert ops.shingle(text, Shingling(hash="karp_rabin")).values.tolist() == karp_rabin
+
+
+@given(
+    st.lists(
+        st.one_of(st.sampled_from([0, 1, 2**61 - 2, 2**61 - 1, 2**61, 2**63, 2**64 - 1]), st.integers(0, 2**64 - 1))
+    )
+)
+def test_rolling_hashes_of_any_tokens(values: list[int]) -> None:
+    tokens = Tokens(np.array(values, np.uint64), np.array([0, len(values)]))
+    for keys in (None, KEYS):
+        for shingling in (Shingling(hash="rabin", size=3), Shingling(hash="karp_rabin", size=3)):
+            found = rolled(tokens, shingling, keys).values.tolist()
+            shingles = [values[i : i + 3] for i in range(max(len(values) - 3, 0) + 1)] if values else []
+            rabin = shingling.hash == "rabin"
+            assert found == [rabin_hash(one) if rabin else karp_rabin_hash(one, keys) for one in shingles]
 
 
 # --- Unicode table
@@ -214,7 +283,41 @@ def test_characters(text: str, found: str) -> None:
     assert code_points(text.encode(), "char") == [[ord(c)] for c in found]
 
 
-def test_the_table_is_read_only() -> None:
-    for stage in unicode_table():
+@pytest.mark.parametrize(
+    ("text", "words", "characters"),
+    [
+        ("C++, C#!", ["C", "+", "+", ",", "C", "#", "!"], "C++, C#!"),
+        ("!!!", ["!", "!", "!"], "!!!"),
+        ("a_b $5", ["a", "_", "b", "$", "5"], "a_b $5"),
+        ("👍🏽 漢。\u200d", ["👍", "🏽", "漢", "。"], "👍🏽 漢。"),
+        ("Ⓐ ∑=İ", ["Ⓐ", "∑", "=", "İ"], "Ⓐ ∑=İ"),
+        ("\ufffd \n", [], ""),
+    ],
+)
+def test_symbols(text: str, words: list[str], characters: str) -> None:
+    for case in (True, False):
+        reading = Reading(symbols=True, case=case)
+        fold = naive.folded if case else str
+        for unit, tokens in (("word", words), ("char", [*characters])):
+            wanted = [[ord(fold(c)) for c in token] for token in tokens]
+            assert code_points(text.encode(), unit, reading) == wanted  # type: ignore[arg-type]
+
+
+def test_every_known_character_of_categories_p_and_s_is_a_symbol_alone() -> None:
+    reading, found = Reading(symbols=True), set[str]()
+    for code_point in range(0x110000):
+        character = chr(code_point)
+        if unicodedata.category(character) not in ("Cn", "Cs") and classify(code_point) != classify(
+            code_point, reading
+        ):
+            assert classify(code_point, reading)[0] == SINGLE
+            found.add(character)
+    known = [chr(code_point) for code_point in range(0x110000) if unicodedata.category(chr(code_point))[0] in "PS"]
+    assert found == {*known} - {"\ufffd"}
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_the_table_is_read_only(reading: Reading) -> None:
+    for stage in unicode_table(reading):
         with pytest.raises(ValueError, match="read-only"):
             stage[0] = 0

@@ -21,13 +21,24 @@ from gpulsh.errors import DeviceMemoryError
 from gpulsh.params import BandShape, Family, Shingling
 from tests.support.bounds import set_bounds
 from tests.support.same import same
-from tests.support.texts import KEYS, NOT_UTF8, SEPARATORS, WORDS, batch_of, batches, raw_documents
+from tests.support.texts import (
+    ALL_READINGS,
+    KEYS,
+    NOT_UTF8,
+    SEPARATORS,
+    WORDS,
+    any_choices,
+    batch_of,
+    batches,
+    raw_documents,
+    shinglings_of,
+)
 
 REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
 FAMILY, SHAPE = Family(num_perm=16), BandShape(bands=5, rows=3)
 PIECES = [1, 2, 3, 4, 5, 7, 16, 33, 64, 65, 100, 1000]
 FEW = 90  # pieces of a document, each of which takes all that a piece takes
-SHINGLINGS = st.builds(Shingling, unit=st.sampled_from(["word", "char"]), size=st.integers(1, 9))
+SHINGLINGS = shinglings_of(st.integers(1, 9), any_choices)
 
 
 @contextmanager
@@ -80,13 +91,12 @@ def test_the_state_between_pieces_is_whole(document: bytes, shingling: Shingling
         check(batch_of([document[: FEW * pieces[0]]], b"a\xe6\xbc", b"\xa2b"), shingling, *pieces)
 
 
-@pytest.mark.parametrize("unit", ["word", "char"])
-def test_every_two_neighbours_at_every_end_of_a_piece(unit: Any) -> None:
+@pytest.mark.parametrize("shingling", ALL_READINGS)
+def test_every_two_neighbours_at_every_end_of_a_piece(shingling: Shingling) -> None:
     parts = [part.encode() for part in (*WORDS[:8:3], "हिन्दी", "漢字", "カー", "e\u0301", "𝒜", "\0", *SEPARATORS[::4])]
     parts += [*NOT_UTF8, b"\x80" * 5, b"\xc3\xa9\xa9\xa9\xa9", b"x" * 70, "é".encode() * 40]
     documents = [b"".join([one, other, one]) for one in parts for other in parts]
     text = batch_of(documents)
-    shingling = Shingling(unit=unit, size=2)
     wanted = REFERENCE.shingle(text, shingling), REFERENCE.exact_hashes(text, shingling, KEYS)
     for piece in (*range(1, 9), 63, 64, 65):
         with pieces_of(piece):
@@ -103,14 +113,17 @@ def test_one_token_only_separators_and_fewer_tokens_than_a_shingle(unit: Any) ->
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
-def test_no_piece_has_more_shingles_than_bytes_and_a_space(unit: Any) -> None:
+@pytest.mark.parametrize("symbols", [False, True])
+def test_no_piece_has_more_shingles_than_bytes_and_a_space(unit: Any, symbols: bool) -> None:
     """Whatever the text: there is no room for more."""
-    documents = [text.encode() * 300 for text in ("a", "a ", " ", "é", "漢", "漢a", "漢 a", "कि", "𠀀", "🙂")]
+    documents = [
+        text.encode() * 300 for text in ("a", "a ", " ", "é", "漢", "漢a", "漢 a", "कि", "𠀀", "🙂", "+", "a+")
+    ]
     documents += [b"\x80" * 500, b"a\x80" * 300, b"\xe6\xbc" * 300, b" a" * 40 + b"\x80" * 500 + b" a" * 40]
     for piece in (1, 2, 3, 16, 65):
         for row, document in enumerate(documents):
             with pieces_of(piece):
-                found = giants.giant_pieces(batch_of([document]), 0, Shingling(unit=unit, size=1))
+                found = giants.giant_pieces(batch_of([document]), 0, Shingling(unit=unit, size=1, symbols=symbols))
                 assert max(map(len, found)) <= max(piece + 1, 2), (row, piece)
 
 

@@ -31,7 +31,7 @@ def test_it_is_a_backend() -> None:
 
 def check_partition(texts: list[str], shingling: Shingling) -> int:
     """Fingerprints are equal exactly where shingles are; returns how many distinct shingles there were."""
-    words = [naive.tokens(text, shingling.unit) for text in texts]
+    words = [naive.tokens(text, shingling.unit, *shingling.reading) for text in texts]
     wanted = [naive.shingles(document, shingling.size) for document in words]
     batch = batch_of([text.encode() for text in texts])
     found = rows_of(REFERENCE.shingle(batch, shingling))

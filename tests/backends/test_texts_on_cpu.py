@@ -22,7 +22,7 @@ from gpulsh.backends.cpu.giants import GIANT_BYTES
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.unicode_table import UnicodeTable, unicode_table
-from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.params import BandShape, Family, Reading, Shingling
 from tests.backends.parity.test_texts import check
 from tests.support import naive
 from tests.support.bounds import set_bounds
@@ -77,7 +77,7 @@ def test_a_table_that_several_threads_make_lives_while_they_read_it(monkeypatch:
     threads = 4
     together, table, dead = Barrier(threads), unicode_table(), list[int]()
 
-    def made_anew() -> UnicodeTable:
+    def made_anew(reading: Reading) -> UnicodeTable:
         together.wait(30)
         stages = table.stage1.copy(), table.stage2.copy()
         for stage in stages:

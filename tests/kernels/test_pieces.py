@@ -18,9 +18,9 @@ from gpulsh.backends.cuda.cuts import classes_of, cut_pieces
 from gpulsh.backends.cuda.pieces import TextPieces, sign_in_pieces
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.tokens import classify, code_points
-from gpulsh.params import BandShape, Family, Shingling, Unit
+from gpulsh.params import PLAIN, BandShape, Family, Reading, Shingling, Unit
 from tests.kernels.device_arrays import DeviceModule
-from tests.support.texts import AWKWARD, KEYS, awkward_documents, batch_of
+from tests.support.texts import AWKWARD, KEYS, READINGS, awkward_documents, batch_of, shinglings_of
 
 pytestmark = pytest.mark.kernels
 REFERENCE = ReferenceBackend()
@@ -65,7 +65,7 @@ def with_pieces(cuda: CudaBackend, piece_bytes: int, arrays: Any = None) -> Cuda
 
 
 def sign(cuda: CudaBackend, text: TextBatch, shingling: Shingling, piece_bytes: int) -> Signed:
-    pieces = TextPieces(cuda._machine, cuda._unicode(), shingling, cuda._keys_of(None), piece_bytes)
+    pieces = TextPieces(cuda._machine, cuda._unicode(shingling), shingling, cuda._keys_of(None), piece_bytes)
     return sign_in_pieces(pieces, text, cuda._sketch_of(FAMILY), SHAPE, cuda._keys_of(KEYS))
 
 
@@ -81,9 +81,9 @@ def assert_rows(cuda: CudaBackend, found: Fingerprints, wanted: Fingerprints) ->
     assert found.values.dtype == np.uint64 and found.offset.dtype == np.int64
 
 
-def pieces_of(document: bytes, unit: Unit, piece_bytes: int) -> list[tuple[bytes, bool]]:
+def pieces_of(document: bytes, unit: Unit, piece_bytes: int, reading: Reading = PLAIN) -> list[tuple[bytes, bool]]:
     values = np.frombuffer(document, np.uint8)
-    cut = list(cut_pieces(lambda low, high: values[low:high], len(document), unit, piece_bytes))
+    cut = list(cut_pieces(lambda low, high: values[low:high], len(document), unit, piece_bytes, reading))
     assert [piece.start for piece in cut] == [0, *(piece.stop for piece in cut)][: len(cut)]
     assert (cut[-1].stop if cut else 0) == len(document)
     return [(document[piece.start : piece.stop], piece.spaced) for piece in cut]
@@ -107,28 +107,34 @@ def longest(document: bytes, unit: Unit) -> int:
 
 
 @settings(max_examples=300)
-@given(st.one_of(texts, st.binary(max_size=60)), units, st.integers(1, 50))
-def test_tokens_of_pieces_are_those_of_the_document(document: bytes, unit: Unit, piece_bytes: int) -> None:
+@given(st.one_of(texts, st.binary(max_size=60)), units, st.integers(1, 50), st.sampled_from(READINGS))
+def test_tokens_of_pieces_are_those_of_the_document(
+    document: bytes, unit: Unit, piece_bytes: int, reading: Reading
+) -> None:
     found: list[list[int]] = []
-    for piece, spaced in pieces_of(document, unit, piece_bytes):
+    for piece, spaced in pieces_of(document, unit, piece_bytes, reading):
         assert 0 < len(piece) <= max(piece_bytes, longest(document, unit))
-        more = code_points(piece, unit)
-        if unit == "char" and more and found and (spaced or classify(ord(piece.decode("utf-8", "replace")[0]))[0] == 0):
+        more = code_points(piece, unit, reading)
+        leading = classify(ord(piece.decode("utf-8", "replace")[0]), reading)[0] == 0
+        if unit == "char" and more and found and (spaced or leading):
             found.append([0x20])
         found += more
-    assert found == code_points(document, unit)
+    assert found == code_points(document, unit, reading)
 
 
 @settings(max_examples=200)
-@given(st.one_of(texts, st.binary(max_size=60), st.text(max_size=40).map(lambda text: text.encode("utf-8", "replace"))))
-def test_classes_of_bytes(document: bytes) -> None:
-    classes, inside = classes_of(np.frombuffer(document, np.uint8))
+@given(
+    st.one_of(texts, st.binary(max_size=60), st.text(max_size=40).map(lambda text: text.encode("utf-8", "replace"))),
+    st.sampled_from(READINGS),
+)
+def test_classes_of_bytes(document: bytes, reading: Reading) -> None:
+    classes, inside = classes_of(np.frombuffer(document, np.uint8), reading)
     wanted: list[int] = []
     began: list[bool] = []
     for character in document.decode("utf-8", "surrogateescape"):
         escaped = 0xDC80 <= ord(character) <= 0xDCFF
         size = 1 if escaped else len(character.encode())
-        wanted += [0 if escaped else classify(ord(character))[0]] * size
+        wanted += [0 if escaped else classify(ord(character), reading)[0]] * size
         began += [False] + [True] * (size - 1)
     assert (classes.tolist(), inside.tolist()) == (wanted, began)
 
@@ -172,9 +178,9 @@ FEW = 90  # pieces of a document, each of which takes many launches
 
 
 @settings(max_examples=40)
-@given(text=texts, before=st.sampled_from([b"", b"a", b"\xe4\xb8"]), unit=units, size=sizes, piece=st.integers(1, 50))
-def test_sign_in_pieces(cuda: CudaBackend, text: bytes, before: bytes, unit: Unit, size: int, piece: int) -> None:
-    assert_signed(cuda, batch_of([text[: FEW * piece]], before, b"\x80a"), Shingling(unit=unit, size=size), piece)
+@given(text=texts, before=st.sampled_from([b"", b"a", b"\xe4\xb8"]), how=shinglings_of(sizes), piece=st.integers(1, 50))
+def test_sign_in_pieces(cuda: CudaBackend, text: bytes, before: bytes, how: Shingling, piece: int) -> None:
+    assert_signed(cuda, batch_of([text[: FEW * piece]], before, b"\x80a"), how, piece)
 
 
 @pytest.mark.parametrize("unit", ["word", "char"])
@@ -209,7 +215,8 @@ def test_golden_documents_in_pieces(cuda: CudaBackend, shingling: str) -> None:
     pinned = GOLDEN["signed"][shingling]
     family, shape = Family(num_perm=16), BandShape(bands=8, rows=2)
     for i, document in enumerate(map(bytes.fromhex, GOLDEN["documents"])):
-        pieces = TextPieces(cuda._machine, cuda._unicode(), Shingling.parse(shingling), cuda._keys_of(None), 23)
+        how = Shingling.parse(shingling)
+        pieces = TextPieces(cuda._machine, cuda._unicode(how), how, cuda._keys_of(None), 23)
         found = sign_in_pieces(pieces, batch_of([document]), cuda._sketch_of(family), shape, cuda._keys_of(KEYS))
         assert [f"{x:016x}" for x in cuda.asnumpy(found.exact)[0].tolist()] == pinned["exact"][i]
         assert [f"{x:016x}" for x in cuda.asnumpy(found.digests)[0].tolist()] == pinned["digests"]["8x2"][i]

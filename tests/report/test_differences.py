@@ -11,18 +11,21 @@ from pathlib import Path
 import pytest
 
 from gpulsh.backends.reference.tokens import code_points
-from gpulsh.params import NormalForm, Shingling, Unit
+from gpulsh.params import PLAIN, NormalForm, Reading, Shingling, Unit
 from gpulsh.report.differences import differences, pieces
 from gpulsh.report.page import missing
 from gpulsh.run.files import deduplicate_files
+from tests.support.texts import READINGS, shingling_of
 
 CHINESE = "今天天气很好我们一起去公园散步看见许多花开得非常美丽孩子们在草地上奔跑老人坐在长椅上聊天"
 ALPHABET = [*"aB é", "İ", "ß", "Σ", "本", "\u30ab", "ไ", "ท", "्", "क", "1", ".", "\n", "\u200b", "…", "\U0001f600"]
 
 
-def marks(texts: list[str], unit: Unit = "word", form: NormalForm | None = None) -> list[list[str]]:
+def marks(
+    texts: list[str], unit: Unit = "word", form: NormalForm | None = None, reading: Reading = PLAIN
+) -> list[list[str]]:
     """The marked pieces of each text."""
-    found = differences(texts, unit, form)
+    found = differences(texts, shingling_of(unit, 5, *reading), form)
     assert ["".join(piece for _, piece in side) for side in found] == texts
     return [[piece for differs, piece in side if differs] for side in found]
 
@@ -52,6 +55,13 @@ def test_what_the_method_does_not_compare_is_not_marked() -> None:
     assert marks(["ﬁne print", "fine print"], form="NFKC") == [[], []]
 
 
+def test_what_is_compared_besides_is_marked() -> None:
+    texts = ["Use C++ now", "use C# now"]
+    assert marks(texts) == [[], []]
+    assert marks(texts, reading=Reading(symbols=True)) == [["++"], ["#"]]
+    assert marks(texts, reading=Reading(case=False)) == [["Use"], ["use"]]
+
+
 def test_words_are_marked_whole_with_what_stands_between_them() -> None:
     assert marks(["a red, old car here", "a blue, new car here"]) == [["red, old"], ["blue, new"]]
     assert marks(["a red car", "a rad car"], "char") == [["e"], ["a"]]
@@ -65,12 +75,13 @@ def test_what_was_cut_off_is_not_told_to_differ() -> None:
 
 @pytest.mark.parametrize("unit", ["word", "char"])
 @pytest.mark.parametrize("form", [None, "NFC"])
-def test_pieces_are_the_tokens_of_the_reference(unit: Unit, form: NormalForm | None) -> None:
+@pytest.mark.parametrize("reading", READINGS)
+def test_pieces_are_the_tokens_of_the_reference(unit: Unit, form: NormalForm | None, reading: Reading) -> None:
     rng = random.Random(5)
     for _ in range(400):
         text = "".join(rng.choices(ALPHABET, k=rng.randrange(1, 12)))
         text = unicodedata.normalize(form, text) if form else text
-        found = pieces(text, unit, form)
+        found = pieces(text, shingling_of(unit, 5, *reading), form)
         assert "".join(piece.text for piece in found) == text
-        expected = ["".join(map(chr, token)) for token in code_points(text.encode(), unit)]
+        expected = ["".join(map(chr, token)) for token in code_points(text.encode(), unit, reading)]
         assert [piece.token for piece in found if piece.token is not None] == expected

@@ -48,24 +48,29 @@ def folded(character: str) -> str:
 class _Translation(dict[int, str]):
     """What `str.translate` puts for each character, filled as characters come."""
 
-    def __init__(self, single: str) -> None:
+    def __init__(self, single: str, symbols: bool, case: bool) -> None:
         super().__init__()
-        self._single = single
+        self._single, self._symbols, self._case = single, symbols, case
 
     def __missing__(self, code_point: int) -> str:
-        kind, character = classed(chr(code_point))
+        written = chr(code_point)
+        kind, character = classed(written)
+        character = character if self._case else written
+        if self._symbols and unicodedata.category(written)[0] in "PS" and written != "\ufffd":
+            kind = "single"
         text = {"separator": " ", "single": self._single.format(character), "word": character}[kind]
         self[code_point] = text
         return text
 
 
-_WORDS, _CHARACTERS = _Translation(" {} "), _Translation("{}")
+@cache
+def _translation(unit: str, symbols: bool, case: bool) -> _Translation:
+    return _Translation(" {} " if unit == "word" else "{}", symbols, case)
 
 
-def tokens(text: str, unit: str) -> list[str]:
-    if unit == "word":
-        return [token for token in text.translate(_WORDS).split(" ") if token]
-    return list(" ".join(part for part in text.translate(_CHARACTERS).split(" ") if part))
+def tokens(text: str, unit: str, symbols: bool = False, case: bool = True) -> list[str]:
+    parts = [part for part in text.translate(_translation(unit, symbols, case)).split(" ") if part]
+    return parts if unit == "word" else list(" ".join(parts))
 
 
 def shingles(words: Sequence[str], size: int) -> list[tuple[str, ...]]:

@@ -7,13 +7,15 @@ import sysconfig
 import unicodedata
 from collections.abc import Sequence
 from functools import cache
+from itertools import product, starmap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
 from gpulsh.arrays import TextBatch
-from gpulsh.params import Shingling
+from gpulsh.params import Folding, Reading, Shingling, Unit
 from gpulsh.secret import evidence_keys
 
 SECRET = bytes(range(32))
@@ -47,6 +49,7 @@ SEPARATORS = [
     "'",
     "_",
 ]
+SYMBOLS = ["C++", "#$", "Ⓐ", "\ufffd", "_Ab"]
 NOT_UTF8 = [
     *(b"\xff", b"\x80", b"\xc0\xaf", b"\xc1", b"\xe2\x82", b"\xe0\x9f\xbf", b"\xed\xa0\x80", b"\xed\xb0\x80"),
     *(
@@ -61,7 +64,7 @@ NOT_UTF8 = [
     ),
 ]
 
-pieces = st.sampled_from([*WORDS, *SEPARATORS])
+pieces = st.sampled_from([*WORDS, *SEPARATORS, *SYMBOLS])
 strings = st.one_of(
     st.text(max_size=40),
     st.lists(pieces, max_size=40).map("".join),
@@ -100,11 +103,44 @@ raw_documents = st.one_of(
     st.sampled_from([b"", b" ", b"x", b"..."]),
 )
 
-shinglings = st.builds(
-    Shingling,
-    unit=st.sampled_from(["word", "char"]),
-    size=st.one_of(st.sampled_from([1, 2, 3, 5, 9, 63, 64]), st.integers(1, 64)),
+
+def shingling_of(unit: Unit, size: int, symbols: bool, case: bool, **choices: Any) -> Shingling:
+    """As backends are given it."""
+    return Shingling(unit=unit, size=size, symbols=symbols, **choices).under(Folding(case=case))
+
+
+def shinglings_of(
+    sizes: st.SearchStrategy[int], choices: st.SearchStrategy[dict[str, Any]] | None = None
+) -> st.SearchStrategy[Shingling]:
+    """Of each unit, reading and choice, half of them as ever."""
+    plain = st.just((False, True))
+    readings = st.one_of(plain, st.tuples(st.booleans(), st.booleans()))
+    return st.builds(
+        lambda unit, size, reading, choices: shingling_of(unit, size, *reading, **choices),
+        *(st.sampled_from(UNITS), sizes, readings, st.just({}) if choices is None else choices),
+    )
+
+
+CHOICES: dict[Any, st.SearchStrategy[Any]] = {
+    "labels": st.booleans(),
+    "hash": st.sampled_from(["mix64", "rabin", "karp_rabin"]),
+}
+UNITS: tuple[Unit, Unit] = ("word", "char")
+READINGS = list(starmap(Reading, product((False, True), repeat=2)))
+ALL_READINGS = [shingling_of(unit, 2, *reading) for unit in UNITS for reading in READINGS]
+any_size = st.one_of(st.sampled_from([1, 2, 3, 5, 9, 63, 64]), st.integers(1, 64))
+shinglings = shinglings_of(any_size)
+WORD_CHOICES: dict[Any, st.SearchStrategy[Any]] = {
+    **CHOICES,
+    "anchor": st.sampled_from([None, "stopwords"]),
+}
+STOP = {"stop": st.sampled_from([["the", "A", "слово", "don't"], ["+", "42", "漢", "b"], []])}
+word_shinglings = st.builds(
+    lambda size, reading, choices: shingling_of("word", size, *reading, **choices),
+    *(st.integers(1, 4), st.tuples(st.booleans(), st.booleans()), st.fixed_dictionaries(STOP, optional=WORD_CHOICES)),
 )
+any_choices = st.one_of(st.just({}), st.fixed_dictionaries({}, optional=CHOICES))
+all_shinglings = shinglings_of(any_size, any_choices)
 
 
 def batch_of(documents: Sequence[bytes], before: bytes = b"", after: bytes = b"") -> TextBatch:

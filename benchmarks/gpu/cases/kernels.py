@@ -86,7 +86,7 @@ def of_text(bench: Bench, found: Found) -> list[Measured]:
         size = len(host[0].values)
         work: dict[str, Callable[[TextBatch], Any]] = {
             "sign": lambda text: ops.sign(text, SHINGLING, family, SHAPE, KEYS),
-            "tokens": lambda text: ops.tokens(text, SHINGLING.unit),
+            "tokens": lambda text: ops.tokens(text, SHINGLING),
             "shingle": lambda text: ops.shingle(text, SHINGLING),
             "exact_hashes": lambda text: ops.exact_hashes(text, SHINGLING, KEYS),
             "shingle_sets": lambda text: ops.shingle_sets(text, SHINGLING),
@@ -104,7 +104,7 @@ def of_text(bench: Bench, found: Found) -> list[Measured]:
                 Measured(name, given, calls, texts[0], text=size, items=shingles, unit="shingles",
                          evaluations=evaluations)
             )  # fmt: skip
-        tokens = [ops.tokens(text, SHINGLING.unit) for text in texts]
+        tokens = [ops.tokens(text, SHINGLING) for text in texts]
         calls = [lambda one=one: ops.shingles(one, SHINGLING.size) for one in tokens]  # type: ignore[misc]
         rows.append(Measured("shingles", given, calls, tokens[0], items=shingles, unit="shingles"))
     return rows

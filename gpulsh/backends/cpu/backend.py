@@ -35,6 +35,7 @@ from gpulsh.backends.in_order import in_order
 from gpulsh.backends.prefix_lengths import prefix_lengths
 from gpulsh.backends.processors import processors
 from gpulsh.backends.protocol import Backend, Item, Result, Sizes, SketchFold
+from gpulsh.backends.steps import or_in_steps
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
@@ -76,7 +77,7 @@ class CpuBackend:
     here = staticmethod(nullcontext)
     tokens = _method(tokens)
     shingles = _method(shingles)
-    shingle = _method(shingle)
+    shingle = or_in_steps(_method(shingle))
     exact_hashes = _method(exact_hashes)
     unique = _method(unique)
     band_digests = _method(band_digests)
@@ -87,7 +88,7 @@ class CpuBackend:
     overlap_bounds = _method(overlap_bounds)
     prefixes = _method(prefixes)
     simhash = _method(simhash)
-    text_simhash = _method(text_simhash)
+    text_simhash = or_in_steps(_method(text_simhash))
 
     def __init__(self, threads: int | None = None, memory: int = MEMORY) -> None:
         self.threads = Threads(threads or processors())
@@ -101,11 +102,13 @@ class CpuBackend:
             whole=min(most.whole, memory >> 4) if most.whole else None,
         )
 
+    @or_in_steps
     def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
         # Of a document alone the set is asked for whatever its size; several can be asked for in smaller parts.
         room = Room(self._memory >> SETS) if len(text) > 1 else Room()
         return shingle_sets(text, shingling, self.threads, room, keys)
 
+    @or_in_steps
     def shingle_part(
         self, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
     ) -> Fingerprints:
@@ -126,6 +129,7 @@ class CpuBackend:
     def kleinberg_tardos(self, rows: Array, num_perm: int, seed: int) -> Array:
         return kleinberg_tardos(rows, num_perm, seed, self.threads)
 
+    @or_in_steps
     def text_frequencies(
         self, text: TextBatch, shingling: Shingling, counts: Array, keys: EvidenceKeys | None = None
     ) -> Array:
@@ -144,6 +148,7 @@ class CpuBackend:
         self.threads.map(work, text_chunks(text.offset, CHUNK_BYTES))
         return counts
 
+    @or_in_steps
     def text_prefixes(
         self,
         text: TextBatch,
@@ -166,6 +171,7 @@ class CpuBackend:
 
         return self.threads.rows(work, text_chunks(text.offset, CHUNK_BYTES)), sizes
 
+    @or_in_steps
     def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
         signatures, sketch = np.empty((len(text), family.num_perm), family.value_type), sketch_of(family)
 
@@ -175,6 +181,7 @@ class CpuBackend:
         self.threads.map(work, text_chunks(text.offset, SIGNATURE_BYTES))
         return signatures
 
+    @or_in_steps
     def sign(
         self, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
     ) -> Signed:

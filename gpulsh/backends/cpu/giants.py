@@ -75,11 +75,11 @@ def giant_pieces(
     values = _scratch.take("piece", LANES + PIECE_BYTES + 1 + size - 1 + LANES)
     packed = _scratch.take("packed", PIECE_BYTES + 1 + LANES)
     run = _scratch.take("run", RUN_WORDS)
-    table, hashing, proving = kernel_table(), kernel_keys(keys), kernel_keys(proof)
+    table, hashing, proving = kernel_table(shingling.reading), kernel_keys(keys), kernel_keys(proof)
     while state[0] < end - begin:
         made = fingerprint_piece(
             text.values.ctypes.data + begin,
-            len(text.values) - begin,
+            table.room(text) - begin,
             end - begin,
             PIECE_BYTES,
             shingling.unit == "word",

@@ -38,20 +38,20 @@ def shingle_rows(
     """
     offset = np.ascontiguousarray(text.offset[start : stop + 1])
     words = shingling.unit == "word"
-    lengths = most_tokens(np.diff(offset), shingling.unit)
+    lengths = most_tokens(np.diff(offset), shingling)
     longest = int(lengths.max(initial=0)) + LANES
     values, room = _scratch.take("values", int(lengths.sum()) + LANES), _scratch.take("room", 2 * longest + RUN_WORDS)
     made = np.zeros(len(offset), np.int64)
     exact = np.empty((stop - start if proof else 0, 2), np.uint64)
     # Addresses: whatever lies there is held here.
-    table, hashing, proving = kernel_table(), kernel_keys(keys), kernel_keys(proof)
+    table, hashing, proving = kernel_table(shingling.reading), kernel_keys(keys), kernel_keys(proof)
     where, size, tokens = text.values.ctypes.data, shingling.size, room.ctypes.data
     packed = tokens + 8 * longest
     held = (tokens, packed, values.ctypes.data)
     given = (hashing.address, hashing.secret, proving.address, proving.secret)
     if words:
         run = packed + 8 * longest
-        fingerprint_words(where, len(text.values), offset, size, *table.at, *given, *held, run, made[1:], exact)
+        fingerprint_words(where, table.room(text), offset, size, *table.at, *given, *held, run, made[1:], exact)
     else:
         fingerprint_characters(where, offset, size, *table.at, *given, *held, made[1:], exact)
     return Fingerprints(values[: made[-1]], made), exact
@@ -69,7 +69,7 @@ def shingle(threads: Threads, text: TextBatch, shingling: Shingling) -> Fingerpr
 
 def _giant(text: TextBatch, row: int, shingling: Shingling) -> Fingerprints:
     # As many as there can be; what stays untouched takes no memory.
-    found = np.empty(int(most_tokens(np.diff(text.offset[row : row + 2]), shingling.unit)[0]), np.uint64)
+    found = np.empty(int(most_tokens(np.diff(text.offset[row : row + 2]), shingling)[0]), np.uint64)
     count = 0
     for values in giant_pieces(text, row, shingling):
         found[count : count + len(values)] = values

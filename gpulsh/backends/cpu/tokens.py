@@ -12,7 +12,7 @@ from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
 from gpulsh.backends.cpu.room import Scratch
 from gpulsh.backends.cpu.vectors import LANES
-from gpulsh.params import Unit
+from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
 
 CHUNK_TOKENS = 1 << 15
@@ -20,14 +20,14 @@ CHUNK_TOKENS = 1 << 15
 _scratch = Scratch()
 
 
-def tokens(threads: Threads, text: TextBatch, unit: Unit, keys: EvidenceKeys | None = None) -> Tokens:
-    words, hashing, table = unit == "word", kernel_keys(keys), kernel_table()
-    where, room = text.values.ctypes.data, len(text.values)
+def tokens(threads: Threads, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Tokens:
+    words, hashing, table = shingling.unit == "word", kernel_keys(keys), kernel_table(shingling.reading)
+    where, room = text.values.ctypes.data, table.room(text)
 
     def work(start: int, stop: int) -> Fingerprints:
         offset = np.ascontiguousarray(text.offset[start : stop + 1])
         made = np.zeros(len(offset), np.int64)
-        lengths = most_tokens(np.diff(offset), unit)
+        lengths = most_tokens(np.diff(offset), shingling)
         hashes = _scratch.take("hashes", int(lengths.sum()) + LANES)
         packed, run = _scratch.take("packed", int(lengths.max(initial=0)) + LANES), _scratch.take("run", RUN_WORDS)
         held = (hashes.ctypes.data, packed.ctypes.data, run.ctypes.data)
@@ -53,9 +53,9 @@ def shingles(threads: Threads, tokens: Tokens, size: int, keys: EvidenceKeys | N
     return threads.rows(work, by_weight(tokens.offset, CHUNK_TOKENS))
 
 
-def most_tokens(lengths: NDArray[np.int64], unit: Unit) -> NDArray[np.int64]:
+def most_tokens(lengths: NDArray[np.int64], shingling: Shingling) -> NDArray[np.int64]:
     """No fewer than the tokens of documents of so many bytes.
 
-    A word or a single needs two bytes with what separates it (singles have three), a character one.
+    A word or a single needs two bytes with what separates it (singles have three), a character or a symbol one.
     """
-    return lengths // 2 + 1 if unit == "word" else lengths
+    return lengths // 2 + 1 if shingling.unit == "word" and not shingling.symbols else lengths

@@ -44,8 +44,9 @@ from gpulsh.backends.in_order import in_order
 from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import Backend, Sizes, SketchFold, sketched
 from gpulsh.backends.recent import Recent
+from gpulsh.backends.steps import or_in_steps
 from gpulsh.errors import BackendError
-from gpulsh.params import BandShape, Family, Shingling, Unit
+from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
 KEPT = 8  # of what is asked for again and again, and is small
@@ -148,13 +149,14 @@ class CudaBackend:
         return on_host(self._machine.arrays, array)
 
     @_on_device
-    def tokens(self, text: TextBatch, unit: Unit, keys: EvidenceKeys | None = None) -> Tokens:
-        return hash_tokens(self._machine, self._tokens(text, unit, self._keys_of(keys)))
+    def tokens(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Tokens:
+        return hash_tokens(self._machine, self._tokens(text, shingling, self._keys_of(keys)))
 
     @_on_device
     def shingles(self, tokens: Tokens, size: int, keys: EvidenceKeys | None = None) -> Fingerprints:
         return shingles(self._machine, tokens, size, self._keys_of(keys))
 
+    @or_in_steps
     @_on_device
     def shingle(self, text: TextBatch, shingling: Shingling) -> Fingerprints:
         return self._shingles(text, shingling, None)
@@ -162,12 +164,14 @@ class CudaBackend:
     @_on_device
     def exact_hashes(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> Array:
         proof = self._keys_of(keys)
-        return exact_hashes(self._machine, self._tokens(text, shingling.unit, self._keys_of(None), proof), proof)
+        return exact_hashes(self._machine, self._tokens(text, shingling, self._keys_of(None), proof), proof)
 
+    @or_in_steps
     @_on_device
     def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
         return self.unique(self._shingles(text, shingling, keys))
 
+    @or_in_steps
     @_on_device
     def shingle_part(
         self, text: TextBatch, shingling: Shingling, part: int, parts: int, keys: EvidenceKeys | None = None
@@ -184,12 +188,14 @@ class CudaBackend:
             return collisions_by_range(self._machines, digests, ids)
         return collisions(self._machine, digests, ids)
 
+    @or_in_steps
     @_on_device
     def text_frequencies(
         self, text: TextBatch, shingling: Shingling, counts: Array, keys: EvidenceKeys | None = None
     ) -> Array:
         return self.frequencies(self._shingles(text, shingling, keys), counts)
 
+    @or_in_steps
     @_on_device
     def text_prefixes(
         self,
@@ -203,15 +209,18 @@ class CudaBackend:
         sets = self.shingle_sets(text, shingling, keys)
         return self.prefixes(sets, counts, lengths_with_rare(sets, counts, rare, share)), np.diff(sets.offset)
 
+    @or_in_steps
     @_on_device
     def text_simhash(self, text: TextBatch, shingling: Shingling, keys: Array, distinct: bool) -> Array:
         fingerprints = self._shingles(text, shingling, None)
         return simhash(self._machine, self.unique(fingerprints) if distinct else fingerprints, keys)
 
+    @or_in_steps
     @_on_device
     def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
         return sketched(self, self.shingle(text, shingling), family)
 
+    @or_in_steps
     @_on_device
     def sign(
         self, text: TextBatch, shingling: Shingling, family: Family, shape: BandShape, keys: EvidenceKeys
@@ -255,15 +264,17 @@ class CudaBackend:
     def _pieces(self, shingling: Shingling, keys: EvidenceKeys | None) -> TextPieces:
         """How a document goes through that is too large for the device to have there at a time."""
         most = min(self._machine.geometry.piece_bytes, self.sizes().tile)
-        return TextPieces(self._machine, self._unicode(), shingling, self._keys_of(keys), most)
+        return TextPieces(self._machine, self._unicode(shingling), shingling, self._keys_of(keys), most)
 
     def _shingles(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None) -> Fingerprints:
         there = self._keys_of(keys)
-        return shingle_sums(self._machine, self._tokens(text, shingling.unit, there), shingling.size, there)
+        return shingle_sums(self._machine, self._tokens(text, shingling, there), shingling.size, there)
 
-    def _tokens(self, text: TextBatch, unit: Unit, keys: DeviceKeys, proof: DeviceKeys | None = None) -> TokenSums:
+    def _tokens(
+        self, text: TextBatch, shingling: Shingling, keys: DeviceKeys, proof: DeviceKeys | None = None
+    ) -> TokenSums:
         there = self._staging.on_device(text)
-        return token_sums(self._machine, self._unicode(), there, unit, keys, proof)
+        return token_sums(self._machine, self._unicode(shingling), there, shingling.unit, keys, proof)
 
     def _keys_of(self, keys: EvidenceKeys | None) -> DeviceKeys:
         return self._keys.of(keys, lambda: keys_on_device(self._machine.arrays, keys))
@@ -271,8 +282,8 @@ class CudaBackend:
     def _sketch_of(self, family: Family) -> DeviceSketch:
         return self._sketches.of(family, lambda: done(self._machine.arrays, sketch_of(self._machine, family)))
 
-    def _unicode(self) -> Table:
-        return self._shared.table(self._machine.device)
+    def _unicode(self, shingling: Shingling) -> Table:
+        return self._shared.table(self._machine.device, shingling.reading)
 
 
 def _shared(arrays: ModuleType | None, launcher: Launcher | None, geometry: Geometry | None) -> Shared[CudaBackend]:

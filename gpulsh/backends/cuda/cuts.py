@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, WORD, unicode_table
-from gpulsh.params import Unit
+from gpulsh.params import PLAIN, Reading, Unit
 
 Read = Callable[[int, int], NDArray[np.uint8]]  # the document's bytes [low, high)
 
@@ -33,48 +33,52 @@ class Piece(NamedTuple):
     spaced: bool  # a separator adjoins `start`, on either side; False at the document's start
 
 
-def cut_pieces(read: Read, length: int, unit: Unit, piece_bytes: int) -> Iterator[Piece]:
+def cut_pieces(read: Read, length: int, unit: Unit, piece_bytes: int, reading: Reading = PLAIN) -> Iterator[Piece]:
     """A document of `length` bytes as pieces of at most `piece_bytes`, longer only where one token is."""
     start, spaced = 0, False
     while start < length:
         limit = start + piece_bytes
         cut = None
         if limit < length:
-            cut = _last_cut(read, length, start + 1, limit + 1, unit) or _first_cut(read, length, limit + 1, unit)
+            cut = _last_cut(read, length, start + 1, limit + 1, unit, reading) or _first_cut(
+                read, length, limit + 1, unit, reading
+            )
         stop, spaced_next = cut or (length, False)
         yield Piece(start, stop, spaced)
         start, spaced = stop, spaced_next
 
 
-def _last_cut(read: Read, length: int, low: int, high: int, unit: Unit) -> tuple[int, bool] | None:
+def _last_cut(read: Read, length: int, low: int, high: int, unit: Unit, reading: Reading) -> tuple[int, bool] | None:
     """The last cut in [low, high), and whether a separator adjoins it."""
     window = FIRST_WINDOW
     while low < high:
         begin = max(low, high - window)
-        places, spaced = _cuts(read, length, begin, high, unit)
+        places, spaced = _cuts(read, length, begin, high, unit, reading)
         if len(places):
             return int(places[-1]), bool(spaced[-1])
         high, window = begin, min(window * GROWTH, LAST_WINDOW)
     return None
 
 
-def _first_cut(read: Read, length: int, low: int, unit: Unit) -> tuple[int, bool] | None:
+def _first_cut(read: Read, length: int, low: int, unit: Unit, reading: Reading) -> tuple[int, bool] | None:
     """The first cut from `low` on, before the document's end."""
     window = FIRST_WINDOW
     while low < length:
         end = min(low + window, length)
-        places, spaced = _cuts(read, length, low, end, unit)
+        places, spaced = _cuts(read, length, low, end, unit, reading)
         if len(places):
             return int(places[0]), bool(spaced[0])
         low, window = end, min(window * GROWTH, LAST_WINDOW)
     return None
 
 
-def _cuts(read: Read, length: int, low: int, high: int, unit: Unit) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+def _cuts(
+    read: Read, length: int, low: int, high: int, unit: Unit, reading: Reading
+) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     """The cuts in [low, high), 0 < low, and whether a separator adjoins each."""
     begin = max(low - CONTEXT, 0)
     text = read(begin, min(high + CONTEXT, length))
-    classes, inside = classes_of(text)
+    classes, inside = classes_of(text, reading)
     here = slice(low - begin, high - begin)
     before, behind = classes[low - begin - 1 : high - begin - 1], classes[here]
     allowed = ~inside[here]
@@ -84,16 +88,16 @@ def _cuts(read: Read, length: int, low: int, high: int, unit: Unit) -> tuple[NDA
     return low + places, ((before == SEPARATOR) | (behind == SEPARATOR))[places]
 
 
-def classes_of(text: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+def classes_of(text: NDArray[np.uint8], reading: Reading = PLAIN) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     """Tell each byte's class, which is that of its code point, and whether that began at an earlier byte.
 
     A byte in no well-formed sequence is a separator; so is what a cut through a sequence leaves at either end.
     """
-    classes = _ascii_classes()[text]
+    classes = _ascii_classes(reading)[text]
     inside = np.zeros(len(text), np.bool_)
     if not len(text) or text.max() < 0x80:
         return classes, inside
-    table = unicode_table()
+    table = unicode_table(reading)
     for size, least, greatest, first in SEQUENCES:
         at = np.flatnonzero((text >= least) & (text <= greatest))
         at = at[at <= len(text) - size]
@@ -114,8 +118,8 @@ def classes_of(text: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.b
 
 
 @cache
-def _ascii_classes() -> NDArray[np.uint8]:
+def _ascii_classes(reading: Reading) -> NDArray[np.uint8]:
     """The class of each byte below 0x80; separators above."""
-    table = unicode_table()
+    table = unicode_table(reading)
     entries = table.stage2[int(table.stage1[0]) << BLOCK_BITS :][:0x80]
     return np.concatenate([entries & 3, np.full(0x80, SEPARATOR)]).astype(np.uint8)

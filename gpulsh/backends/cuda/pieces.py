@@ -115,7 +115,8 @@ def _token_pieces(pieces: TextPieces, document: TextBatch, proof: DeviceKeys | N
     def read(low: int, high: int) -> NDArray[np.uint8]:
         return on_host(xp, document.values[start + low : start + high])
 
-    for piece in cut_pieces(read, stop - start, pieces.shingling.unit, pieces.piece_bytes):
+    how = pieces.shingling
+    for piece in cut_pieces(read, stop - start, how.unit, pieces.piece_bytes, how.reading):
         text = xp.asarray(document.values[start + piece.start : start + piece.stop])
         batch = TextBatch(text, xp.asarray(np.array([0, piece.stop - piece.start], np.int64)))
         tokens = pieces.tokens(batch, proof)

@@ -16,6 +16,7 @@ from gpulsh.backends.cuda.launcher import Geometry, Launcher, Machine
 from gpulsh.backends.cuda.tokens import Table
 from gpulsh.backends.cuda.waiting import wait
 from gpulsh.backends.unicode_table import unicode_table
+from gpulsh.params import Reading
 
 
 class Shared(Generic[Operations]):
@@ -30,7 +31,7 @@ class Shared(Generic[Operations]):
     ) -> None:
         self._arrays, self._launcher, self._geometry = arrays, launcher, geometry
         self._operations = operations
-        self._tables: dict[int, Table] = {}
+        self._tables: dict[tuple[int, Reading], Table] = {}
         self._changing = Lock()
         self.lanes = LaneSets(self._lane)
 
@@ -47,13 +48,14 @@ class Shared(Generic[Operations]):
         """A device."""
         return Machine(self._arrays, self._launcher, self._geometry, device)
 
-    def table(self, device: int) -> Table:
+    def table(self, device: int, reading: Reading) -> Table:
         """The Unicode table on a device, the current one."""
         with self._changing:
-            if device not in self._tables:
-                self._tables[device] = Table(*map(self._arrays.asarray, unicode_table()))
+            if (device, reading) not in self._tables:
+                stage1, stage2 = map(self._arrays.asarray, unicode_table(reading))
+                self._tables[device, reading] = Table(stage1, stage2, reading.plain)
                 wait(self._arrays)  # later calls may use other streams
-            return self._tables[device]
+            return self._tables[device, reading]
 
     def _lane(self, device: int) -> Lane[Operations]:
         machine = self.machine(device)

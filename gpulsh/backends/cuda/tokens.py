@@ -20,6 +20,7 @@ class Table(NamedTuple):
 
     stage1: Array
     stage2: Array
+    plain: bool  # of ASCII, letters and digits alone belong to words, and fold
 
 
 class TokenSums(NamedTuple):
@@ -52,19 +53,21 @@ def token_sums(
     code_points, token_starts, state = (xp.empty(blocks * threads, np.uint32) for _ in range(3))
     block_tokens, block_open = xp.empty(blocks, np.int64), xp.empty(blocks, np.int64)
     offset = (text.offset, np.int64(documents))
+    way = "" if table.plain else "_by_table"
+    stages = (table.stage1, table.stage2)
     masks = (np.int32(characters), code_points, token_starts, state)
     machine.run("tokens", "tokens_documents", documents, geometry.threads, *offset, begins)
     machine.run(
-        *("tokens", "tokens_count", length, tile),
-        *(text.values, *offset, begins, *table, *masks, block_tokens, block_open),
+        *("tokens", f"tokens_count{way}", length, tile),
+        *(text.values, *offset, begins, *stages, *masks, block_tokens, block_open),
         threads=threads,
     )
     tokens_end, open_end = xp.cumsum(block_tokens), xp.cumsum(block_open)
     sums = xp.zeros(1 + machine.number(tokens_end[-1]), np.uint64)
     packed = xp.zeros(len(sums), np.uint64) if proof else None
     machine.run(
-        *("tokens", "tokens_sum_packed" if proof else "tokens_sum", length, tile),
-        *(text.values, *offset, *table, *masks, tokens_end, open_end, keys.words, np.int32(keys.secret), sums),
+        *("tokens", f"tokens_sum{'_packed' if proof else ''}{way}", length, tile),
+        *(text.values, *offset, *stages, *masks, tokens_end, open_end, keys.words, np.int32(keys.secret), sums),
         *((proof.words, packed) if proof else ()),
         threads=threads,
     )

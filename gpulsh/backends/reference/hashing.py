@@ -21,6 +21,8 @@ from gpulsh.secret import (
 )
 
 MASK = (1 << 64) - 1
+IRREDUCIBLE = 1 << 64 | 0b11011
+PRIME = (1 << 61) - 1
 
 
 def mix64(x: int) -> int:
@@ -61,6 +63,26 @@ def shingle_hash(tokens: Sequence[int], keys: EvidenceKeys | None = None) -> int
         for place, token in enumerate(tokens)
     )
     return mix64(total + len(tokens) * LENGTH)
+
+
+def rabin_hash(tokens: Sequence[int]) -> int:
+    """The fingerprint of one shingle's token hashes, by long division of polynomials over GF(2)."""
+    rest = 1
+    for token in tokens:
+        rest = rest << 64 | token
+        for power in range(rest.bit_length() - 1, 63, -1):
+            if rest >> power & 1:
+                rest ^= IRREDUCIBLE << power - 64
+    return mix64(rest)
+
+
+def karp_rabin_hash(tokens: Sequence[int], keys: EvidenceKeys | None = None) -> int:
+    """The fingerprint of one shingle's token hashes, by a polynomial modulo a prime."""
+    base = STREAM_SHINGLE if keys is None else int(keys.words[SHINGLE])
+    value = 1
+    for token in tokens:
+        value = (value * base + token) % PRIME
+    return mix64(value)
 
 
 def packed_token(code_points: Sequence[int], keys: EvidenceKeys) -> int:

@@ -8,33 +8,33 @@ from gpulsh.arrays import TextBatch, Tokens
 from gpulsh.backends.reference.hashing import token_hash
 from gpulsh.backends.reference.unique import from_rows, rows_of
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
-from gpulsh.params import Unit
+from gpulsh.params import PLAIN, Reading, Shingling, Unit
 from gpulsh.secret import EvidenceKeys
 
 SPACE = 0x20
 
 
-def classify(code_point: int) -> tuple[int, int]:
+def classify(code_point: int, reading: Reading = PLAIN) -> tuple[int, int]:
     """(class, folded code point)."""
-    table = unicode_table()
+    table = unicode_table(reading)
     block = int(table.stage1[code_point >> BLOCK_BITS])
     entry = int(table.stage2[(block << BLOCK_BITS) + (code_point & (1 << BLOCK_BITS) - 1)])
     return entry & 3, code_point + (entry >> 2)
 
 
-def tokens(text: TextBatch, unit: Unit, keys: EvidenceKeys | None = None) -> Tokens:
-    found = from_rows([token_hash(token, keys) for token in document] for document in documents(text, unit))
+def tokens(text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Tokens:
+    found = from_rows([token_hash(token, keys) for token in document] for document in documents(text, shingling))
     return Tokens(found.values, found.offset)
 
 
-def documents(text: TextBatch, unit: Unit) -> Iterator[list[list[int]]]:
+def documents(text: TextBatch, shingling: Shingling) -> Iterator[list[list[int]]]:
     """The tokens of each document, as their folded code points."""
-    return (code_points(row.tobytes(), unit) for row in rows_of(text))
+    return (code_points(row.tobytes(), shingling.unit, shingling.reading) for row in rows_of(text))
 
 
-def code_points(document: bytes, unit: Unit) -> list[list[int]]:
+def code_points(document: bytes, unit: Unit, reading: Reading = PLAIN) -> list[list[int]]:
     """Each token as its folded code points."""
-    classified = [classify(ord(character)) for character in document.decode("utf-8", "replace")]
+    classified = [classify(ord(character), reading) for character in document.decode("utf-8", "replace")]
     return _words(classified) if unit == "word" else _characters(classified)
 
 

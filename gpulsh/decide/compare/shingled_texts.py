@@ -39,27 +39,27 @@ class ShingledTexts(Readable):
 
     def fingerprints(self, places: Numbers) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order."""
-        return self.ops.shingle_sets(self._batch(places), self.method.shingling, self.keys)
+        return self.ops.shingle_sets(self._batch(places), self.method.reading, self.keys)
 
     def fingerprints_by_range(self, places: Numbers, parts: int) -> Iterator[Fingerprints]:
         """The same in `parts` equal ranges of values, one after another; one text is held at a time."""
         for part in range(parts):
             one_by_one = (self._batch(places[at : at + 1]) for at in range(len(places)))
-            asked = self.method.shingling, part, parts, self.keys
+            asked = self.method.reading, part, parts, self.keys
             yield concatenated([self.ops.shingle_part(one, *asked) for one in one_by_one])
 
     def simhash(self, places: Numbers, near: NearBits) -> Array:
         """uint64 [m, bits / 64]: SimHash signatures of the documents at `places`, of public fingerprints."""
-        asked = self.method.shingling, keys_of(near.bits, near.seed), near.weights == "set"
+        asked = self.method.reading, keys_of(near.bits, near.seed), near.weights == "set"
         return self.ops.text_simhash(self._batch(places), *asked)
 
     def frequencies(self, places: Numbers, counts: Array) -> Array:
         """`counts` plus those of the fingerprints of the documents at `places`."""
-        return self.ops.text_frequencies(self._batch(places), self.method.shingling, counts, self.keys)
+        return self.ops.text_frequencies(self._batch(places), self.method.reading, counts, self.keys)
 
     def prefixes(self, places: Numbers, counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
         """The prefixes of the documents at `places`, and how many fingerprints each has."""
-        return self.ops.text_prefixes(self._batch(places), self.method.shingling, counts, rare, share, self.keys)
+        return self.ops.text_prefixes(self._batch(places), self.method.reading, counts, rare, share, self.keys)
 
     def _batch(self, places: Numbers) -> TextBatch:
         return normalized(self.texts.take(self.chosen[places]), self.method.folding.form)

@@ -8,11 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.arrays import TextBatch
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import inlined, subroutine
 from gpulsh.backends.cpu.vectors import get
 from gpulsh.backends.public_keys import public_words
 from gpulsh.backends.unicode_table import UnicodeTable, unicode_table
+from gpulsh.params import Reading
 from gpulsh.secret import DIGITS, PLACES, TOKEN_FAR, EvidenceKeys
 
 KEYS = PLACES  # token places whose keys lie in a table; longer tokens compute theirs. As many as a block has bytes
@@ -59,13 +61,18 @@ class KernelTable(NamedTuple):
 
     table: UnicodeTable
     at: tuple[int, int]
+    plain: bool  # of ASCII, letters and digits alone belong to words, and fold
+
+    def room(self, text: TextBatch) -> int:
+        """Bytes of text that may be read together; without any, kernels ask the table of each code point."""
+        return len(text.values) if self.plain else 0
 
 
 @cache
-def kernel_table() -> KernelTable:
+def kernel_table(reading: Reading) -> KernelTable:
     """The shipped table."""
-    table = unicode_table()
-    return KernelTable(table, (table.stage1.ctypes.data, table.stage2.ctypes.data))
+    table = unicode_table(reading)
+    return KernelTable(table, (table.stage1.ctypes.data, table.stage2.ctypes.data), reading.plain)
 
 
 class KernelKeys(NamedTuple):

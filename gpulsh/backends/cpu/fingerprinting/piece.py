@@ -61,7 +61,7 @@ def _long_token(text, at, stop, stage1, stage2, keys, secret, proof, proves, sum
             break
         elif klass == SINGLE:
             put(sums, get(keys) * value + _LENGTH)
-            put(packed, get(proof) * value)
+            put(packed, get(proof + packing(value)) * value)
             count = 1
         at += size
     if place > 0:

@@ -84,7 +84,7 @@ def _words_by_code_point(text, at, stop, until, stage1, stage2, keys, secret, pr
             total, pack, place = _ZERO, _ZERO, np.int64(0)
         if klass == SINGLE:
             put(sums + 8 * count, get(keys) * value + _LENGTH)
-            put(packed + 8 * count, get(proof) * value)
+            put(packed + 8 * count, get(proof + packing(value)) * value)
             count += 1
         elif at >= until or at >= stop:
             return at, count
