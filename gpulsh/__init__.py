@@ -39,19 +39,19 @@ if TYPE_CHECKING:
     from gpulsh.params import Shingling as Shingling
     from gpulsh.run.files import deduplicate_files as deduplicate_files
     from gpulsh.run.memory import deduplicate as deduplicate
-    from gpulsh.sketch.b_bit import BBit as BBit
-    from gpulsh.sketch.bottom_s import BottomS as BottomS
-    from gpulsh.sketch.c_minhash import CMinHash as CMinHash
-    from gpulsh.sketch.earth_mover import EarthMover as EarthMover
-    from gpulsh.sketch.fast_similarity import FastSimilarity as FastSimilarity
-    from gpulsh.sketch.hamming import hamming as hamming
-    from gpulsh.sketch.hyperplanes import Hyperplanes as Hyperplanes
-    from gpulsh.sketch.kleinberg_tardos import KleinbergTardos as KleinbergTardos
-    from gpulsh.sketch.minhash import MinHash as MinHash
-    from gpulsh.sketch.mod_m import ModM as ModM
-    from gpulsh.sketch.one_permutation import OnePermutation as OnePermutation
-    from gpulsh.sketch.simhash import SimHash as SimHash
-    from gpulsh.sketch.weighted_minhash import WeightedMinHash as WeightedMinHash
+    from gpulsh.sketch.bits.hamming import hamming as hamming
+    from gpulsh.sketch.bits.hyperplanes import Hyperplanes as Hyperplanes
+    from gpulsh.sketch.bits.simhash import SimHash as SimHash
+    from gpulsh.sketch.samples.bottom_s import BottomS as BottomS
+    from gpulsh.sketch.samples.mod_m import ModM as ModM
+    from gpulsh.sketch.sets.b_bit import BBit as BBit
+    from gpulsh.sketch.sets.c_minhash import CMinHash as CMinHash
+    from gpulsh.sketch.sets.fast_similarity import FastSimilarity as FastSimilarity
+    from gpulsh.sketch.sets.minhash import MinHash as MinHash
+    from gpulsh.sketch.sets.one_permutation import OnePermutation as OnePermutation
+    from gpulsh.sketch.weighted.earth_mover import EarthMover as EarthMover
+    from gpulsh.sketch.weighted.kleinberg_tardos import KleinbergTardos as KleinbergTardos
+    from gpulsh.sketch.weighted.weighted_minhash import WeightedMinHash as WeightedMinHash
     from gpulsh.text.profiles import md5_signatures as md5_signatures
     from gpulsh.text.profiles import text_profiles as text_profiles
     from gpulsh.text.shingling import shingle as shingle
@@ -78,19 +78,19 @@ _NAMES = {  # of each module
     "params": ("Folding", "Shingling"),
     "run.files": ("deduplicate_files",),
     "run.memory": ("deduplicate",),
-    "sketch.minhash": ("MinHash",),
-    "sketch.one_permutation": ("OnePermutation",),
-    "sketch.c_minhash": ("CMinHash",),
-    "sketch.fast_similarity": ("FastSimilarity",),
-    "sketch.b_bit": ("BBit",),
-    "sketch.bottom_s": ("BottomS",),
-    "sketch.mod_m": ("ModM",),
-    "sketch.hamming": ("hamming",),
-    "sketch.hyperplanes": ("Hyperplanes",),
-    "sketch.simhash": ("SimHash",),
-    "sketch.weighted_minhash": ("WeightedMinHash",),
-    "sketch.kleinberg_tardos": ("KleinbergTardos",),
-    "sketch.earth_mover": ("EarthMover",),
+    "sketch.sets.minhash": ("MinHash",),
+    "sketch.sets.one_permutation": ("OnePermutation",),
+    "sketch.sets.c_minhash": ("CMinHash",),
+    "sketch.sets.fast_similarity": ("FastSimilarity",),
+    "sketch.sets.b_bit": ("BBit",),
+    "sketch.samples.bottom_s": ("BottomS",),
+    "sketch.samples.mod_m": ("ModM",),
+    "sketch.bits.hamming": ("hamming",),
+    "sketch.bits.hyperplanes": ("Hyperplanes",),
+    "sketch.bits.simhash": ("SimHash",),
+    "sketch.weighted.weighted_minhash": ("WeightedMinHash",),
+    "sketch.weighted.kleinberg_tardos": ("KleinbergTardos",),
+    "sketch.weighted.earth_mover": ("EarthMover",),
     "text.profiles": ("md5_signatures", "text_profiles"),
     "text.shingling": ("shingle",),
     "text.weights": ("weigh",),

@@ -13,7 +13,7 @@ from gpulsh.decide.compare.shingled_texts import ShingledTexts
 from gpulsh.decide.relation import Relation
 from gpulsh.params import NearBits
 from gpulsh.ragged import cuts, offsets
-from gpulsh.sketch.hamming import distances
+from gpulsh.sketch.bits.hamming import distances
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ class Banding(BandShape):
 
     Source: Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.4.
 
-    >>> from gpulsh.sketch.minhash import MinHash
+    >>> from gpulsh.sketch.sets.minhash import MinHash
     >>> signatures = MinHash(num_perm=128).from_texts(["one text", "another"], backend="cpu")
     >>> Banding(bands=18, rows=7)(signatures, backend="cpu").shape
     (2, 18)

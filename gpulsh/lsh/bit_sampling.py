@@ -10,7 +10,7 @@ from gpulsh.arrays import BandDigests, BitSignatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.params import BandShape, check_integer, check_type
 from gpulsh.permutations import stream
-from gpulsh.sketch.bit_sketch import WORD_BITS
+from gpulsh.sketch.bits.bit_sketch import WORD_BITS
 
 BITS_AT_ONCE = 1 << 20
 

@@ -10,7 +10,7 @@ from gpulsh.lsh.hamming_tables import key_digests
 from gpulsh.lsh.table_designs import designs
 from gpulsh.params import BandShape, Family, NearBits, Shingling
 from gpulsh.secret import EvidenceKeys
-from gpulsh.sketch.simhash import keys_of
+from gpulsh.sketch.bits.simhash import keys_of
 
 LEAST = Family(num_perm=1), BandShape(bands=1, rows=1)  # of the signature that is made beside what it is made for
 

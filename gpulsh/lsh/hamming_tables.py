@@ -16,8 +16,8 @@ from gpulsh.lsh.pairs import packed
 from gpulsh.lsh.table_designs import Design, designs
 from gpulsh.params import check_integer, check_type
 from gpulsh.permutations import mixed
-from gpulsh.sketch.bit_sketch import WORD_BITS, check_bits
-from gpulsh.sketch.hamming import distances
+from gpulsh.sketch.bits.bit_sketch import WORD_BITS, check_bits
+from gpulsh.sketch.bits.hamming import distances
 
 MAX_BITS = 1 << 16
 AT_ONCE = 1 << 18  # candidates looked at

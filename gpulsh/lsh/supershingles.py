@@ -24,9 +24,9 @@ class Supershingles(Parameters):
     bits of `SimHash`: of the pairs, those that agree in 372 of 384. Source: Henzinger 2006, *Finding near-duplicate
     web pages: a large-scale evaluation of algorithms* (84 minima in 6 groups of 14, of which 2 agree).
 
-    >>> from gpulsh.sketch.hamming import hamming
-    >>> from gpulsh.sketch.minhash import MinHash
-    >>> from gpulsh.sketch.simhash import SimHash
+    >>> from gpulsh.sketch.bits.hamming import hamming
+    >>> from gpulsh.sketch.sets.minhash import MinHash
+    >>> from gpulsh.sketch.bits.simhash import SimHash
     >>> from gpulsh.text.shingling import shingle
     >>> fingerprints = shingle(["a b c d e f g h", "A b, c d e: f g h!", "i"], backend="cpu")
     >>> pairs = Supershingles()(MinHash(num_perm=84)(fingerprints, backend="cpu"), backend="cpu")

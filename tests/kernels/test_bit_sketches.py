@@ -69,7 +69,8 @@ def everywhere(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> CudaBacken
         return cuda if name == "cuda" else select_backend(name, **options)
 
     modules = "hamming_tables bit_sampling supershingles collisions similarity"
-    homes = [*(f"lsh.{name}" for name in modules.split()), "sketch.simhash", "sketch.hyperplanes", "sketch.hamming"]
+    homes = [*(f"lsh.{name}" for name in modules.split()), "sketch.bits.simhash", "sketch.bits.hyperplanes"]
+    homes.append("sketch.bits.hamming")
     for home in homes:
         monkeypatch.setattr(f"gpulsh.{home}.select_backend", selected)
     return cuda
@@ -110,8 +111,8 @@ def test_hyperplanes(everywhere: CudaBackend, monkeypatch: pytest.MonkeyPatch) -
     vectors = np.random.default_rng(1).normal(size=(9, 13))
     vectors[4] = 0
     both(everywhere, gpulsh.Hyperplanes(bits=128), vectors)
-    monkeypatch.setattr("gpulsh.sketch.hyperplanes.AT_ONCE", 700)
-    monkeypatch.setattr("gpulsh.sketch.hyperplanes.ROWS", 2)
+    monkeypatch.setattr("gpulsh.sketch.bits.hyperplanes.AT_ONCE", 700)
+    monkeypatch.setattr("gpulsh.sketch.bits.hyperplanes.ROWS", 2)
     both(everywhere, gpulsh.Hyperplanes(bits=128), vectors.astype(np.float32))
     both(everywhere, gpulsh.Hyperplanes(), vectors[:0])
     with pytest.raises(gpulsh.ParameterError, match="row 3"):

@@ -15,7 +15,8 @@ import gpulsh
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.index import index
 from gpulsh.lsh import banding, collisions, similarity
-from gpulsh.sketch import b_bit, samples, set_sketch
+from gpulsh.sketch.samples import sample_sketch as samples
+from gpulsh.sketch.sets import b_bit, set_sketch
 from gpulsh.text import shingling
 from tests.decide.test_shared_sentences import pages
 from tests.kernels.cuts import WHERE

@@ -10,13 +10,14 @@ from gpulsh.backends import select
 from gpulsh.backends.cuda import CudaBackend
 
 pytestmark = pytest.mark.kernels
-SKETCHES = ("signature_sketch", "weighted_minhash", "kleinberg_tardos", "earth_mover")
+SKETCHES = ("vectors", "weighted_minhash", "kleinberg_tardos", "earth_mover")
 
 
 @pytest.fixture
 def everywhere(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
     """`backend="cuda"` means this one."""
-    for module in ("lsh.similarity", "text.weights", "sketch.vectors", *(f"sketch.{name}" for name in SKETCHES)):
+    homes = ["lsh.similarity", "text.weights", "sketch.signature_sketch"]
+    for module in (*homes, *(f"sketch.weighted.{name}" for name in SKETCHES)):
         monkeypatch.setattr(f"gpulsh.{module}.select_backend", lambda name, **_: cuda, raising=False)
     return cuda
 

@@ -12,16 +12,10 @@ from hypothesis import strategies as st
 import gpulsh
 from gpulsh.arrays import PackedSignatures, Signatures
 from gpulsh.errors import ParameterError
-from gpulsh.sketch.b_bit import BITS
-from gpulsh.sketch.popcount import popcount
+from gpulsh.sketch.sets.b_bit import BITS
 from tests.sketch.test_theory import NORMAL, sets_with
 
 every_backend = pytest.mark.parametrize("backend", ["reference", "cpu"])
-
-
-@given(st.lists(st.integers(0, 2**64 - 1), min_size=1))
-def test_popcount(words: list[int]) -> None:
-    assert popcount(np.array(words, np.uint64)).tolist() == [word.bit_count() for word in words]
 
 
 @every_backend

@@ -18,7 +18,7 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.backends.reference.hashing import mix64
 from gpulsh.permutations import words_at
-from gpulsh.sketch.document_frequencies import DocumentFrequencies, log2
+from gpulsh.sketch.bits.document_frequencies import DocumentFrequencies, log2
 from tests.backends.test_giants import pieces_of
 from tests.support.rows import LENGTHS, random_table, table
 from tests.support.same import same
@@ -135,7 +135,7 @@ def test_texts_in_batches_are_fingerprints(weights: Any, monkeypatch: pytest.Mon
     assert (wanted[:2] == 0).all() and (wanted[2:] != 0).any(axis=1).all()
     for column in (texts, pa.array(texts), pa.chunked_array([texts[:9], texts[9:]])):
         for size in (1, 100, 1 << 20):
-            monkeypatch.setattr("gpulsh.sketch.simhash.BATCH_BYTES", size)
+            monkeypatch.setattr("gpulsh.sketch.bits.simhash.BATCH_BYTES", size)
             same(sketch.from_texts(column, shingling=shingling, backend="cpu").values, wanted.values)
     assert sketch.from_texts([], backend="cpu").shape == (0, 2)
 

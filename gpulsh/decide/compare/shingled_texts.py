@@ -12,7 +12,7 @@ from gpulsh.io.source import ChosenTexts
 from gpulsh.method import Method
 from gpulsh.params import NearBits
 from gpulsh.secret import EvidenceKeys
-from gpulsh.sketch.simhash import keys_of
+from gpulsh.sketch.bits.simhash import keys_of
 from gpulsh.text.shingling import concatenated
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpulsh.params import Family
-from gpulsh.sketch.set_sketch import SetSketch
+from gpulsh.sketch.sets.set_sketch import SetSketch
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.params import Folding, Shingling, check_choice, check_type, text_reading
 from gpulsh.sketch.signature_sketch import SignatureSketch
-from gpulsh.sketch.vectors import weighted_rows
+from gpulsh.sketch.weighted.vectors import weighted_rows
 from gpulsh.text.weights import Weights, counted_batches, weigh
 
 

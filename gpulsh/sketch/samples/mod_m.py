@@ -14,7 +14,7 @@ from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
 from gpulsh.params import check_integer
 from gpulsh.ragged import counted
-from gpulsh.sketch.samples import SampleSketch
+from gpulsh.sketch.samples.sample_sketch import SampleSketch
 
 
 @dataclass(frozen=True, kw_only=True)

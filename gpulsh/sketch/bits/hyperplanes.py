@@ -14,7 +14,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.permutations import words_at
 from gpulsh.ragged import cuts
-from gpulsh.sketch.bit_sketch import MAX_BITS, WORD_BITS, BitSketch
+from gpulsh.sketch.bits.bit_sketch import MAX_BITS, WORD_BITS, BitSketch
 
 SCALE = 2.0**15  # what the largest entry of a row becomes
 MEAN = 16 * 255 // 2  # of the sum of 16 bytes, and the most that one differs from it

@@ -12,7 +12,7 @@ from gpulsh.arrays import Array, BitSignatures
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
 from gpulsh.params import check_integer, check_type
-from gpulsh.sketch.hamming import hamming
+from gpulsh.sketch.bits.hamming import hamming
 
 WORD_BITS = 64
 MAX_BITS = 384

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpulsh.arrays import Array, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.sketch.signature_sketch import SignatureSketch
-from gpulsh.sketch.vectors import dense_rows
+from gpulsh.sketch.weighted.vectors import dense_rows
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from gpulsh.params import Family, MinHashFamily, check_choice
-from gpulsh.sketch.set_sketch import SetSketch
+from gpulsh.sketch.sets.set_sketch import SetSketch
 
 
 @dataclass(frozen=True, kw_only=True)

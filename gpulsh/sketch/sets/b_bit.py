@@ -11,8 +11,8 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, Folding, Shingling, check_choice, check_integer, check_type
 from gpulsh.sketch.agreement import PAIRS_AT_ONCE, checked_pairs
-from gpulsh.sketch.minhash import MinHash
-from gpulsh.sketch.popcount import popcount
+from gpulsh.sketch.bits.hamming import ones
+from gpulsh.sketch.sets.minhash import MinHash
 
 BITS = (1, 2, 4, 8, 16, 32)
 ROWS_AT_ONCE = 1 << 14
@@ -125,6 +125,6 @@ class BBit:
             shift //= 2
         lowest = np.uint64(sum(1 << self.bits * field for field in range(a_word)))
         last = np.uint64((1 << self.bits * (self.num_perm - (words.shape[1] - 1) * a_word)) - 1)
-        ones = popcount(words & lowest)
-        ones[:, -1] = popcount(words[:, -1] & lowest & last)
-        return ones.sum(axis=1).astype(np.int64)
+        differ = ones(words & lowest)
+        differ[:, -1] = ones(words[:, -1] & lowest & last)
+        return differ.sum(axis=1, dtype=np.int64)

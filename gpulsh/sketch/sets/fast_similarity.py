@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpulsh.backends.protocol import THROWS
 from gpulsh.params import Family
-from gpulsh.sketch.set_sketch import SetSketch
+from gpulsh.sketch.sets.set_sketch import SetSketch
 
 
 @dataclass(frozen=True, kw_only=True)

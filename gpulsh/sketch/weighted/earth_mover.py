@@ -17,7 +17,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, check_integer
 from gpulsh.permutations import mixed, stream
 from gpulsh.sketch.agreement import checked_pairs
-from gpulsh.sketch.vectors import dense_rows
+from gpulsh.sketch.weighted.vectors import dense_rows
 
 UNIT = 1 << 30  # what 1 is, of a probability in integers
 DRAWS_AT_ONCE = 32

@@ -11,7 +11,7 @@ from gpulsh.arrays import Array, Fingerprints, Samples
 from gpulsh.backends.protocol import Backend
 from gpulsh.params import check_integer
 from gpulsh.ragged import counted, rows_at
-from gpulsh.sketch.samples import SampleSketch
+from gpulsh.sketch.samples.sample_sketch import SampleSketch
 
 
 @dataclass(frozen=True, kw_only=True)

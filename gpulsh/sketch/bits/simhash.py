@@ -17,8 +17,8 @@ from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.params import Folding, NearBits, Shingling, check_choice, check_type, text_reading
 from gpulsh.permutations import stream
-from gpulsh.sketch.bit_sketch import WORD_BITS, BitSketch
-from gpulsh.sketch.document_frequencies import DocumentFrequencies
+from gpulsh.sketch.bits.bit_sketch import WORD_BITS, BitSketch
+from gpulsh.sketch.bits.document_frequencies import DocumentFrequencies
 from gpulsh.text.shingling import BATCH_BYTES, folded_batches
 
 Weights = Literal["set", "count", "idf"]
@@ -34,7 +34,7 @@ class SimHash(BitSketch):
     `"set"`    each distinct shingle weighs 1: the cosine is |A and B| / sqrt(|A| |B|), as `gpulsh.cosine` has it
     `"count"`  each occurrence weighs 1
     `"idf"`    each distinct shingle weighs L(n + 1) - L(the documents of all n that have it), where L is the logarithm
-               to the base 2 in units of 2^-16, by the rule of `gpulsh.sketch.document_frequencies.log2`
+               to the base 2 in units of 2^-16, by the rule of `gpulsh.sketch.bits.document_frequencies.log2`
     =========  =========================================================================================================
 
     Sums are of integers, so that bits are the same everywhere. A document without a shingle has no bit set. Hyperplanes

@@ -1,0 +1,1 @@
+"""Signatures of bits, and the distance between them."""

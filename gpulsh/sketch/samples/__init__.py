@@ -1,0 +1,1 @@
+"""Broder's samples of sets."""

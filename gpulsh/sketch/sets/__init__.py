@@ -1,0 +1,1 @@
+"""Sketches of sets: signatures whose values agree as often as sets are similar."""

@@ -1,0 +1,1 @@
+"""Sketches of weighted sets and of vectors."""
