@@ -13,4 +13,5 @@ CASES = (
     "job_ads",
     "hot_buckets",
     "shared_sentences",
+    "sketches",
 )
