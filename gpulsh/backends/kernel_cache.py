@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent / "cpu"
-CONSTANTS = ("backends/protocol.py", "backends/unicode_table.py", "secret.py")  # files whose are compiled into kernels
+CONSTANTS = ("backends/darts.py", "backends/protocol.py", "backends/unicode_table.py", "secret.py")  # of the kernels
 
 
 @dataclass(frozen=True)
