@@ -56,14 +56,10 @@ struct Darts {
         return true;
     }
 
-    __device__ __forceinline__ i64 bin(i64 count) const {
-        return (i64)((place >> 32) * (u64)count >> 32);
-    }
+    __device__ __forceinline__ i64 bin(i64 count) const { return (i64)((place >> 32) * (u64)count >> 32); }
 
     // Of the height, as of a floating-point number; its exponent is the level.
-    __device__ __forceinline__ u64 fraction() const {
-        return (place & 0xFFFFFFFFu) << (FRACTION_BITS - 32);
-    }
+    __device__ __forceinline__ u64 fraction() const { return (place & 0xFFFFFFFFu) << (FRACTION_BITS - 32); }
 
     // The rank, whatever its level, above the dart's value.
     __device__ __forceinline__ u64 order() const {

@@ -1,7 +1,7 @@
-/* The best rate this machine reaches for m = min(m, a * x + b) on u32: coefficients and minima stay in registers, x comes
-   from the first-level cache, one load for P permutations, as a minhash kernel would have it at best. The sum of the
-   minima is printed so that nothing is removed. LANES and P are given by -D; each pair worth trying is built and run.
-   C++ for its vector `?:`, which compilers turn into the minimum instruction. */
+/* The best rate this machine reaches for m = min(m, a * x + b) on u32: coefficients and minima stay in registers, x
+   comes from the first-level cache, one load for P permutations, as a minhash kernel would have it at best. The sum of
+   the minima is printed so that nothing is removed. LANES and P are given by -D; each pair worth trying is built and
+   run. C++ for its vector `?:`, which compilers turn into the minimum instruction. */
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -9,12 +9,14 @@
 
 typedef uint32_t vec __attribute__((vector_size(LANES * 4)));
 
-static inline vec lesser(vec a, vec b) { return a < b ? a : b; }
+static inline vec lesser(vec a, vec b) {
+    return a < b ? a : b;
+}
 
 constexpr int X = 256; /* vectors of x: 16 KiB at most */
 static vec x[X];
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
     double seconds = argc > 1 ? atof(argv[1]) : 0.3;
     uint32_t state = 1;
     for (int i = 0; i < X; i++)
@@ -40,7 +42,7 @@ int main(int argc, char **argv) {
         }
         clock_gettime(CLOCK_MONOTONIC, &to);
         double t = (to.tv_sec - from.tv_sec) + 1e-9 * (to.tv_nsec - from.tv_nsec);
-        double rate = 2000.0 * (X) * P * LANES / t;
+        double rate = 2000.0 * (X)*P * LANES / t;
         if (rate > best) best = rate;
         spent += t;
     }
