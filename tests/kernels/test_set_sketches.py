@@ -44,7 +44,7 @@ def test_bins_that_no_probe_fills_in_one_permutation(tmp_path: Path, monkeypatch
 def test_documents_in_pieces(cuda: CudaBackend, name: FamilyName, unit: Unit) -> None:
     family, shape, shingling = Family(name=name, num_perm=12), BandShape(bands=4, rows=3), Shingling(unit=unit, size=3)
     documents = [b"", b"one", b"a b", b"a b c d e f " * 30, "漢字 かな हिन्दी ".encode() * 9, b" \xff "]
-    pieces = TextPieces(cuda._machine, cuda._unicode(), shingling, cuda._keys_of(None), 20)
+    pieces = TextPieces(cuda._machine, cuda._unicode(shingling), shingling, cuda._keys_of(None), 20)
     for document in documents:
         text = batch_of([document])
         found = sign_in_pieces(pieces, text, cuda._sketch_of(family), shape, cuda._keys_of(KEYS))
