@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch, Tokens
+from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch, Tokens, WeightedFingerprints
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.params import SKETCHES, BandShape, Family, Shingling
 from gpulsh.secret import evidence_keys
@@ -17,6 +17,7 @@ SHAPE = BandShape(bands=14, rows=9)
 KEYS = evidence_keys(bytes(range(32)))
 SLOTS = 1 << 16
 # Of the protocol what computes nothing: where arrays go, and who works when.
+BITS = np.array([1, 2], np.uint64)  # what fingerprints are combined with for two words of SimHash
 NOT_OPERATIONS = {"name", "asarray", "asnumpy", "here", "keep", "sizes", "each"}
 
 
@@ -52,6 +53,13 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     found["bitmaps"] = backend.bitmaps(unique)
     sizes = np.diff(backend.asnumpy(unique.offset))
     found["overlap_bounds"] = backend.overlap_bounds(pairs, found["bitmaps"], backend.asarray(sizes))
+    found["simhash"] = backend.simhash(unique, BITS)
+    found["text_simhash"] = backend.text_simhash(text, shingling, BITS, True)
+    found["occurrences"] = weighted = backend.occurrences(found["shingle"])
+    found["weighted_overlap"] = backend.weighted_overlap(pairs, weighted)
+    found["weighted_minhash"] = backend.weighted_minhash(weighted, 16, 1)
+    dense = np.arange(4.0 * len(text)).reshape(-1, 4)
+    found["kleinberg_tardos"] = backend.kleinberg_tardos(backend.asarray(dense), 16, 1)
     found["components"] = backend.components(len(text), pairs)
     found["frequencies"] = counts = backend.frequencies(unique, backend.asarray(np.zeros(SLOTS, np.uint8)))
     none = backend.asarray(np.zeros(SLOTS, np.uint8))  # another: an operation may write where it counts from
@@ -78,6 +86,8 @@ def parts(value: Any) -> list[Any]:
     """The arrays of what an operation takes or gives."""
     if isinstance(value, (Fingerprints, TextBatch, Tokens)):
         return [value.values, value.offset]
+    if isinstance(value, WeightedFingerprints):
+        return [value.values, value.weight, value.offset]
     if isinstance(value, Buckets):
         return [value.ids, value.offset]
     if isinstance(value, Signed):

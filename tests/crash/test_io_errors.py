@@ -8,7 +8,8 @@ import importlib
 import io
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import pytest
 import gpulsh
 from gpulsh.budget import Cut
 from gpulsh.errors import InputError, OutputError
-from gpulsh.io.format import File
+from gpulsh.io.format import File, reading
 from tests.crash.test_resume import results, write_inputs
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 2, "keep": "score", "id_column": "score"}
@@ -166,6 +167,14 @@ def test_an_input_that_cannot_be_read_any_more(
     assert results(out) == wanted
 
 
+@contextmanager
+def parquet_opened(file: File, **_: object) -> Iterator[pq.ParquetFile]:
+    """By its own `open`, which breaks."""
+    with reading(file):
+        source = pq.ParquetFile(file.open())
+    yield source
+
+
 def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSError) -> None:
     """From the first task of that stage on the file can be opened, but not be read."""
 
@@ -190,4 +199,4 @@ def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSEr
 
     patch.setattr(module, stage, begin)
     patch.setattr(File, "open", open_or_not)
-    patch.setattr("gpulsh.io.formats.parquet.format._open", lambda file, *_: pq.ParquetFile(file.open()))
+    patch.setattr("gpulsh.io.formats.parquet.format._opened", parquet_opened)

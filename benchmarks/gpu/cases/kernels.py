@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.gpu import corpora, operations, synthetic
 from benchmarks.gpu.bench import Bench, Found
-from benchmarks.gpu.operations import FAMILY, KEYS, SHAPE, SHINGLING, size_of
+from benchmarks.gpu.operations import BITS, FAMILY, KEYS, SHAPE, SHINGLING, size_of
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.protocol import sketched
 from gpulsh.backends.reference import ReferenceBackend
@@ -48,7 +48,7 @@ def run(bench: Bench) -> Found:
     found.checks.append(f"equal to the reference on {CHECKED} documents: {', '.join(names)}")
     missing = operations.operations_of() - set(names)
     found.not_measured += [f"{name}: has no case here" for name in sorted(missing)]
-    for group in (of_text, of_fingerprints, of_signatures, of_digests, of_pairs, of_edges):
+    for group in (of_text, of_fingerprints, of_signatures, of_digests, of_pairs, of_edges, of_bits, of_weights):
         if bench.left < 4:
             found.not_measured.append(f"{group.__name__}: no time left")
             continue
@@ -202,3 +202,40 @@ def of_edges(bench: Bench, found: Found) -> list[Measured]:
 def _first(rows: Fingerprints, count: int) -> Fingerprints:
     stop = int(rows.offset[count])
     return Fingerprints(rows.values[:stop], rows.offset[: count + 1])
+
+
+def of_bits(bench: Bench, found: Found) -> list[Measured]:
+    ops, xp = bench.backend, bench.cupy
+    unique = synthetic.mated_rows(bench, max(bench.count(ITEMS, 100) // 50, 4))[0]
+    words = np.tile(np.frombuffer(b"some words of a text ", np.uint8), len(unique))
+    text = TextBatch(xp.asarray(words), xp.asarray(np.arange(len(unique) + 1) * 21))
+    calls = {
+        "simhash": (unique, lambda: ops.simhash(unique, BITS)),
+        "text_simhash": (text, lambda: ops.text_simhash(text, SHINGLING, BITS, True)),
+    }
+    for name, (_, call) in calls.items():
+        assert bool((call() == call()).all()), name
+    return [
+        Measured(name, "rows of 50", [call], given, items=len(unique), unit="rows")
+        for name, (given, call) in calls.items()
+    ]
+
+
+def of_weights(bench: Bench, found: Found) -> list[Measured]:
+    ops, xp = bench.backend, bench.cupy
+    rows, mates = synthetic.mated_rows(bench, max(bench.count(ITEMS, 100) // 50, 4))
+    weighted = ops.occurrences(rows)
+    assert bool((weighted.weight == 1).all()), "occurrences"
+    least, _ = ops.weighted_overlap(mates, weighted)
+    assert bool((least == synthetic.SHARED).all()), "weighted_overlap"
+    dense = xp.asarray(np.ones((len(rows), 50)))
+    calls = {
+        "occurrences": (rows, lambda: ops.occurrences(rows)),
+        "weighted_overlap": (weighted, lambda: ops.weighted_overlap(mates, weighted)),
+        "weighted_minhash": (weighted, lambda: ops.weighted_minhash(weighted, FAMILY.num_perm, 1)),
+        "kleinberg_tardos": (dense, lambda: ops.kleinberg_tardos(dense, FAMILY.num_perm, 1)),
+    }
+    return [
+        Measured(name, "rows of 50", [call], given, items=len(rows), unit="rows")
+        for name, (given, call) in calls.items()
+    ]
