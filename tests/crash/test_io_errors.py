@@ -170,9 +170,8 @@ def test_an_input_that_cannot_be_read_any_more(
 @contextmanager
 def parquet_opened(file: File, **_: object) -> Iterator[pq.ParquetFile]:
     """By its own `open`, which breaks."""
-    with reading(file):
-        source = pq.ParquetFile(file.open())
-    yield source
+    with reading(file), file.open() as source:
+        yield pq.ParquetFile(source)
 
 
 def unreadable_at(patch: pytest.MonkeyPatch, stage: str, path: Path, error: OSError) -> None:
