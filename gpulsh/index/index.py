@@ -44,7 +44,7 @@ from gpulsh.method import Asked, Method
 from gpulsh.params import Folding, Shingling, Sketch, check_integer
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.store.allocators import give_back
-from gpulsh.text.shingling import folded_batches
+from gpulsh.text.documents import folded_batches
 
 
 @dataclass(frozen=True, eq=False)

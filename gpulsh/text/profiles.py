@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.params import check_integer
+from gpulsh.text.documents import BATCH_BYTES
 
-BATCH_BYTES = 32 << 20
 _WORD = re.compile(r"[^\W_]+")
 
 

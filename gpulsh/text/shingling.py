@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.io.memory.texts import open_texts
-from gpulsh.io.normalize import normalized
-from gpulsh.io.source import TextSource
-from gpulsh.params import Folding, Shingling, text_reading
+from gpulsh.arrays import Fingerprints
+from gpulsh.backends.select import BackendName
+from gpulsh.params import Folding, Shingling
 from gpulsh.ragged import SomeRows
-
-BATCH_BYTES = 32 << 20
+from gpulsh.text.documents import Documents
 
 
 def shingle(
@@ -40,20 +34,7 @@ def shingle(
     >>> fingerprints.offset
     array([0, 2, 3])
     """
-    shingling, folding = text_reading(shingling, folding)
-    ops = select_backend(backend, threads=threads)
-    batches = folded_batches(open_texts(texts, ops), folding, BATCH_BYTES)
-    parts = [ops.shingle(batch, shingling) for batch in batches]
-    return concatenated(parts) if parts else ops.shingle(_no_text(), shingling)
-
-
-def folded_batches(source: TextSource, folding: Folding, max_bytes: int) -> Iterator[TextBatch]:
-    """Documents as batches, normalized where `folding` says so."""
-    for batch in source.batches(max_bytes):
-        ready = normalized(batch, folding.form)
-        del batch
-        yield ready
-        del ready  # before the next one is read
+    return concatenated(list(Documents.opened(texts, shingling, folding, backend, threads).fingerprints()))
 
 
 def concatenated(parts: list[SomeRows]) -> SomeRows:
@@ -63,7 +44,3 @@ def concatenated(parts: list[SomeRows]) -> SomeRows:
     return type(parts[0])(
         np.concatenate([part.values for part in parts]), np.concatenate([parts[0].offset[:1], *offsets])
     )
-
-
-def _no_text() -> TextBatch:
-    return TextBatch(np.empty(0, np.uint8), np.zeros(1, np.int64))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import log
 from typing import Literal, get_args
 
@@ -10,11 +9,10 @@ import numpy as np
 
 from gpulsh.arrays import Fingerprints, WeightedFingerprints
 from gpulsh.backends.protocol import Backend
-from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.io.memory.texts import open_texts
-from gpulsh.io.source import TextSource
-from gpulsh.params import Folding, Shingling, check_choice, text_reading
-from gpulsh.text.shingling import BATCH_BYTES, concatenated, folded_batches
+from gpulsh.backends.select import BackendName
+from gpulsh.params import Folding, Shingling, check_choice
+from gpulsh.text.documents import Documents
+from gpulsh.text.shingling import concatenated
 
 Weights = Literal["count", "idf"]
 
@@ -42,22 +40,13 @@ def weigh(
     [1.0, 1.0, 2.0, 2.0]
     """
     check_choice("weights", weights, get_args(Weights))
-    shingling, folding = text_reading(shingling, folding)
-    ops = select_backend(backend, threads=threads)
-    parts = list(counted_batches(open_texts(texts, ops), shingling, folding, ops))
+    documents = Documents.opened(texts, shingling, folding, backend, threads)
+    ops = documents.ops
+    parts = [ops.occurrences(rows) for rows in documents.fingerprints()]
     with ops.here():
         rows = concatenated([Fingerprints(part.values, part.offset) for part in parts])
         counted = WeightedFingerprints(rows.values, np.concatenate([part.weight for part in parts]), rows.offset)
         return counted if weights == "count" else _by_rarity(counted, ops)
-
-
-def counted_batches(
-    source: TextSource, shingling: Shingling, folding: Folding, ops: Backend
-) -> Iterator[WeightedFingerprints]:
-    """Shingles weighted by their counts, of a batch of documents after another; of none where there is no document."""
-    yield ops.occurrences(Fingerprints(ops.asarray(np.empty(0, np.uint64)), ops.asarray(np.zeros(1, np.int64))))
-    for batch in folded_batches(source, folding, BATCH_BYTES):
-        yield ops.occurrences(ops.shingle(batch, shingling))
 
 
 def _by_rarity(rows: WeightedFingerprints, ops: Backend) -> WeightedFingerprints:

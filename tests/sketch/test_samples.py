@@ -107,7 +107,7 @@ def test_texts_in_batches(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None
     texts = ["a b c d e f g", None, "", "h i j k l m n o", "a b c d e f g", "p"] * 3
     for sketch in (gpulsh.BottomS(size=2), gpulsh.ModM(modulus=2)):
         whole = sketch(gpulsh.shingle(texts, backend=backend), backend=backend)
-        monkeypatch.setattr("gpulsh.sketch.samples.sample_sketch.BATCH_BYTES", 16)
+        monkeypatch.setattr("gpulsh.text.documents.BATCH_BYTES", 16)
         parts = sketch.from_texts(texts, backend=backend)
         assert rows_of(parts) == rows_of(whole)
         assert len(sketch.from_texts([], backend=backend)) == 0

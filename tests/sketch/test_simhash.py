@@ -135,7 +135,7 @@ def test_texts_in_batches_are_fingerprints(weights: Any, monkeypatch: pytest.Mon
     assert (wanted[:2] == 0).all() and (wanted[2:] != 0).any(axis=1).all()
     for column in (texts, pa.array(texts), pa.chunked_array([texts[:9], texts[9:]])):
         for size in (1, 100, 1 << 20):
-            monkeypatch.setattr("gpulsh.sketch.bits.simhash.BATCH_BYTES", size)
+            monkeypatch.setattr("gpulsh.text.documents.BATCH_BYTES", size)
             same(sketch.from_texts(column, shingling=shingling, backend="cpu").values, wanted.values)
     assert sketch.from_texts([], backend="cpu").shape == (0, 2)
 

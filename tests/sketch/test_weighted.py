@@ -157,7 +157,7 @@ def test_sparse_matrices(kind: Any) -> None:
 
 
 def test_from_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpulsh.text.weights.BATCH_BYTES", 20)
+    monkeypatch.setattr("gpulsh.text.documents.BATCH_BYTES", 20)
     texts, shingling = ["a b a b c", None, "b c d", "", "a a a b"], Shingling(size=1)
     sketch = gpulsh.WeightedMinHash(num_perm=30)
     for weights in ("count", "idf"):

@@ -27,7 +27,7 @@ def as_dictionaries(rows: WeightedFingerprints) -> list[dict[int, float]]:
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("shingling", [WORDS, Shingling(unit="char", size=2)])
 def test_counts_and_rarity(backend: Any, shingling: Shingling, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpulsh.text.weights.BATCH_BYTES", 10)
+    monkeypatch.setattr("gpulsh.text.documents.BATCH_BYTES", 10)
     fingerprints = gpulsh.shingle(TEXTS, shingling=shingling, backend=backend)
     cuts = zip(fingerprints.offset[:-1], fingerprints.offset[1:], strict=True)
     counts = [Counter(fingerprints.values[i:j].tolist()) for i, j in cuts]

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, BitSignatures, Fingerprints
+from gpulsh.arrays import BitSignatures, Fingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.io.memory.texts import open_texts
-from gpulsh.params import Folding, NearBits, Shingling, check_choice, check_type, text_reading
+from gpulsh.params import Folding, NearBits, Shingling, check_choice, check_type
 from gpulsh.permutations import stream
 from gpulsh.sketch.bits.bit_sketch import WORD_BITS, BitSketch
 from gpulsh.sketch.bits.document_frequencies import DocumentFrequencies
-from gpulsh.text.shingling import BATCH_BYTES, folded_batches
+from gpulsh.text.documents import Documents
 
 Weights = Literal["set", "count", "idf"]
 
@@ -80,16 +78,14 @@ class SimHash(BitSketch):
 
         By `"idf"` texts are read twice, and the distinct fingerprints of all are held with their counts.
         """
-        shingling, folding = text_reading(shingling, folding)
-        ops = select_backend(backend, threads=threads)
-        source = open_texts(texts, ops)
-        batches = partial(folded_batches, source, folding, BATCH_BYTES)
+        documents = Documents.opened(texts, shingling, folding, backend, threads)
+        ops, shingling, distinct = documents.ops, documents.shingling, self.weights == "set"
         with ops.here():
             if self.weights == "idf":
-                return self._by_frequency(lambda: (ops.shingle(batch, shingling) for batch in batches()), ops)
-            distinct = self.weights == "set"
-            parts = [ops.text_simhash(batch, shingling, self._keys(), distinct) for batch in batches()]
-            return BitSignatures(np.concatenate([self._none(ops), *parts]))
+                return self._by_frequency(documents.fingerprints, ops)
+            none = ops.asarray(np.empty((0, self.bits // WORD_BITS), np.uint64))
+            parts = [ops.text_simhash(batch, shingling, self._keys(), distinct) for batch in documents.batches()]
+            return BitSignatures(np.concatenate([none, *parts]))
 
     def near(self, distance: int) -> NearBits:
         """Documents whose signatures differ in at most `distance` bits, as a run asks for them."""
@@ -99,19 +95,14 @@ class SimHash(BitSketch):
 
     def _by_frequency(self, batches: Callable[[], Iterable[Fingerprints]], ops: Backend) -> BitSignatures:
         frequencies = DocumentFrequencies()
-        for batch in batches():
-            frequencies.add(ops.unique(batch))
-        parts = [self._none(ops)]
-        for batch in batches():
-            rows = ops.unique(batch)
-            parts.append(ops.simhash(rows, self._keys(), frequencies.weights(rows)))
+        for rows in map(ops.unique, batches()):
+            frequencies.add(rows)
+        sets = map(ops.unique, batches())
+        parts = [ops.simhash(rows, self._keys(), frequencies.weights(rows)) for rows in sets]
         return BitSignatures(np.concatenate(parts))
 
     def _keys(self) -> NDArray[np.uint64]:
         return keys_of(self.bits, self.seed)
-
-    def _none(self, ops: Backend) -> Array:
-        return ops.asarray(np.empty((0, self.bits // WORD_BITS), np.uint64))
 
 
 def keys_of(bits: int, seed: int) -> NDArray[np.uint64]:

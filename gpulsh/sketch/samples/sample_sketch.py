@@ -9,15 +9,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from gpulsh.arrays import Array, Fingerprints, Samples, TextBatch
+from gpulsh.arrays import Array, Fingerprints, Samples
 from gpulsh.backends.protocol import MIX_1, MIX_2, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.io.memory.texts import open_texts
-from gpulsh.params import Folding, Shingling, check_integer, check_type, text_reading
+from gpulsh.params import Folding, Shingling, check_integer, check_type
 from gpulsh.permutations import stream
 from gpulsh.sketch.agreement import PAIRS_AT_ONCE, checked_pairs
-from gpulsh.text.shingling import BATCH_BYTES, concatenated, folded_batches
+from gpulsh.text.documents import Documents
+from gpulsh.text.shingling import concatenated
 
 _S27, _S33 = np.uint64(27), np.uint64(33)
 
@@ -66,14 +66,9 @@ class SampleSketch(ABC):
         threads: int | None = None,
     ) -> Samples:
         """`self(shingle(texts))` without ever holding the fingerprints of more than a batch of the texts."""
-        shingling, folding = text_reading(shingling, folding)
-        ops = select_backend(backend, threads=threads)
-        none = TextBatch(np.empty(0, np.uint8), np.zeros(1, np.int64))
-        with ops.here():
-            parts = [self._sample(ops.shingle(none, shingling), ops)]
-            for batch in folded_batches(open_texts(texts, ops), folding, BATCH_BYTES):
-                parts.append(self._sample(ops.shingle(batch, shingling), ops))
-            return concatenated(parts)
+        documents = Documents.opened(texts, shingling, folding, backend, threads)
+        with documents.ops.here():
+            return concatenated([self._sample(rows, documents.ops) for rows in documents.fingerprints()])
 
     def estimate(
         self, samples: Samples, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None

@@ -9,12 +9,9 @@ import numpy as np
 from gpulsh.arrays import Fingerprints, Signatures
 from gpulsh.backends.protocol import sketched
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.io.memory.texts import open_texts
-from gpulsh.params import Family, Folding, Shingling, check_type, text_reading
+from gpulsh.params import Family, Folding, Shingling, check_type
 from gpulsh.sketch.signature_sketch import SignatureSketch
-from gpulsh.text.shingling import folded_batches
-
-BATCH_BYTES = 32 << 20  # text handed to the backend at once
+from gpulsh.text.documents import Documents
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +45,11 @@ class SetSketch(SignatureSketch):
         threads: int | None = None,
     ) -> Signatures:
         """`self(shingle(texts))` without ever holding the fingerprints of more than a batch of the texts."""
-        shingling, folding = text_reading(shingling, folding)
-        ops = select_backend(backend, threads=threads)
-        source = open_texts(texts, ops)
-        signatures = ops.asarray(np.empty((len(source), self.num_perm), self.functions.value_type))
+        documents = Documents.opened(texts, shingling, folding, backend, threads)
+        ops = documents.ops
+        signatures = ops.asarray(np.empty((len(documents.source), self.num_perm), self.functions.value_type))
         start = 0
-        for batch in folded_batches(source, folding, BATCH_BYTES):
-            signatures[start : start + len(batch)] = ops.text_signatures(batch, shingling, self.functions)
+        for batch in documents.batches():
+            signatures[start : start + len(batch)] = ops.text_signatures(batch, documents.shingling, self.functions)
             start += len(batch)
         return Signatures(signatures)

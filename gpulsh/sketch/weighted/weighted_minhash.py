@@ -13,11 +13,11 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Signatures, WeightedFingerprints
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.io.memory.texts import open_texts
-from gpulsh.params import Folding, Shingling, check_choice, check_type, text_reading
+from gpulsh.params import Folding, Shingling, check_choice, check_type
 from gpulsh.sketch.signature_sketch import SignatureSketch
 from gpulsh.sketch.weighted.vectors import weighted_rows
-from gpulsh.text.weights import Weights, counted_batches, weigh
+from gpulsh.text.documents import Documents
+from gpulsh.text.weights import Weights, weigh
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +67,9 @@ class WeightedMinHash(SignatureSketch):
             check_choice("weights", weights, ("count", "idf"))
             weighted = weigh(texts, weights, shingling=shingling, folding=folding, backend=backend, threads=threads)
             return self(weighted, backend=backend, threads=threads)
-        shingling, folding = text_reading(shingling, folding)
-        ops = select_backend(backend, threads=threads)
-        batches = counted_batches(open_texts(texts, ops), shingling, folding, ops)
-        parts = [ops.weighted_minhash(rows, self.num_perm, self.seed) for rows in batches]
+        documents = Documents.opened(texts, shingling, folding, backend, threads)
+        ops = documents.ops
+        counted = map(ops.occurrences, documents.fingerprints())
+        parts = [ops.weighted_minhash(rows, self.num_perm, self.seed) for rows in counted]
         with ops.here():
             return Signatures(np.concatenate(parts))
