@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Samples
-from gpulsh.backends.protocol import MIX_1, MIX_2, Backend
+from gpulsh.backends.mixing import mixed
+from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import Folding, Shingling, check_integer, check_type
@@ -18,8 +19,6 @@ from gpulsh.permutations import stream
 from gpulsh.sketch.agreement import PAIRS_AT_ONCE, checked_pairs
 from gpulsh.text.documents import Documents
 from gpulsh.text.shingling import concatenated
-
-_S27, _S33 = np.uint64(27), np.uint64(33)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +101,5 @@ class SampleSketch(ABC):
 
     def _sample(self, fingerprints: Fingerprints, ops: Backend) -> Samples:
         multiplier, addend = stream(self.stream, self.seed, 2)
-        y = fingerprints.values * (multiplier | np.uint64(1)) + addend
-        y = (y ^ y >> _S27) * np.uint64(MIX_1)
-        y = (y ^ y >> _S33) * np.uint64(MIX_2)
-        return self._sampled(ops.unique(Fingerprints(y ^ y >> _S27, fingerprints.offset)))
+        permuted = mixed(fingerprints.values * (multiplier | np.uint64(1)) + addend)
+        return self._sampled(ops.unique(Fingerprints(permuted, fingerprints.offset)))
