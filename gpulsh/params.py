@@ -15,6 +15,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.words import Stems, stems, stop_words
 
 MAX_NUM_PERM = 65536  # the longest signature
+MAX_SEED = 2**64 - 1
 MOST_TABLES = 1024  # of a Hamming search
 FLAGS = ("symbols", "labels")  # of a shingling that the command line can set
 ITEM_TOKENS = 3  # of an item that begins with a stop word
@@ -45,6 +46,11 @@ def check_integer(name: str, value: object, low: int, high: int) -> int:
     if not low <= number <= high:
         raise ParameterError(f"{name} is {number}; give an integer from {low} to {high}")
     return number
+
+
+def set_integer(owner: object, name: str, low: int, high: int) -> None:
+    """Make the field `name` of a frozen object an int within [low, high], or raise what `check_integer` does."""
+    object.__setattr__(owner, name, check_integer(name, getattr(owner, name), low, high))
 
 
 def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
@@ -169,7 +175,7 @@ class Shingling(Parameters):
 
     def __post_init__(self) -> None:
         check_choice("unit", self.unit, get_args(Unit))
-        object.__setattr__(self, "size", check_integer("size", self.size, 1, 64))
+        set_integer(self, "size", 1, 64)
         check_type("symbols", self.symbols, bool)
         check_type("labels", self.labels, bool)
         check_choice("hash", self.hash, get_args(Hash))
@@ -283,8 +289,8 @@ class Family(Parameters):
 
     def __post_init__(self) -> None:
         check_choice("family", self.name, tuple(SKETCHES))
-        object.__setattr__(self, "num_perm", check_integer("num_perm", self.num_perm, 1, MAX_NUM_PERM))
-        object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**64 - 1))
+        set_integer(self, "num_perm", 1, MAX_NUM_PERM)
+        set_integer(self, "seed", 0, MAX_SEED)
 
     @property
     def sketch(self) -> str:
@@ -308,7 +314,7 @@ class NearBits(Parameters):
 
     def __post_init__(self) -> None:
         most = min(self.bits, MOST_TABLES) - 1
-        object.__setattr__(self, "distance", check_integer("distance", self.distance, 0, most))
+        set_integer(self, "distance", 0, most)
 
     @property
     def tables(self) -> int:
@@ -357,5 +363,5 @@ class BandShape(Parameters):
     rows: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bands", check_integer("bands", self.bands, 1, MAX_NUM_PERM))
-        object.__setattr__(self, "rows", check_integer("rows", self.rows, 1, MAX_NUM_PERM))
+        set_integer(self, "bands", 1, MAX_NUM_PERM)
+        set_integer(self, "rows", 1, MAX_NUM_PERM)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, check_integer
+from gpulsh.params import MAX_NUM_PERM, check_integer, set_integer
 from gpulsh.ragged import within_runs
 
 
@@ -42,8 +42,8 @@ class SCurve:
     rows: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bands", check_integer("bands", self.bands, 1, MAX_NUM_PERM))
-        object.__setattr__(self, "rows", check_integer("rows", self.rows, 1, MAX_NUM_PERM))
+        set_integer(self, "bands", 1, MAX_NUM_PERM)
+        set_integer(self, "rows", 1, MAX_NUM_PERM)
 
     @overload
     def probability(self, similarity: float) -> np.float64: ...

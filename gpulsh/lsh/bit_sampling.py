@@ -8,7 +8,7 @@ import numpy as np
 
 from gpulsh.arrays import BandDigests, BitSignatures
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.params import BandShape, check_integer, check_type
+from gpulsh.params import MAX_SEED, BandShape, check_type, set_integer
 from gpulsh.permutations import stream
 from gpulsh.sketch.bits.bit_sketch import WORD_BITS
 
@@ -32,7 +32,7 @@ class BitSampling(BandShape):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**64 - 1))
+        set_integer(self, "seed", 0, MAX_SEED)
 
     def __call__(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None

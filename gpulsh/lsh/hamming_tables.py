@@ -14,7 +14,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.pairs import packed
 from gpulsh.lsh.table_designs import Design, designs
-from gpulsh.params import check_integer, check_type
+from gpulsh.params import check_type, set_integer
 from gpulsh.permutations import mixed
 from gpulsh.sketch.bits.bit_sketch import WORD_BITS, check_bits
 from gpulsh.sketch.bits.hamming import distances
@@ -51,20 +51,19 @@ class HammingTables:
     _built: list[BuiltTables] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        bits = check_integer("bits", self.bits, WORD_BITS, MAX_BITS)
-        if bits % WORD_BITS:
-            raise ParameterError(f"bits is {bits}; give a multiple of {WORD_BITS}")
-        object.__setattr__(self, "bits", bits)
-        object.__setattr__(self, "distance", check_integer("distance", self.distance, 0, bits - 1))
+        set_integer(self, "bits", WORD_BITS, MAX_BITS)
+        if self.bits % WORD_BITS:
+            raise ParameterError(f"bits is {self.bits}; give a multiple of {WORD_BITS}")
+        set_integer(self, "distance", 0, self.bits - 1)
         known = designs(self.bits, self.distance)
         if not known:
             raise ParameterError(
-                f"distance is {self.distance} of {bits} bits, which takes more tables than there can be; give less"
+                f"distance is {self.distance} of {self.bits} bits, which takes more tables than there can be; give less"
             )
         if self.tables != "auto" and self.tables not in list(known):  # which takes what cannot be hashed
             raise ParameterError(
                 f"tables is {self.tables!r}; give 'auto', {' or '.join(map(str, sorted(known)))} for distance"
-                f" {self.distance} of {bits} bits"
+                f" {self.distance} of {self.bits} bits"
             )
 
     def design(self, count: int) -> Design:

@@ -12,7 +12,7 @@ from gpulsh.arrays import Array, BandDigests, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.collisions import candidate_pairs
-from gpulsh.params import MAX_NUM_PERM, BandShape, Parameters, check_integer, check_type
+from gpulsh.params import MAX_NUM_PERM, BandShape, Parameters, check_type, set_integer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Supershingles(Parameters):
 
     def __post_init__(self) -> None:
         for name, high in (("groups", MAX_NUM_PERM), ("of", MAX_NUM_PERM), ("agree", self.groups)):
-            object.__setattr__(self, name, check_integer(name, getattr(self, name), 1, high))
+            set_integer(self, name, 1, high)
         choices = comb(self.groups, self.agree)
         if choices > MAX_NUM_PERM:
             raise ParameterError(

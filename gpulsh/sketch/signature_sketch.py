@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, check_integer, check_type
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, check_type, set_integer
 from gpulsh.sketch.agreement import checked_pairs, estimates
 
 
@@ -22,8 +22,8 @@ class SignatureSketch:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "num_perm", check_integer("num_perm", self.num_perm, 1, MAX_NUM_PERM))
-        object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**64 - 1))
+        set_integer(self, "num_perm", 1, MAX_NUM_PERM)
+        set_integer(self, "seed", 0, MAX_SEED)
 
     def estimate(
         self, signatures: Signatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None

@@ -11,7 +11,7 @@ import numpy as np
 from gpulsh.arrays import Array, BitSignatures
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
-from gpulsh.params import check_integer, check_type
+from gpulsh.params import MAX_SEED, check_type, set_integer
 from gpulsh.sketch.bits.hamming import hamming
 
 WORD_BITS = 64
@@ -29,11 +29,10 @@ class BitSketch:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        bits = check_integer("bits", self.bits, WORD_BITS, MAX_BITS)
-        if bits % WORD_BITS:
-            raise ParameterError(f"bits is {bits}; give a multiple of {WORD_BITS} up to {MAX_BITS}")
-        object.__setattr__(self, "bits", bits)
-        object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**64 - 1))
+        set_integer(self, "bits", WORD_BITS, MAX_BITS)
+        if self.bits % WORD_BITS:
+            raise ParameterError(f"bits is {self.bits}; give a multiple of {WORD_BITS} up to {MAX_BITS}")
+        set_integer(self, "seed", 0, MAX_SEED)
 
     def estimate(
         self, bit_signatures: BitSignatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None

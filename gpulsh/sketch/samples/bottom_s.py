@@ -9,7 +9,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Samples
 from gpulsh.backends.protocol import Backend
-from gpulsh.params import check_integer
+from gpulsh.params import set_integer
 from gpulsh.ragged import counted, rows_at
 from gpulsh.sketch.samples.sample_sketch import SampleSketch
 
@@ -35,7 +35,7 @@ class BottomS(SampleSketch):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "size", check_integer("size", self.size, 1, 2**31))
+        set_integer(self, "size", 1, 2**31)
 
     def _sampled(self, permuted: Fingerprints) -> Samples:
         return Samples(*self._least(permuted.values, permuted.offset))

@@ -12,7 +12,7 @@ from gpulsh.arrays import Array, Fingerprints, Samples
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
-from gpulsh.params import check_integer
+from gpulsh.params import set_integer
 from gpulsh.ragged import counted
 from gpulsh.sketch.samples.sample_sketch import SampleSketch
 
@@ -40,7 +40,7 @@ class ModM(SampleSketch):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "modulus", check_integer("modulus", self.modulus, 1, 2**32))
+        set_integer(self, "modulus", 1, 2**32)
 
     def estimate_containment(
         self, samples: Samples, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None

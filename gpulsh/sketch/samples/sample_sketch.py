@@ -14,7 +14,7 @@ from gpulsh.backends.mixing import mixed
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.params import Folding, Shingling, check_integer, check_type
+from gpulsh.params import MAX_SEED, Folding, Shingling, check_type, set_integer
 from gpulsh.permutations import stream
 from gpulsh.sketch.agreement import PAIRS_AT_ONCE, checked_pairs
 from gpulsh.text.documents import Documents
@@ -33,7 +33,7 @@ class SampleSketch(ABC):
     stream: ClassVar[str]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**64 - 1))
+        set_integer(self, "seed", 0, MAX_SEED)
 
     @abstractmethod
     def _sampled(self, permuted: Fingerprints) -> Samples:

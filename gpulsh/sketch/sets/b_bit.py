@@ -9,7 +9,7 @@ import numpy as np
 from gpulsh.arrays import Array, PackedSignatures, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, Folding, Shingling, check_choice, check_integer, check_type
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Folding, Shingling, check_choice, check_type, set_integer
 from gpulsh.sketch.agreement import PAIRS_AT_ONCE, checked_pairs
 from gpulsh.sketch.bits.hamming import ones
 from gpulsh.sketch.sets.minhash import MinHash
@@ -38,10 +38,10 @@ class BBit:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bits", check_integer("bits", self.bits, 1, 32))
+        set_integer(self, "bits", 1, 32)
         check_choice("bits", self.bits, BITS)
-        object.__setattr__(self, "num_perm", check_integer("num_perm", self.num_perm, 1, MAX_NUM_PERM))
-        object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**64 - 1))
+        set_integer(self, "num_perm", 1, MAX_NUM_PERM)
+        set_integer(self, "seed", 0, MAX_SEED)
 
     def __call__(
         self, signatures: Signatures, *, backend: BackendName = "auto", threads: int | None = None

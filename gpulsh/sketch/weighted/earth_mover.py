@@ -14,7 +14,7 @@ from gpulsh.arrays import Array, Numbers, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, check_integer
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, set_integer
 from gpulsh.permutations import mixed, stream
 from gpulsh.sketch.agreement import checked_pairs
 from gpulsh.sketch.weighted.vectors import dense_rows
@@ -64,8 +64,8 @@ class EarthMover:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "num_trees", check_integer("num_trees", self.num_trees, 1, MAX_NUM_PERM))
-        object.__setattr__(self, "seed", check_integer("seed", self.seed, 0, 2**64 - 1))
+        set_integer(self, "num_trees", 1, MAX_NUM_PERM)
+        set_integer(self, "seed", 0, MAX_SEED)
         object.__setattr__(self, "distances", _checked_metric(self.distances))
 
     def __call__(self, distributions: Array, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
