@@ -35,7 +35,7 @@ def jaccard(
     """
     check_type("sketches", sketches, Fingerprints, WeightedFingerprints, Signatures)
     ops = select_backend(backend, threads=threads)
-    rows = ops.asarray(checked_pairs(pairs, len(sketches), ops))
+    rows = checked_pairs(pairs, len(sketches), ops)
     if isinstance(sketches, Signatures):
         return estimates(ops.asarray(sketches.values), rows)
     if isinstance(sketches, WeightedFingerprints):
@@ -60,7 +60,7 @@ def containment(
     """
     check_type("fingerprints", fingerprints, Fingerprints)
     ops = select_backend(backend, threads=threads)
-    rows = ops.asarray(checked_pairs(pairs, len(fingerprints), ops))
+    rows = checked_pairs(pairs, len(fingerprints), ops)
     unique = _unique(fingerprints, ops)
     both, _ = ops.intersect(rows, unique)
     return _ratio(both, (unique.offset[1:] - unique.offset[:-1])[rows[:, 0]])
@@ -80,7 +80,7 @@ def cosine(
     """
     check_type("fingerprints", fingerprints, Fingerprints)
     ops = select_backend(backend, threads=threads)
-    rows = ops.asarray(checked_pairs(pairs, len(fingerprints), ops))
+    rows = checked_pairs(pairs, len(fingerprints), ops)
     unique = _unique(fingerprints, ops)
     sizes = (unique.offset[1:] - unique.offset[:-1]).astype(np.float64)
     both, _ = ops.intersect(rows, unique)

@@ -1,6 +1,8 @@
-"""The share of equal values of two signatures, which every set sketch estimates Jaccard similarity by."""
+"""Estimates of pairs of rows: which rows are asked for, and the share of equal values that set sketches go by."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -8,28 +10,36 @@ from gpulsh.arrays import Array, held
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
 
-PAIRS_AT_ONCE = 1 << 14  # signature rows gathered at once
+PAIRS_AT_ONCE = 1 << 14  # whose rows are gathered at once
 
 
 def estimates(signatures: Array, rows: Array) -> Array:
     """The share of equal values of signature rows `rows` [m, 2], 0 where a row is an empty document's."""
-    parts, no_value = [], np.iinfo(signatures.dtype).max
-    for start in range(0, max(len(rows), 1), PAIRS_AT_ONCE):
-        left, right = (signatures[rows[start : start + PAIRS_AT_ONCE, side]] for side in (0, 1))
+    no_value = np.iinfo(signatures.dtype).max
+
+    def shares(some: Array) -> Array:
+        left, right = signatures[some[:, 0]], signatures[some[:, 1]]
         filled = (left != no_value).any(axis=1)
-        parts.append((left == right).mean(axis=1) * filled)
-    return np.concatenate(parts)
+        return (left == right).mean(axis=1) * filled
+
+    return of_pairs(rows, shares)
+
+
+def of_pairs(rows: Array, work: Callable[[Array], Array]) -> Array:
+    """`work` of pairs [m, 2], some at a time, end to end."""
+    starts = range(0, max(len(rows), 1), PAIRS_AT_ONCE)
+    return np.concatenate([work(rows[start : start + PAIRS_AT_ONCE]) for start in starts])
 
 
 def checked_pairs(pairs: Array, count: int, ops: Backend) -> Array:
-    """Pairs of rows of `count` documents as int64 [m, 2], on the host or the backend's device, or a ParameterError."""
+    """Pairs of rows of `count` documents as int64 [m, 2] of the backend, or a ParameterError."""
     try:
         array = held(pairs) if hasattr(pairs, "dtype") else np.asarray(pairs)
         array = array if isinstance(array, np.ndarray) else ops.asarray(array)
     except ValueError as error:  # rows of unequal length
         raise ParameterError(f"pairs is no array: {error}; give integers of shape [m, 2]") from None
     if array.size == 0:
-        return np.empty((0, 2), np.int64)
+        return ops.asarray(np.empty((0, 2), np.int64))
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
         raise ParameterError(
             f"pairs is an array of {array.dtype} with shape {tuple(array.shape)}; give integers of shape [m, 2]"
@@ -38,4 +48,4 @@ def checked_pairs(pairs: Array, count: int, ops: Backend) -> Array:
         raise ParameterError(
             f"pairs holds rows from {int(array.min())} to {int(array.max())}; give rows from 0 to {count - 1}"
         )
-    return array.astype(np.int64)
+    return ops.asarray(array.astype(np.int64))

@@ -31,7 +31,7 @@ class SignatureSketch:
         """The estimate of the similarity of each pair of rows, float64 [m]; 0 where one is empty."""
         check_type("signatures", signatures, Signatures)
         ops = select_backend(backend, threads=threads)
-        rows = ops.asarray(checked_pairs(pairs, len(signatures), ops))
+        rows = checked_pairs(pairs, len(signatures), ops)
         return estimates(ops.asarray(signatures.values), rows)
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 from gpulsh.arrays import Array, BitSignatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.params import check_type
-from gpulsh.sketch.agreement import PAIRS_AT_ONCE, checked_pairs
+from gpulsh.sketch.agreement import checked_pairs, of_pairs
 
 
 def hamming(
@@ -21,12 +21,8 @@ def hamming(
     """
     check_type("bit_signatures", bit_signatures, BitSignatures)
     ops = select_backend(backend, threads=threads)
-    words, rows = ops.asarray(bit_signatures.values), ops.asarray(checked_pairs(pairs, len(bit_signatures), ops))
-    cuts = range(0, max(len(rows), 1), PAIRS_AT_ONCE)
-    left, right = rows[:, 0], rows[:, 1]
-    return np.concatenate(
-        [distances(words[left[cut : cut + PAIRS_AT_ONCE]], words[right[cut : cut + PAIRS_AT_ONCE]]) for cut in cuts]
-    )
+    words, rows = ops.asarray(bit_signatures.values), checked_pairs(pairs, len(bit_signatures), ops)
+    return of_pairs(rows, lambda some: distances(words[some[:, 0]], words[some[:, 1]]))
 
 
 def distances(left: Array, right: Array) -> Array:

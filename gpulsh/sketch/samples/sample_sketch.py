@@ -16,7 +16,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_SEED, Folding, Shingling, check_type, set_integer
 from gpulsh.permutations import stream
-from gpulsh.sketch.agreement import PAIRS_AT_ONCE, checked_pairs
+from gpulsh.sketch.agreement import checked_pairs, of_pairs
 from gpulsh.text.documents import Documents
 from gpulsh.text.shingling import concatenated
 
@@ -94,12 +94,14 @@ class SampleSketch(ABC):
         check_type("samples", samples, Samples)
         ops = select_backend(backend, threads=threads)
         with ops.here():
-            rows, there = ops.asarray(checked_pairs(pairs, len(samples), ops)), samples.moved(ops.asarray)
-            starts = range(0, max(len(rows), 1), PAIRS_AT_ONCE)
-            parts = [shares(there, rows[start : start + PAIRS_AT_ONCE], ops) for start in starts]
-            return np.concatenate([np.where(whole > 0, part / np.maximum(whole, 1), np.nan) for part, whole in parts])
+            rows, there = checked_pairs(pairs, len(samples), ops), samples.moved(ops.asarray)
+            return of_pairs(rows, lambda some: _ratio(*shares(there, some, ops)))
 
     def _sample(self, fingerprints: Fingerprints, ops: Backend) -> Samples:
         multiplier, addend = stream(self.stream, self.seed, 2)
         permuted = mixed(fingerprints.values * (multiplier | np.uint64(1)) + addend)
         return self._sampled(ops.unique(Fingerprints(permuted, fingerprints.offset)))
+
+
+def _ratio(part: Array, whole: Array) -> Array:
+    return np.where(whole > 0, part / np.maximum(whole, 1), np.nan)

@@ -10,7 +10,7 @@ from gpulsh.arrays import Array, PackedSignatures, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Folding, Shingling, check_choice, check_type, set_integer
-from gpulsh.sketch.agreement import PAIRS_AT_ONCE, checked_pairs
+from gpulsh.sketch.agreement import checked_pairs, of_pairs
 from gpulsh.sketch.bits.hamming import ones
 from gpulsh.sketch.sets.minhash import MinHash
 
@@ -89,14 +89,8 @@ class BBit:
             )
         ops = select_backend(backend, threads=threads)
         with ops.here():
-            rows, values = ops.asarray(checked_pairs(pairs, len(packed), ops)), ops.asarray(packed.values)
-            found = []
-            for start in range(0, max(len(rows), 1), PAIRS_AT_ONCE):
-                left, right = (values[rows[start : start + PAIRS_AT_ONCE, side]] for side in (0, 1))
-                share = 1 - self._differing(left ^ right) / self.num_perm
-                some = (self._differing(~left) > 0) & (self._differing(~right) > 0)
-                found.append((share - self._chance) / (1 - self._chance) * some)
-            return np.concatenate(found)
+            rows, values = checked_pairs(pairs, len(packed), ops), ops.asarray(packed.values)
+            return of_pairs(rows, lambda some: self._corrected(values[some[:, 0]], values[some[:, 1]]))
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
         """What theory says of the estimate where the similarity is `value`; that of any `size` of the union."""
@@ -108,6 +102,11 @@ class BBit:
     @property
     def _chance(self) -> float:
         return 2.0**-self.bits
+
+    def _corrected(self, left: Array, right: Array) -> Array:
+        share = 1 - self._differing(left ^ right) / self.num_perm
+        some = (self._differing(~left) > 0) & (self._differing(~right) > 0)
+        return (share - self._chance) / (1 - self._chance) * some
 
     def _packed(self, values: Array) -> Array:
         a_word = 64 // self.bits

@@ -115,7 +115,7 @@ class EarthMover:
             raise ParameterError(
                 f"labels is an array of {labels.dtype} with {labels.ndim} dimensions; give those that the sketch gave"
             )
-        rows, distances = ops.asarray(checked_pairs(pairs, len(labels), ops)), ops.asarray(self.distances)
+        rows, distances = checked_pairs(pairs, len(labels), ops), ops.asarray(self.distances)
         with ops.here():
             total = ops.asarray(np.zeros(len(rows)))
             for tree in range(labels.shape[1]):
