@@ -1,4 +1,4 @@
-"""Estimates of pairs of rows: which rows are asked for, and the share of equal values that set sketches go by."""
+"""Estimates of pairs of rows: what may be asked for, and the share of equal values that set sketches go by."""
 
 from __future__ import annotations
 
@@ -29,6 +29,14 @@ def of_pairs(rows: Array, work: Callable[[Array], Array]) -> Array:
     """`work` of pairs [m, 2], some at a time, end to end."""
     starts = range(0, max(len(rows), 1), PAIRS_AT_ONCE)
     return np.concatenate([work(rows[start : start + PAIRS_AT_ONCE]) for start in starts])
+
+
+def check_estimated(value: float, size: int | None, measure: str = "similarity", low: int = 0) -> None:
+    """A ParameterError unless a `measure` can be `value` and the union of two documents have `size` shingles."""
+    if not low <= value <= 1:
+        raise ParameterError(f"value is {value}; give a {measure} from {low} to 1")
+    if size is not None and size < 1:
+        raise ParameterError(f"size is {size}; give the number of shingles that either document has, at least 1")
 
 
 def checked_pairs(pairs: Array, count: int, ops: Backend) -> Array:

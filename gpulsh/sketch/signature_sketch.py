@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Signatures
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, MAX_SEED, check_type, set_integer
-from gpulsh.sketch.agreement import checked_pairs, estimates
+from gpulsh.sketch.agreement import check_estimated, checked_pairs, estimates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,10 +38,7 @@ class SignatureSketch:
 
         That of `num_perm` independent values, sqrt(J (1 - J) / num_perm), where `size` is None.
         """
-        if not 0 <= value <= 1:
-            raise ParameterError(f"value is {value}; give a similarity from 0 to 1")
-        if size is not None and size < 1:
-            raise ParameterError(f"size is {size}; give the number of shingles that either document has, at least 1")
+        check_estimated(value, size)
         return float(np.sqrt(self._variance(float(value), size)))
 
     def _variance(self, value: float, size: int | None) -> float | NDArray[np.float64]:

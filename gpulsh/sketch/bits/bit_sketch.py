@@ -12,6 +12,7 @@ from gpulsh.arrays import Array, BitSignatures
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_SEED, check_type, set_integer
+from gpulsh.sketch.agreement import check_estimated
 from gpulsh.sketch.bits.hamming import hamming
 
 WORD_BITS = 64
@@ -57,10 +58,7 @@ class BitSketch:
 
         Of h differing bits, binomial by p, the mean of exp(i t h) is (1 - p + p exp(i t))^bits.
         """
-        if not -1 <= value <= 1:
-            raise ParameterError(f"value is {value}; give a cosine from -1 to 1")
-        if size is not None and size < 1:
-            raise ParameterError(f"size is {size}; give the number of shingles that either document has, at least 1")
+        check_estimated(value, size, "cosine", -1)
         p = acos(value) / pi
         one, two = (((1 - p + p * exp(1j * turn * pi / self.bits)) ** self.bits).real for turn in (1, 2))
         return sqrt(max((1 + two) / 2 - one**2, 0.0))

@@ -13,10 +13,9 @@ from gpulsh.arrays import Array, Fingerprints, Samples
 from gpulsh.backends.mixing import mixed
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_SEED, Folding, Shingling, check_type, set_integer
 from gpulsh.permutations import stream
-from gpulsh.sketch.agreement import checked_pairs, of_pairs
+from gpulsh.sketch.agreement import check_estimated, checked_pairs, of_pairs
 from gpulsh.text.documents import Documents
 from gpulsh.text.shingling import concatenated
 
@@ -77,10 +76,7 @@ class SampleSketch(ABC):
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
         """What theory says of the estimate where the similarity is `value` and the union has `size` shingles."""
-        if not 0 <= value <= 1:
-            raise ParameterError(f"value is {value}; give a similarity from 0 to 1")
-        if size is not None and size < 1:
-            raise ParameterError(f"size is {size}; give the number of shingles that either document has, at least 1")
+        check_estimated(value, size)
         return float(np.sqrt(max(self._variance(float(value), size), 0.0)))
 
     def _of_pairs(

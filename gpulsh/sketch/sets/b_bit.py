@@ -10,7 +10,7 @@ from gpulsh.arrays import Array, PackedSignatures, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Folding, Shingling, check_choice, check_type, set_integer
-from gpulsh.sketch.agreement import checked_pairs, of_pairs
+from gpulsh.sketch.agreement import check_estimated, checked_pairs, of_pairs
 from gpulsh.sketch.bits.hamming import ones
 from gpulsh.sketch.sets.minhash import MinHash
 
@@ -94,8 +94,7 @@ class BBit:
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
         """What theory says of the estimate where the similarity is `value`; that of any `size` of the union."""
-        if not 0 <= value <= 1:
-            raise ParameterError(f"value is {value}; give a similarity from 0 to 1")
+        check_estimated(value, size)
         share = self._chance + (1 - self._chance) * value
         return float(np.sqrt(share * (1 - share) / self.num_perm) / (1 - self._chance))
 
