@@ -14,4 +14,5 @@ CASES = (
     "hot_buckets",
     "shared_sentences",
     "sketches",
+    "families",
 )
