@@ -12,7 +12,7 @@ from gpulsh.arrays import Array, BitSignatures, Neighbours
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.lsh.pairs import packed
+from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.lsh.table_designs import Design, designs
 from gpulsh.params import check_type, set_integer
 from gpulsh.permutations import mixed
@@ -21,7 +21,6 @@ from gpulsh.sketch.bits.hamming import distances
 
 MAX_BITS = 1 << 16
 AT_ONCE = 1 << 18  # candidates looked at
-LOWER = (1 << 32) - 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +83,7 @@ class HammingTables:
         found = [ops.asarray(np.empty(0, np.uint64))]
         with ops.here():
             found += [packed(np.minimum(*pair), np.maximum(*pair)) for pair in self._pairs(words)]
-            return np.stack(_unpacked(np.sort(np.concatenate(found))), axis=1)
+            return unpacked(np.sort(np.concatenate(found)))
 
     def pieces(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
@@ -174,7 +173,7 @@ class BuiltTables:
                     row = table.order[place]
                     chosen = _near(asked[query], words[row], self.search.distance, keys[: number + 1])
                     found.append(packed(query[chosen], row[chosen]))
-            query, ids = _unpacked(np.sort(np.concatenate(found)))
+            query, ids = unpacked(np.sort(np.concatenate(found))).T.copy()
             return Neighbours(ids, np.searchsorted(query, np.arange(len(asked) + 1, dtype=np.int64, like=query)))
 
     def examined(
@@ -237,7 +236,3 @@ def _expanded(begin: Array, end: Array) -> Iterator[tuple[Array, Array]]:
         row = first + np.cumsum(steps)
         place = np.arange(start, stop, dtype=np.int64, like=ends) - starts[row] + begin[row]
         yield rows[row], place
-
-
-def _unpacked(pairs: Array) -> tuple[Array, Array]:
-    return (pairs >> np.uint64(32)).astype(np.int64), (pairs & np.uint64(LOWER)).astype(np.int64)

@@ -15,8 +15,8 @@ def packed(i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.uint64]
 
 
 def unpacked(pairs: NDArray[np.uint64]) -> Numbers:
-    """int64 [m, 2] of packed pairs [m]."""
-    both = np.empty((len(pairs), 2), np.int64)
+    """int64 [m, 2] of packed pairs [m], of any array library."""
+    both = np.empty((len(pairs), 2), np.int64, like=pairs)
     both[:, 0], both[:, 1] = pairs >> np.uint64(32), pairs & np.uint64(0xFFFFFFFF)
     return both
 
