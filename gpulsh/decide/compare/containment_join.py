@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from gpulsh.arrays import Array, Numbers
+from gpulsh.backends.prefix_lengths import least_share
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.comparison import Readable, in_runs
 from gpulsh.lsh.pairs import distinct, packed, unpacked
@@ -31,7 +32,7 @@ def containing_pairs(texts: Readable, threshold: float, ops: Backend) -> Numbers
     text_sizes, at_once = texts.sizes(), ops.sizes().tile
     every = np.arange(len(text_sizes))
     counts = _frequencies(texts, text_sizes, ops)
-    share = threshold * (1 - 1e-12)  # a prefix one too long loses nothing, one too short would
+    share = least_share(threshold)
     owners, owned, sizes = [np.empty(0, np.int64)], [np.empty(0, np.uint64)], np.zeros(len(every), np.int64)
     for places, (prefixes, numbers) in in_runs(
         every, text_sizes, at_once, lambda some: texts.prefixes(some, counts, rare=0, share=share)

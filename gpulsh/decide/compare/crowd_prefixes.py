@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, Rows
-from gpulsh.backends.prefix_lengths import prefix_lengths
+from gpulsh.backends.prefix_lengths import least_share, prefix_lengths
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.comparison import TEXT_OF_A_SHINGLE, Readable, in_runs
 from gpulsh.lsh.pairs import packed
@@ -68,8 +68,7 @@ class CrowdPrefixes:
         """
         self._places, self._texts, self._text_sizes = places, texts, texts.sizes()
         self._ops, self._exact = ops, exact
-        # The product is taken a little low: a prefix one too long loses nothing, one too short would.
-        self._share = threshold * (1 - 1e-12)
+        self._share = least_share(threshold)
         self._at_once, self._most_held, self._largest_table = AT_ONCE, math.inf, LARGEST_TABLE
         whole = ops.sizes().whole
         if whole is not None:
