@@ -33,7 +33,7 @@ COLUMNS += [("one_permutation", columns) for columns in (32, 300)]
 def check(ops: Backend, rows: Fingerprints, family: Family) -> Array:
     found = agree(ops, sketched, rows, family)
     assert found.dtype == family.value_type
-    assert ((found == np.iinfo(found.dtype).max).all(axis=1) == (np.diff(rows.offset) == 0)).all()
+    assert (found[np.diff(rows.offset) == 0] == np.iinfo(found.dtype).max).all()
     return found
 
 
