@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -86,6 +87,12 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # and what tests start would not hear Ctrl-C either
     if config.getoption("--quick"):
         settings.load_profile("quick")
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays: collecting garbage, which some tests do often, need not look at it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -13,11 +13,12 @@ from gpulsh.secret import evidence_keys
 
 SHINGLING = Shingling(unit="word", size=5)
 FAMILY = Family(num_perm=128)
+FEW_COLUMNS = 33  # more than a warp has: the reference takes a step for each value and column
 SHAPE = BandShape(bands=14, rows=9)
 KEYS = evidence_keys(bytes(range(32)))
 SLOTS = 1 << 16
-# Of the protocol what computes nothing: where arrays go, and who works when.
 BITS = np.array([1, 2], np.uint64)  # what fingerprints are combined with for two words of SimHash
+# Of the protocol what computes nothing: where arrays go, and who works when.
 NOT_OPERATIONS = {"name", "asarray", "asnumpy", "here", "keep", "sizes", "each"}
 
 
@@ -41,7 +42,7 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
         found[f"shingle_part {part}"] = backend.shingle_part(text, shingling, part, 2)
     found["unique"] = unique = backend.unique(found["shingle"])
     for name in SKETCHES:
-        family = Family(name=name, num_perm=FAMILY.num_perm)
+        family = FAMILY if name == FAMILY.name else Family(name=name, num_perm=FEW_COLUMNS)
         found[f"set_sketch {name}"] = sketched(backend, found["shingle"], family)
     found["text_signatures"] = backend.text_signatures(text, shingling, FAMILY)
     found["band_digests"] = digests = backend.band_digests(found[f"set_sketch {FAMILY.name}"], SHAPE)
@@ -57,9 +58,9 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     found["text_simhash"] = backend.text_simhash(text, shingling, BITS, True)
     found["occurrences"] = weighted = backend.occurrences(found["shingle"])
     found["weighted_overlap"] = backend.weighted_overlap(pairs, weighted)
-    found["weighted_minhash"] = backend.weighted_minhash(weighted, 16, 1)
+    found["weighted_minhash"] = backend.weighted_minhash(weighted, 3, 1)
     dense = np.arange(4.0 * len(text)).reshape(-1, 4)
-    found["kleinberg_tardos"] = backend.kleinberg_tardos(backend.asarray(dense), 16, 1)
+    found["kleinberg_tardos"] = backend.kleinberg_tardos(backend.asarray(dense), 3, 1)
     found["components"] = backend.components(len(text), pairs)
     found["frequencies"] = counts = backend.frequencies(unique, backend.asarray(np.zeros(SLOTS, np.uint8)))
     none = backend.asarray(np.zeros(SLOTS, np.uint8))  # another: an operation may write where it counts from
