@@ -73,7 +73,7 @@ def check(text: TextBatch, shingling: Shingling, *pieces: int) -> None:
                 same(found, one)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(batches(), SHINGLINGS, st.sampled_from(PIECES))
 def test_any_documents_in_any_pieces(text: TextBatch, shingling: Shingling, piece: int) -> None:
     starts, stops = text.offset[:-1], text.offset[1:]
@@ -83,7 +83,7 @@ def test_any_documents_in_any_pieces(text: TextBatch, shingling: Shingling, piec
     check(batch_of(documents, *neighbours), shingling, piece)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(raw_documents, SHINGLINGS)
 def test_the_state_between_pieces_is_whole(document: bytes, shingling: Shingling) -> None:
     """The fingerprints of all pieces end to end, with whatever stands around the document."""

@@ -167,19 +167,20 @@ def test_what_does_not_fit_together_is_indexed_by_halves(monkeypatch: pytest.Mon
     assert joined(join_of(texts, CpuBackend(1)), len(texts)) == all_pairs(texts, 0.8)
 
 
-@pytest.mark.parametrize("few", [0, 8, 64])
 @pytest.mark.parametrize(
     "texts", [template(60), near_copies(100) + template(30), pages(80, 6)], ids=["own", "copies", "pages"]
 )
-def test_the_way_to_the_pairs_is_no_matter(monkeypatch: pytest.MonkeyPatch, texts: list[str], few: int) -> None:
-    monkeypatch.setattr(prefix_join, "FEW_KEPT", few)
-    monkeypatch.setattr(prefix_join, "FIRST_BLOCK", max(few, 1))
+def test_the_way_to_the_pairs_is_no_matter(monkeypatch: pytest.MonkeyPatch, texts: list[str]) -> None:
     wanted = all_pairs(texts, 0.8)
-    for ops in CpuBackend(2, memory=1 << 18), CpuBackend(1), ReferenceBackend():
-        assert joined(join_of(texts, ops), len(texts)) == wanted
-    monkeypatch.setattr(crowd_prefixes, "SAMPLE_BYTES", 1000)
-    for ops in CpuBackend(2), ReferenceBackend():
-        assert joined(join_of(texts, ops), len(texts)) == wanted
+    whole = crowd_prefixes.SAMPLE_BYTES
+    for few in (0, 8, 64):
+        monkeypatch.setattr(prefix_join, "FEW_KEPT", few)
+        monkeypatch.setattr(prefix_join, "FIRST_BLOCK", max(few, 1))
+        for sample in (whole, 1000):
+            monkeypatch.setattr(crowd_prefixes, "SAMPLE_BYTES", sample)
+            for ops in CpuBackend(2, memory=1 << 18), CpuBackend(1):
+                assert joined(join_of(texts, ops), len(texts)) == wanted
+    assert joined(join_of(texts, ReferenceBackend()), len(texts)) == wanted
 
 
 @pytest.mark.parametrize("is_exact", [True, False])

@@ -106,7 +106,7 @@ def longest(document: bytes, unit: Unit) -> int:
 # --- cuts, which need no kernel
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.one_of(texts, st.binary(max_size=60)), units, st.integers(1, 50), st.sampled_from(READINGS))
 def test_tokens_of_pieces_are_those_of_the_document(
     document: bytes, unit: Unit, piece_bytes: int, reading: Reading
@@ -122,7 +122,7 @@ def test_tokens_of_pieces_are_those_of_the_document(
     assert found == code_points(document, unit, reading)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(
     st.one_of(texts, st.binary(max_size=60), st.text(max_size=40).map(lambda text: text.encode("utf-8", "replace"))),
     st.sampled_from(READINGS),

@@ -32,7 +32,7 @@ def test_every_family_has_a_sketch_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", list(SKETCHES))
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(text=batches(), piece=st.sampled_from([1, 3, 16, 1000]))
 def test_documents_in_pieces(name: FamilyName, text: TextBatch, piece: int) -> None:
     family = Family(name=name, num_perm=16)

@@ -21,7 +21,7 @@ NO_DIGEST_BANDS = [
 values = st.one_of(st.integers(0, 2**32 - 1), st.sampled_from([0, 1, 2**31, NO_VALUE - 1, NO_VALUE, NO_VALUE]))
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.integers(1, 20), st.data())
 def test_any_signatures(ops: Backend, columns: int, data: st.DataObject) -> None:
     row = st.one_of(st.lists(values, min_size=columns, max_size=columns), st.just([NO_VALUE] * columns))

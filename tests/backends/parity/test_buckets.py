@@ -17,7 +17,7 @@ from tests.support.rows import EDGES
 digests = st.one_of(st.sampled_from([*EDGES, 5, INSTEAD_OF_NO_DIGEST, NO_DIGEST]), st.integers(0, 2**64 - 1))
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.lists(digests, max_size=6), st.data(), st.sampled_from([0, 2**31, 2**32 - 3, 2**40]))
 def test_collisions_of_any_digests(ops: Backend, pool: list[int], data: st.DataObject, first_id: int) -> None:
     chosen = data.draw(st.lists(st.sampled_from(pool), max_size=60)) if pool else []
@@ -28,7 +28,7 @@ def test_collisions_of_any_digests(ops: Backend, pool: list[int], data: st.DataO
     agree(ops, "candidates", buckets)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(digests, st.one_of(st.integers(0, 12), st.integers(0, 2**62))), max_size=50), st.booleans())
 def test_collisions_of_any_ids(ops: Backend, members: list[tuple[int, int]], ascending: bool) -> None:
     """Ids that repeat, too."""
@@ -38,7 +38,7 @@ def test_collisions_of_any_ids(ops: Backend, members: list[tuple[int, int]], asc
     agree(ops, "collisions", values, ids)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=60), st.booleans())
 def test_collisions_of_digests_that_differ_in_few_bits(
     ops: Backend, parts: list[tuple[int, int]], ascending: bool
@@ -111,7 +111,7 @@ def buckets_of(rows: Sequence[Sequence[int] | Values], before: int = 0) -> Bucke
     return Buckets(ids, before + np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     st.lists(st.lists(st.integers(0, 40), min_size=2, max_size=25).map(sorted), max_size=12),
     st.sampled_from([0, 3]),
@@ -126,7 +126,7 @@ def test_candidates_of_any_buckets(ops: Backend, rows: list[list[int]], before: 
     st.lists(st.lists(st.integers(0, 40), min_size=2, max_size=9, unique=True).map(sorted), max_size=12),
     st.sampled_from([1, 2**27, 2**33]),
 )
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_candidates_far_apart(ops: Backend, rows: list[list[int]], scale: int) -> None:
     check_candidates(ops, buckets_of([[scale * document for document in row] for row in rows]))
 

@@ -11,7 +11,7 @@ from gpulsh.backends.protocol import Backend
 from tests.backends.parity.agreement import agree
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.integers(1, 90), st.data())
 def test_any_pairs(ops: Backend, count: int, data: st.DataObject) -> None:
     node = st.integers(0, count - 1)

@@ -27,7 +27,7 @@ def all_pairs(count: int) -> Numbers:
     return np.array(list(itertools.product(range(count), repeat=2)), np.int64).reshape(-1, 2)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     st.lists(st.lists(st.one_of(st.integers(0, 200), hashes), max_size=80), min_size=1, max_size=10),
     st.integers(0, 4),

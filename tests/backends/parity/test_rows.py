@@ -24,7 +24,7 @@ def check(ops: Backend, rows: Fingerprints, bits: int) -> None:
         agree(ops, "prefixes", unique, counts, lengths)
 
 
-@settings(max_examples=75)
+@settings(max_examples=40)
 @given(tables, st.integers(0, 5), st.sampled_from([1, 8, 8, 16]))
 def test_any_rows(ops: Backend, rows: list[list[int]], before: int, bits: int) -> None:
     check(ops, table(rows, before), bits)
@@ -54,7 +54,7 @@ def test_unique_of_values_that_are_no_hashes(ops: Backend, upper: int) -> None:
     agree(ops, "unique", Fingerprints(values, np.array([0, 30, 30, 700, 30_000])))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(tables, st.integers(0, 3), st.integers(0, 6), st.data())
 def test_frequencies_of_any_counts(
     ops: Backend, rows: list[list[int]], before: int, bits: int, data: st.DataObject
@@ -69,7 +69,7 @@ def test_frequencies_stop_at_255(ops: Backend) -> None:
     assert agree(ops, "frequencies", rows, np.zeros(4, np.uint8)).tolist() == [0, 255, 0, 254]
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(tables, st.integers(0, 3), st.integers(0, 6), st.data())
 def test_prefixes_of_any_lengths(
     ops: Backend, rows: list[list[int]], before: int, bits: int, data: st.DataObject

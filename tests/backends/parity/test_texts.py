@@ -49,14 +49,14 @@ def check_all(ops: Backend, text: TextBatch, shingling: Shingling) -> None:
     agree(ops, "exact_hashes", text, shingling, KEYS)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(any_text, all_shinglings)
 def test_any_text(ops: Backend, text: TextBatch, shingling: Shingling) -> None:
     check_all(ops, text, shingling)
 
 
 @few_cuts
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(any_text, word_shinglings)
 def test_chosen_words(ops: Backend, text: TextBatch, shingling: Shingling) -> None:
     check_all(ops, text, shingling)

@@ -22,7 +22,7 @@ from tests.support.weighted import SCALES, numbers, random_rows, rows_of, weight
 seeds = st.integers(0, 2**64 - 1)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(weighted_tables, st.integers(0, 2), st.integers(1, 6), seeds)
 def test_any_weights(ops: Backend, rows: list[dict[int, float]], before: int, num_perm: int, seed: int) -> None:
     found = agree(ops, "weighted_minhash", rows_of(rows, before), num_perm, seed)
@@ -38,7 +38,7 @@ def test_weights_of_every_scale(ops: Backend, scale: str) -> None:
     agree(ops, "weighted_minhash", random_rows([], scale), 3, 5)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.integers(1, 5).flatmap(lambda d: st.lists(st.lists(numbers, min_size=d, max_size=d), min_size=1)), seeds)
 def test_any_numbers(ops: Backend, given_rows: list[list[float]], seed: int) -> None:
     rows = np.array(given_rows)
@@ -64,7 +64,7 @@ def test_dense_rows(ops: Backend) -> None:
         agree(ops, "kleinberg_tardos", one, 21, 5)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(weighted_tables, st.integers(0, 2), st.data())
 def test_overlap(ops: Backend, rows: list[dict[int, float]], before: int, data: st.DataObject) -> None:
     place = st.integers(0, max(len(rows) - 1, 0))
@@ -78,7 +78,7 @@ def test_overlap_of_many_pairs(ops: Backend) -> None:
     agree(ops, "weighted_overlap", np.array([(i, j) for i in range(4) for j in range(4)] * 9), rows_of(rows))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(tables, st.integers(0, 3))
 def test_occurrences(ops: Backend, rows: list[list[int]], before: int) -> None:
     agree(ops, "occurrences", table([[*row, *row[::2]] for row in rows], before))
