@@ -7,6 +7,7 @@ import logging
 import os
 import random
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -240,6 +241,19 @@ def test_relative_paths_and_inputs_of_sources(
     assert results(Path("local")) == results(Path("ray"))
 
 
+def test_folders_with_files_of_equal_names(
+    joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("2.jsonl", "3.parquet"):
+        Path("other").mkdir(exist_ok=True)
+        shutil.copy(inputs / name, Path("other", name))
+    for out in ("local", "ray"):
+        gpulsh.deduplicate_files(["in", "other"], out, within=True, engine=out, **OPTIONS)
+    assert results(Path("local")) == results(Path("ray"))
+    assert {path.name for path in Path("ray/data").iterdir()} == {"in", "other"}
+
+
 def test_workers_killed_in_two_stages(
     joined: str,
     inputs: Path,
@@ -410,7 +424,7 @@ def test_a_cluster_of_its_own_that_has_nowhere_to_write(inputs: Path, tmp_path: 
 
 
 def test_a_first_run_without_a_home_on_a_cluster_of_its_own(inputs: Path, tmp_path: Path) -> None:
-    """The cluster is still not open to others; kernels that workers compile are told of once, and are no stage's time."""
+    """The cluster is still not open to others; kernels are told of once, and are no stage's time."""
     nowhere, kernels, out = tmp_path / "gone", tmp_path / "kernels", tmp_path / "out"
     told = alone(inputs, out, HOME=str(nowhere), NUMBA_CACHE_DIR=str(kernels))
     assert told.returncode == 0, told.stderr

@@ -114,16 +114,6 @@ def test_policies_by_source(sources: list[str], options: dict[str, Any], kept: d
     assert {pq.read_table(f"out/data/{name}/part-1.parquet").num_rows for name in kept} == {twice}
 
 
-def test_on_ray(sources: list[str]) -> None:
-    pytest.importorskip("ray")
-    local = run(sources, "local", within=True)
-    ray = run([str(Path(name).absolute()) for name in sources], engine="ray", memory="1GiB", threads=1, within=True)
-    assert ray.funnel["dropped"] == local.funnel["dropped"] == 3
-    assert below("out/data") == below("local/data")
-    for name in below("local/data"):
-        assert Path("out/data", name).read_bytes() == Path("local/data", name).read_bytes()
-
-
 def test_urls(here: Path) -> None:
     memory = pytest.importorskip("fsspec").filesystem("memory")
     line = json.dumps({"text": WORDS}).encode() + b"\n"
