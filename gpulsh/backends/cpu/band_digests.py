@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.chunks import Threads, by_count
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.mixing import mixed
 from gpulsh.backends.public_keys import place_keys
 from gpulsh.params import BandShape
 
 CHUNK_DOCUMENTS = 4096
 
 _U = np.uint64
-_MIX_1, _MIX_2, _GOLDEN = _U(protocol.MIX_1), _U(protocol.MIX_2), _U(protocol.GOLDEN)
+_GOLDEN = _U(protocol.GOLDEN)
 _NO_DIGEST, _INSTEAD = _U(protocol.NO_DIGEST), _U(protocol.INSTEAD_OF_NO_DIGEST)
-_S27, _S33 = _U(27), _U(33)
 
 
 @kernel
@@ -32,11 +32,7 @@ def _band_digests(signatures, no_value, rows, keys, digests):
             digest = _U(band + 1) * _GOLDEN
             for place in range(rows):
                 digest += keys[place] * _U(signature[band * rows + place])
-            digest ^= digest >> _S27
-            digest *= _MIX_1
-            digest ^= digest >> _S33
-            digest *= _MIX_2
-            digest ^= digest >> _S27
+            digest = mixed(digest)
             if digest == _NO_DIGEST:
                 digest = _INSTEAD
             digests[document, band] = _NO_DIGEST if empty else digest

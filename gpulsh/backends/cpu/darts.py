@@ -10,12 +10,12 @@ from numba.core import cgutils
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import subroutine
 from gpulsh.backends.cpu.lowered import lowered
+from gpulsh.backends.cpu.mixing import mixed
 from gpulsh.backends.darts import MANTISSA_BITS, RANK_BIAS, RANK_BITS, SEGMENT_BITS
 
 _U = np.uint64
-_MIX_1, _MIX_2 = _U(protocol.MIX_1), _U(protocol.MIX_2)
-_S27, _S32, _S33 = _U(27), _U(32), _U(33)
-_ONE, _HALF = _U(1), _U(0xFFFFFFFF)
+_S32 = _U(32)
+_ONE = _U(1)
 _MOST = _U(protocol.NO_VALUE - 1)
 _RANK, _WITHIN = _U(RANK_BITS), _U(SEGMENT_BITS)
 _SEGMENT, _MANTISSA = _U(64 - SEGMENT_BITS), _U(64 - MANTISSA_BITS)
@@ -32,15 +32,6 @@ def leading_zeros(builder: ir.IRBuilder, word: ir.Value) -> ir.Value:
     wide, bit = ir.IntType(64), ir.IntType(1)
     count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(wide, [wide, bit]), "llvm.ctlz.i64")
     return builder.call(count, [word, ir.Constant(bit, 1)])
-
-
-@subroutine
-def mixed(z):
-    z ^= z >> _S27
-    z *= _MIX_1
-    z ^= z >> _S33
-    z *= _MIX_2
-    return z ^ z >> _S27
 
 
 @subroutine

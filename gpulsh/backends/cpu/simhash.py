@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends import protocol
 from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads, by_weight
 from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.kernel import inlined, kernel
+from gpulsh.backends.cpu.mixing import mixed
 from gpulsh.backends.cpu.room import Room, Scratch
 from gpulsh.backends.cpu.shingle import shingle_rows
 from gpulsh.params import Shingling
@@ -24,22 +24,12 @@ from gpulsh.params import Shingling
 CHUNK_SHINGLES = 1 << 16
 
 _U = np.uint64
-_MIX_1, _MIX_2 = _U(protocol.MIX_1), _U(protocol.MIX_2)
-_S27, _S33, _ONE, _NONE = _U(27), _U(33), _U(1), _U(0)
+_ONE, _NONE = _U(1), _U(0)
 _FREE = np.uint32(0)
 _TREE = 16  # hashes a tree
 _FULL = 15 * _TREE  # that eight digits count
 
 _scratch = Scratch()
-
-
-@inlined
-def _hash(x):
-    x ^= x >> _S27
-    x *= _MIX_1
-    x ^= x >> _S33
-    x *= _MIX_2
-    return x ^ x >> _S27
 
 
 @inlined
@@ -55,7 +45,7 @@ def _count(values, key, hashes, counts):
     for start in range(0, values.size, _FULL):
         here = values[start : start + _FULL]
         for i in range(here.size):
-            hashes[i] = _hash(here[i] ^ key)
+            hashes[i] = mixed(here[i] ^ key)
         trees = (here.size + _TREE - 1) // _TREE
         for i in range(here.size, trees * _TREE):
             hashes[i] = _NONE
@@ -163,7 +153,7 @@ def _weighted(values, weights, offset, keys, counts, out):
             counts[:] = 0
             total = np.int64(0)
             for i in range(offset[row], offset[row + 1]):
-                hashed, weight = _hash(values[i] ^ keys[word]), weights[i]
+                hashed, weight = mixed(values[i] ^ keys[word]), weights[i]
                 total += weight
                 for bit in range(64):
                     counts[bit] += weight & -np.int64(hashed >> _U(bit) & _ONE)

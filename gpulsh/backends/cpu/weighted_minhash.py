@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from gpulsh.arrays import WeightedFingerprints
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.chunks import Threads, by_count, by_weight
-from gpulsh.backends.cpu.darts import NOTHING, is_beyond, mixed, order, rank_limit, surprise
+from gpulsh.backends.cpu.darts import NOTHING, is_beyond, order, rank_limit, surprise
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.mixing import mixed
 from gpulsh.backends.darts import LEAST_EXPONENT, LEAST_OF_ROW, Streams, logarithms
 
 CHUNK_SHINGLES = 1 << 14

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import TextBatch
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import inlined, subroutine
+from gpulsh.backends.cpu.mixing import mixed
 from gpulsh.backends.cpu.vectors import get
 from gpulsh.backends.public_keys import public_words
 from gpulsh.backends.unicode_table import UnicodeTable, unicode_table
@@ -23,9 +24,8 @@ DIGIT = DIGITS - 1
 TOKENS_FAR = np.int64(TOKEN_FAR)  # a literal has a type of its own, for which whatever it is given to is compiled again
 
 _U = np.uint64
-_MIX_1, _MIX_2 = _U(protocol.MIX_1), _U(protocol.MIX_2)
 _GOLDEN, _STREAM_TOKEN = _U(protocol.GOLDEN), _U(protocol.STREAM_TOKEN)
-_ONE, _S27, _S33, _ASCII = _U(1), _U(27), _U(33), _U(0x80)
+_ONE, _ASCII = _U(1), _U(0x80)
 
 
 @inlined
@@ -47,10 +47,7 @@ def far_key(place, keys, secret):
     """The key of a place for which none lies in the table."""
     if secret:
         return get(keys + 8 * (place % KEYS)) * far_factor(place // KEYS, keys, TOKENS_FAR)
-    x = _STREAM_TOKEN + _U(place + 1) * _GOLDEN
-    x = (x ^ x >> _S27) * _MIX_1
-    x = (x ^ x >> _S33) * _MIX_2
-    return (x ^ x >> _S27) | _ONE
+    return mixed(_STREAM_TOKEN + _U(place + 1) * _GOLDEN) | _ONE
 
 
 class KernelTable(NamedTuple):
