@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gpulsh.arrays import Array, Fingerprints, TextBatch
 from gpulsh.backends.protocol import NO_VALUE, Backend, sketched
+from gpulsh.backends.reference.sketches.affine61 import PRIME
 from gpulsh.params import SKETCHES, BandShape, Family, FamilyName, Shingling, Unit
 from gpulsh.permutations import words
 from tests.backends.parity.agreement import agree, far_array, fewer, said
@@ -74,6 +75,13 @@ def test_a_hash_of_all_ones_is_a_value_in_one_permutation(ops: Backend, columns:
     family = Family(name="one_permutation", num_perm=columns)
     found = check(ops, table(hashed_near_no_value(family)), family)
     assert [NO_VALUE - int(row.max()) for row in found] == [1, 1, 2, 2, 1]
+
+
+def test_a_hash_that_is_a_multiple_of_the_prime_is_0_in_affine61(ops: Backend) -> None:
+    family = Family(name="affine61", num_perm=3)
+    multiplier, addend, *_ = words(family, 2)
+    x = -addend * pow(1 + multiplier % (PRIME - 1), -1, PRIME) % PRIME
+    assert (check(ops, table([[x], [x + PRIME, 1]]), family)[:, 0] == 0).all()
 
 
 def joined(ops: Backend, family: Family, *parts: Fingerprints) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpulsh.arrays import WeightedFingerprints
-from gpulsh.backends.darts import RANK_BITS, SEGMENT_BITS, logarithms
+from gpulsh.backends.darts import RANK_BITS, SEGMENT_BITS, Streams, logarithms
 from gpulsh.backends.protocol import NO_VALUE, Backend
-from gpulsh.backends.reference.darts import surprise
+from gpulsh.backends.reference.darts import darts_below, surprise
 from gpulsh.errors import ParameterError
 from tests.backends.parity.agreement import REFERENCE, agree, far_array, said
 from tests.support.rows import random_table, table, tables
@@ -62,6 +63,21 @@ def test_dense_rows(ops: Backend) -> None:
     rows[3] = 0
     for one in (rows, rows[:, :1].copy(), rows[:0], rows[:, :0]):
         agree(ops, "kleinberg_tardos", one, 21, 5)
+
+
+def test_the_least_number_that_counts_as_the_greatest_of_a_row(ops: Backend) -> None:
+    found = agree(ops, "kleinberg_tardos", np.array([[2.0**-990, 0.0], [np.nextafter(2.0**-990, 0), 0.0]]), 5, 1)
+    assert (found == NO_VALUE).all(axis=1).tolist() == [False, True]
+
+
+def test_a_dart_as_high_as_a_weight_misses_it(ops: Backend) -> None:
+    for operation in ("weighted_minhash", "kleinberg_tardos"):
+        streams = Streams.of(operation, 5)
+        first = [next(darts_below(Fraction(99), streams, line, 0)) for line in range(9)]
+        heights = [float(dart.height) for dart in first]
+        assert heights == [dart.height for dart in first]
+        dense, sparse = np.array(heights)[:, None], rows_of([{line: height} for line, height in enumerate(heights)])
+        agree(ops, operation, sparse if operation == "weighted_minhash" else dense, 9, 5)
 
 
 @settings(max_examples=25)
