@@ -15,4 +15,5 @@ CASES = (
     "shared_sentences",
     "sketches",
     "families",
+    "hamming",
 )

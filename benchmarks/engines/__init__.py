@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from benchmarks.engines.base import Engine
+from benchmarks.engines.bits import BitsEngine
 from benchmarks.engines.files import FilesEngine
 
 ENGINES = {
@@ -16,10 +17,14 @@ ENGINES = {
     "FastSketchLSH": ("fastsketchlsh", "FastSketchLSH"),
     "datasketch": ("datasketch", "Datasketch"),
     "datatrove": ("datatrove", "Datatrove"),
+    "popcount": ("popcount", "Popcount"),
+    "text-dedup": ("text_dedup", "TextDedup"),
 }
 
 
-def engine_class(name: str) -> type[Engine] | type[FilesEngine]:
+def engine_class(name: str) -> type[Engine] | type[FilesEngine] | type[BitsEngine]:
     module, cls = ENGINES[name]
-    found: type[Engine] | type[FilesEngine] = getattr(import_module(f"benchmarks.engines.{module}"), cls)
+    found: type[Engine] | type[FilesEngine] | type[BitsEngine] = getattr(
+        import_module(f"benchmarks.engines.{module}"), cls
+    )
     return found

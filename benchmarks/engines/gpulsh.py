@@ -16,8 +16,11 @@ from benchmarks.engines.base import BANDING, NUM_PERM, SHINGLE, Decision, Engine
 
 class Gpulsh(Engine):
     name = "gpulsh"
-    note = "`MinHash.from_texts`; `Banding` + `candidate_pairs`; `deduplicate`, verified exactly; `deduplicate_files`"
-    does = (*Engine.does, "files")
+    note = (
+        "`MinHash.from_texts`; `Banding` + `candidate_pairs`; `deduplicate`, verified exactly; `deduplicate_files`;"
+        " `SimHash.from_texts`; `HammingTables.pairs`"
+    )
+    does = (*Engine.does, "files", "near_pairs", "text_to_bits")
     backend = "cpu"
 
     def load(self, path: str, rows: int | None = None) -> pa.Array:
@@ -45,6 +48,17 @@ class Gpulsh(Engine):
             inputs, output, threshold=threshold, num_perm=NUM_PERM, backend=self.backend, threads=self.threads
         )
         return output
+
+    def text_to_bits(self, texts: pa.Array, size: int) -> Any:
+        shingling = gpulsh.Shingling(unit="char", size=size)
+        return gpulsh.SimHash().from_texts(texts, shingling=shingling, backend=self.backend, threads=self.threads)
+
+    def signatures(self, words: NDArray[np.uint64]) -> gpulsh.BitSignatures:
+        return gpulsh.BitSignatures(words[:, None])
+
+    def near_pairs(self, signatures: gpulsh.BitSignatures, distance: int) -> Any:
+        search = gpulsh.HammingTables(distance=distance)
+        return search.pairs(signatures, backend=self.backend, threads=self.threads)
 
     def matrix(self, signatures: Any) -> NDArray[Any]:
         return np.asarray(signatures)
