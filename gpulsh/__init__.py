@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from gpulsh.text.weights import weigh as weigh
     from gpulsh.theory import SCurve as SCurve
     from gpulsh.theory import choose_banding as choose_banding
+    from gpulsh.tuning.compare import compare as compare
+    from gpulsh.tuning.study import study as study
 
 __version__ = "0.1.0"
 
@@ -95,6 +97,8 @@ _NAMES = {  # of each module
     "text.shingling": ("shingle",),
     "text.weights": ("weigh",),
     "theory": ("SCurve", "choose_banding"),
+    "tuning.compare": ("compare",),
+    "tuning.study": ("study",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 

@@ -132,8 +132,8 @@ def choose_banding(
     SCurve(bands=42, rows=3)
     """
     num_perm = check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)
-    capture_at, capture_by = _requirement("capture", capture)
-    reject_at, reject_by = _requirement("reject", reject)
+    capture_at, capture_by = checked_requirement("capture", capture)
+    reject_at, reject_by = checked_requirement("reject", reject)
     if reject_at >= capture_at:
         raise ParameterError(
             f"reject is at similarity {reject_at:g} and capture at {capture_at:g}; "
@@ -177,9 +177,7 @@ def default_banding(
     (18, 7)
     """
     num_perm = check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)
-    threshold = _number("threshold", threshold)
-    if not 0 < threshold <= 1:
-        raise ParameterError(f"threshold is {threshold!r}; give a number above 0 and at most 1")
+    threshold = checked_threshold(threshold)
     capture = _number("capture", capture)
     if not 0 < capture < 1:
         raise ParameterError(f"capture is {capture!r}; give a probability above 0 and below 1")
@@ -247,7 +245,16 @@ def _completed(num_perm: int, bands: int | None, rows: int | None) -> tuple[int,
     return bands, rows
 
 
-def _requirement(name: str, value: tuple[float, float]) -> tuple[float, float]:
+def checked_threshold(value: float) -> float:
+    """`value` as a float above 0 and at most 1, or a ParameterError."""
+    threshold = _number("threshold", value)
+    if not 0 < threshold <= 1:
+        raise ParameterError(f"threshold is {threshold!r}; give a number above 0 and at most 1")
+    return threshold
+
+
+def checked_requirement(name: str, value: tuple[float, float]) -> tuple[float, float]:
+    """(similarity, probability), or a ParameterError that names what is wrong with them."""
     try:
         similarity, probability = value
     except (TypeError, ValueError):

@@ -25,6 +25,7 @@ COMMANDS = {  # name -> module that has it, imported when it is asked for
     "index": "gpulsh.cli.index",
     "sign": "gpulsh.cli.sign",
     "curve": "gpulsh.cli.curve",
+    "compare": "gpulsh.cli.compare",
     "plan": "gpulsh.cli.plan",
     "info": "gpulsh.cli.info",
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
+from gpulsh.cli.drawing import drawing
+from gpulsh.cli.study import show_study, study_options
 from gpulsh.cli.terminal import say
 from gpulsh.facts import Facts
 
@@ -21,9 +22,6 @@ DEFAULT_CAPTURE = (0.5, 0.99)
 DEFAULT_REJECT = (0.05, 0.01)
 
 STEPS = 20  # of similarity, in the table
-HEIGHT = 16  # lines of the drawing, its axis aside
-BLOCKS = " ▁▂▃▄▅▆▇█"
-ASCII_BLOCKS = "    #####"  # for an output whose encoding lacks blocks
 
 
 def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, float] | None:
@@ -59,20 +57,36 @@ def _requirement(ctx: click.Context, param: click.Parameter, value: str | None) 
     help="Choose the banding: documents of similarity S meet with probability P or less.  [default: 0.05:0.01]",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
+@study_options
+@click.pass_context
 def curve(
+    ctx: click.Context,
+    /,
+    study: tuple[str, ...],
     bands: int | None,
     rows: int | None,
     num_perm: int | None,
     capture: tuple[float, float] | None,
     reject: tuple[float, float] | None,
     as_json: bool,
+    **of_study: Any,
 ) -> None:
     """Show which similarities a banding finds.
 
     Two documents become a candidate pair with probability 1 - (1 - s^rows)^bands, where s is their Jaccard similarity.
     Give the banding by --bands and --rows, or let it be chosen: of the bandings that meet both --capture and --reject,
     the one with the most rows.
+
+    With --study it is the one with the fewest candidates expected among the documents of INPUT; for --threshold and
+    --recall, where --capture is not given.
     """
+    if study:
+        of_study |= {"bands": bands, "rows": rows, "num_perm": num_perm, "capture": capture, "reject": reject}
+        show_study(study, as_json=as_json, **of_study)
+        return
+    for name in of_study:
+        if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"--{name.replace('_', '-')} is of a study; give --study INPUT, too")
     given = bands is not None or rows is not None
     if given and (capture is not None or reject is not None):
         raise click.UsageError("give --bands and --rows, or --capture and --reject, not both")
@@ -92,29 +106,8 @@ def curve(
         say(json.dumps(_figures(chosen), indent=2))
         return
     say(_table(chosen))
-    if sys.stdout.isatty():
-        columns = shutil.get_terminal_size().columns
-        blocks = BLOCKS if _writable(BLOCKS) else ASCII_BLOCKS
-        say("")
-        say(draw(chosen, width=min(columns - 8, 80), height=HEIGHT, blocks=blocks))
-
-
-def draw(curve: SCurve, *, width: int, height: int, blocks: str = BLOCKS) -> str:
-    """The area below the curve: a column of `blocks` a similarity, from 0 at the left to 1 at the right.
-
-    `blocks` holds nine characters, from empty to full, that fill a cell by eighths.
-    """
-    width, height = max(width, 11), max(height, 2)
-    similarity = [column / (width - 1) for column in range(width)]
-    eighths = [round(float(curve.probability(s)) * height * 8) for s in similarity]
-    lines = []
-    for row in range(height):
-        floor = (height - 1 - row) * 8
-        label = {0: "1.0", height // 2: "0.5"}.get(row, "")
-        lines.append(f"{label:>4} |" + "".join(blocks[min(max(e - floor, 0), 8)] for e in eighths).rstrip())
-    lines.append(f"{'0.0':>4} +" + "-" * width)
-    lines.append(" " * 6 + "0.0" + "similarity".center(width - 6) + "1.0")
-    return "\n".join(lines)
+    if drawn := drawing(chosen):
+        say(f"\n{drawn}")
 
 
 def _figures(curve: SCurve) -> Facts:
@@ -151,11 +144,3 @@ def _table(curve: SCurve) -> str:
     lines += ["", "similarity  probability"]
     lines += [f"{row['similarity']:>10.2f}  {row['probability']:>11.6f}" for row in figures["curve"]]
     return "\n".join(lines)
-
-
-def _writable(text: str) -> bool:
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

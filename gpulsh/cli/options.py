@@ -66,17 +66,20 @@ def choice(name: str, *values: str, help: str) -> Option:
     return click.option(name, type=click.Choice(values), default=values[0], show_default=True, help=help)
 
 
-def text_options(*, ids: str) -> Option:
-    """Where the texts of files are, and their ids, which `ids` says the use of."""
-    return together(
+def text_options(*, ids: str | None = None) -> Option:
+    """Where the texts of files are, and their ids, where `ids` says the use of them."""
+    where = (
         click.option(
             "--text-column", default="text", show_default=True, metavar="NAME", help="Column or field of the text."
         ),
         click.option("--lines", is_flag=True, help="Each line of a text file (.txt) is a document, not the file."),
-        click.option("--id-column", metavar="NAME", help=ids),
     )
+    return together(*where, *([click.option("--id-column", metavar="NAME", help=ids)] if ids else []))
 
 
+sample_option = click.option(
+    "--sample", type=int, default=10_000, show_default=True, metavar="N", help="Documents to draw; all where fewer."
+)
 backend_options = together(
     choice("--backend", "auto", "cpu", "cuda", "reference", help="auto takes CUDA where it works."),
     click.option(

@@ -11,15 +11,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from gpulsh.cli.curve import (
-    ASCII_BLOCKS,
-    BLOCKS,
-    DEFAULT_CAPTURE,
-    DEFAULT_NUM_PERM,
-    DEFAULT_REJECT,
-    curve,
-    draw,
-)
+from gpulsh.cli.curve import DEFAULT_CAPTURE, DEFAULT_NUM_PERM, DEFAULT_REJECT, curve
+from gpulsh.cli.drawing import ASCII_BLOCKS, BLOCKS, draw
 from gpulsh.errors import ParameterError
 from gpulsh.theory import SCurve, choose_banding
 

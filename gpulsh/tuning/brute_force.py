@@ -1,0 +1,123 @@
+"""The exact answer for a sample: how many shingles any two of its documents share, without a sketch or a filter.
+
+Documents that share a shingle stand together in its list. Most lists are short, and walking them counts little more
+than the pairs that share anything; the few that a large part of all documents stand in are counted as a product of
+matrices. A block of documents is counted against all later ones at a time, so that memory follows the block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints, Numbers
+from gpulsh.errors import ParameterError
+from gpulsh.ragged import cuts, offsets, within_runs
+from gpulsh.theory import SCurve
+
+FINE = 1000  # steps of similarity in which pairs are counted
+FREQUENT = 16  # of so many documents one has a frequent shingle
+CELLS = 1 << 22  # counts of a block, and steps along lists
+COLUMNS = 512  # frequent shingles in a product
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How similar the pairs of n documents are: `pairs` in all, and of those that share a shingle, by similarity,
+    `counts` int64 [FINE] and the `sums` float64 [FINE] of their similarities.
+    """
+
+    pairs: int
+    counts: Numbers
+    sums: NDArray[np.float64]
+
+    def expected(self, curve: SCurve) -> float:
+        """How many of the pairs the banding of `curve` is expected to find."""
+        some = self.counts > 0
+        means = np.minimum(self.sums[some] / self.counts[some], 1.0)
+        return float((self.counts[some] * curve.probability(means)).sum())
+
+    def histogram(self, bins: int) -> Numbers:
+        """int64 [bins]: the pairs that share a shingle, in so many equal steps of similarity; `bins` divides FINE."""
+        if FINE % bins:
+            raise ParameterError(f"bins is {bins}; give a divisor of {FINE}")
+        counts: Numbers = self.counts.reshape(bins, -1).sum(axis=1)
+        return counts
+
+
+def brute_force(sets: Fingerprints, threshold: float) -> tuple[Spread, Numbers, NDArray[np.float64]]:
+    """The spread of all pairs of `sets`, whose rows ascend without repeats, on the host; and those with a Jaccard
+    similarity of at least `threshold`: int64 [m, 2], i < j, lexicographic, and float64 [m].
+    """
+    count, sizes = len(sets), np.diff(sets.offset)
+    counts, sums = np.zeros(FINE, np.int64), np.zeros(FINE)
+    pairs, similar = [np.empty((0, 2), np.int64)], [np.empty(0)]
+    for start, shared in shared_counts(sets):
+        i, j = np.nonzero(shared)
+        both = shared[i, j]
+        i += start
+        similarity = both / (sizes[i] + sizes[j] - both)
+        step = np.minimum((similarity * FINE).astype(np.int64), FINE - 1)
+        counts += np.bincount(step, minlength=FINE)
+        sums += np.bincount(step, similarity, FINE)
+        enough = similarity >= threshold
+        pairs.append(np.stack([i[enough], j[enough]], axis=1))
+        similar.append(similarity[enough])
+    return Spread(count * (count - 1) // 2, counts, sums), np.concatenate(pairs), np.concatenate(similar)
+
+
+def shared_counts(sets: Fingerprints) -> Iterator[tuple[int, Numbers]]:
+    """Blocks of rows, each with its first: int64 [rows, n], how many values a row shares with each later one, else 0.
+
+    Rows hold distinct values. Blocks in which nothing is shared may be left out.
+    """
+    lists = _Lists.of(sets)
+    count = len(sets)
+    for start, stop in cuts(lists.work, CELLS, max(CELLS // max(count, 1), 1)):
+        shared = lists.walked(start, stop)
+        for first in range(0, len(lists.frequent), COLUMNS):
+            part = lists.frequent[first : first + COLUMNS].astype(np.float32)
+            shared += (part[:, start:stop].T @ part).astype(np.int64)  # below 2^24, exact
+        yield start, np.triu(shared, start + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lists:
+    """The documents of each rare value, end to end, and the flags of the documents of each frequent one."""
+
+    documents: Numbers  # [r] ascending within a list
+    owner: Numbers  # [r] of each membership, in the order of documents
+    begin: Numbers  # [r] where the later ones of its list begin
+    later: Numbers  # [r] and how many there are
+    work: Numbers  # [n + 1] steps of each document, end to end
+    frequent: NDArray[np.bool_]  # [values, n]
+
+    @classmethod
+    def of(cls, sets: Fingerprints) -> _Lists:
+        count = len(sets)
+        owner = np.repeat(np.arange(count), np.diff(sets.offset))
+        _, slot, met = np.unique(sets.values[sets.offset[0] : sets.offset[-1]], return_inverse=True, return_counts=True)
+        often = met * FREQUENT > max(count, FREQUENT)
+        flags = np.zeros((int(often.sum()), count), bool)
+        known = often[slot]
+        flags[(np.cumsum(often) - 1)[slot[known]], owner[known]] = True
+        rare = (met[slot] > 1) & ~known
+        owner, slot = owner[rare], slot[rare]
+        order = np.argsort(slot, kind="stable")
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))
+        later = np.cumsum(np.where(often, 0, np.where(met > 1, met, 0)))[slot] - place - 1
+        steps = offsets(np.bincount(owner, later, count).astype(np.int64))
+        return cls(owner[order], owner, place + 1, later, steps, flags)
+
+    def walked(self, start: int, stop: int) -> Numbers:
+        """int64 [stop - start, n]: what the rare values alone say."""
+        count = len(self.work) - 1
+        some = slice(*np.searchsorted(self.owner, [start, stop]))
+        later = self.later[some]
+        others = self.documents[np.repeat(self.begin[some], later) + within_runs(later)]
+        cells = np.repeat((self.owner[some] - start) * count, later) + others
+        return np.bincount(cells, minlength=(stop - start) * count).reshape(stop - start, count)

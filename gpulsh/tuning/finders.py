@@ -1,0 +1,217 @@
+"""What can be compared: every method that finds near-duplicates in texts, by its name.
+
+A finder makes sketches of texts, and candidate pairs of the sketches. Most meet in bands; the bits of SimHash are
+searched by Hamming tables, Broder's samples are joined, and whole-document signatures are equal or are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypedDict, cast, get_args
+
+import numpy as np
+
+from gpulsh.arrays import Array, BandDigests, Fingerprints, Numbers, TextBatch, Values, on_host
+from gpulsh.backends.select import BackendName
+from gpulsh.errors import ParameterError
+from gpulsh.lsh.banding import Banding
+from gpulsh.lsh.collisions import candidate_pairs
+from gpulsh.lsh.hamming_tables import HammingTables
+from gpulsh.lsh.supershingles import Supershingles
+from gpulsh.params import Folding, MinHashFamily, Shingling
+from gpulsh.sketch.bits.hamming import hamming
+from gpulsh.sketch.bits.simhash import SimHash, Weights
+from gpulsh.sketch.named import parse_bits, parse_sketch, sketch_names
+from gpulsh.sketch.samples.bottom_s import BottomS
+from gpulsh.sketch.samples.mod_m import ModM
+from gpulsh.sketch.samples.sample_sketch import SampleSketch
+from gpulsh.sketch.sets.b_bit import BBit
+from gpulsh.sketch.sets.minhash import MinHash
+from gpulsh.sketch.sets.set_sketch import SetSketch
+from gpulsh.sketch.weighted.weighted_minhash import WeightedMinHash
+from gpulsh.text.profiles import md5_signatures, text_profiles
+from gpulsh.theory import default_banding
+from gpulsh.tuning.brute_force import shared_counts
+
+APART = 12  # bits of 384 in which a pair of supershingles may differ (Henzinger 2006)
+
+
+class Where(TypedDict):
+    """Who does the work."""
+
+    backend: BackendName
+    threads: int | None
+
+
+class How(Where):
+    """And how texts are read."""
+
+    shingling: Shingling
+    folding: Folding
+
+
+@dataclass(frozen=True)
+class Sketched:
+    """Sketches of texts: their bytes, their candidate pairs int64 [m, 2], and their estimate of pairs' similarity."""
+
+    size: int
+    pairs: Callable[[], Array]
+    estimate: Callable[[Numbers], Array] | None = None
+
+
+Finder = Callable[[TextBatch], Sketched]
+
+
+@dataclass(frozen=True)
+class Finders:
+    """Makes finders of pairs with a Jaccard similarity of `threshold` or more."""
+
+    threshold: float
+    seed: int
+    how: How
+
+    @property
+    def where(self) -> Where:
+        """Who does the work."""
+        return {"backend": self.how["backend"], "threads": self.how["threads"]}
+
+    def named(self, name: str) -> Finder:
+        """That of a NAME, with numbers as `--sketch` takes them. ParameterError where there is none."""
+        name = name.replace("_", "-")
+        kind, *numbers = name.split(":")
+        if kind in SIMHASH:
+            return self.simhash(name.replace(kind, "simhash", 1), SIMHASH[kind])
+        if kind in sketch_names():
+            return self.banded(parse_sketch(name, seed=self.seed))
+        if kind not in KINDS:
+            raise ParameterError(f"method is {name!r}; give names out of {', '.join(method_names())}")
+        default, make = KINDS[kind]
+        digits = all(number.isascii() and number.isdigit() and len(number) < 9 for number in numbers)
+        if len(numbers) > (default is not None) or not digits:
+            allowed = kind if default is None else f"{kind} or {kind}:{default}"
+            raise ParameterError(f"method is {name!r}; give {allowed}")
+        return make(self, int(numbers[0]) if numbers else default or 0)
+
+    def banded(self, sketch: SetSketch | WeightedMinHash) -> Finder:
+        """Signatures that meet in a band."""
+        bands, rows = default_banding(sketch.num_perm, self.threshold)
+        banding, where = Banding(bands=bands, rows=rows), self.where
+
+        def find(texts: TextBatch) -> Sketched:
+            signatures = sketch.from_texts(texts, **self.how)
+            return Sketched(
+                signatures.values.nbytes,
+                lambda: candidate_pairs(banding(signatures, **where), **where),
+                lambda pairs: sketch.estimate(signatures, pairs, **where),
+            )
+
+        return find
+
+    def b_bit(self, bits: int) -> Finder:
+        """MinHash of 128 values in bands, whose digests find, and `bits` bits of each value, which estimate."""
+        minhash, where = MinHash(seed=self.seed), self.where
+        bands, rows = default_banding(minhash.num_perm, self.threshold)
+        banding, b_bit = Banding(bands=bands, rows=rows), BBit(bits=bits, num_perm=minhash.num_perm)
+
+        def find(texts: TextBatch) -> Sketched:
+            signatures = minhash.from_texts(texts, **self.how)
+            packed, digests = b_bit(signatures, **where), banding(signatures, **where)
+            return Sketched(
+                packed.values.nbytes + digests.values.nbytes,
+                lambda: candidate_pairs(digests, **where),
+                lambda pairs: b_bit.estimate(packed, pairs, **where),
+            )
+
+        return find
+
+    def simhash(self, name: str, weights: Weights) -> Finder:
+        """Pairs whose bits differ in at most the distance that `name` says."""
+        sketch, distance = parse_bits(name, self.seed)
+        sketch, tables = replace(sketch, weights=weights), HammingTables(bits=sketch.bits, distance=distance)
+
+        def find(texts: TextBatch) -> Sketched:
+            signatures = sketch.from_texts(texts, **self.how)
+            return Sketched(signatures.values.nbytes, lambda: tables.pairs(signatures, **self.where))
+
+        return find
+
+    def supershingles(self, bits: int) -> Finder:
+        """With `bits`, only pairs whose SimHash signatures are near, too: Henzinger's combination."""
+        supershingles, where = Supershingles(), self.where
+        minhash = MinHash(num_perm=supershingles.groups * supershingles.of, seed=self.seed)
+        simhash = SimHash(bits=bits, weights="count", seed=self.seed) if bits else None
+
+        def find(texts: TextBatch) -> Sketched:
+            signatures = minhash.from_texts(texts, **self.how)
+            words = None if simhash is None else simhash.from_texts(texts, **self.how)
+
+            def pairs() -> Array:
+                found = supershingles(signatures, **where)
+                return found if words is None else found[hamming(words, found, **where) <= APART]
+
+            size = len(signatures) * 8 * supershingles.groups + (0 if words is None else words.values.nbytes)
+            return Sketched(size, pairs)
+
+        return find
+
+    def samples(self, sketch: SampleSketch) -> Finder:
+        """Pairs that share a sampled fingerprint and have an estimate of the threshold or more."""
+
+        def find(texts: TextBatch) -> Sketched:
+            samples = sketch.from_texts(texts, **self.how)
+            sets = Fingerprints(on_host(samples.values), on_host(samples.offset))
+
+            def pairs() -> Array:
+                found = [np.empty((0, 2), np.int64)]
+                for start, shared in shared_counts(sets):
+                    some = np.argwhere(shared) + np.array([start, 0])
+                    found.append(some[estimate(some) >= self.threshold])
+                return np.concatenate(found)
+
+            def estimate(pairs: Numbers) -> Values:
+                return cast(Values, on_host(sketch.estimate(samples, pairs, **self.where)))
+
+            return Sketched(sets.values.nbytes, pairs, estimate)
+
+        return find
+
+    def whole(self, signatures: Callable[[TextBatch], Values]) -> Finder:
+        """Pairs whose whole-document signatures are equal."""
+
+        def find(texts: TextBatch) -> Sketched:
+            words = signatures(texts).view(np.uint64)
+
+            def pairs() -> Array:
+                found = on_host(candidate_pairs(BandDigests(words[:, :1]), **self.where))
+                return found[words[found[:, 0], 1] == words[found[:, 1], 1]]
+
+            return Sketched(words.nbytes, pairs)
+
+        return find
+
+
+def _minhash(family: MinHashFamily, made: Finders, num_perm: int) -> Finder:
+    return made.banded(MinHash(num_perm=num_perm, seed=made.seed, family=family))
+
+
+SIMHASH: dict[str, Weights] = {"simhash": "set", "simhash-count": "count", "simhash-idf": "idf"}
+# The number that a name may be given, where nothing is said; None where it takes none.
+KINDS: dict[str, tuple[int | None, Callable[[Finders, int], Finder]]] = {
+    **{family.replace("_", "-"): (128, partial(_minhash, family)) for family in get_args(MinHashFamily)},
+    "weighted-minhash": (128, lambda made, number: made.banded(WeightedMinHash(num_perm=number, seed=made.seed))),
+    "b-bit": (1, lambda made, number: made.b_bit(number)),
+    "bottom-s": (128, lambda made, number: made.samples(BottomS(size=number, seed=made.seed))),
+    "mod-m": (16, lambda made, number: made.samples(ModM(modulus=number, seed=made.seed))),
+    "supershingles": (None, lambda made, _: made.supershingles(0)),
+    "henzinger": (None, lambda made, _: made.supershingles(384)),
+    "md5": (None, lambda made, _: made.whole(md5_signatures)),
+    "text-profile": (None, lambda made, _: made.whole(text_profiles)),
+}
+
+
+def method_names() -> list[str]:
+    """All names, ascending, with the form of those that need more."""
+    forms = (f"{name}:BITS:DISTANCE" for name in SIMHASH)
+    return sorted({*sketch_names(), *KINDS, *forms})

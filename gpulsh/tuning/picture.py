@@ -1,0 +1,63 @@
+"""The picture of a study: how many pairs there are of each similarity, and the S-curve that decides who meets."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpulsh.errors import OutputError, ParameterError
+
+if TYPE_CHECKING:
+    from gpulsh.tuning.study import Study
+
+ENDINGS = (".png", ".svg")
+BINS = 50
+BARS, CURVE, OTHERS = "#9db8d2", "#b3471f", "#8a8a8a"
+
+
+def check_plot(path: str | os.PathLike[str]) -> None:
+    """ParameterError where no picture can be made under this name, or at all."""
+    if Path(path).suffix not in ENDINGS:
+        raise ParameterError(f"plot is {os.fspath(path)!r}; give a file that ends with {' or '.join(ENDINGS)}")
+    if find_spec("matplotlib") is None:
+        raise ParameterError("plot is given and matplotlib is not installed: pip install 'gpulsh[report]'")
+
+
+def plot(study: Study, path: str | os.PathLike[str]) -> None:
+    """Write the picture, PNG or SVG by the ending of `path`; the same study gives the same SVG.
+
+    Raises ParameterError as `check_plot` does, and OutputError.
+    """
+    check_plot(path)
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 5), layout="constrained")
+    pairs = figure.subplots()
+    edges = np.linspace(0, 1, BINS + 1)
+    pairs.bar(edges[:-1], study.histogram(BINS), width=1 / BINS, align="edge", color=BARS, edgecolor="white")
+    pairs.set_yscale("symlog", linthresh=1)
+    pairs.set_xlim(0, 1)
+    pairs.set_ylim(bottom=0)
+    pairs.set_xlabel("exact Jaccard similarity")
+    pairs.set_ylabel(f"pairs of {study.sample:,} documents that share a shingle")
+    meet = pairs.twinx()
+    similarity = np.linspace(0, 1, 401)
+    for banding in study.bandings:
+        best = banding == study.recommended
+        color, name = (CURVE, f"{banding.bands} bands of {banding.rows} rows") if best else (OTHERS, None)
+        line = meet.plot(similarity, banding.curve.probability(similarity), color=color, linewidth=2 if best else 0.7)
+        line[0].set_label(name or f"_{banding.bands}")
+    meet.axvline(study.threshold, color="black", linewidth=1, linestyle=":", label=f"threshold {study.threshold:g}")
+    meet.set_ylim(0, 1.02)
+    meet.set_ylabel("probability to become candidates")
+    meet.legend(loc="center left")
+    try:
+        with rc_context({"svg.hashsalt": "gpulsh"}):
+            figure.savefig(path, dpi=110, metadata={"Date": None} if Path(path).suffix == ".svg" else None)
+    except OSError as error:
+        raise OutputError(f"{os.fspath(path)}: cannot be written: {os.strerror(error.errno or 0)}") from error

@@ -1,0 +1,278 @@
+"""Studies and comparisons beside plain sets: samples, brute force, bandings, methods, and their commands."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.cli import main
+from gpulsh.cli.drawing import BLOCKS, MARK, draw
+from gpulsh.cli.options import sample_option
+from gpulsh.errors import InputError, ParameterError
+from gpulsh.theory import SCurve, default_banding
+from gpulsh.tuning import brute_force, sample
+from gpulsh.tuning.compare import METHODS
+from gpulsh.tuning.finders import KINDS, SIMHASH
+
+SHINGLING = gpulsh.Shingling(size=2)
+THRESHOLD = 0.6
+BANDS = default_banding(128, THRESHOLD)
+
+
+def pages(count: int, seed: int = 5) -> list[str | None]:
+    """Families of near-copies under one heading, some texts twice, some without a word."""
+    random = np.random.default_rng(seed)
+    texts: list[str | None] = []
+    for number in range(count):
+        words = [f"f{number // 4}w{place}" for place in range(12)]
+        for place in random.integers(0, 12, random.integers(0, 5)):
+            words[place] = f"own{number}x{place}"
+        texts.append(" ".join(["read", "this", "page", *words]))
+    texts[7], texts[20], texts[21] = texts[5], None, "..."
+    return texts
+
+
+def naive_similarity(texts: Sequence[str | None]) -> dict[tuple[int, int], float]:
+    """Of each pair of texts that share a run of two words."""
+    words = [(text or "").replace(".", "").split() for text in texts]
+    sets = [set(pairwise(row)) for row in words]
+    pairs = {(i, j): (sets[i] & sets[j], sets[i] | sets[j]) for i, j in combinations(range(len(sets)), 2)}
+    return {pair: len(both) / len(either) for pair, (both, either) in pairs.items() if both}
+
+
+TEXTS = pages(60)
+NAIVE = naive_similarity(TEXTS)
+COPIES = sum(one == other and one not in (None, "...") for one, other in combinations(TEXTS, 2))
+TRUE = sorted(pair for pair, similarity in NAIVE.items() if similarity >= THRESHOLD)
+
+
+@pytest.mark.parametrize("frequent", [1, 16, 10**9])
+def test_brute_force_counts_what_sets_do(frequent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brute_force, "FREQUENT", frequent)
+    monkeypatch.setattr(brute_force, "CELLS", 150)
+    monkeypatch.setattr(brute_force, "COLUMNS", 1)
+    texts = [*TEXTS, *TEXTS[:3]]
+    naive = naive_similarity(texts)
+    read = gpulsh.shingle(texts, shingling=SHINGLING, backend="cpu")
+    rows = [np.unique(read.values[start:stop]) for start, stop in pairwise(read.offset)]
+    sets = gpulsh.Fingerprints(np.concatenate(rows), np.cumsum([0, *map(len, rows)]))
+    spread, pairs, similarity = brute_force.brute_force(sets, THRESHOLD)
+    assert {(i, j): s for (i, j), s in zip(pairs.tolist(), similarity.tolist(), strict=True)} == {
+        pair: s for pair, s in naive.items() if s >= THRESHOLD
+    }
+    assert pairs.tolist() == sorted(pairs.tolist())
+    assert (similarity == gpulsh.jaccard(read, pairs, backend="cpu")).all()
+    assert spread.pairs == 63 * 62 // 2
+    steps = Counter(min(int(s * 20), 19) for s in naive.values())
+    assert spread.histogram(20).tolist() == [steps[step] for step in range(20)]
+    curve = SCurve(bands=20, rows=5)
+    assert spread.expected(curve) == pytest.approx(sum(float(curve.probability(s)) for s in naive.values()), 1e-3)
+    with pytest.raises(ParameterError, match="bins is 7; give a divisor of 1000"):
+        spread.histogram(7)
+
+
+def test_a_sample_is_that_of_the_least_lots_however_texts_are_cut(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    texts = [f"text {number}" for number in range(500)]
+    lots = sample.words_at("sample", 3, np.arange(500, dtype=np.uint64))
+    wanted = sorted(np.argsort(lots)[:9].tolist())
+    pq.write_table(pa.table({"body": texts}), tmp_path / "a.parquet", row_group_size=77)
+    for batch_bytes in (200, 1 << 20):
+        monkeypatch.setattr(sample, "BATCH_BYTES", batch_bytes)
+        for corpus in (texts, sample.open_corpus([str(tmp_path)], text_column="body", backend="cpu")):
+            drawn = sample.draw_sample(corpus, 9, 3)
+            assert drawn.positions.tolist() == wanted and drawn.documents == 500
+            values, offset = drawn.texts.values.tobytes(), drawn.texts.offset.tolist()
+            found = [values[start:stop].decode() for start, stop in pairwise(offset)]
+            assert found == [texts[position] for position in wanted]
+    assert drawn.places(np.array([[wanted[2], wanted[7]], [wanted[0], (wanted[0] + 1)]])).tolist() == [[2, 7]]
+    assert len(sample.draw_sample(texts[:4], 9, 3).positions) == 4
+    assert sample.draw_sample([], 9, 3).texts.offset.tolist() == [0]
+    everywhere = np.concatenate([sample.draw_sample(texts, 50, seed).positions for seed in range(40)])
+    assert np.histogram(everywhere, 4, (0, 500))[0].min() > 430  # of 500 expected
+
+
+def test_a_study_recommends_the_cheapest_banding_that_meets_the_requirements() -> None:
+    options: dict[str, Any] = {"shingling": SHINGLING, "backend": "cpu", "threshold": THRESHOLD}
+    found = gpulsh.study(TEXTS, num_perm=32, recall=0.9, bands=3, rows=2, **options)
+    assert (found.documents, found.sample, found.similar) == (60, 60, len(TRUE))
+    every = [SCurve(bands=bands, rows=rows) for rows in range(1, 33) for bands in range(1, 32 // rows + 1)]
+
+    def cost(curve: SCurve) -> float:
+        return sum(float(curve.probability(similarity)) for similarity in NAIVE.values())
+
+    best = min((curve for curve in every if curve.probability(THRESHOLD) >= 0.9), key=cost)
+    assert found.recommended.curve == best
+    assert found.recommended.expected == pytest.approx(cost(best), 1e-3)
+    assert (3, 2) in {(row.bands, row.rows) for row in found.bandings}
+    signatures = gpulsh.MinHash(num_perm=32).from_texts(TEXTS, shingling=SHINGLING, backend="cpu")
+    for row in found.bandings:
+        digests = gpulsh.Banding(bands=row.bands, rows=row.rows)(signatures, backend="cpu")
+        pairs = set(map(tuple, gpulsh.candidate_pairs(digests, backend="cpu").tolist()))
+        assert (row.candidates, row.recall) == (len(pairs), len(pairs & set(TRUE)) / len(TRUE))
+        assert row.expected_of_all == pytest.approx(row.expected)
+
+    strict = gpulsh.study(TEXTS, num_perm=32, capture=(0.7, 0.9), reject=(0.1, 0.01), **options).recommended.curve
+    meets = [curve for curve in every if curve.probability(0.7) >= 0.9 and curve.probability(0.1) <= 0.01]
+    assert strict == min(meets, key=cost)
+    half = gpulsh.study([*TEXTS, *[None] * 60], sample=60, num_perm=32, recall=0.9, **options)
+    assert (half.documents, half.sample) == (120, 60)
+    assert half.recommended.expected_of_all == pytest.approx(half.recommended.expected * 120 * 119 / (60 * 59))
+    nothing = gpulsh.study([], backend="cpu")
+    assert (nothing.similar, nothing.recommended.recall, nothing.histogram(5).sum()) == (0, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"threshold": 0}, "threshold is 0.0"),
+        ({"recall": 1.0}, "probability of threshold and recall is 1.0"),
+        ({"capture": (0.5,)}, r"capture is \(0.5,\)"),
+        ({"capture": (0.5, 0.99), "reject": (0.05, 1e-9)}, "no banding of num_perm=128 .* closest"),
+        ({"num_perm": 2}, "num_perm is 2, of which no banding finds pairs"),
+        ({"sample": 1}, "sample is 1"),
+    ],
+)
+def test_a_study_refuses_what_makes_no_sense(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ParameterError, match=told):
+        gpulsh.study(TEXTS, backend="cpu", **given)
+
+
+def test_methods_are_judged_by_the_pairs_of_sets() -> None:
+    names = [*METHODS, *(f"{name}:128:20" for name in SIMHASH), *KINDS]
+    verify: Any = ("none", "signature", "exact")
+    options: dict[str, Any] = {"threshold": THRESHOLD, "shingling": SHINGLING, "backend": "cpu", "threads": 1}
+    found = gpulsh.compare(TEXTS, names, verify=verify, **options)
+    assert found.similar == len(TRUE)
+    rows = {(row.method, row.verify): row for row in found.methods}
+    assert {name for name, _ in rows} == set(names)
+    for row in found.methods:
+        assert row.found <= row.candidates and row.true <= min(row.found, len(TRUE)), row
+        assert row.precision == (row.true / row.found if row.found else None)
+        assert row.recall == row.true / len(TRUE)
+        if row.precision and row.recall:
+            assert row.f1 == pytest.approx(2 / (1 / row.precision + 1 / row.recall))
+        if row.verify == "exact":
+            assert row.precision in (1.0, None) and row.true == rows[row.method, "none"].true
+    signatures = gpulsh.MinHash().from_texts(TEXTS, shingling=SHINGLING, backend="cpu")
+    pairs = gpulsh.candidate_pairs(
+        gpulsh.Banding(bands=BANDS[0], rows=BANDS[1])(signatures, backend="cpu"), backend="cpu"
+    )
+    alike = gpulsh.jaccard(signatures, pairs, backend="cpu") >= THRESHOLD
+    for verification, wanted in (("none", pairs), ("signature", pairs[alike])):
+        true = len(set(map(tuple, wanted.tolist())) & set(TRUE))
+        row = rows["minhash:128", verification]
+        assert (row.candidates, row.found, row.true) == (len(pairs), len(wanted), true)
+    assert rows["md5", "none"].found == COPIES > 0 and rows["md5", "none"].bytes == 16
+    assert rows["minhash:128", "none"].bytes == 512 and ("md5", "signature") not in rows
+    assert rows["bottom-s", "exact"].recall == 1.0  # samples of 128 hold all of such sets
+
+
+def test_given_truth_is_that_of_the_whole_corpus() -> None:
+    options: dict[str, Any] = {"threshold": THRESHOLD, "shingling": SHINGLING, "backend": "cpu", "sample": 30}
+    given = gpulsh.compare(TEXTS, ["minhash:64"], truth=np.array(TRUE)[:, ::-1], **options)
+    computed = gpulsh.compare(TEXTS, ["minhash:64"], **options)
+    assert 0 < given.similar == computed.similar < len(TRUE)
+    assert [row.true for row in given.methods] == [row.true for row in computed.methods]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["compare", "CORPUS", "--methods", "minhush:128"], "method is 'minhush:128'; give names out of affine32,"),
+        (["compare", "CORPUS", "--methods", "b-bit:x"], "method is 'b-bit:x'; give b-bit or b-bit:1"),
+        (["compare", "CORPUS", "--methods", "md5:3"], "method is 'md5:3'; give md5"),
+        (["compare", "CORPUS", "--methods", "simhash:64:3:1"], "names no bits"),
+        (["compare", "CORPUS", "--verify", "maybe"], "verify is 'maybe'"),
+        (["compare", "CORPUS", "--threshold", "2"], "threshold is 2.0"),
+        (["curve", "--study", "CORPUS", "--recall", "2"], "the probability of threshold and recall is 2.0"),
+        (["curve", "--study", "CORPUS", "--plot", "a.txt"], "give a file that ends with .png or .svg"),
+        (["curve", "--bands", "4", "--rows", "2", "--plot", "a.svg"], "--plot is of a study; give --study INPUT, too"),
+        (["curve", "--study", "CORPUS", "--sample", "1"], "sample is 1"),
+    ],
+)
+def test_wrong_flags_give_one_line_and_status_2(
+    arguments: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n')
+    assert main([str(tmp_path) if argument == "CORPUS" else argument for argument in arguments]) == 2
+    output, error = capsys.readouterr()
+    assert told in error and error.count("\n") == 1 and not output
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> str:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    return str(path)
+
+
+def test_the_commands_show_what_the_functions_find(
+    corpus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    common = ["--threshold", str(THRESHOLD), "--shingle", "word:2", "--backend", "cpu"]
+    options: dict[str, Any] = {"threshold": THRESHOLD, "shingling": SHINGLING, "backend": "cpu"}
+    curve = ["curve", "--study", corpus, *common, "--recall", "0.95"]
+    studied = gpulsh.study(TEXTS, recall=0.95, **options)
+    assert main([*curve, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(studied.facts()))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    picture = tmp_path / "study.svg"
+    assert main([*curve, "--plot", str(picture)]) == 0
+    lines, best = capsys.readouterr().out.splitlines(), studied.recommended
+    assert lines[-1] == f"recommended: --num-perm {best.bands * best.rows} --bands {best.bands} --rows {best.rows}"
+    assert [line.split()[:2] for line in lines if line.endswith("  recommended")] == [[str(best.bands), str(best.rows)]]
+    assert any(MARK in line and "|" in line for line in lines)
+    assert picture.read_text().startswith("<?xml") and f"{best.bands} bands" in picture.read_text()
+
+    pairs = tmp_path / "pairs.parquet"
+    i, j = np.array([*TRUE, (0, 59)]).T
+    pq.write_table(pa.table({"i": i, "j": j, "jaccard": [1.0] * len(TRUE) + [0.1]}), pairs)
+    methods = ["--methods", "fast:64,md5", "--verify", "none"]
+    compared = gpulsh.compare(TEXTS, ["fast:64", "md5"], verify=["none"], **options)
+    assert main(["compare", corpus, *common, *methods, "--truth", str(pairs), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["similar"] == len(TRUE)
+    assert [(row["method"], row["true"]) for row in found["methods"]] == [
+        (row.method, row.true) for row in compared.methods
+    ]
+    assert main(["compare", corpus, *common, *methods]) == 0
+    table = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert table[-1][:4] == ["md5", "none", str(COPIES), str(COPIES)]
+    with pytest.raises(InputError, match="cannot be read as pairs"):
+        sample.read_pairs(corpus, 0.5)
+
+
+def test_without_matplotlib_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr("gpulsh.tuning.picture.find_spec", lambda name: None if name == "matplotlib" else find(name))
+    with pytest.raises(ParameterError, match=r"not installed: pip install 'gpulsh\[report\]'"):
+        gpulsh.study(TEXTS, backend="cpu").plot("study.svg")
+
+
+def test_bars_are_by_logarithms_and_the_curve_lies_over_them() -> None:
+    curve = SCurve(bands=1, rows=1)  # the diagonal
+    lines = draw(curve, width=11, height=4, counts=[99, 9, 0, 0, 0]).splitlines()
+    columns = ["".join(row[6:].ljust(11)[column] for row in lines[:4]) for column in range(11)]
+    assert columns[0] == f"{BLOCKS[8] * 3}{MARK}" and columns[10] == f"{MARK}   "
+    assert columns[4] == f"  {MARK}{BLOCKS[8]}"  # ln 10 is half of ln 100
+
+
+def test_the_command_draws_as_many_documents_as_the_function() -> None:
+    @sample_option
+    def command() -> None: ...
+
+    (option,) = command.__click_params__  # type: ignore[attr-defined]
+    assert option.default == sample.DEFAULT
