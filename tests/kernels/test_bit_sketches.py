@@ -70,7 +70,7 @@ def everywhere(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> CudaBacken
 
     modules = "hamming_tables bit_sampling supershingles collisions similarity"
     homes = [*(f"lsh.{name}" for name in modules.split()), "sketch.bits.simhash", "sketch.bits.hyperplanes"]
-    homes.append("sketch.bits.hamming")
+    homes += ["sketch.bits.hamming", "text.documents"]
     for home in homes:
         monkeypatch.setattr(f"gpulsh.{home}.select_backend", selected)
     return cuda

@@ -17,7 +17,7 @@ from gpulsh.index import index
 from gpulsh.lsh import banding, collisions, similarity
 from gpulsh.sketch.samples import sample_sketch as samples
 from gpulsh.sketch.sets import b_bit, set_sketch
-from gpulsh.text import shingling
+from gpulsh.text import documents as reading
 from tests.decide.test_shared_sentences import pages
 from tests.kernels.cuts import WHERE
 from tests.support.texts import SECRETS
@@ -36,7 +36,7 @@ def selected(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cud
     def select(name: Any = "auto", **options: Any) -> Any:
         return cuda if name == "cuda" else select_backend(name, **options)
 
-    for module in (banding, b_bit, collisions, similarity, samples, set_sketch, shingling, memory, engines, index):
+    for module in (banding, b_bit, collisions, similarity, samples, set_sketch, reading, memory, engines, index):
         monkeypatch.setattr(module, "select_backend", select)
     yield cuda
 

@@ -16,7 +16,7 @@ SKETCHES = ("vectors", "weighted_minhash", "kleinberg_tardos", "earth_mover")
 @pytest.fixture
 def everywhere(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
     """`backend="cuda"` means this one."""
-    homes = ["lsh.similarity", "text.weights", "sketch.signature_sketch"]
+    homes = ["lsh.similarity", "text.documents", "sketch.signature_sketch"]
     for module in (*homes, *(f"sketch.weighted.{name}" for name in SKETCHES)):
         monkeypatch.setattr(f"gpulsh.{module}.select_backend", lambda name, **_: cuda, raising=False)
     return cuda
