@@ -142,7 +142,7 @@ GOLDEN = [[1654020228635394877, 9622720655758463169], [0, 0], [42484341186911995
         ([[1j]], "complex128; give real numbers"),
         ([["a"]], "give real numbers"),
         ([[1.0, 2.0], [3.0]], "vectors is no array"),
-        ([1.0, 2.0], "1 dimensions; give an array"),
+        ([1.0, 2.0], r"shape \(2,\); give numbers of shape"),
     ],
 )
 def test_what_is_refused(vectors: Any, said: str) -> None:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from gpulsh.arrays import Array, BitSignatures, Values, dtype_of
+from gpulsh.arrays import Array, BitSignatures, Values
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.permutations import words_at
 from gpulsh.ragged import cuts
 from gpulsh.sketch.bits.bit_sketch import MAX_BITS, WORD_BITS, BitSketch
+from gpulsh.sketch.vectors import check_real, dense_vectors
 
 SCALE = 2.0**15  # what the largest entry of a row becomes
 MEAN = 16 * 255 // 2  # of the sum of 16 bytes, and the most that one differs from it
@@ -54,16 +55,9 @@ class Hyperplanes(BitSketch):
             bits = [ops.asarray(_packed(sums, words)) for sums in parts]
             return BitSignatures(np.concatenate([ops.asarray(np.empty((0, words), np.uint64)), *bits]))
 
-    def _dense(self, vectors: Any, ops: Backend) -> Iterator[Array]:
+    def _dense(self, vectors: object, ops: Backend) -> Iterator[Array]:
         """Projections of some rows at a time, float64 [rows, bits]."""
-        try:
-            given = vectors if hasattr(vectors, "dtype") else np.asarray(vectors)
-        except ValueError as error:  # rows of unequal length
-            raise ParameterError(f"vectors is no array: {error}; give an array [n, d], a vector a row") from None
-        _check_real(given)
-        rows = ops.asarray(given)
-        if rows.ndim != 2:
-            raise ParameterError(f"vectors has {rows.ndim} dimensions; give an array [n, d], a vector a row")
+        rows = dense_vectors(vectors, ops)
         count, width = rows.shape
         _check_entries(width)
         columns = ops.asarray(np.arange(width, dtype=np.uint64))
@@ -86,7 +80,7 @@ class Hyperplanes(BitSketch):
     def _sparse(self, vectors: Any) -> Iterator[Values]:
         """The same of compressed rows: hyperplanes have the columns alone that occur."""
         matrix = vectors.tocsr()
-        _check_real(matrix)
+        check_real(matrix)
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
             matrix.sum_duplicates()
@@ -122,12 +116,6 @@ def _packed(sums: Array, words: int) -> Array:
     """uint64 [n, words]: which of the sums [n, 64 * words] are above 0."""
     places = np.arange(WORD_BITS, dtype=np.uint64, like=sums)
     return ((sums > 0).reshape(len(sums), words, WORD_BITS).astype(np.uint64) << places).sum(axis=2)
-
-
-def _check_real(vectors: Any) -> None:
-    kind = dtype_of(vectors)
-    if kind is None or kind.kind not in "biuf":
-        raise ParameterError(f"vectors is of {getattr(vectors, 'dtype', type(vectors).__name__)}; give real numbers")
 
 
 def _check_entries(count: int) -> None:

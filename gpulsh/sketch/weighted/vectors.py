@@ -6,22 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from gpulsh.arrays import Array, WeightedFingerprints, held
+from gpulsh.arrays import Array, WeightedFingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
+from gpulsh.sketch.vectors import check_real, dense_vectors
 
 
 def dense_rows(vectors: object, ops: Backend) -> Array:
     """float64 [n, d] on the backend, of any library's array, nested lists or a sparse matrix; or a ParameterError."""
-    if hasattr(vectors, "toarray"):
-        vectors = vectors.toarray()
-    try:
-        array = held(vectors) if hasattr(vectors, "dtype") else np.asarray(vectors)
-    except ValueError as error:  # rows of unequal length
-        raise ParameterError(f"vectors is no array: {error}; give numbers of shape [n, d]") from None
-    if getattr(array, "ndim", 0) != 2:
-        raise ParameterError(f"vectors has shape {tuple(getattr(array, 'shape', ()))}; give numbers of shape [n, d]")
-    return _numbers(array, ops)
+    return _weights(dense_vectors(vectors.toarray() if hasattr(vectors, "toarray") else vectors, ops))
 
 
 def weighted_rows(vectors: object, ops: Backend) -> WeightedFingerprints:
@@ -41,17 +34,15 @@ def weighted_rows(vectors: object, ops: Backend) -> WeightedFingerprints:
 def _sparse(vectors: Any, ops: Backend) -> WeightedFingerprints:
     matrix = vectors.tocsr().copy()  # of SciPy or CuPy
     matrix.sum_duplicates()  # which sorts the columns of a row, too
-    weight = _numbers(matrix.data, ops)
+    check_real(matrix)
+    weight = _weights(ops.asarray(matrix.data))
     kept = weight > 0
     before = np.concatenate([ops.asarray(np.zeros(1, np.int64)), np.cumsum(kept)])
     offset = before[ops.asarray(matrix.indptr).astype(np.int64)]
     return WeightedFingerprints(ops.asarray(matrix.indices).astype(np.uint64)[kept], weight[kept], offset)
 
 
-def _numbers(array: Array, ops: Backend) -> Array:
-    array = ops.asarray(array)
-    if array.dtype.kind not in "fiub":
-        raise ParameterError(f"vectors is an array of {array.dtype}; give integers or floating-point numbers")
+def _weights(array: Array) -> Array:
     numbers = array.astype(np.float64) + 0.0  # which makes 0 of -0
     if not bool(((numbers >= 0) & (numbers < np.inf)).all()):
         raise ParameterError("vectors holds numbers below 0, infinite or NaN; give finite ones from 0 on")
