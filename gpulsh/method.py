@@ -82,6 +82,8 @@ class Method(Parameters):
         if distance is not None and near is None and filtered is None:
             raise ParameterError(f"distance is {distance} and no sketch has bits; give also=SimHash() or leave it out")
         family = chosen_family(sketch, num_perm, seed) if near is None else Family()
+        if measure == "containment":  # all shingles are joined, and nothing is sketched
+            family, near, bands, rows = Family(num_perm=1, seed=family.seed), None, 1, 1
         chosen_bands, chosen_rows = default_banding(family.num_perm, threshold, bands=bands, rows=rows)
         if near is not None:
             if verify == "signature" or bands is not None or rows is not None:

@@ -92,11 +92,17 @@ TALLIED = (
 )
 
 
-def definitions() -> dict[str, Facts]:
+CONTAINMENT_MEANINGS = {
+    "candidates": "pairs of which the first may contain the second, of copies only the first counted"
+}
+
+
+def definitions(measure: str = "jaccard") -> dict[str, Facts]:
     """The table as report.json has it."""
+    otherwise = CONTAINMENT_MEANINGS if measure == "containment" else {}
     return {
         row.name: {
-            "meaning": row.meaning,
+            "meaning": otherwise.get(row.name, row.meaning),
             **({"sum_of": list(row.parts)} if row.parts else {}),
             **({"share_of": row.of} if row.of else {}),
         }

@@ -28,6 +28,12 @@ from gpulsh.cli.terminal import conclude, tell
     "components",
     help="Drop only what duplicates a kept document, or all but one of a connected component.",
 )
+@choice(
+    "--measure",
+    "jaccard",
+    "containment",
+    help="What of two documents is compared: all that either has, or how much of one a kept one contains.",
+)
 @click.option(
     "--and",
     "also",
@@ -36,10 +42,9 @@ from gpulsh.cli.terminal import conclude, tell
 )
 @click.option(
     "--keep",
-    default="first",
-    show_default=True,
     metavar="first|longest|source:INPUT,...|COLUMN",
-    help="Which of two duplicates is kept: by order, by length, by input, or by the highest value of a column.",
+    help="Which of two duplicates is kept: by order, by length, by input, or by the highest value of a column."
+    "  [default: first; longest with --measure containment]",
 )
 @click.option(
     "--protect",

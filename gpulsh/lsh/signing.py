@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from gpulsh.account.funnel import Funnel
 from gpulsh.account.progress import Progress
@@ -14,6 +15,9 @@ from gpulsh.lsh.bit_signing import sign_bits
 from gpulsh.method import Method
 from gpulsh.secret import EvidenceKeys
 
+Result = TypeVar("Result")
+Sign = Callable[[TextBatch, Method, EvidenceKeys, Backend], Result]
+
 
 def sign_by_method(batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend) -> Signed:
     """One batch, by the sketch of the method."""
@@ -23,9 +27,15 @@ def sign_by_method(batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Ba
 
 
 def sign_batches(
-    batches: Iterable[TextBatch], method: Method, keys: EvidenceKeys, ops: Backend, funnel: Funnel, progress: Progress
-) -> Iterator[Signed]:
-    """The documents of `batches`, signed, their exact hashes under `keys`; counts their bytes."""
+    batches: Iterable[TextBatch],
+    method: Method,
+    keys: EvidenceKeys,
+    ops: Backend,
+    funnel: Funnel,
+    progress: Progress,
+    by: Sign[Result],
+) -> Iterator[Result]:
+    """The documents of `batches`, signed `by` a function, their exact hashes under `keys`; counts their bytes."""
 
     def prepared() -> Iterator[TextBatch]:
         for batch in batches:
@@ -38,8 +48,5 @@ def sign_batches(
             progress.advance(size)
             progress.count(documents=count)
 
-    def sign(lane: Backend, batch: TextBatch) -> Signed:
-        return sign_by_method(batch, method, keys, lane)
-
     with ops.here():
-        yield from each_large_alone(ops, prepared(), sign)
+        yield from each_large_alone(ops, prepared(), lambda lane, batch: by(batch, method, keys, lane))

@@ -19,7 +19,8 @@ def funnel_table(report: Facts) -> str:
     asked = funnel["documents"] - funnel["protected"]
     threshold = report["parameters"]["threshold"]
     verify = report["parameters"]["verify"]
-    judged = {"exact": "exact Jaccard", "signature": "estimated Jaccard", "none": "not verified"}[verify]
+    measure = measure_told(report["parameters"])
+    judged = {"exact": f"exact {measure}", "signature": f"estimated {measure}", "none": "not verified"}[verify]
     bound = "taken as they met" if verify == "none" else f"{judged} {threshold:g} or more"
     apart = report["parameters"]["within"] or report["parameters"]["across"]
     copies = COUNTS["exact_copies"].meaning + (", of the same INPUT" if apart else "")
@@ -48,6 +49,15 @@ def funnel_table(report: Facts) -> str:
     compiling = report.get("compiling", 0.0)
     stages += f"; {compiling:.1f} to compile kernels" if compiling >= 0.1 else ""
     return "\n".join([*lines, "", f"{report['seconds']:.1f} s on {where}: {stages}"])
+
+
+def measure_told(parameters: Facts) -> str:
+    """The measure of a run, which its parameters tell where it is not Jaccard similarity.
+
+    >>> measure_told({"measure": "containment"})
+    'containment'
+    """
+    return "containment" if parameters.get("measure") == "containment" else "Jaccard"
 
 
 def sum_told(row: CountRow, funnel: Facts) -> str:

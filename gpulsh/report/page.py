@@ -14,7 +14,7 @@ from gpulsh.facts import Facts
 from gpulsh.params import Folding, Reading, Shingling
 from gpulsh.report.differences import differences
 from gpulsh.report.foreign import printable
-from gpulsh.report.funnel import duration, share, size, sum_told
+from gpulsh.report.funnel import duration, measure_told, share, size, sum_told
 from gpulsh.report.picture import curve_picture, similarity_picture
 from gpulsh.theory import SCurve
 
@@ -68,19 +68,20 @@ def render(report: Facts) -> str:
 
     parameters, evidence = report["parameters"], report["evidence"]
     banding, threshold, folding = parameters["banding"], parameters["threshold"], Folding(**parameters["folding"])
-    reading = Shingling(**parameters["shingling"]).under(folding)
+    reading, measure = Shingling(**parameters["shingling"]).under(folding), measure_told(parameters)
     html: str = _template().render(
         report=report,
         funnel=report["funnel"],
         evidence=evidence,
         steps=_steps(report["funnel"]),
-        counts=_counts(report["funnel"]),
+        counts=_counts(report),
         stages=list(_stages(report)),
         files=_files(report),
         classes=_classes(evidence["clusters"]["sizes"]),
         # Numbers and fixed words only: nothing of the user's is in the pictures.
         curve=markupsafe.Markup(curve_picture(banding["bands"], banding["rows"], threshold)),
-        similarity=markupsafe.Markup(similarity_picture(evidence["similarity"], threshold)),
+        similarity=markupsafe.Markup(similarity_picture(evidence["similarity"], threshold, measure)),
+        contained=measure == "containment",
         found=f"{100 * float(SCurve(**banding).probability(threshold)):.2f} %",
         pairs=[
             {**example, "texts": differences(example["texts"], reading, folding.form)}
@@ -172,10 +173,16 @@ def _inputs(report: Facts, files: Sequence[Facts]) -> Sequence[Facts]:
     return list(found.values())
 
 
-def _counts(funnel: Facts) -> Sequence[Facts]:
-    """All counts, as the table defines them."""
+def _counts(report: Facts) -> Sequence[Facts]:
+    """All counts, as the report defines them."""
+    funnel, told = report["funnel"], report["definitions"]
     return [
-        {"name": row.label, "count": funnel[row.name], "meaning": row.meaning, "sum": sum_told(row, funnel)}
+        {
+            "name": row.label,
+            "count": funnel[row.name],
+            "meaning": told[row.name]["meaning"],
+            "sum": sum_told(row, funnel),
+        }
         for row in COUNTS.values()
     ]
 

@@ -39,8 +39,10 @@ def curve_picture(bands: int, rows: int, threshold: float) -> str:
     return _svg(title, parts)
 
 
-def similarity_picture(counts: Facts, threshold: float) -> str:
+def similarity_picture(counts: Facts, threshold: float, measure: str) -> str:
     """Dropped documents by similarity with the kept one; those of similarity 1 are a bar of their own."""
+    contained = measure == "containment"
+    alike, of = ("containment", "Containment in") if contained else ("similarity", "Jaccard similarity with")
     below = {round(float(low) * BINS): count for low, count in counts["below_one"].items()}
     first = min([*below, int(threshold * BINS + 1e-9), BINS - 5])
     shown = [*(below.get(at, 0) for at in range(first, BINS)), counts["one"]]
@@ -62,8 +64,8 @@ def similarity_picture(counts: Facts, threshold: float) -> str:
     ]
     ticks.append(((len(shown) - 0.5) / len(shown), "1"))
     levels = [_level(_y(part), f"{most * part:,.0f}") for part in ((0, 0.5, 1) if most > 1 else (0, 1))]
-    title = f"Dropped documents by similarity with the kept one: {counts['one']:,} of similarity 1"
-    return _svg(title, [_axes("Jaccard similarity with the kept document", ticks), *levels, *bars])
+    title = f"Dropped documents by {alike} {of.split()[-1]} the kept one: {counts['one']:,} of {alike} 1"
+    return _svg(title, [_axes(f"{of} the kept document", ticks), *levels, *bars])
 
 
 def _svg(title: str, parts: Sequence[str]) -> str:

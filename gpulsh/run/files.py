@@ -28,7 +28,7 @@ from gpulsh.io.files.inputs import as_lines, find_files, natural_id, refuse_pack
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.format import Columns, File
-from gpulsh.method import Asked, Resolve, Verify
+from gpulsh.method import Asked, MeasureName, Resolve, Verify
 from gpulsh.params import SCHEME, BitSketch, Folding, Shingling, Sketch, check_choice
 from gpulsh.report.evidence import summarise
 from gpulsh.report.machine import machine, versions
@@ -92,7 +92,7 @@ def deduplicate_files(
     text_column: str = "text",
     lines: bool = False,
     id_column: str | None = None,
-    keep: str = "first",
+    keep: str | None = None,
     protect: Input | Sequence[Input] = (),
     within: bool = False,
     across: bool = False,
@@ -109,6 +109,7 @@ def deduplicate_files(
     seed: int | None = None,
     verify: Verify = "exact",
     resolve: Resolve = "kept",
+    measure: MeasureName = "jaccard",
     also: BitSketch | None = None,
     distance: int | None = None,
     backend: BackendName = "auto",
@@ -134,11 +135,12 @@ def deduplicate_files(
     rows and every column, where several inputs are folders or globs, or files have equal names, in a folder for each
     input, named by the shortest end of its path that no other shares; not with `write="duplicates"`),
     `duplicates.parquet` (a row a dropped document), `report.json` and, with the extra `report`, `report.html`. `keep`
-    says which of two duplicates is kept: the "first", the "longest" text in bytes, the one with the highest value of a
-    column, or by "source:A,B" the one of the INPUT that is listed first. Documents of `protect` are never dropped,
-    others are for them, and they are not written. With `within`, only documents of one INPUT are duplicates; with
-    `across`, only those of two. `memory` is what the run may take, as "4GiB" or bytes (at least 512 MiB and four times
-    the largest document); the work is cut to fit. `engine="ray"` does the work on the Ray cluster at `address`, or on
+    says which of two duplicates is kept: the "first" (what None takes), the "longest" text in bytes (what None takes
+    where `measure` is "containment"), the one with the highest value of a column, or by "source:A,B" the one of the
+    INPUT that is listed first. Documents of `protect` are never dropped, others are for them, and they are not written.
+    With `within`, only documents of one INPUT are duplicates; with `across`, only those of two. `memory` is what the
+    run may take, as "4GiB" or bytes (at least 512 MiB and four times the largest document); the work is cut to fit.
+    `engine="ray"` does the work on the Ray cluster at `address`, or on
     one of its own on this machine; all its nodes see inputs and output under the same paths; `memory` and `threads` are
     of one worker (4 GiB and 4, or less where nodes have less), which has a GPU where the backend is CUDA. A bad record
     stops the run, or with `on_error="skip"` is listed in `rejected.parquet` and is no document (see
@@ -184,13 +186,16 @@ def deduplicate_files(
     check_engine(engine, address, devices)
     asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed)
     indexed = None if index is None else _folder("index", index)
+    if keep is None:
+        keep = "longest" if measure == "containment" else "first"
     if indexed is None:
-        method = asked.method(verify=verify, resolve=resolve, also=also, distance=distance)
+        method = asked.method(verify=verify, resolve=resolve, measure=measure, also=also, distance=distance)
     else:
         from gpulsh.run.incremental import EarlierRuns, refuse_with_index
 
         others = {"protect": guarded, "within": within, "across": across, "also": also, "distance": distance}
-        refuse_with_index(keep, verify, resolve, engine, on_error, id_column, others)
+        chosen = {"measure": measure, "keep": keep, "verify": verify, "resolve": resolve, "engine": engine}
+        refuse_with_index(chosen, on_error, id_column, others)
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
     streams = Streams()  # to the end of the run
     files = as_lines(find_files(given, guarded, streams), lines)
@@ -302,7 +307,7 @@ class _Run:
                 for of, found in groupby(files, lambda file: file.source)
             ],
             "funnel": outcome.funnel.to_dict(),
-            "definitions": definitions(),
+            "definitions": definitions(job.method.measure),
             "evidence": summarise(work / "duplicates.parquet", files, job.columns, outcome.gathered),
             "page": {"written": no_page is None, "reason": no_page},
             "outputs": [*_written(work), *([] if no_page else [PAGE])],

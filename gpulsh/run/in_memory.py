@@ -23,7 +23,7 @@ from gpulsh.decide.judgement import Case, involved_in, is_read
 from gpulsh.decide.relation import ALL, Relation
 from gpulsh.io.source import TextSource, TextsReadAgain
 from gpulsh.lsh.collisions import Collisions, Crowd, collide
-from gpulsh.lsh.signing import sign_batches
+from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import Method
 from gpulsh.run.signed_documents import ArrivingRows, ParticipatingDigests, SignedDocuments
 from gpulsh.secret import EvidenceKeys
@@ -37,7 +37,8 @@ def sign(
     shingles = ArrivingRows(np.int64)
     funnel = Funnel()
     with funnel.stage(progress, OF_MEMORY["sign"], total):
-        for part in sign_batches(source.batches(ops.sizes().batch), method, keys, ops, funnel, progress):
+        batches = source.batches(ops.sizes().batch)
+        for part in sign_batches(batches, method, keys, ops, funnel, progress, sign_by_method):
             digests.append(ops.keep(part.digests))
             exact.append(ops.keep(part.exact))
             shingles.append(ops.keep(part.shingles))
@@ -70,7 +71,7 @@ def decide(
         takes_part = signed.filled.copy()
         takes_part[ops.asarray(copies)] = False
         if method.measure == "containment":
-            met = _containing(np.flatnonzero(ops.asnumpy(takes_part)), rank, source, method, keys, ops)
+            met = _containing(np.flatnonzero(ops.asnumpy(takes_part)), rank, source, method, ops)
         else:
             digests = ParticipatingDigests(signed.digests, method.banding.bands, takes_part, ops)
             met = Collisions.of(*collide(digests, ops, progress.advance), method.banding.bands)
@@ -82,12 +83,10 @@ def decide(
     return Case(met, copies, first, rank, relation, chosen, method, keys, ops).decide(funnel, progress)
 
 
-def _containing(
-    documents: Numbers, rank: Numbers, source: TextsReadAgain, method: Method, keys: EvidenceKeys, ops: Backend
-) -> Collisions:
+def _containing(documents: Numbers, rank: Numbers, source: TextsReadAgain, method: Method, ops: Backend) -> Collisions:
     """Which of `documents` [p], ascending, may contain which: no sketch finds them, but a join over their shingles."""
     order = np.argsort(rank[documents], kind="stable")
-    texts = ShingledTexts(order, ops, source.choose(documents), method, keys)
+    texts = ShingledTexts(order, ops, source.choose(documents), method, None)  # what is only proposed proves nothing
     pairs = np.sort(documents[order][containing_pairs(texts, method.threshold, ops)], axis=1)
     none = Crowd(*(np.empty(0, np.int64) for _ in range(3)))
     return Collisions.of(pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))], none, method.banding.bands)

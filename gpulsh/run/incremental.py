@@ -84,14 +84,17 @@ class EarlierRuns:
         return self._index.taken_in_by(run) if self._index else None
 
 
+NEEDED = {"measure": "jaccard", "keep": "first", "verify": "exact", "resolve": "kept", "engine": "local"}
+
+
 def refuse_with_index(
-    keep: str, verify: str, resolve: str, engine: str, on_error: str, key: str | None, others: Mapping[str, object]
+    chosen: Mapping[str, object], on_error: str, key: str | None, others: Mapping[str, object]
 ) -> None:
-    """ParameterError for what cannot be decided document after document; `others` are what must be left out."""
-    needed = {"keep": (keep, "first"), "verify": (verify, "exact"), "resolve": (resolve, "kept")}
-    needed["engine"] = (engine, "local")
-    for name, (value, only) in needed.items():
-        if value != only:
+    """ParameterError for what cannot be decided document after document: what of `NEEDED` is chosen otherwise, and
+    `others`, which must be left out.
+    """
+    for name, only in NEEDED.items():
+        if (value := chosen[name]) != only:
             raise ParameterError(f"{name} is {value!r}, and with an index only {only!r} is possible; leave it out")
     for name, given in others.items():
         if given:

@@ -10,6 +10,8 @@ compare     every share of a group that is too large for one task
 verify      every group, and resolve it
 collect     every partition
 write       every file; the evidence
+
+Where the measure is containment, the stages of `stages.containment` stand in place of `collide`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import numpy as np
 from gpulsh.account.counts import TALLIED
 from gpulsh.account.funnel import Funnel
 from gpulsh.account.progress import Progress
-from gpulsh.account.stages import OF_FILES
+from gpulsh.account.stages import REPORTED
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import EXACT_COST
 from gpulsh.decide.judgement import is_read
@@ -41,6 +43,7 @@ from gpulsh.run.job.task import Made, Runner, Stage, Task, tallied
 from gpulsh.run.records.numbers import tampered
 from gpulsh.run.records.tables import COPIES, CROWD, GROUPS, MEMBERS, PAIRS, SHARES, STARS, Table
 from gpulsh.run.stages import collect, collide, compare, connect, copies, evidence, gather, route, sign, verify, write
+from gpulsh.run.stages.containment import join, prefix, weigh
 
 Paths = tuple[Path, ...]
 
@@ -138,7 +141,8 @@ class _Run:
         if placed.files[-1] != len(placed) or (counts < 0).any():
             raise tampered(self.folder, "other rows of files than of partitions")
         copied = self.copies(placed)
-        pairs, crowds, stars, memberships = self.collide(placed, copied)
+        meet = self.join if self.job.method.measure == "containment" else self.collide
+        pairs, crowds, stars, memberships = meet(placed, copied)
         members = self.connect(placed, stars, copied)
         pairs, crowds, copied = self.route(members, {PAIRS: pairs, CROWD: crowds, COPIES: copied})
         read = members.meeting > 0 and is_read(self.job.method, memberships)
@@ -177,6 +181,20 @@ class _Run:
         facts = self._stage("collide", tasks, parts * bands)
         pairs, crowds, stars = (self._files(tasks, table) for table in (PAIRS, CROWD, STARS))
         return pairs, crowds, stars, tallied(facts, "memberships")
+
+    def join(self, placed: Placed, copied: Paths) -> tuple[Paths, Paths, Paths, int]:
+        """Find who may contain whom: the same files, and no large bucket."""
+        bits, weights = weigh.weight_tasks(self.funnel.shingles)
+        ranges = ((placed, copied, bits, part, weights) for part in range(weights))
+        self._stage("weigh", _tasks("weigh", weigh.weigh, ranges), weights)
+        partitions = range(len(placed.partitions) - 1)
+        tasks = _tasks("prefix", prefix.prefix, ((placed, copied, weights, number) for number in partitions))
+        chosen = tallied(self._stage("prefix", tasks, len(tasks)), "chosen")
+        parts = self._ranges(join.POSTING_COST * chosen)
+        tasks = _tasks("join", join.join, ((placed, copied, part, parts) for part in range(parts)))
+        self._stage("join", tasks, parts)
+        pairs, crowds, stars = (self._files(tasks, table) for table in (PAIRS, CROWD, STARS))
+        return pairs, crowds, stars, 0
 
     def connect(self, placed: Placed, stars: Paths, copied: Paths) -> _Members:
         """Merge who is connected, FAN files at a time, until one task takes all and makes the groups."""
@@ -267,7 +285,7 @@ class _Run:
             self.funnel.leave_out(*(facts[name] for name in ("records", "rejected_rows", "rejected_protected")))
 
     def _stage(self, name: str, tasks: Sequence[Task], total: int | None, abreast: bool = False) -> list[Facts]:
-        row = OF_FILES[name]
+        row = REPORTED[name]
         with self.funnel.stage(self.progress, row, total):
             facts = self.runner.run(Stage(row, tasks, abreast))
         self.funnel.resumed = sorted({*self.funnel.resumed, *self.runner.resumed})

@@ -158,6 +158,7 @@ def kill(process: int) -> None:
 FIRST: dict[str, Any] = {}
 LONGEST = {"keep": "longest", "id_column": "key"}
 SCORE = {"keep": "score", "resolve": "components", "id_column": "key"}
+CONTAINED = {"measure": "containment", "id_column": "key"}
 
 
 @pytest.mark.parametrize(
@@ -167,6 +168,7 @@ SCORE = {"keep": "score", "resolve": "components", "id_column": "key"}
         (2, 40_000, 2, SCORE, 2),
         (7, 1, 1, FIRST, 3),
         (7, 1, 2, LONGEST, 4),
+        (7, 1, 2, CONTAINED, 1),
     ],
 )
 def test_the_bytes_are_those_of_a_local_run(
@@ -192,7 +194,7 @@ def test_the_bytes_are_those_of_a_local_run(
     assert results(tmp_path / "ray") == wanted and len(wanted) == 8
     assert {**result.funnel, "seconds": None} == {**local.funnel, "seconds": None}
     assert sum(step.startswith("sign-") for step in steps) == partitions
-    for stage in ("collide", "compare", "verify"):
+    for stage in ("prefix" if "measure" in options else "collide", "compare", "verify"):
         assert sum(step.startswith(f"{stage}-") for step in steps) > 3, stage
     assert result.report["engine"] == {"name": "ray", "workers": sum(n // threads for n in PROCESSORS)}
     assert result.report["backend"] == {"name": "cpu", "device": None}

@@ -11,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.prefix_lengths import least_share
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.comparison import Readable, in_runs
 from gpulsh.lsh.pairs import distinct, packed, unpacked
-from gpulsh.ragged import cuts, offsets, within_runs
+from gpulsh.ragged import cuts, first_of_runs, offsets, within_runs
 
 SHINGLE_BYTES = 8  # of text, or fewer, for a slot of the table of frequencies
 FEWEST_BITS, MOST_BITS = 10, 28
-LARGEST_JOIN = 1 << 22  # (prefix shingle, pair) rows looked at together
+LARGEST_JOIN = 1 << 20  # (fingerprint, pair) rows looked at together
 
 
 def containing_pairs(texts: Readable, threshold: float, ops: Backend) -> Numbers:
@@ -40,30 +41,36 @@ def containing_pairs(texts: Readable, threshold: float, ops: Backend) -> Numbers
         sizes[places] = ops.asnumpy(numbers)
         owners.append(np.repeat(places, np.diff(ops.asnumpy(prefixes.offset))))
         owned.append(ops.asnumpy(prefixes.values))
-    shingles, slot = np.unique(np.concatenate(owned), return_inverse=True)
-    by_slot = np.argsort(slot, kind="stable")
-    owners_of, owner_offset = np.concatenate(owners)[by_slot], offsets(np.bincount(slot, minlength=len(shingles)))
-
+    owned_by = Owners(np.concatenate(owned), np.concatenate(owners))
     found = [np.empty(0, np.uint64)]
     for places, rows in in_runs(every, text_sizes, at_once, texts.fingerprints):
-        values = ops.asnumpy(rows.values)
-        at = np.minimum(np.searchsorted(shingles, values), max(len(shingles) - 1, 0))
-        known = np.flatnonzero(shingles[at] == values) if len(shingles) else np.empty(0, np.int64)
-        holders = np.repeat(places, np.diff(ops.asnumpy(rows.offset)))[known]
-        for pairs in _joined(holders, at[known], owners_of, owner_offset):
-            earlier, later = pairs
+        holders = np.repeat(places, np.diff(ops.asnumpy(rows.offset)))
+        for earlier, later in owned_by.met_by(ops.asnumpy(rows.values), holders):
             may = (earlier < later) & (sizes[earlier] >= share * sizes[later])
             found.append(distinct(packed(earlier[may], later[may])))
     return unpacked(distinct(np.concatenate(found)))
 
 
-def _joined(holders: Numbers, slots: Numbers, owners: Numbers, offset: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-    """Every holder [h] of a slot with every owner of it, some at a time."""
-    counts = offset[slots + 1] - offset[slots]
-    for start, stop in cuts(offsets(counts), LARGEST_JOIN):
-        some = counts[start:stop]
-        which = np.repeat(offset[slots[start:stop]], some) + within_runs(some)
-        yield np.repeat(holders[start:stop], some), owners[which]
+class Owners:
+    """Whose prefixes each fingerprint is in."""
+
+    def __init__(self, fingerprints: NDArray[np.uint64], owners: Numbers) -> None:
+        order = np.argsort(fingerprints, kind="stable")
+        ordered = fingerprints[order]
+        begins = np.flatnonzero(first_of_runs(ordered))
+        self._known, self._offset, self._owners = ordered[begins], np.append(begins, len(ordered)), owners[order]
+
+    def met_by(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
+        """Every holder [h] of `fingerprints` [h] with every owner of it, some at a time: two columns."""
+        slots = np.searchsorted(self._known, fingerprints)
+        slots[slots == len(self._known)] = 0
+        met = np.flatnonzero(self._known[slots] == fingerprints) if len(self._known) else np.empty(0, np.int64)
+        holders, slots = holders[met], slots[met]
+        begin, counts = self._offset[slots], self._offset[slots + 1] - self._offset[slots]
+        for start, stop in cuts(offsets(counts), LARGEST_JOIN):
+            some = counts[start:stop]
+            which = np.repeat(begin[start:stop], some) + within_runs(some)
+            yield np.repeat(holders[start:stop], some), self._owners[which]
 
 
 def _frequencies(texts: Readable, text_sizes: Numbers, ops: Backend) -> Array:

@@ -11,7 +11,7 @@ from gpulsh.decide.relation import Relation
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.policy import Policy
 from gpulsh.run.records.numbers import tampered
-from gpulsh.run.records.tables import ORDER, SIZES, Row, Table
+from gpulsh.run.records.tables import ORDER, SET_SIZES, SIZES, Row, Table
 
 
 def sizes_of(positions: Numbers, folder: Path, placed: Placed) -> Numbers:
@@ -19,6 +19,12 @@ def sizes_of(positions: Numbers, folder: Path, placed: Placed) -> Numbers:
     (found,) = _looked_up(SIZES, positions, folder, placed)
     if (found < 0).any():
         raise tampered(folder, "sizes below 0")
+    return found
+
+
+def set_sizes_of(positions: Numbers, folder: Path, placed: Placed) -> Numbers:
+    """int64 [m]: how many fingerprints each of the documents at ascending `positions` has."""
+    (found,) = _looked_up(SET_SIZES, positions, folder, placed)
     return found
 
 

@@ -51,10 +51,16 @@ class Star:
         self._label = self._document[label]
 
     def count(self, first: Numbers) -> None:
-        """Count the first documents of pairs, ascending, none of them below those counted before."""
+        """Count the first documents of pairs, ascending; those of several pieces may overlap."""
         begins = np.flatnonzero(first_of_runs(first))
-        self._first = np.concatenate([self._first, first[begins]])
-        self._pairs = np.concatenate([self._pairs, np.diff(np.append(begins, len(first)))])
+        known, pairs = first[begins], np.diff(np.append(begins, len(first)))
+        if len(known) and len(self._first) and known[0] <= self._first[-1]:
+            every = np.concatenate([self._first, known])
+            self._first, places = np.unique(every, return_inverse=True)
+            self._pairs, added = np.zeros(len(self._first), np.int64), np.concatenate([self._pairs, pairs])
+            np.add.at(self._pairs, places, added)
+        else:
+            self._first, self._pairs = np.concatenate([self._first, known]), np.concatenate([self._pairs, pairs])
 
     def columns(self) -> StarRows:
         """All of it."""

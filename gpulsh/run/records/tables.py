@@ -80,6 +80,13 @@ class DigestRows(NamedTuple):
     row: NDArray[np.uint32]  # within the partition; those without a token are left out
 
 
+class PostingRows(NamedTuple):
+    """Fingerprints and who has them, in runs ordered by the first as `store.ranged` has it."""
+
+    fingerprint: NDArray[np.uint64]
+    row: NDArray[np.uint32]  # within the partition
+
+
 class ExactRows(NamedTuple):
     """Exact hashes, in runs ordered by the first half as `store.ranged` has it."""
 
@@ -100,6 +107,18 @@ class OrderedSizes(NamedTuple):
     size: Numbers
     major: NDArray[np.uint64]
     minor: NDArray[np.uint64]
+
+
+class Weights(NamedTuple):
+    """Of each slot of fingerprints in a range how many documents have it, stopping at 255."""
+
+    documents: NDArray[np.uint8]
+
+
+class SetSizes(NamedTuple):
+    """How many fingerprints each document of the partition has; 0 of copies."""
+
+    fingerprints: Numbers
 
 
 class Copies(NamedTuple):
@@ -197,6 +216,10 @@ SIZES = Table("sign", "documents", Sizes)  # connect, gather, write
 ORDER = Table("sign", "documents", Order)  # copies, compare, verify
 SIZES_AND_ORDER = Table("sign", "documents", OrderedSizes)
 COPIES = Table("copies", "copies", Copies)  # collide, connect, route
+POSTINGS = Table("sign", "postings", PostingRows)  # weigh, prefix, join
+WEIGHTS = Table("weigh", "weights", Weights)  # prefix
+PREFIXES = Table("prefix", "prefixes", PostingRows)  # join
+SET_SIZES = Table("prefix", "sizes", SetSizes)  # join
 PAIRS = Table("collide", "pairs", Pairs)  # route
 CROWD = Table("collide", "crowd", Crowd)  # route
 STARS = Table("collide", "stars", StarRows)  # connect, which merges them to others

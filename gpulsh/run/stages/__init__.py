@@ -10,4 +10,7 @@ compare      a share of a group too large for one task: its candidate pairs, tho
 verify       a group: compared exactly, and resolved
 collect      a partition: its documents' decisions and ids together
 write        a file: its kept rows; all: the evidence
+
+Where the measure is containment, `sign` makes fingerprints in place of digests, and the stages of `containment` stand
+in place of `collide`.
 """

@@ -18,8 +18,9 @@ from gpulsh.lsh.collisions import bucketed
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.numbers import within
+from gpulsh.run.records.postings import Participants
 from gpulsh.run.records.stars import Star
-from gpulsh.run.records.tables import COPIES, CROWD, DIGESTS, PAIRS, STARS, Pairs
+from gpulsh.run.records.tables import CROWD, DIGESTS, PAIRS, STARS, Pairs
 from gpulsh.store.ranged import range_rows
 
 PAIRS_AT_ONCE = 1 << 20  # made and written, counted in every band
@@ -57,12 +58,9 @@ class _Digests:
         self.documents, self.bands = len(placed), place.job.method.banding.bands
         self._digests: list[list[NDArray[np.uint64]]] = [[] for _ in range(self.bands)]
         self._ids: list[list[Numbers]] = [[] for _ in range(self.bands)]
-        known = [COPIES.open(path).whole().document for path in copies]
-        for number, (start, stop) in enumerate(zip(placed.partitions, placed.partitions[1:], strict=False)):
-            takes_part = np.ones(int(stop - start), bool)
-            for documents in known:
-                here = documents[slice(*np.searchsorted(documents, [start, stop]))]
-                takes_part[within(place.folder, "documents", here, start, stop) - start] = False
+        participants = Participants(place.folder, placed, copies)
+        for number, start in enumerate(placed.partitions[:-1].tolist()):
+            takes_part = participants.of(number)
             columns = DIGESTS.open(DIGESTS.path(place.folder, number))
             for at, run in enumerate(columns.runs()):
                 rows = range_rows(run.digest, part, parts)

@@ -1,12 +1,12 @@
 """sign: a partition of the files; signs its documents and records what is known of them.
 
-Makes DIGESTS, a record batch a run and band, and EXACT, one a run; SIZES and, where that is not by position, ORDER; and
-a file of what was rejected, where there is something.
+Makes DIGESTS, a record batch a run and band, or where the measure is containment POSTINGS; EXACT, one a run; SIZES and,
+where that is not by position, ORDER; and a file of what was rejected, where there is something.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -18,12 +18,24 @@ from gpulsh.arrays import Signed, Values
 from gpulsh.backends.in_order import in_order
 from gpulsh.backends.protocol import Backend
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
-from gpulsh.lsh.signing import sign_batches
+from gpulsh.lsh.set_signing import SignedSets, sign_sets
+from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.run.job.behind import behind
 from gpulsh.run.job.order import kind_of
 from gpulsh.run.job.task import Made, Workplace
+from gpulsh.run.records.postings import PostingsFile, postings_file
 from gpulsh.run.records.rejections import PassedOver
-from gpulsh.run.records.tables import DIGESTS, EXACT, SIZES, SIZES_AND_ORDER, DigestRows, ExactRows, OrderedSizes, Sizes
+from gpulsh.run.records.tables import (
+    DIGESTS,
+    EXACT,
+    POSTINGS,
+    SIZES,
+    SIZES_AND_ORDER,
+    DigestRows,
+    ExactRows,
+    OrderedSizes,
+    Sizes,
+)
 from gpulsh.store.columns import ColumnsFile
 from gpulsh.store.durable import FileFact
 from gpulsh.store.ranged import range_order
@@ -39,11 +51,17 @@ def sign(place: Workplace, partition: Partition) -> Made:
     with PassedOver(place.folder, partition.number) as rejected:
         facts = PartitionFacts(rejected=rejected)
         batches = texts.read(partition.pieces, place.ops.sizes().batch, facts)
-        signed = sign_batches(batches, place.job.method, place.keys, place.ops, funnel, place.progress)
+        given = batches, place.job.method, place.keys, place.ops, funnel, place.progress
+        where = place.folder, partition.number
         with place.kept(piece.file for piece in partition.pieces):
-            made, counts = _write_runs(
-                place.folder, partition.number, signed, place.job.method.banding.bands, place.ops
-            )
+            if place.job.method.measure == "containment":
+                with postings_file(POSTINGS, *where) as postings:
+                    signed = _without_sets(sign_batches(*given, sign_sets), postings)
+                    made, counts = _write_runs(*where, signed, 0, place.ops)
+                    made |= postings.finish()
+            else:
+                signed = sign_batches(*given, sign_by_method)
+                made, counts = _write_runs(*where, signed, place.job.method.banding.bands, place.ops)
         known = write_facts(place, partition, facts, rejected)
     return Made(
         {**made, **known.files},
@@ -55,6 +73,16 @@ def sign(place: Workplace, partition: Partition) -> Made:
             "kinds": sorted(set(map(kind_of, facts.keys))),
         },
     )
+
+
+def _without_sets(found: Iterable[SignedSets], postings: PostingsFile) -> Iterator[Signed]:
+    """What is signed of each batch, whose fingerprints are put among the `postings`."""
+    documents = 0
+    for part in found:
+        for sets in part.sets:
+            postings.add(sets.values, np.repeat(documents + np.arange(len(sets)), np.diff(sets.offset)))
+        documents += len(part.signed.exact)
+        yield part.signed
 
 
 def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, rejected: PassedOver) -> Made:

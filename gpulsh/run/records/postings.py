@@ -1,0 +1,100 @@
+"""Postings: fingerprints and the documents that have them, ordered so that a range of fingerprints is read from all.
+
+A partition's file holds runs ordered as `store.ranged` has it. A document is in one run, or where it is large in
+several, each with a range of its fingerprints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers
+from gpulsh.backends.parts import in_part
+from gpulsh.run.job.placed import Placed
+from gpulsh.run.records.numbers import within
+from gpulsh.run.records.tables import COPIES, PostingRows, Table
+from gpulsh.store.columns import ColumnsFile
+from gpulsh.store.durable import FileFact
+from gpulsh.store.ranged import range_order, range_rows
+
+RUN_POSTINGS = 1 << 21  # that are held before they are put in order and written
+POSTINGS_AT_ONCE = 1 << 20  # that are read
+
+Hashes = NDArray[np.uint64]
+
+
+class PostingsFile:
+    """A partition's postings being written."""
+
+    def __init__(self, path: Path, out: ColumnsFile) -> None:
+        self._path, self._out = path, out
+        self._held: list[PostingRows] = []
+        self._count = 0
+
+    def add(self, fingerprints: Hashes, rows: NDArray[np.integer]) -> None:
+        """Add some, with the rows of their documents in the partition."""
+        self._held.append(PostingRows(fingerprints, rows.astype(np.uint32)))
+        self._count += len(rows)
+        if self._count >= RUN_POSTINGS:
+            self._write()
+
+    def finish(self) -> dict[str, FileFact]:
+        """The file's name and fact, when all are there."""
+        self._write()
+        return {self._path.name: self._out.finish()}
+
+    def _write(self) -> None:
+        if self._count:
+            fingerprints, rows = map(np.concatenate, zip(*self._held, strict=True))
+            order = range_order(fingerprints)
+            self._out.append(PostingRows(fingerprints[order], rows[order]))
+        self._held, self._count = [], 0
+
+
+@contextmanager
+def postings_file(table: Table[PostingRows], folder: Path, partition: int) -> Iterator[PostingsFile]:
+    """The file of a partition, to be written."""
+    path = table.path(folder, partition)
+    with table.create(path) as out:
+        yield PostingsFile(path, out)
+
+
+class Participants:
+    """Which documents are compared: all but later copies, which lie in files of `copies`."""
+
+    def __init__(self, folder: Path, placed: Placed, copies: Sequence[Path]) -> None:
+        self._folder, self._placed = folder, placed
+        self._known = [COPIES.open(path).whole().document for path in copies]
+
+    def of(self, partition: int) -> NDArray[np.bool_]:
+        """bool [documents of the partition]."""
+        start, stop = self._placed.partitions[partition : partition + 2].tolist()
+        takes_part = np.ones(stop - start, bool)
+        for documents in self._known:
+            here = documents[slice(*np.searchsorted(documents, [start, stop]))]
+            takes_part[within(self._folder, "documents", here, start, stop) - start] = False
+        return takes_part
+
+
+def postings_of(
+    table: Table[PostingRows], folder: Path, placed: Placed, participants: Participants, part: int, parts: int
+) -> Iterator[tuple[Hashes, Numbers]]:
+    """The fingerprints in one of `parts` equal ranges and their documents, if they take part, some at a time."""
+    for number, (start, stop) in enumerate(pairwise(placed.partitions.tolist())):
+        takes_part = participants.of(number)
+        columns = table.open(table.path(folder, number))
+        for run in columns.runs():
+            rows = range_rows(run.fingerprint, part, parts)
+            for first in range(rows.start, rows.stop, POSTINGS_AT_ONCE):
+                some = slice(first, min(first + POSTINGS_AT_ONCE, rows.stop))
+                fingerprints, numbers = run.fingerprint[some], run.row[some]
+                within(folder, "documents", numbers, 0, stop - start)
+                chosen = takes_part[numbers] & in_part(fingerprints, part, parts)
+                yield fingerprints[chosen], numbers[chosen].astype(np.int64) + start
+                columns.let_go()  # what a search for the range looked at would add up

@@ -1,0 +1,155 @@
+"""`measure="containment"` over files: whatever the cut, what `deduplicate` gives for the same texts."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gpulsh
+from gpulsh.__main__ import main
+from gpulsh.backends.parts import in_fitting_parts
+from gpulsh.budget import Cut
+from gpulsh.errors import ParameterError
+from gpulsh.report.page import missing
+from tests.crash.test_resume import results
+from tests.run.test_partitioned import (
+    MEMORY,
+    SHINGLING,
+    Given,
+    assert_rows,
+    cut_as,
+    cuts,
+    givens,
+    keeps,
+    run,
+    thresholds,
+)
+from tests.run.test_policies import write
+
+LONG = [" ".join(f"page{page}x{word}" for word in range(60)) for page in range(4)]
+QUOTES = [" ".join(page.split()[start : start + 20]) for page in LONG for start in (0, 15)]
+TEXTS = [*QUOTES, *LONG, f"{LONG[0]} and advertisements all around", "other words here"]
+SMALL = Cut(memory=MEMORY, partition=300, digests=100, group=1000)
+OPTIONS: dict[str, Any] = {"measure": "containment", "backend": "cpu", "threads": 1}
+
+
+@contextmanager
+def small_joins() -> Iterator[None]:
+    """Documents come in several runs each, and pairs in several, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.lsh.set_signing.in_fitting_parts", lambda work, parts, most: in_fitting_parts(work, 3, 3))
+        patch.setattr("gpulsh.run.records.postings.RUN_POSTINGS", 20)
+        patch.setattr("gpulsh.run.records.postings.POSTINGS_AT_ONCE", 15)
+        patch.setattr("gpulsh.run.stages.containment.weigh.TASK_BITS", 8)
+        patch.setattr("gpulsh.run.stages.containment.join.PAIRS_AT_ONCE", 4)
+        yield
+
+
+@settings(max_examples=15)
+@given(
+    st.one_of(givens(), givens(("int",), protecting=True)),
+    cuts,
+    thresholds,
+    st.sampled_from(["kept", "components"]),
+    st.integers(0, 4),
+)
+def test_any_cut_gives_what_memory_gives(
+    documents: Given, cut: Cut, threshold: float, resolve: Any, policy: int
+) -> None:
+    keep = keeps(documents)[policy]
+    options = {"threshold": threshold, "resolve": resolve, "measure": "containment"}
+    with tempfile.TemporaryDirectory() as folder, small_joins():
+        _, rows = run(documents, Path(folder), cut, keep=keep, id_column="id", **options)
+    if documents.protected:  # which memory knows nothing of
+        assert all(row["id"] >= documents.guarded for row in rows)
+        return
+    priority = np.array(documents.priority(keep))
+    memory = gpulsh.deduplicate(documents.texts, priority=priority, shingling=SHINGLING, backend="cpu", **options)
+    assert_rows(rows, (memory.duplicate_of.tolist(), memory.similarity, memory.cluster.tolist()))
+
+
+def test_the_longest_is_kept_unless_a_policy_says_otherwise(tmp_path: Path) -> None:
+    texts = [*TEXTS, "other words here and there"]
+    scores = [*range(len(texts) - 1), 0]
+    (tmp_path / "a.jsonl").write_text(
+        "".join(json.dumps({"text": text, "score": score}) + "\n" for text, score in zip(texts, scores, strict=True))
+    )
+    for keep, priority in ((None, None), ("score", scores), ("first", [0] * len(texts))):
+        out = tmp_path / f"{keep}"
+        report = gpulsh.deduplicate_files(tmp_path / "a.jsonl", out, keep=keep, shingling=SHINGLING, **OPTIONS).report
+        assert report["parameters"]["keep"] == keep or (keep is None and report["parameters"]["keep"] == "longest")
+        found = pq.read_table(out / "duplicates.parquet").to_pydict()
+        wanted = gpulsh.deduplicate(texts, priority=priority, shingling=SHINGLING, **OPTIONS)
+        assert found["row"] == np.flatnonzero(~wanted.keep).tolist() != []
+        assert found["duplicate_of_row"] == wanted.duplicate_of[~wanted.keep].tolist()
+        assert report["funnel"]["candidates"] == report["funnel"]["similar"] + report["funnel"]["dissimilar"]
+
+
+def test_sources_apart(tmp_path: Path) -> None:
+    a, b = write(tmp_path, "a.jsonl", [QUOTES[0], LONG[0], QUOTES[2]]), write(tmp_path, "b.jsonl", [QUOTES[1], LONG[1]])
+    for relation, wanted in (("within", [(a, 0, a)]), ("across", [(a, 2, b), (b, 0, a)])):
+        gpulsh.deduplicate_files([a, b], tmp_path / relation, **{relation: True}, **OPTIONS)
+        rows = pq.read_table(tmp_path / relation / "duplicates.parquet").to_pylist()
+        assert [(row["file"], row["row"], row["duplicate_of_file"]) for row in rows] == wanted
+
+
+@pytest.mark.parametrize("stage", ["weigh", "prefix", "join"])
+def test_a_run_goes_on_behind_each_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str) -> None:
+    given = write(tmp_path, "a.jsonl", TEXTS)
+    gpulsh.deduplicate_files(given, tmp_path / "whole", **OPTIONS)
+    monkeypatch.setattr("gpulsh.run.files.cut", lambda memory, sizes: SMALL)
+
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(f"gpulsh.run.stages.containment.{stage}.{stage}", interrupted)
+        gpulsh.deduplicate_files(given, tmp_path / "out", **OPTIONS)
+    result = gpulsh.deduplicate_files(given, tmp_path / "out", resume=True, **OPTIONS)
+    assert results(tmp_path / "out") == results(tmp_path / "whole")
+    assert "sign" in result.funnel["resumed"] and (stage == "weigh" or "weigh" in result.funnel["resumed"])
+
+
+def test_no_count_depends_on_the_secret_or_the_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prefixes are of public fingerprints, and of slots that the documents decide."""
+    monkeypatch.setattr("gpulsh.decide.compare.containment_join.FEWEST_BITS", 3)
+    monkeypatch.setattr("gpulsh.decide.compare.containment_join.MOST_BITS", 3)
+    monkeypatch.setattr("gpulsh.run.stages.containment.weigh.FEWEST_BITS", 3)
+    monkeypatch.setattr("gpulsh.run.stages.containment.weigh.MOST_BITS", 3)
+    texts = [" ".join(f"w{number % 97}" for number in range(start, start + 40)) for start in range(0, 1500, 29)]
+    given, told = write(tmp_path, "a.jsonl", texts), []
+    for number in range(2):
+        options = {"threshold": 0.9, "secret": bytes([number] * 32), **OPTIONS}
+        told.append(gpulsh.deduplicate(texts, **options).funnel.to_dict())
+        with cut_as(SMALL if number % 2 else Cut(memory=MEMORY, partition=1 << 40, digests=1 << 40, group=1 << 40)):
+            told.append(gpulsh.deduplicate_files(given, tmp_path / f"{number}", **options).funnel)
+    for kind in (told[::2], told[1::2]):
+        assert len({(one["candidates"], one["similar"], one["dropped"]) for one in kind}) == 1
+    assert told[0]["dissimilar"] > 0
+
+
+def test_the_words_say_containment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = write(tmp_path, "a.jsonl", TEXTS)
+    assert main(["dedup", given, "-o", str(tmp_path / "out"), "--measure", "containment", "--backend", "cpu"]) == 0
+    assert "exact containment 0.8 or more" in capsys.readouterr().out
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    assert report["parameters"]["measure"] == "containment"
+    assert "bucket" not in report["definitions"]["candidates"]["meaning"]
+    if missing() is None:
+        html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+        assert "Containment in the kept document" in html and "Jaccard" not in html and "banding finds" not in html
+
+
+def test_an_index_compares_by_jaccard_similarity_alone(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="measure is 'containment', and with an index only 'jaccard'"):
+        gpulsh.deduplicate_files(write(tmp_path, "a.jsonl", TEXTS), tmp_path / "out", index=tmp_path / "i", **OPTIONS)
