@@ -77,6 +77,10 @@ def test_a_hash_of_all_ones_is_a_value_in_one_permutation(ops: Backend, columns:
     assert [NO_VALUE - int(row.max()) for row in found] == [1, 1, 2, 2, 1]
 
 
+def test_more_documents_than_a_block_has_threads_in_fast_similarity(ops: Backend) -> None:
+    check(ops, random_table([40] * 40), Family(name="fast_similarity", num_perm=33))
+
+
 def test_a_hash_that_is_a_multiple_of_the_prime_is_0_in_affine61(ops: Backend) -> None:
     family = Family(name="affine61", num_perm=3)
     multiplier, addend, *_ = words(family, 2)

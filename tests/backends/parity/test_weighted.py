@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpulsh.arrays import WeightedFingerprints
 from gpulsh.backends.darts import RANK_BITS, SEGMENT_BITS, Streams, logarithms
-from gpulsh.backends.protocol import NO_VALUE, Backend
+from gpulsh.backends.protocol import MIX_1, MIX_2, NO_VALUE, Backend
 from gpulsh.backends.reference.darts import darts_below, surprise
 from gpulsh.errors import ParameterError
 from tests.backends.parity.agreement import REFERENCE, agree, far_array, said
@@ -78,6 +78,25 @@ def test_a_dart_as_high_as_a_weight_misses_it(ops: Backend) -> None:
         assert heights == [dart.height for dart in first]
         dense, sparse = np.array(heights)[:, None], rows_of([{line: height} for line, height in enumerate(heights)])
         agree(ops, operation, sparse if operation == "weighted_minhash" else dense, 9, 5)
+
+
+def unmixed(x: int) -> int:
+    """Whose `mix64` is x."""
+    for factor, shift in ((1, 27), (MIX_2, 33), (MIX_1, 27)):
+        x = x * pow(factor, -1, 1 << 64) % (1 << 64)
+        x ^= x >> shift ^ x >> 2 * shift
+    return x
+
+
+def test_a_value_of_all_ones_is_told_as_the_one_below(ops: Backend) -> None:
+    multiplier, addend, place_word, value_word = map(int, Streams.of("weighted_minhash", 5))
+    words = [unmixed(unmixed(NO_VALUE << 32 | low) ^ value_word) ^ place_word for low in range(9)]
+    lines = [(unmixed(word) - addend) * pow(multiplier, -1, 1 << 64) % (1 << 64) for word in words]
+    assert {next(darts_below(Fraction(99), Streams.of("weighted_minhash", 5), x, 0)).value for x in lines} == {
+        NO_VALUE - 1
+    }
+    found = agree(ops, "weighted_minhash", rows_of([{line: 1.99999} for line in lines]), 1, 5)
+    assert (found == NO_VALUE - 1).any()
 
 
 @settings(max_examples=25)
