@@ -14,6 +14,7 @@ CASES = (
     "hot_buckets",
     "shared_sentences",
     "sketches",
+    "operations",
     "families",
     "hamming",
 )
