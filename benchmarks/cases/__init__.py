@@ -15,6 +15,7 @@ CASES = (
     "shared_sentences",
     "sketches",
     "operations",
+    "methods",
     "families",
     "hamming",
 )

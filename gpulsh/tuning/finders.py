@@ -164,9 +164,12 @@ class Finders:
             sets = Fingerprints(on_host(samples.values), on_host(samples.offset))
 
             def pairs() -> Array:
-                found = [np.empty((0, 2), np.int64)]
+                found, sizes = [np.empty((0, 2), np.int64)], np.diff(sets.offset)
                 for start, shared in shared_counts(sets):
-                    some = np.argwhere(shared) + np.array([start, 0])
+                    i, j = np.nonzero(shared)
+                    # The sample of a union has no fewer values than that of either, and shares no more.
+                    may = shared[i, j] / np.maximum(sizes[i + start], sizes[j]) >= self.threshold
+                    some = np.stack([i[may] + start, j[may]], axis=1)
                     found.append(some[estimate(some) >= self.threshold])
                 return np.concatenate(found)
 
