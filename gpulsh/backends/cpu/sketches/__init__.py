@@ -3,12 +3,12 @@
 from functools import lru_cache
 from importlib import import_module
 
-from gpulsh.backends.protocol import SketchFold
+from gpulsh.backends.cpu.sketches.minima import Minima
 from gpulsh.params import Family
 
 
 @lru_cache(maxsize=16)  # the last few: each batch of a run asks for the same one
-def sketch_of(family: Family) -> SketchFold:
+def sketch_of(family: Family) -> Minima:
     """The sketch of a family, from the file that has its name."""
-    found: SketchFold = import_module(f"{__name__}.{family.sketch}").Sketch(family)
+    found: Minima = import_module(f"{__name__}.{family.sketch}").Sketch(family)
     return found

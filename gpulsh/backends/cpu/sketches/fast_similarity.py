@@ -7,27 +7,55 @@ alone. It wins over MinHash where a set has more fingerprints than a fraction of
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+from llvmlite import ir
+from numba import types
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.lowered import lowered
+from gpulsh.backends.cpu.sketches.bins import any_empty, empty_bins, keep_least
 from gpulsh.backends.cpu.sketches.minhash import LANES, TILE, fold_lanes
 from gpulsh.backends.cpu.sketches.minima import Minima
+from gpulsh.backends.cpu.vectors import I32, I64, WORDS, all_of, everywhere, load, store
+from gpulsh.backends.cpu.vectors import LANES as EIGHT
 from gpulsh.params import Family
 from gpulsh.permutations import word_array
 
 _U, _U32 = np.uint64, np.uint32
 _THROWS = protocol.THROWS
 _S32 = _U(32)
-_VALUE, _REST = _U32(protocol.VALUE_BITS), _U32(32 - protocol.VALUE_BITS)
-_NO_VALUE = _U32(protocol.NO_VALUE)
+_LOWER, _UPPER = _U(0xFFFFFFFF), _U(0xFFFFFFFF << 32)
+_VALUE, _REST = _U(protocol.VALUE_BITS), _U(32 - protocol.VALUE_BITS)
+_OWN, _NO_VALUE = _U32(_THROWS << protocol.VALUE_BITS), _U32(protocol.NO_VALUE)
+
+_halves = ir.VectorType(I32, 2 * EIGHT)
+
+
+@lowered(types.void(types.int64, types.uint64, types.uint64, types.uint64, types.uint64, types.int64))
+def _throw_eight(
+    builder: ir.IRBuilder,
+    source_at: ir.Value,
+    multiplier: ir.Value,
+    addend: ir.Value,
+    bins: ir.Value,
+    before: ir.Value,
+    thrown_at: ir.Value,
+) -> None:
+    """Leave what eight fingerprints throw, a bin in the upper half, a value in the lower; halves are hashed at once."""
+    multipliers, addends = (builder.bitcast(everywhere(builder, half), _halves) for half in (multiplier, addend))
+    hashed = builder.add(builder.mul(load(builder, source_at, _halves), multipliers), addends)
+    hashed = builder.bitcast(hashed, WORDS)
+    bins = everywhere(builder, builder.zext(builder.trunc(bins, I32), I64))  # the compiler sees that it is short
+    place = builder.and_(builder.mul(builder.lshr(hashed, all_of(32)), bins), all_of(int(_UPPER)))
+    value = builder.lshr(builder.and_(hashed, all_of(int(_LOWER))), all_of(int(_REST)))
+    store(builder, builder.or_(builder.or_(place, value), everywhere(builder, before)), thrown_at)
 
 
 @kernel
-def _fold(values, offset, multiplier, addend, tile, thrown, places, multipliers, addends, least, lie_at, minima):
-    """`multiplier`, `addend` [2 THROWS + columns]; then room, and where `tile` and the last three of it lie."""
-    count = minima.shape[1]
+def _fold(values, offset, multiplier, addend, own, tile, thrown, places, drawn, lie_at, minima):
+    """`multiplier`, `addend` [THROWS], two halves each; `own` [2, columns]; then room, and where tile and drawn lie."""
+    count, thrown_at = minima.shape[1], thrown.ctypes.data
     bins = _U(count)
     for document in range(offset.size - 1):
         found = minima[document]
@@ -36,40 +64,34 @@ def _fold(values, offset, multiplier, addend, tile, thrown, places, multipliers,
             found[i] = _NO_VALUE
         if row.size == 0:
             continue
-        empty, number = count, 0
-        while empty > 0 and number < _THROWS:
-            a, b = multiplier[2 * number], addend[2 * number]
-            c, d = multiplier[2 * number + 1], addend[2 * number + 1]
-            before = _U32(number) << _VALUE
+        number = 0
+        while number < _THROWS and any_empty(found):
+            a, b, before = multiplier[number], addend[number], _U(number) << _VALUE
             for first in range(0, row.size, TILE):
                 source = row[first : first + TILE]
-                for i in range(source.size):  # in vectors
-                    tile[i] = _U32(_U(_U32(_U32(source[i] >> _S32) * a + b)) * bins >> _S32)
-                    thrown[i] = before | _U32(_U32(source[i]) * c + d) >> _REST
-                for i in range(source.size):
-                    found[tile[i]] = min(found[tile[i]], thrown[i])
-            empty = 0
-            for place in range(count):
-                empty += found[place] == _NO_VALUE
+                eights = source.size // EIGHT * EIGHT
+                for i in range(0, eights, EIGHT):
+                    _throw_eight(source.ctypes.data + 8 * i, a, b, bins, before, thrown_at + 8 * i)
+                for i in range(eights, source.size):
+                    thrown[i] = source[i]
+                _throw_eight(thrown_at + 8 * eights, a, b, bins, before, thrown_at + 8 * eights)
+                keep_least(thrown, source.size, found)
             number += 1
+        empty = empty_bins(found, places)
         if empty == 0:
             continue
-        taken = 0
-        for place in range(count):
-            places[taken] = place
-            taken += found[place] == _NO_VALUE
-        for i in range(empty):
-            multipliers[i], addends[i] = multiplier[2 * _THROWS + places[i]], addend[2 * _THROWS + places[i]]
         vectors = (empty + LANES - 1) // LANES
+        for i in range(empty):
+            drawn[0, i], drawn[1, i] = own[0, places[i]], own[1, places[i]]
         for i in range(vectors * LANES):
-            least[i] = _NO_VALUE
+            drawn[2, i] = _NO_VALUE
         for first in range(0, row.size, TILE):
             source = row[first : first + TILE]
             for i in range(source.size):
                 tile[i] = _U32(source[i] >> _S32)
             fold_lanes(lie_at[0], source.size, vectors, lie_at[1], lie_at[2], lie_at[3])
         for i in range(empty):
-            found[places[i]] = _U32(_THROWS) << _VALUE | least[i] >> _REST
+            found[places[i]] = _OWN | drawn[2, i] >> _U32(_REST)
 
 
 class Sketch(Minima):
@@ -78,14 +100,16 @@ class Sketch(Minima):
     def __init__(self, family: Family) -> None:
         super().__init__(family)
         drawn = word_array(family, 2 * _THROWS + family.num_perm)
-        self._multiplier = (drawn >> _S32).astype(np.uint32) | _U32(1)
-        self._addend = drawn.astype(np.uint32)
+        multiplier, addend = (drawn >> _S32).astype(np.uint32) | _U32(1), drawn.astype(np.uint32)
+        # A round's two words, the bin's and the value's, become one of both their multipliers and one of addends.
+        rounds = [half[: 2 * _THROWS].astype(np.uint64) for half in (multiplier, addend)]
+        self._rounds = [half[0::2] << _S32 | half[1::2] for half in rounds]
+        self._own = np.stack([multiplier[2 * _THROWS :], addend[2 * _THROWS :]])
 
-    def fold(self, fingerprints: Fingerprints) -> NDArray[np.uint32]:
-        minima = np.empty((len(fingerprints), self._columns), np.uint32)
-        (tile, thrown), places = np.empty((2, TILE), np.uint32), np.empty(self._columns + 1, np.int64)
-        room = np.zeros((3, -(-self._columns // LANES) * LANES), np.uint32)
-        lie_at = np.array([tile.ctypes.data, *(one.ctypes.data for one in room)])
-        drawn = self._multiplier, self._addend
-        _fold(fingerprints.values, fingerprints.offset, *drawn, tile, thrown, places, *room, lie_at, minima)
-        return minima
+    def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:
+        tile, places = np.empty(TILE, np.uint32), np.empty(self.columns + 1, np.uint32)
+        thrown = np.empty(TILE + EIGHT, np.uint64)
+        drawn = np.zeros((3, -(-self.columns // LANES) * LANES), np.uint32)
+        lie_at = np.array([tile.ctypes.data, *(one.ctypes.data for one in drawn)])
+        room = tile, thrown, places, drawn, lie_at
+        _fold(fingerprints.values, fingerprints.offset, *self._rounds, self._own, *room, minima)

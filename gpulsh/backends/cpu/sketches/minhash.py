@@ -11,9 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends.cpu.kernel import inlined, kernel
 from gpulsh.backends.cpu.lowered import lowered
 from gpulsh.backends.cpu.sketches.minima import Minima
@@ -121,10 +120,8 @@ class Sketch(Minima):
         self._addend = np.pad(drawn.addend, (0, spare))
         self._lie_at = self._multiplier.ctypes.data, self._addend.ctypes.data
 
-    def fold(self, fingerprints: Fingerprints) -> NDArray[np.uint32]:
-        minima = np.empty((len(fingerprints), self._columns), np.uint32)
+    def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:
         # The kernel compiles in less time where it makes no arrays of its own.
         tile, least = np.empty(TILE, np.uint32), np.empty(len(self._multiplier), np.uint32)
         places = tile.ctypes.data, *self._lie_at, least.ctypes.data
         _minhash(fingerprints.values, fingerprints.offset, tile, least, *places, minima)
-        return minima

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
@@ -10,16 +11,25 @@ from gpulsh.arrays import Fingerprints, Values
 from gpulsh.params import Family
 
 
-class Minima:
+class Minima(ABC):
     """A minimum a column; fingerprints lie without gaps."""
 
     dtype: type[np.unsignedinteger] = np.uint32
 
     def __init__(self, family: Family) -> None:
-        self._columns = family.num_perm
+        self.columns = family.num_perm
 
     def empty(self, rows: int) -> Values:
-        return np.full((rows, self._columns), np.iinfo(self.dtype).max, self.dtype)
+        return np.full((rows, self.columns), np.iinfo(self.dtype).max, self.dtype)
+
+    def fold(self, fingerprints: Fingerprints) -> Values:
+        minima = np.empty((len(fingerprints), self.columns), self.dtype)
+        self.fold_into(fingerprints, minima)
+        return minima
+
+    @abstractmethod
+    def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:
+        """Leave the state of every row of fingerprints in `minima`, whatever that held."""
 
     def merge(self, state: Values, other: Values) -> Values:
         return np.minimum(state, other, out=state)
@@ -35,7 +45,6 @@ class FunctionMinima(Minima):
         super().__init__(family)
         self._kernel, self._tables = kernel, tables
 
-    def fold(self, fingerprints: Fingerprints) -> Values:
-        minima = self.empty(len(fingerprints))
+    def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:
+        minima.fill(np.iinfo(self.dtype).max)
         self._kernel(fingerprints.values, fingerprints.offset, *self._tables, minima)
-        return minima

@@ -9,9 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints
+from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.sketches.bins import empty_bins, keep_least
+from gpulsh.backends.cpu.sketches.minhash import TILE
 from gpulsh.backends.cpu.sketches.minima import Minima
 from gpulsh.params import Family
 from gpulsh.permutations import words
@@ -22,43 +24,44 @@ ROUNDS = 64  # times as many probes as there are bins; then the next bin that ha
 _U = np.uint64
 _MIX_1, _MIX_2 = _U(protocol.MIX_1), _U(protocol.MIX_2)
 _S27, _S32, _S33 = _U(27), _U(32), _U(33)
-_LOWER = _U(0xFFFFFFFF)
+_LOWER, _UPPER = _U(0xFFFFFFFF), _U(0xFFFFFFFF << 32)
 _NO_VALUE = np.uint32(protocol.NO_VALUE)
-_MOST = np.uint32(protocol.NO_VALUE - 1)
+_MOST = _U(protocol.NO_VALUE - 1)
 
 
 @kernel
-def _fold(values, offset, multiplier, addend, minima):
+def _fold(values, offset, multiplier, addend, thrown, minima):
     bins = _U(minima.shape[1])
     for document in range(offset.size - 1):
         least = minima[document]
         least[:] = _NO_VALUE
-        for i in range(offset[document], offset[document + 1]):
-            y = multiplier * values[i] + addend
-            place = (y >> _S32) * bins >> _S32
-            least[place] = min(least[place], np.uint32(y & _LOWER), _MOST)
+        begin, end = offset[document], offset[document + 1]
+        for first in range(begin, end, TILE):
+            source = values[first : min(first + TILE, end)]
+            for i in range(source.size):  # in vectors
+                y = multiplier * source[i] + addend
+                thrown[i] = (y >> _S32) * bins & _UPPER | min(y & _LOWER, _MOST)
+            keep_least(thrown, source.size, least)
 
 
 @kernel
-def _fill(minima, probes, probe, places, signatures):
-    """A probe at a time for all bins that are still empty, so that no branch is guessed; `places` [bins] is room."""
-    count = minima.shape[1]
+def _fill(signatures, probes, probe, least, places):
+    """A probe at a time for all bins that are still empty, so that no branch is guessed; the last two are room."""
+    count = signatures.shape[1]
     bins = _U(count)
-    for document in range(minima.shape[0]):
-        least, signature = minima[document], signatures[document]
-        empty = 0
+    for document in range(signatures.shape[0]):
+        signature = signatures[document]
         for place in range(count):
-            signature[place] = least[place]
-            places[empty] = place
-            empty += least[place] == _NO_VALUE
+            least[place] = signature[place]
+        empty = empty_bins(least, places)
         if empty == count:
             continue
         t = 0
         while empty > 0 and t < PROBES:
-            left = 0
+            probed, left = probes[t], 0
             for i in range(empty):
                 place = places[i]
-                value = least[probes[t, place]]
+                value = least[probed[place]]
                 signature[place] = value
                 places[left] = place
                 left += value == _NO_VALUE
@@ -76,7 +79,7 @@ def _fill(minima, probes, probe, places, signatures):
                 z ^= z >> _S27
                 signature[place] = least[(z >> _S32) * bins >> _S32]
                 t += 1
-            following = place
+            following = np.int64(place)
             while signature[place] == _NO_VALUE:
                 following = following + 1 if following + 1 < count else 0
                 signature[place] = least[following]
@@ -98,14 +101,13 @@ class Sketch(Minima):
         super().__init__(family)
         multiplier, addend, probe = words(family, 3)
         self._multiplier, self._addend, self._probe = _U(multiplier | 1), _U(addend), _U(probe)
-        self._probes = _first_probes(self._columns, self._probe)
+        self._probes = _first_probes(self.columns, self._probe)
 
-    def fold(self, fingerprints: Fingerprints) -> NDArray[np.uint32]:
-        minima = np.empty((len(fingerprints), self._columns), np.uint32)
-        _fold(fingerprints.values, fingerprints.offset, self._multiplier, self._addend, minima)
-        return minima
+    def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:
+        drawn = self._multiplier, self._addend
+        _fold(fingerprints.values, fingerprints.offset, *drawn, np.empty(TILE, np.uint64), minima)
 
-    def finish(self, state: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        signatures = np.empty_like(state)
-        _fill(state, self._probes, self._probe, np.empty(self._columns, np.int32), signatures)
-        return signatures
+    def finish(self, state: Values) -> Values:
+        least, places = np.empty(self.columns, np.uint32), np.empty(self.columns + 1, np.uint32)
+        _fill(state, self._probes, self._probe, least, places)
+        return state
