@@ -111,6 +111,7 @@ class Method(Parameters):
             folding=Folding(**told["folding"]),
             family=Family(**told["family"]),
             banding=BandShape(**told["banding"]),
+            near=NearBits(**told["near"]) if "near" in told else None,
         )
 
     @property
@@ -135,6 +136,7 @@ class Asked:
     bands: int | None = None
     rows: int | None = None
     seed: int | None = None
+    distance: int | None = None
 
     def method(self, **others: Any) -> Method:
         """The method, what was left open chosen; `others` are those that only a run has."""
@@ -149,17 +151,21 @@ class Asked:
 
         Bands and rows that follow from another threshold or num_perm are no difference of their own.
         """
+        near = method.near
         own = {
             **vars(method),
-            "sketch": method.family,
+            "sketch": near or method.family,
+            "distance": None if near is None else near.distance,
             "num_perm": method.family.num_perm,
             "bands": method.banding.bands,
             "rows": method.banding.rows,
             "seed": method.family.seed,
         }
         given = self.given()
-        if "sketch" in given:
-            given["sketch"] = chosen_family(given["sketch"], method.family.num_perm, method.family.seed)
+        if hasattr(self.sketch, "near"):
+            given["sketch"] = _near("sketch", self.sketch, given.get("distance", near.distance if near else DISTANCE))
+        elif self.sketch is not None:
+            given["sketch"] = chosen_family(self.sketch, method.family.num_perm, method.family.seed)
         return [
             f"{name} {_shown(own[name])} and {_shown(value)} was given"
             for name, value in given.items()
@@ -180,4 +186,6 @@ def _near(name: str, sketch: object, distance: int | None) -> NearBits:
 def _shown(value: object) -> str:
     if isinstance(value, Family):
         return f"{value.name}:{value.num_perm} of seed {value.seed}"
+    if isinstance(value, NearBits):
+        return f"simhash:{value.bits}:{value.distance} of seed {value.seed}, by {value.weights}"
     return f"{value.form}{'' if value.case else ', case left'}" if isinstance(value, Folding) else str(value)

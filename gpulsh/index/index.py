@@ -40,9 +40,11 @@ from gpulsh.index.walk import held_buckets, similar_pairs
 from gpulsh.io.format import LEAST_MEMORY
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.source import TextSource
+from gpulsh.lsh.signing import sign_by_method
 from gpulsh.method import Asked, Method
-from gpulsh.params import Folding, Shingling, Sketch, check_integer
+from gpulsh.params import BitSketch, Folding, Shingling, Sketch, check_integer
 from gpulsh.secret import chosen_secret, evidence_keys
+from gpulsh.sketch.bits.simhash import SimHash
 from gpulsh.store.allocators import give_back
 from gpulsh.text.documents import folded_batches
 
@@ -91,7 +93,9 @@ class Added:
 class Index:
     """Documents by key, of which similar ones are found later, exactly verified, without their texts.
 
-    The parameters are those of `deduplicate`; keys are strings, or integers of 64 bits, each once. It lives in memory
+    Its parameters are those of `deduplicate`; with `sketch=SimHash(...)` documents meet in tables of a Hamming search
+    within `distance`, which then are the bands. There is none by containment: that takes a join over all fingerprints,
+    which an index holds document by document. Keys are strings, or integers of 64 bits, each once. It lives in memory
     until `save(path)`; `Index.open(path)` finds it there again. Any number of processes may have it open; the first
     change of one makes that the writer until it is closed, and its changes are committed by `save`, all or none. With a
     folder, what is taken in holds a part of `memory` bytes, at least 512 MiB; None takes what serves speed. What proves
@@ -110,20 +114,20 @@ class Index:
         threshold: float = 0.8,
         shingling: Shingling | None = None,
         folding: Folding | None = None,
-        sketch: Sketch | None = None,
+        sketch: Sketch | BitSketch | None = None,
         num_perm: int = 128,
         bands: int | None = None,
         rows: int | None = None,
         seed: int = 1,
+        distance: int | None = None,
         backend: BackendName = "auto",
         threads: int | None = None,
         devices: Sequence[int] | None = None,
         memory: int | None = None,
         secret: bytes | None = None,
     ) -> None:
-        self._method = Method.chosen(threshold, shingling, folding, sketch, num_perm, bands, rows, seed)
-        if self._method.near is not None:
-            raise ParameterError("sketch is one of bits; an index holds those of sets, as gpulsh.MinHash()")
+        asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance)
+        self._method = asked.method()
         if memory is not None:
             check_integer("memory", memory, LEAST_MEMORY, 1 << 62)
         # Hashes of batches, and what is held already, take the rest of the memory.
@@ -154,11 +158,12 @@ class Index:
         threshold: float | None = None,
         shingling: Shingling | None = None,
         folding: Folding | None = None,
-        sketch: Sketch | None = None,
+        sketch: Sketch | BitSketch | None = None,
         num_perm: int | None = None,
         bands: int | None = None,
         rows: int | None = None,
         seed: int | None = None,
+        distance: int | None = None,
         check: bool = True,
         backend: BackendName = "auto",
         threads: int | None = None,
@@ -176,7 +181,7 @@ class Index:
         self = cls(backend=backend, threads=threads, devices=devices, memory=memory)
         folder, contents = Folder.opened(Path(path), contents=check)
         method = _restored(Path(path), folder.snapshot.parameters, contents)
-        asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed)
+        asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance)
         if differences := asked.differences(method):
             raise ParameterError(
                 f"{path}: the index was made with {', with '.join(differences)}; give the index's own parameters, or"
@@ -446,8 +451,7 @@ class Index:
         keys = evidence_keys(self._secret)
 
         def sign(lane: Backend, batch: TextBatch) -> Arrivals:
-            signed = lane.sign(batch, method.reading, method.family, method.banding, keys)
-            return Arrivals.of(batch, keys, signed, lane)
+            return Arrivals.of(batch, keys, sign_by_method(batch, method, keys, lane), lane)
 
         with ops.here():
             batches = folded_batches(source, method.folding, ops.sizes().batch)
@@ -470,7 +474,7 @@ def _restored(path: Path, told: Facts, contents: Contents) -> Method:
     """The parameters in an index's manifest; InputError where they are invalid, or do not fit its segments."""
     try:
         method = Method.restored(told)
-        if not 0 < method.threshold <= 1 or method.banding.bands * method.banding.rows > method.family.num_perm:
+        if not 0 < method.threshold <= 1 or not _fits(method):
             raise ParameterError("a threshold, or bands, that cannot be")
     except (DamagedInputError, KeyError, TypeError, ParameterError) as error:
         raise DamagedInputError(
@@ -483,6 +487,15 @@ def _restored(path: Path, told: Facts, contents: Contents) -> Method:
             " restore it from a copy"
         )
     return method
+
+
+def _fits(method: Method) -> bool:
+    """Whether the bands are those of its signatures."""
+    near, banding = method.near, method.banding
+    if near is None:
+        return banding.bands * banding.rows <= method.family.num_perm
+    sketch = SimHash(bits=near.bits, seed=near.seed, weights=near.weights)  # or an error
+    return (banding.bands, banding.rows) == (sketch.near(near.distance).tables, 1)
 
 
 def _holdings_of(shelves: Sequence[Shelved], removed: Numbers) -> Holdings:

@@ -184,16 +184,16 @@ def deduplicate_files(
     own_secret = chosen_secret(secret)
     parse_memory(memory)
     check_engine(engine, address, devices)
-    asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed)
+    asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance)
     indexed = None if index is None else _folder("index", index)
     if keep is None:
         keep = "longest" if measure == "containment" else "first"
     if indexed is None:
-        method = asked.method(verify=verify, resolve=resolve, measure=measure, also=also, distance=distance)
+        method = asked.method(verify=verify, resolve=resolve, measure=measure, also=also)
     else:
         from gpulsh.run.incremental import EarlierRuns, refuse_with_index
 
-        others = {"protect": guarded, "within": within, "across": across, "also": also, "distance": distance}
+        others = {"protect": guarded, "within": within, "across": across, "also": also}
         chosen = {"measure": measure, "keep": keep, "verify": verify, "resolve": resolve, "engine": engine}
         refuse_with_index(chosen, on_error, id_column, others)
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)

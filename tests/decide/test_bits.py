@@ -79,6 +79,26 @@ def test_files_and_the_command_decide_as_memory(tmp_path: Path) -> None:
     assert "in the key of one of 10 tables" in (tmp_path / "two0" / "report.html").read_text()
 
 
+def test_runs_with_an_index_of_bits_decide_as_memory(tmp_path: Path) -> None:
+    texts = [*documents()[::2], *documents()[1::2]]
+    half, found = len(texts) // 2, []
+    for name, part in (("a", slice(half)), ("b", slice(half, None))):
+        pq.write_table(pa.table({"text": texts[part]}), tmp_path / f"{name}.parquet")
+        asked = ["dedup", str(tmp_path / f"{name}.parquet"), "-o", str(tmp_path / name), "--index", str(tmp_path / "i")]
+        ran = CliRunner().invoke(
+            command, [*asked, "--threshold", "0.6", "--sketch", "simhash:64:3", "--backend", "cpu"]
+        )
+        assert ran.exit_code == 0, ran.output
+        found += [part.indices(len(texts))[0] + row for row in dropped_rows(tmp_path / name)]
+    wanted = gpulsh.deduplicate(texts, threshold=0.6, sketch=gpulsh.SimHash(), distance=3, backend="cpu")
+    assert found == np.flatnonzero(~wanted.keep).tolist() and found[-1] >= half
+
+
+def dropped_rows(out: Path) -> list[int]:
+    rows: list[int] = pq.read_table(out / "duplicates.parquet").column("row").to_pylist()
+    return rows
+
+
 def test_the_method_of_before_says_the_same() -> None:
     from gpulsh.method import Method
 
@@ -101,8 +121,3 @@ def test_the_method_of_before_says_the_same() -> None:
 def test_what_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         gpulsh.deduplicate(["a"], backend="cpu", **given)
-
-
-def test_an_index_holds_sketches_of_sets() -> None:
-    with pytest.raises(ParameterError, match="sketch is one of bits; an index holds those of sets"):
-        gpulsh.Index(sketch=gpulsh.SimHash())  # type: ignore[arg-type]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import gpulsh
 from gpulsh.backends.select import BackendName
+from gpulsh.errors import ParameterError
 from gpulsh.index.index import Index
+from gpulsh.index.segments.snapshots import NAME
 from tests.sketch.test_main_job import documents
 
 
@@ -67,3 +71,48 @@ def test_removed_and_dropped_documents_are_in_none() -> None:
     index.remove([7])
     assert len(index.pairs()) == 0 and list(index.buckets()) == []
     assert list(Index(backend="cpu").buckets()) == [] and len(Index(backend="cpu").pairs()) == 0
+
+
+def test_hamming_tables_answer_a_stream(tmp_path: Path) -> None:
+    """Query, then add, then reopened and changed: as `deduplicate` with the same tables, and as its pairs."""
+    given: dict[str, Any] = {"threshold": 0.6, "sketch": gpulsh.SimHash(bits=64), "distance": 3, "backend": "cpu"}
+    texts = [*documents()[::2], "", *documents()[1::2], "..."]
+    half = len(texts) // 2
+    wanted = gpulsh.deduplicate(texts, **given)
+    first = Index(**given)
+    assert first.parameters.banding.bands == 10 and len(first.query(texts)) == 0
+    one = first.add(range(half), texts[:half])
+    first.save(tmp_path / "index")
+    first.close()
+    index = Index.open(tmp_path / "index", backend="cpu", sketch=gpulsh.SimHash(), distance=3)
+    asked = index.query(texts[half:])
+    two = index.add(range(half, len(texts)), texts[half:])
+    targets = [*one.duplicate_of.tolist(), *two.duplicate_of.tolist()]
+    assert targets == wanted.duplicate_of.tolist() and not two.keep.all()
+    best = dict(reversed([*zip((asked.positions + half).tolist(), asked.keys.tolist(), strict=True)]))
+    earlier = {row: target for row, target in enumerate(targets) if row >= half > target}
+    assert len(earlier) > 3 and all(best[row] == target for row, target in earlier.items())
+    witness = next(iter(earlier.values()))
+    index.remove([witness])
+    assert witness in asked.keys and witness not in index.query(texts[half:]).keys
+
+    every = Index(**given)
+    every.insert(range(len(texts)), texts)
+    found = every.pairs()
+    pairs = [*zip(found.first.tolist(), found.second.tolist(), strict=True)]
+    assert len(set(pairs)) == len(pairs) and set(pairs) >= set(map(tuple, wanted.pairs.tolist()))
+    assert {band for band, _ in every.buckets()} <= set(range(10))
+
+
+def test_an_index_of_bits_is_no_other(tmp_path: Path) -> None:
+    Index(sketch=gpulsh.SimHash(), backend="cpu").save(tmp_path / "bits")
+    Index(backend="cpu").save(tmp_path / "sets")
+    formats = [
+        json.loads((tmp_path / name / NAME).read_bytes().partition(b"\n")[2])["format"] for name in ("bits", "sets")
+    ]
+    assert formats == [4, 3]  # versions that know no bits refuse the first, and read the second
+    assert Index.open(tmp_path / "bits", backend="cpu", sketch=gpulsh.SimHash()).parameters.near is not None
+    with pytest.raises(ParameterError, match="sketch simhash:64:3 of seed 1, by set and simhash:64:2 of seed 1"):
+        Index.open(tmp_path / "bits", backend="cpu", sketch=gpulsh.SimHash(), distance=2)
+    with pytest.raises(ParameterError, match="sketch affine32:128 of seed 1 and simhash:64:3 of seed 1, by set"):
+        Index.open(tmp_path / "sets", backend="cpu", sketch=gpulsh.SimHash())

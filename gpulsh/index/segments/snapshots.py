@@ -29,7 +29,7 @@ from gpulsh.store.shapes import ShapeError, count, counted, field, file_facts, s
 
 NAME = "index.json"
 LOCK = "lock"
-FORMAT = 3  # of the files; CHANGELOG.md tells what each changed
+FORMAT, OF_BITS = 3, 4  # of the files, and where signatures are of bits; CHANGELOG.md tells what each changed
 KNOWN_FILES = re.compile(
     r"(documents|digests|hashes|fingerprints|filters|keys|removed)-[0-9a-f-]+\.arrow(\.[0-9a-f]+\.part)?"
     r"|index\.json\.[0-9a-f]+\.part"
@@ -95,12 +95,12 @@ def read_snapshot(folder: Path) -> Snapshot:
         raise InputError(f"{path}: is damaged, its checksum differs; restore it from a copy")
     try:
         told = strict_json(content)
-        for name, own in (("format", FORMAT), ("scheme", SCHEME)):
-            if field(told, name, int) != own:
+        for name, own in (("format", (FORMAT, OF_BITS)), ("scheme", (SCHEME,))):
+            if field(told, name, int) not in own:
                 raise InputError(
                     f"{folder}: is an index of {name} {told[name]}, written by gpulsh"
-                    f" {field(told, 'version', str)}, and this version reads {name} {own}; use that version, or build"
-                    " the index again"
+                    f" {field(told, 'version', str)}, and this version reads {name} {' or '.join(map(str, own))};"
+                    " use that version, or build the index again"
                 )
         return _snapshot(told)
     except ShapeError as error:
@@ -112,7 +112,8 @@ def commit_snapshot(folder: Path, snapshot: Snapshot, version: str) -> None:
 
     The manifest holds the secret, so it is for its owner alone.
     """
-    told = {"version": version, "format": FORMAT, "scheme": SCHEME, "checksum": "crc32", **asdict(snapshot)}
+    written = OF_BITS if "near" in snapshot.parameters else FORMAT
+    told = {"version": version, "format": written, "scheme": SCHEME, "checksum": "crc32", **asdict(snapshot)}
     content = json.dumps(told, sort_keys=True, indent=1).encode() + b"\n"
     with durable_file(folder / NAME, private=True) as file:
         file.write(_checksum(content) + b"\n" + content)
