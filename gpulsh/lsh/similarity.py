@@ -58,12 +58,8 @@ def containment(
     >>> containment(fingerprints, [[0, 1], [1, 0]], backend="cpu")
     array([1. , 0.5])
     """
-    check_type("fingerprints", fingerprints, Fingerprints)
-    ops = select_backend(backend, threads=threads)
-    rows = checked_pairs(pairs, len(fingerprints), ops)
-    unique = _unique(fingerprints, ops)
-    both, _ = ops.intersect(rows, unique)
-    return _ratio(both, (unique.offset[1:] - unique.offset[:-1])[rows[:, 0]])
+    both, size, _ = _overlaps(fingerprints, pairs, backend, threads)
+    return _ratio(both, size)
 
 
 def cosine(
@@ -78,13 +74,21 @@ def cosine(
     >>> cosine(fingerprints, [[0, 1], [0, 2]], backend="cpu")
     array([0.5, 0. ])
     """
+    both, one, other = _overlaps(fingerprints, pairs, backend, threads)
+    return _ratio(both, np.sqrt(one.astype(np.float64) * other.astype(np.float64)))
+
+
+def _overlaps(
+    fingerprints: Fingerprints, pairs: Array, backend: BackendName, threads: int | None
+) -> tuple[Array, Array, Array]:
+    """int64 [m] each: how many distinct fingerprints both rows of a pair have, the first, and the second."""
     check_type("fingerprints", fingerprints, Fingerprints)
     ops = select_backend(backend, threads=threads)
     rows = checked_pairs(pairs, len(fingerprints), ops)
     unique = _unique(fingerprints, ops)
-    sizes = (unique.offset[1:] - unique.offset[:-1]).astype(np.float64)
     both, _ = ops.intersect(rows, unique)
-    return _ratio(both, np.sqrt(sizes[rows[:, 0]] * sizes[rows[:, 1]]))
+    sizes = unique.offset[1:] - unique.offset[:-1]
+    return both, sizes[rows[:, 0]], sizes[rows[:, 1]]
 
 
 def _unique(fingerprints: Fingerprints, ops: Backend) -> Fingerprints:
