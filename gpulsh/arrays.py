@@ -151,9 +151,7 @@ class Fingerprints(Rows):
 class Samples(Rows):
     """Samples of sets of fingerprints: `values` uint64 [nnz], each row ascending, `offset` int64 [n + 1]."""
 
-    def __post_init__(self) -> None:
-        _check(self, "values", self.values, np.uint64, 1)
-        _check_offset(self, self.offset, self.values)
+    kind = np.uint64
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,33 +253,28 @@ class Signatures(_Matrix):
 
 
 @dataclass(frozen=True, eq=False)
-class PackedSignatures(_Matrix):
+class _Words(_Matrix):
+    """A row of 64-bit words a document: `values` uint64 [n, words]."""
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        _check(self, "values", self.values, np.uint64, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class PackedSignatures(_Words):
     """Signatures of few bits a value: `values` uint64 [n, ceil(num_perm * bits / 64)], the first value lowest."""
 
-    values: Array
-
-    def __post_init__(self) -> None:
-        _check(self, "values", self.values, np.uint64, 2)
-
 
 @dataclass(frozen=True, eq=False)
-class BandDigests(_Matrix):
+class BandDigests(_Words):
     """Digests of signature bands: `values` uint64 [n, bands]; 2^64 - 1 means *no digest*."""
 
-    values: Array
-
-    def __post_init__(self) -> None:
-        _check(self, "values", self.values, np.uint64, 2)
-
 
 @dataclass(frozen=True, eq=False)
-class BitSignatures(_Matrix):
+class BitSignatures(_Words):
     """Signatures of bits: `values` uint64 [n, bits / 64], bit i of a row being bit i % 64 of its word i // 64."""
-
-    values: Array
-
-    def __post_init__(self) -> None:
-        _check(self, "values", self.values, np.uint64, 2)
 
 
 @dataclass(frozen=True, eq=False)
