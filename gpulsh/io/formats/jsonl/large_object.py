@@ -20,7 +20,6 @@ from gpulsh.io.rows import Bytes
 
 Line = bytes | bytearray  # the latter where it is longer than a block
 
-LONG = 1 << 10  # bytes of a string, about, from which on it is left where it lies
 STEP = 1 << 20  # bytes of a string that are decoded at once
 # No group is possessive: Python's releases differ in what such a one matches. So each takes few steps at once.
 SHORT = re.compile(rb'(?:[^"]++|"[^"\\]{0,1024}+(?:\\.[^"\\]{0,64}+){0,64}"){0,1024}', re.DOTALL)
