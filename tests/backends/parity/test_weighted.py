@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpulsh.arrays import WeightedFingerprints
 from gpulsh.backends.darts import RANK_BITS, SEGMENT_BITS, Streams, logarithms
-from gpulsh.backends.protocol import MIX_1, MIX_2, NO_VALUE, Backend
+from gpulsh.backends.protocol import GOLDEN, MIX_1, MIX_2, NO_VALUE, Backend
 from gpulsh.backends.reference.darts import darts_below, surprise
 from gpulsh.errors import ParameterError
 from tests.backends.parity.agreement import REFERENCE, agree, far_array, said
@@ -88,15 +88,33 @@ def unmixed(x: int) -> int:
     return x
 
 
+def line_of(word: int, level: int, streams: Streams) -> int:
+    """Whose first dart at a level is drawn by `word`."""
+    number = unmixed(word) - int(streams.addend) - level * GOLDEN
+    return number * pow(int(streams.multiplier), -1, 1 << 64) % (1 << 64)
+
+
 def test_a_value_of_all_ones_is_told_as_the_one_below(ops: Backend) -> None:
-    multiplier, addend, place_word, value_word = map(int, Streams.of("weighted_minhash", 5))
-    words = [unmixed(unmixed(NO_VALUE << 32 | low) ^ value_word) ^ place_word for low in range(9)]
-    lines = [(unmixed(word) - addend) * pow(multiplier, -1, 1 << 64) % (1 << 64) for word in words]
-    assert {next(darts_below(Fraction(99), Streams.of("weighted_minhash", 5), x, 0)).value for x in lines} == {
-        NO_VALUE - 1
-    }
+    streams = Streams.of("weighted_minhash", 5)
+    places = [unmixed(NO_VALUE << 32 | low) ^ int(streams.value) for low in range(9)]
+    lines = [line_of(unmixed(place) ^ int(streams.place), 0, streams) for place in places]
+    assert all(next(darts_below(Fraction(99), streams, x, 0)).value == NO_VALUE - 1 for x in lines)
     found = agree(ops, "weighted_minhash", rows_of([{line: 1.99999} for line in lines]), 1, 5)
     assert (found == NO_VALUE - 1).any()
+
+
+def test_how_deep_levels_count(ops: Backend) -> None:
+    """At each of these levels a line has a dart of nearly no rank, which comes first if it counts."""
+    streams, levels = Streams.of("weighted_minhash", 5), (-22, -23, -24)
+    lines = [line_of(2**64 - 1, level, streams) for level in levels]
+    found = agree(ops, "weighted_minhash", rows_of([{line: 1.5} for line in lines]), 1, 5)
+    pairs = zip(lines, levels, strict=True)
+    values = [next(darts_below(Fraction(1), streams, line, level)).value for line, level in pairs]
+    assert (found[:, 0] == values).tolist() == [True, True, False]
+
+
+def test_more_rows_than_a_block_has_threads(ops: Backend) -> None:
+    agree(ops, "weighted_minhash", random_rows([3] * 40), 5, 1)
 
 
 @settings(max_examples=25)
