@@ -30,7 +30,7 @@ from tests.support.mortal import Death, Mortals
 
 # By hand, before a release, 50 kills at random instants and a refusal of every call.
 KILLS = int(os.environ.get("GPULSH_TEST_KILLS", "12"))
-REFUSALS = 20 if KILLS < 50 else 10**6
+REFUSALS = 12 if KILLS < 50 else 10**6
 CALLS = ("fsync", "replace", "unlink")
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
 

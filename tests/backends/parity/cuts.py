@@ -7,7 +7,7 @@ import pytest
 from tests.kernels.cuts import WHERE, on_device
 
 # Threads, and the bounds on bytes and on all else that is done at once: none, and some that cut everything.
-CPU = {"cpu-whole": (1, None), "cpu-medium": (2, (1000, 50)), "cpu-small": (5, (300, 7)), "cpu-ones": (2, (1, 20))}
+CPU = {"cpu-whole": (1, None), "cpu-small": (5, (300, 7)), "cpu-ones": (2, (1, 20))}
 
 
 def _marked(where: str) -> object:
