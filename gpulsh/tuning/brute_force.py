@@ -21,6 +21,7 @@ from gpulsh.theory import SCurve
 FINE = 1000  # steps of similarity in which pairs are counted
 FREQUENT = 16  # of so many documents one has a frequent shingle
 CELLS = 1 << 22  # counts of a block, and steps along lists
+SPARSE = 16  # cells a step above which steps are sorted, not counted
 COLUMNS = 512  # frequent shingles in a product
 
 
@@ -55,10 +56,7 @@ def brute_force(sets: Fingerprints, threshold: float) -> tuple[Spread, Numbers, 
     count, sizes = len(sets), np.diff(sets.offset)
     counts, sums = np.zeros(FINE, np.int64), np.zeros(FINE)
     pairs, similar = [np.empty((0, 2), np.int64)], [np.empty(0)]
-    for start, shared in shared_counts(sets):
-        i, j = np.nonzero(shared)
-        both = shared[i, j]
-        i += start
+    for i, j, both in shared_counts(sets):
         similarity = both / (sizes[i] + sizes[j] - both)
         step = np.minimum((similarity * FINE).astype(np.int64), FINE - 1)
         counts += np.bincount(step, minlength=FINE)
@@ -69,19 +67,28 @@ def brute_force(sets: Fingerprints, threshold: float) -> tuple[Spread, Numbers, 
     return Spread(count * (count - 1) // 2, counts, sums), np.concatenate(pairs), np.concatenate(similar)
 
 
-def shared_counts(sets: Fingerprints) -> Iterator[tuple[int, Numbers]]:
-    """Blocks of rows, each with its first: int64 [rows, n], how many values a row shares with each later one, else 0.
+def shared_counts(sets: Fingerprints) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
+    """Every pair of rows i < j that share a value, and how many they share: int64 [m] each, a block of rows at a time.
 
-    Rows hold distinct values. Blocks in which nothing is shared may be left out.
+    Rows hold distinct values. Pairs are lexicographic.
     """
     lists = _Lists.of(sets)
     count = len(sets)
     for start, stop in cuts(lists.work, CELLS, max(CELLS // max(count, 1), 1)):
-        shared = lists.walked(start, stop)
-        for first in range(0, len(lists.frequent), COLUMNS):
-            part = lists.frequent[first : first + COLUMNS].astype(np.float32)
-            shared += (part[:, start:stop].T @ part).astype(np.int64)  # below 2^24, exact
-        yield start, np.triu(shared, start + 1)
+        steps = lists.steps(start, stop)
+        size = (stop - start) * count
+        if len(steps) * SPARSE < size and not len(lists.frequent):
+            cells, both = np.unique(steps, return_counts=True)
+        else:
+            shared = np.bincount(steps, minlength=size).reshape(-1, count)
+            for first in range(0, len(lists.frequent), COLUMNS):
+                part = lists.frequent[first : first + COLUMNS].astype(np.float32)
+                product = part[:, start:stop].T @ part  # below 2^24, exact
+                shared += np.triu(product, start + 1).astype(np.int64)
+            cells = np.flatnonzero(shared)
+            both = shared.ravel()[cells]
+        i, j = np.divmod(cells, count)
+        yield i + start, j, both
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,11 +120,11 @@ class _Lists:
         steps = offsets(np.bincount(owner, later, count).astype(np.int64))
         return cls(owner[order], owner, place + 1, later, steps, flags)
 
-    def walked(self, start: int, stop: int) -> Numbers:
-        """int64 [stop - start, n]: what the rare values alone say."""
+    def steps(self, start: int, stop: int) -> Numbers:
+        """(i - start) * n + j for each rare value that a row i of [start, stop) shares with a later one j."""
         count = len(self.work) - 1
         some = slice(*np.searchsorted(self.owner, [start, stop]))
         later = self.later[some]
         others = self.documents[np.repeat(self.begin[some], later) + within_runs(later)]
-        cells = np.repeat((self.owner[some] - start) * count, later) + others
-        return np.bincount(cells, minlength=(stop - start) * count).reshape(stop - start, count)
+        cells: Numbers = np.repeat((self.owner[some] - start) * count, later) + others
+        return cells

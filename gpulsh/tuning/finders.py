@@ -165,11 +165,10 @@ class Finders:
 
             def pairs() -> Array:
                 found, sizes = [np.empty((0, 2), np.int64)], np.diff(sets.offset)
-                for start, shared in shared_counts(sets):
-                    i, j = np.nonzero(shared)
+                for i, j, both in shared_counts(sets):
                     # The sample of a union has no fewer values than that of either, and shares no more.
-                    may = shared[i, j] / np.maximum(sizes[i + start], sizes[j]) >= self.threshold
-                    some = np.stack([i[may] + start, j[may]], axis=1)
+                    may = both / np.maximum(sizes[i], sizes[j]) >= self.threshold
+                    some = np.stack([i[may], j[may]], axis=1)
                     found.append(some[estimate(some) >= self.threshold])
                 return np.concatenate(found)
 
