@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
-from gpulsh.backends.cuda.launcher import LANES, Machine
+from gpulsh.backends.cuda.launcher import Machine
 from gpulsh.backends.cuda.sketches.minima import Minima
 from gpulsh.backends.protocol import THROWS
 from gpulsh.params import Family
@@ -20,14 +20,10 @@ class Sketch(Minima):
         self._drawn = machine.arrays.asarray(word_array(family, 2 * THROWS + family.num_perm))
 
     def fold(self, fingerprints: Fingerprints) -> Array:
-        machine, geometry = self.machine, self.machine.geometry
-        minima, documents = self.empty(len(fingerprints)), len(fingerprints)
-        total = machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
-        rows = fingerprints.values, fingerprints.offset, np.int64(documents), self._drawn, np.int32(self.columns)
-        machine.run(
-            *("fast_similarity", "first_round", total, geometry.span * (geometry.minhash_threads // LANES)),
-            *(*rows, np.int32(geometry.span), minima),
-            threads=geometry.minhash_threads,
+        minima = self.by_spans("fast_similarity", "first_round", fingerprints, self._drawn)
+        self.machine.run(
+            *("fast_similarity", "later_rounds", len(fingerprints), 1, fingerprints.values, fingerprints.offset),
+            *(np.int64(len(fingerprints)), self._drawn, np.int32(self.columns), minima),
+            threads=self.machine.geometry.row_threads,
         )
-        machine.run(*("fast_similarity", "later_rounds", documents, 1), *rows, minima, threads=geometry.row_threads)
         return minima

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gpulsh.arrays import Array, Fingerprints
 from gpulsh.backends.cuda.keys import DeviceKeys
 from gpulsh.backends.cuda.launcher import LANES, Machine
@@ -22,19 +20,9 @@ class Sketch(Minima):
         self.functions = Coefficients(*map(machine.arrays.asarray, coefficients(family)))
 
     def fold(self, fingerprints: Fingerprints) -> Array:
-        machine, geometry = self.machine, self.machine.geometry
-        minima, documents = self.empty(len(fingerprints)), len(fingerprints)
-        total = machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
-        threads, lane = geometry.minhash_threads, columns_a_lane(self.columns)
-        machine.run(
-            *("minhash", f"minhash_{lane}_columns", total, geometry.span * (threads // LANES)),
-            *(fingerprints.values, fingerprints.offset, np.int64(documents)),
-            *(self.functions.multiplier, self.functions.addend, np.int32(self.columns)),
-            *(np.int32(geometry.span), minima),
-            threads=threads,
-            rows=-(-self.columns // (LANES * lane)),
-        )
-        return minima
+        lane = columns_a_lane(self.columns)
+        rows = -(-self.columns // (LANES * lane))
+        return self.by_spans("minhash", f"minhash_{lane}_columns", fingerprints, *self.functions, rows=rows)
 
     def digests(self, tokens: TokenSums, size: int, shape: BandShape, keys: DeviceKeys) -> tuple[Array, Array]:
         """In one kernel where a signature fits it: a longer one costs so much more arithmetic a fingerprint that what

@@ -27,6 +27,19 @@ class Minima(DeviceSketch):
     def finish(self, state: Array) -> Array:
         return state
 
+    def by_spans(self, file: str, kernel: str, fingerprints: Fingerprints, *drawn: Argument, rows: int = 1) -> Array:
+        """Fresh minima, lowered by a kernel that takes a span of fingerprints a warp, whatever sets they are of."""
+        geometry, minima = self.machine.geometry, self.empty(len(fingerprints))
+        total = self.machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
+        self.machine.run(
+            *(file, kernel, total, geometry.span * (geometry.minhash_threads // LANES)),
+            *(fingerprints.values, fingerprints.offset, np.int64(len(fingerprints)), *drawn),
+            *(np.int32(self.columns), np.int32(geometry.span), minima),
+            threads=geometry.minhash_threads,
+            rows=rows,
+        )
+        return minima
+
 
 class FunctionMinima(Minima):
     """The minimum of each of a family's functions, by the kernel of its name: kernels/function_minima.cuh."""
@@ -37,14 +50,4 @@ class FunctionMinima(Minima):
         self._tables = [machine.arrays.asarray(table) if isinstance(table, np.ndarray) else table for table in tables]
 
     def fold(self, fingerprints: Fingerprints) -> Array:
-        machine, geometry = self.machine, self.machine.geometry
-        minima = self.empty(len(fingerprints))
-        total = machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
-        machine.run(
-            *(self._name, self._name, total, geometry.span * (geometry.minhash_threads // LANES)),
-            *(fingerprints.values, fingerprints.offset, np.int64(len(fingerprints)), *self._tables),
-            *(np.int32(self.columns), np.int32(geometry.span), minima),
-            threads=geometry.minhash_threads,
-            rows=-(-self.columns // LANES),
-        )
-        return minima
+        return self.by_spans(self._name, self._name, fingerprints, *self._tables, rows=-(-self.columns // LANES))

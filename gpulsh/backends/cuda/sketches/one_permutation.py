@@ -20,16 +20,7 @@ class Sketch(Minima):
         self._multiplier, self._addend, self._probe = np.uint64(multiplier | 1), np.uint64(addend), np.uint64(probe)
 
     def fold(self, fingerprints: Fingerprints) -> Array:
-        machine, geometry = self.machine, self.machine.geometry
-        minima, documents = self.empty(len(fingerprints)), len(fingerprints)
-        total = machine.number(fingerprints.offset[-1] - fingerprints.offset[0])
-        machine.run(
-            *("one_permutation", "one_permutation", total, geometry.span * (geometry.minhash_threads // LANES)),
-            *(fingerprints.values, fingerprints.offset, np.int64(documents), self._multiplier, self._addend),
-            *(np.int32(self.columns), np.int32(geometry.span), minima),
-            threads=geometry.minhash_threads,
-        )
-        return minima
+        return self.by_spans("one_permutation", "one_permutation", fingerprints, self._multiplier, self._addend)
 
     def finish(self, state: Array) -> Array:
         machine, threads = self.machine, self.machine.geometry.minhash_threads
