@@ -51,11 +51,9 @@ def _overlap(pairs, values, weight, offset, least, greatest):
         low, high = 0.0, 0.0
         while i < i_end and j < j_end:
             a, b = values[i], values[j]
-            if a == b:
-                low += min(weight[i], weight[j])
-                high += max(weight[i], weight[j])
-            else:
-                high += weight[i] if a < b else weight[j]
+            x, y = weight[i] * (a <= b), weight[j] * (b <= a)  # no branch: a processor cannot guess which is less
+            low += min(x, y)
+            high += max(x, y)
             i += a <= b
             j += b <= a
         for rest in range(i, i_end):
