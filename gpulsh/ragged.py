@@ -9,18 +9,18 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, Rows
 
 SomeRows = TypeVar("SomeRows", bound=Rows)
 
 
-def offsets(sizes: ArrayLike) -> Numbers:
-    """int64 [n + 1]: where each of n rows begins, and the last ends."""
-    sizes = np.asarray(sizes, np.int64)
-    offset = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=offset[1:])
+def offsets(sizes: Array) -> Numbers:
+    """int64 [n + 1]: where each of n rows begins, and the last ends; of a list, a NumPy or a CuPy array."""
+    sizes = sizes if hasattr(sizes, "dtype") else np.asarray(sizes, np.int64)
+    offset = np.zeros(len(sizes) + 1, np.int64, like=sizes)
+    np.cumsum(sizes, dtype=np.int64, out=offset[1:])
     return offset
 
 
@@ -62,18 +62,17 @@ def chosen_rows(rows: SomeRows, which: Numbers) -> SomeRows:
 
 
 def end_to_end(parts: Sequence[SomeRows]) -> SomeRows:
-    """The rows of one or several, one after another; of one, itself."""
+    """The rows of one or several, one after another; of one, itself. Of NumPy or CuPy arrays."""
     if len(parts) == 1:
         return parts[0]
-    values = np.concatenate([part.values[part.offset[0] : part.offset[-1]] for part in parts])
+    values = np.concatenate([part.values[int(part.offset[0]) : int(part.offset[-1])] for part in parts])
     return type(parts[0])(values, offsets(np.concatenate([np.diff(part.offset) for part in parts])))
 
 
 def rows_at(rows: SomeRows, which: Array) -> SomeRows:
     """The rows `which` [m], in that order; of NumPy or CuPy arrays."""
     begin = rows.offset[which]
-    offset = np.zeros(len(which) + 1, np.int64, like=begin)
-    np.cumsum(rows.offset[which + 1] - begin, out=offset[1:])
+    offset = offsets(rows.offset[which + 1] - begin)
     place = np.arange(int(offset[-1]), dtype=np.int64, like=begin)
     row = np.searchsorted(offset, place, side="right") - 1
     return type(rows)(rows.values[place - offset[row] + begin[row]], offset)
@@ -81,6 +80,4 @@ def rows_at(rows: SomeRows, which: Array) -> SomeRows:
 
 def counted(flags: Array, offset: Array) -> Array:
     """int64 [n]: how many of the `flags` of each row are set; of NumPy or CuPy arrays."""
-    sums = np.zeros(len(flags) + 1, np.int64, like=offset)
-    np.cumsum(flags, out=sums[1:])
-    return np.diff(sums[offset])
+    return np.diff(offsets(flags)[offset])

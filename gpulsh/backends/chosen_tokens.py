@@ -16,6 +16,7 @@ from gpulsh.arrays import Numbers, TextBatch, Tokens, Values
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, SINGLE, unicode_table
 from gpulsh.params import ITEM_TOKENS, Folding, Reading, Shingling
+from gpulsh.ragged import offsets
 from gpulsh.secret import EvidenceKeys
 
 
@@ -25,7 +26,7 @@ def chosen_tokens(ops: Backend, text: TextBatch, shingling: Shingling, keys: Evi
     words = list(distinct)
     is_stop = _stop_flags(words, shingling)[numbers]
     if shingling.anchor is None and is_stop.any():
-        numbers, offset = numbers[~is_stop], _before(~is_stop)[offset]
+        numbers, offset = numbers[~is_stop], offsets(~is_stop)[offset]
     hashes = _hashes(ops, _stemmed(words, shingling), shingling, keys)
     tokens = Tokens(ops.asarray(hashes[numbers]), ops.asarray(offset))
     return tokens if shingling.anchor is None else _items(ops, tokens, is_stop, offset, keys)
@@ -93,8 +94,7 @@ def _stemmed(words: list[str], shingling: Shingling) -> list[str]:
 def _hashes(ops: Backend, words: list[str], shingling: Shingling, keys: EvidenceKeys | None) -> Values:
     """uint64 [words]; each is a token, and folded already."""
     encoded = [word.encode() for word in words]
-    offset = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    batch = TextBatch(np.frombuffer(b"".join(encoded), np.uint8), offset)
+    batch = TextBatch(np.frombuffer(b"".join(encoded), np.uint8), offsets(list(map(len, encoded))))
     found: Values = ops.asnumpy(ops.tokens(batch, shingling.under(Folding(case=False)), keys).values)
     return found
 
@@ -110,8 +110,3 @@ def _items(
     places = begins - offset[row] + ops.asnumpy(runs.offset)[row]
     items = np.searchsorted(begins, offset)
     return Tokens(ops.asarray(ops.asnumpy(runs.values)[places]), ops.asarray(items.astype(np.int64)))
-
-
-def _before(flags: NDArray[np.bool_]) -> Numbers:
-    """int64 [n + 1]: how many are set before each place."""
-    return np.concatenate([[0], np.cumsum(flags)]).astype(np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints
+from gpulsh.ragged import counted
 
 
 def least_share(threshold: float) -> float:
@@ -22,6 +23,5 @@ def lengths_with_rare(sets: Fingerprints, counts: Array, rare: int, share: float
     bits, start = len(counts).bit_length() - 1, sets.offset[:1]
     values = sets.values[int(start[0]) : int(sets.offset[-1])]
     slots = (values >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros_like(values, np.int64)
-    before = np.zeros(len(values) + 1, np.int64, like=values)
-    before[1:] = np.cumsum(counts[slots] < rare)
-    return np.maximum(prefix_lengths(np.diff(sets.offset), share), np.diff(before[sets.offset - start]))
+    counted_less = counted(counts[slots] < rare, sets.offset - start)
+    return np.maximum(prefix_lengths(np.diff(sets.offset), share), counted_less)

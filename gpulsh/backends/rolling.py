@@ -11,6 +11,7 @@ from gpulsh.arrays import Array, Fingerprints, Tokens
 from gpulsh.backends.mixing import mixed
 from gpulsh.backends.protocol import STREAM_SHINGLE
 from gpulsh.params import Shingling
+from gpulsh.ragged import offsets
 from gpulsh.secret import SHINGLE, EvidenceKeys
 
 _U = np.uint64
@@ -23,8 +24,7 @@ def rolled(tokens: Tokens, shingling: Shingling, keys: EvidenceKeys | None) -> F
     base = (STREAM_SHINGLE if keys is None else int(keys.words[SHINGLE])) % int(_PRIME)
     sizes = np.diff(tokens.offset)
     shingles = np.where(sizes > 0, np.maximum(sizes - shingling.size, 0) + 1, 0)
-    offset = np.zeros(len(tokens.offset), np.int64, like=tokens.offset)
-    offset[1:] = np.cumsum(shingles)
+    offset = offsets(shingles)
     total = int(offset[-1])
     if not total:
         return Fingerprints(np.zeros(0, np.uint64, like=tokens.values), offset)

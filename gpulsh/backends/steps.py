@@ -20,6 +20,7 @@ from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import GOLDEN, Backend, sketched
 from gpulsh.backends.rolling import rolled
 from gpulsh.params import BandShape, Family, Shingling
+from gpulsh.ragged import first_of_runs, offsets
 from gpulsh.secret import EvidenceKeys
 
 Operation = TypeVar("Operation", bound=Callable[..., Any])
@@ -55,9 +56,7 @@ def shingle_part(
     """The op."""
     whole = _fingerprints(ops, text, shingling, keys)
     inside = in_part(whole.values, part, parts)
-    before = np.zeros(len(inside) + 1, np.int64, like=whole.values)
-    before[1:] = np.cumsum(inside)
-    return ops.unique(_labelled(Fingerprints(whole.values[inside], before[whole.offset]), shingling))
+    return ops.unique(_labelled(Fingerprints(whole.values[inside], offsets(inside)[whole.offset]), shingling))
 
 
 def text_frequencies(
@@ -127,9 +126,7 @@ def _labelled(fingerprints: Fingerprints, shingling: Shingling) -> Fingerprints:
     order = np.argsort(values, kind="stable")
     order = order[np.argsort(row[order], kind="stable")]
     values, row = values[order], row[order]
-    begins = np.zeros(len(values), bool, like=values)
-    begins[:1] = True
-    begins[1:] = (values[1:] != values[:-1]) | (row[1:] != row[:-1])
+    begins = first_of_runs(values) | first_of_runs(row)
     label = (places - np.flatnonzero(begins)[np.cumsum(begins) - 1]).astype(np.uint64)
     found = np.empty_like(values)
     found[order] = np.where(label > 0, mixed(values + label * np.uint64(GOLDEN)), values)

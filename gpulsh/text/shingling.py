@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.select import BackendName
 from gpulsh.params import Folding, Shingling
-from gpulsh.ragged import SomeRows
+from gpulsh.ragged import end_to_end
 from gpulsh.text.documents import Documents
 
 
@@ -34,13 +32,4 @@ def shingle(
     >>> fingerprints.offset
     array([0, 2, 3])
     """
-    return concatenated(list(Documents.opened(texts, shingling, folding, backend, threads).fingerprints()))
-
-
-def concatenated(parts: list[SomeRows]) -> SomeRows:
-    """Batches of rows as one; NumPy hands CuPy arrays on to CuPy."""
-    starts = np.cumsum([0, *(int(part.offset[-1]) for part in parts)])
-    offsets = [part.offset[1:] + int(start) for part, start in zip(parts, starts, strict=False)]
-    return type(parts[0])(
-        np.concatenate([part.values for part in parts]), np.concatenate([parts[0].offset[:1], *offsets])
-    )
+    return end_to_end(list(Documents.opened(texts, shingling, folding, backend, threads).fingerprints()))

@@ -11,8 +11,8 @@ from gpulsh.arrays import Fingerprints, WeightedFingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.params import Folding, Shingling, check_choice
+from gpulsh.ragged import end_to_end, offsets
 from gpulsh.text.documents import Documents
-from gpulsh.text.shingling import concatenated
 
 Weights = Literal["count", "idf"]
 
@@ -44,7 +44,7 @@ def weigh(
     ops = documents.ops
     parts = [ops.occurrences(rows) for rows in documents.fingerprints()]
     with ops.here():
-        rows = concatenated([Fingerprints(part.values, part.offset) for part in parts])
+        rows = end_to_end([Fingerprints(part.values, part.offset) for part in parts])
         counted = WeightedFingerprints(rows.values, np.concatenate([part.weight for part in parts]), rows.offset)
         return counted if weights == "count" else _by_rarity(counted, ops)
 
@@ -57,5 +57,4 @@ def _by_rarity(rows: WeightedFingerprints, ops: Backend) -> WeightedFingerprints
         rarity[found] = log(count / found)
     weight = rows.weight * ops.asarray(rarity)[frequency]
     kept = weight > 0
-    before = np.concatenate([rows.offset[:1], np.cumsum(kept)])
-    return WeightedFingerprints(rows.values[kept], weight[kept], before[rows.offset])
+    return WeightedFingerprints(rows.values[kept], weight[kept], offsets(kept)[rows.offset])

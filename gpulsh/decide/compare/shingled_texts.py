@@ -11,9 +11,9 @@ from gpulsh.io.normalize import normalized
 from gpulsh.io.source import ChosenTexts
 from gpulsh.method import Method
 from gpulsh.params import NearBits
+from gpulsh.ragged import end_to_end
 from gpulsh.secret import EvidenceKeys
 from gpulsh.sketch.bits.simhash import keys_of
-from gpulsh.text.shingling import concatenated
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ShingledTexts(Readable):
         for part in range(parts):
             one_by_one = (self._batch(places[at : at + 1]) for at in range(len(places)))
             asked = self.method.reading, part, parts, self.keys
-            yield concatenated([self.ops.shingle_part(one, *asked) for one in one_by_one])
+            yield end_to_end([self.ops.shingle_part(one, *asked) for one in one_by_one])
 
     def simhash(self, places: Numbers, near: NearBits) -> Array:
         """uint64 [m, bits / 64]: SimHash signatures of the documents at `places`, of public fingerprints."""

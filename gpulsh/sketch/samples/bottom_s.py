@@ -10,7 +10,7 @@ import numpy as np
 from gpulsh.arrays import Array, Fingerprints, Samples
 from gpulsh.backends.protocol import Backend
 from gpulsh.params import set_integer
-from gpulsh.ragged import counted, rows_at
+from gpulsh.ragged import counted, offsets, rows_at
 from gpulsh.sketch.samples.sample_sketch import SampleSketch
 
 
@@ -61,8 +61,7 @@ class BottomS(SampleSketch):
         return independent * (size - self.size) / (size - 1) if size > self.size else 0.0
 
     def _least(self, values: Array, offset: Array) -> tuple[Array, Array]:
-        none = np.zeros(1, np.int64, like=offset)
-        cut = np.concatenate([none, np.cumsum(np.minimum(np.diff(offset), self.size))])
+        cut = offsets(np.minimum(np.diff(offset), self.size))
         place = np.arange(int(cut[-1]), like=offset)
         row = np.searchsorted(cut, place, side="right") - 1
         return values[place - cut[row] + offset[row]], cut

@@ -13,7 +13,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
 from gpulsh.params import set_integer
-from gpulsh.ragged import counted
+from gpulsh.ragged import offsets
 from gpulsh.sketch.samples.sample_sketch import SampleSketch
 
 
@@ -50,8 +50,7 @@ class ModM(SampleSketch):
 
     def _sampled(self, permuted: Fingerprints) -> Samples:
         left = permuted.values % np.uint64(self.modulus) == 0
-        none = np.zeros(1, np.int64, like=permuted.offset)
-        return Samples(permuted.values[left], np.concatenate([none, np.cumsum(counted(left, permuted.offset))]))
+        return Samples(permuted.values[left], offsets(left)[permuted.offset])
 
     def _shared(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
         return ops.intersect(pairs, Fingerprints(samples.values, samples.offset))

@@ -15,9 +15,9 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.params import MAX_SEED, Folding, Shingling, check_type, set_integer
 from gpulsh.permutations import stream
+from gpulsh.ragged import end_to_end
 from gpulsh.sketch.agreement import check_estimated, checked_pairs, of_pairs
 from gpulsh.text.documents import Documents
-from gpulsh.text.shingling import concatenated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class SampleSketch(ABC):
         """`self(shingle(texts))` without ever holding the fingerprints of more than a batch of the texts."""
         documents = Documents.opened(texts, shingling, folding, backend, threads)
         with documents.ops.here():
-            return concatenated([self._sample(rows, documents.ops) for rows in documents.fingerprints()])
+            return end_to_end([self._sample(rows, documents.ops) for rows in documents.fingerprints()])
 
     def estimate(
         self, samples: Samples, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None

@@ -9,6 +9,7 @@ import numpy as np
 from gpulsh.arrays import Array, WeightedFingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
+from gpulsh.ragged import offsets
 from gpulsh.sketch.vectors import check_real, dense_vectors
 
 
@@ -37,8 +38,7 @@ def _sparse(vectors: Any, ops: Backend) -> WeightedFingerprints:
     check_real(matrix)
     weight = _weights(ops.asarray(matrix.data))
     kept = weight > 0
-    before = np.concatenate([ops.asarray(np.zeros(1, np.int64)), np.cumsum(kept)])
-    offset = before[ops.asarray(matrix.indptr).astype(np.int64)]
+    offset = offsets(kept)[ops.asarray(matrix.indptr).astype(np.int64)]
     return WeightedFingerprints(ops.asarray(matrix.indices).astype(np.uint64)[kept], weight[kept], offset)
 
 
