@@ -25,8 +25,8 @@ class MinHash(SetSketch):
 
     Masks keep a set's binary trie: under `xor` an element is the minimum with probability 2^-(the branchings on its way
     from the root), not 1 / |set|, so that its estimates are biased for a given set and deviate more than the others'.
-    None of these shows a relative error beyond chance for random numbers, which fingerprints stand for; for numbers in
-    arithmetic progression `affine32`, `affine61` and `multiply_shift` do, and `tabulation` hardly (by the record
+    No other family shows a relative error beyond chance for random numbers, which fingerprints stand for; for numbers
+    in arithmetic progression `affine32`, `affine61` and `multiply_shift` do, and `tabulation` hardly (by the record
     `families.md`, in `benchmarks/record`).
     Source: Broder 1997; Broder, Charikar, Frieze, Mitzenmacher 2000, *Min-wise independent permutations*.
 
