@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import gpulsh
 from gpulsh.__main__ import main
+from gpulsh.account.stages import OF_CONTAINMENT, OF_FILES
 from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.budget import Cut
 from gpulsh.errors import ParameterError
@@ -55,7 +56,7 @@ def small_joins() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(
     st.one_of(givens(), givens(("int",), protecting=True)),
     cuts,
@@ -145,6 +146,8 @@ def test_the_words_say_containment(tmp_path: Path, capsys: pytest.CaptureFixture
     report = json.loads((tmp_path / "out/report.json").read_text())
     assert report["parameters"]["measure"] == "containment"
     assert "bucket" not in report["definitions"]["candidates"]["meaning"]
+    stages = list(report["funnel"]["seconds"])
+    assert stages[2:5] == list(OF_CONTAINMENT) and {*stages} <= {*OF_FILES, *OF_CONTAINMENT} - {"collide"}
     if missing() is None:
         html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
         assert "Containment in the kept document" in html and "Jaccard" not in html and "banding finds" not in html

@@ -23,7 +23,7 @@ from gpulsh.store.columns import ColumnsFile
 from gpulsh.store.durable import FileFact
 from gpulsh.store.ranged import range_order, range_rows
 
-RUN_POSTINGS = 1 << 21  # that are held before they are put in order and written
+RUN_POSTINGS = 1 << 20  # that are held before they are put in order and written
 POSTINGS_AT_ONCE = 1 << 20  # that are read
 
 Hashes = NDArray[np.uint64]

@@ -34,9 +34,7 @@ def prefix(place: Workplace, placed: Placed, copies: Sequence[Path], weights: in
         postings.let_go()
     lengths = prefix_lengths(sizes, least_share(place.job.method.threshold))
     owns = takes_part & (np.arange(start, stop) >= placed.protected)
-    counts = np.concatenate([WEIGHTS.read(place.folder, part).documents for part in range(weights)])
-    if len(counts) & (len(counts) - 1) or not len(counts):
-        raise tampered(place.folder, f"weights of {len(counts)} slots")
+    counts = _counts(place.folder, weights)
     ops, chosen = place.ops, 0
     with ops.here(), postings_file(PREFIXES, place.folder, partition) as out:
         here = ops.asarray(counts)
@@ -55,10 +53,28 @@ def prefix(place: Workplace, placed: Placed, copies: Sequence[Path], weights: in
     return Made(made, {"amount": 1, "chosen": chosen})
 
 
+def _counts(folder: Path, weights: int) -> NDArray[np.uint8]:
+    """uint8 [2^b]: the weights of all ranges, of which one is mapped at a time."""
+    counts = np.empty(0, np.uint8)
+    for part in range(weights):
+        columns = WEIGHTS.open(WEIGHTS.path(folder, part))
+        here = columns.whole().documents
+        if part == 0:
+            counts = np.empty(weights * len(here), np.uint8)
+        if len(here) & (len(here) - 1) or len(here) * weights != len(counts) or not len(here):
+            raise tampered(folder, f"weights of {len(here)} slots")
+        counts[part * len(here) : (part + 1) * len(here)] = here
+        columns.let_go()
+    return counts
+
+
 def _sets(run: PostingRows, owns: NDArray[np.bool_]) -> tuple[Numbers, Fingerprints]:
     """The documents of a run that have prefixes, ascending, and their fingerprints in it, in any order."""
     chosen = np.flatnonzero(owns[run.row])
-    chosen = chosen[np.argsort(run.row[chosen], kind="stable")]
     rows = run.row[chosen]
+    beyond = rows - rows.min(initial=len(owns))
+    # Two passes of a radix sort, unless the documents of a run are very many.
+    order = np.argsort(beyond.astype(np.uint16) if beyond.max(initial=0) < 1 << 16 else beyond, kind="stable")
+    chosen, rows = chosen[order], rows[order]
     begins = np.flatnonzero(first_of_runs(rows))
     return rows[begins].astype(np.int64), Fingerprints(run.fingerprint[chosen], np.append(begins, len(rows)))

@@ -16,7 +16,7 @@ from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.postings import Participants, postings_of
 from gpulsh.run.records.tables import POSTINGS, WEIGHTS, Weights
 
-FEWEST_BITS, MOST_BITS = 10, 27  # of a slot
+FEWEST_BITS, MOST_BITS = 10, 26  # of a slot
 TASK_BITS = 20  # of which so many are counted in one task
 
 
@@ -32,6 +32,6 @@ def weigh(place: Workplace, placed: Placed, copies: Sequence[Path], bits: int, p
     counts, first = np.zeros(slots, np.int64), np.uint64(part * slots)
     participants = Participants(place.folder, placed, copies)
     for fingerprints, _ in postings_of(POSTINGS, place.folder, placed, participants, part, parts):
-        counts += np.bincount((fingerprints >> np.uint64(64 - bits)) - first, minlength=slots)
+        np.add.at(counts, ((fingerprints >> np.uint64(64 - bits)) - first).astype(np.int64), 1)
     place.progress.advance(1)
     return Made(WEIGHTS.write(place.folder, part, Weights(np.minimum(counts, 255).astype(np.uint8))), {"amount": 1})
