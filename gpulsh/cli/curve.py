@@ -77,8 +77,8 @@ def curve(
     Give the banding by --bands and --rows, or let it be chosen: of the bandings that meet both --capture and --reject,
     the one with the most rows.
 
-    With --study it is the one with the fewest candidates expected among the documents of INPUT; for --threshold and
-    --recall, where --capture is not given.
+    With --study it is the one with the fewest candidates below --threshold expected among the documents of INPUT; for
+    --threshold and --recall, where --capture is not given.
     """
     if study:
         of_study |= {"bands": bands, "rows": rows, "num_perm": num_perm, "capture": capture, "reject": reject}

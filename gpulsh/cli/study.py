@@ -83,12 +83,13 @@ def _told(study: Study) -> Iterator[str]:
     if drawn := drawing(best.curve, study.histogram(BINS).tolist()):
         yield f"\n{drawn}\n      bars: pairs, by logarithms; {MARK}: the probability that they meet"
     yield ""
-    yield f"bands  rows  P({study.threshold:g})  recall  candidates   expected  expected of all"
+    yield f"bands  rows  P({study.threshold:g})  recall  candidates    expected     in vain  expected of all"
     for row in study.bandings:
         recall = "" if row.recall is None else f"{row.recall:.4f}"
+        mark = "  recommended" if row == best else ""
         yield (
             f"{row.bands:>5}  {row.rows:>4}  {row.probability:.4f}  {recall:>6}  {row.candidates:>10,}"
-            f"  {row.expected:>9,.0f}  {row.expected_of_all:>15,.0f}{'  recommended' if row == best else ''}"
+            f"  {row.expected:>10,.0f}  {row.in_vain:>10,.0f}  {row.expected_of_all:>15,.0f}{mark}"
         )
     yield ""
     yield f"recommended: --num-perm {best.bands * best.rows} --bands {best.bands} --rows {best.rows}"

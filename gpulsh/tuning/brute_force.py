@@ -35,11 +35,11 @@ class Spread:
     counts: Numbers
     sums: NDArray[np.float64]
 
-    def expected(self, curve: SCurve) -> float:
-        """How many of the pairs the banding of `curve` is expected to find."""
+    def expected(self, curve: SCurve, below: float = np.inf) -> float:
+        """How many of the pairs, of those less similar than `below`, the banding of `curve` is expected to find."""
         some = self.counts > 0
         means = np.minimum(self.sums[some] / self.counts[some], 1.0)
-        return float((self.counts[some] * curve.probability(means)).sum())
+        return float((self.counts[some] * curve.probability(means))[means < below].sum())
 
     def histogram(self, bins: int) -> Numbers:
         """int64 [bins]: the pairs that share a shingle, in so many equal steps of similarity; `bins` divides FINE."""

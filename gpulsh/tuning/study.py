@@ -35,6 +35,7 @@ class BandingOnText:
     rows: int
     probability: float  # of finding a pair at the threshold
     expected: float  # candidate pairs of the sample, by the S-curve
+    in_vain: float  # of these the pairs below the threshold
     candidates: int  # and those found
     recall: float | None  # the share found of the pairs at or above the threshold; None where there is none
     expected_of_all: float  # candidate pairs of the whole corpus, were it like the sample
@@ -113,10 +114,10 @@ def study(
 
     `texts` is any kind that `deduplicate` takes, or files, as `gpulsh.tuning.sample.open_corpus` gives them; `sample`
     of them, from 2 to 65,536, are drawn by `seed`. Recommended is the banding of at most `num_perm` values with the
-    fewest candidates expected on this text among those that find a pair at `threshold` with probability `recall` or
-    more; where `capture` is given, among those that meet it; and `reject`, where it is given, both as `choose_banding`
-    takes them. Studied beside it are the default bandings for thresholds from 0.5 to 0.9, and the one of `bands` and
-    `rows`, where one of both is given. Found candidates are those of signatures by `MinHash`.
+    fewest candidates below `threshold` expected on this text among those that find a pair at `threshold` with
+    probability `recall` or more; where `capture` is given, among those that meet it; and `reject`, where it is given,
+    both as `choose_banding` takes them. Studied beside it are the default bandings for thresholds from 0.5 to 0.9, and
+    the one of `bands` and `rows`, where one of both is given. Found candidates are those of signatures by `MinHash`.
 
     A sample has few of a corpus's duplicates: of n documents out of N it has (n / N)^2 of the pairs. What it tells is
     how similar unrelated documents are, hence how many candidates are in vain.
@@ -143,7 +144,7 @@ def study(
         sets = ops.unique(read).moved(ops.asnumpy)
     spread, pairs, _ = brute_force(sets, threshold)
 
-    chosen = min(captured, key=lambda curve: (spread.expected(curve), -curve.rows))
+    chosen = min(captured, key=lambda curve: (spread.expected(curve, threshold), -curve.rows))
     curves = sorted({*shown, chosen}, key=lambda curve: (curve.rows, curve.bands))
     minhash = MinHash(num_perm=max(curve.bands * curve.rows for curve in curves), seed=seed)
     signatures = minhash(read, backend=backend, threads=threads)
@@ -157,6 +158,7 @@ def study(
             rows=curve.rows,
             probability=float(curve.probability(threshold)),
             expected=expected,
+            in_vain=spread.expected(curve, threshold),
             candidates=len(candidates),
             recall=_met(on_host(digests.values), pairs),
             expected_of_all=expected * drawn.documents * (drawn.documents - 1) / max(2 * spread.pairs, 1),

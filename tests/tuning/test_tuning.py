@@ -68,9 +68,10 @@ def test_brute_force_counts_what_sets_do(frequent: int, sparse: int, monkeypatch
     read = gpulsh.shingle(texts, shingling=SHINGLING, backend="cpu")
     rows = [np.unique(read.values[start:stop]) for start, stop in pairwise(read.offset)]
     sets = gpulsh.Fingerprints(np.concatenate(rows), np.cumsum([0, *map(len, rows)]))
-    spread, pairs, similarity = brute_force.brute_force(sets, THRESHOLD)
+    threshold = sorted(naive.values())[-40]  # that of a pair
+    spread, pairs, similarity = brute_force.brute_force(sets, threshold)
     assert {(i, j): s for (i, j), s in zip(pairs.tolist(), similarity.tolist(), strict=True)} == {
-        pair: s for pair, s in naive.items() if s >= THRESHOLD
+        pair: s for pair, s in naive.items() if s >= threshold
     }
     assert pairs.tolist() == sorted(pairs.tolist())
     assert (similarity == gpulsh.jaccard(read, pairs, backend="cpu")).all()
@@ -111,12 +112,13 @@ def test_a_study_recommends_the_cheapest_banding_that_meets_the_requirements() -
     assert (found.documents, found.sample, found.similar) == (60, 60, len(TRUE))
     every = [SCurve(bands=bands, rows=rows) for rows in range(1, 33) for bands in range(1, 32 // rows + 1)]
 
-    def cost(curve: SCurve) -> float:
-        return sum(float(curve.probability(similarity)) for similarity in NAIVE.values())
+    def cost(curve: SCurve, below: float = THRESHOLD) -> float:
+        return sum(float(curve.probability(similarity)) for similarity in NAIVE.values() if similarity < below)
 
     best = min((curve for curve in every if curve.probability(THRESHOLD) >= 0.9), key=cost)
     assert found.recommended.curve == best
-    assert found.recommended.expected == pytest.approx(cost(best), 1e-3)
+    assert found.recommended.in_vain == pytest.approx(cost(best), 1e-3)
+    assert found.recommended.expected == pytest.approx(cost(best, 2), 1e-3)
     assert (3, 2) in {(row.bands, row.rows) for row in found.bandings}
     signatures = gpulsh.MinHash(num_perm=32).from_texts(TEXTS, shingling=SHINGLING, backend="cpu")
     for row in found.bandings:
@@ -128,6 +130,11 @@ def test_a_study_recommends_the_cheapest_banding_that_meets_the_requirements() -
     strict = gpulsh.study(TEXTS, num_perm=32, capture=(0.7, 0.9), reject=(0.1, 0.01), **options).recommended.curve
     meets = [curve for curve in every if curve.probability(0.7) >= 0.9 and curve.probability(0.1) <= 0.01]
     assert strict == min(meets, key=cost)
+    # Where all pairs lie above the similarity to capture, a flat curve has the fewest candidates.
+    alike = [" ".join(["the same", *"abcdefghijklm", f"{number} ends"]) for number in range(9)]
+    flat: dict[str, Any] = {**options, "num_perm": 32, "threshold": 0.99, "capture": (0.5, 0.8)}
+    assert gpulsh.study(alike, **flat).recommended.rows == 1
+    assert gpulsh.study(alike, reject=(0.05, 0.05), **flat).recommended.rows > 1
     half = gpulsh.study([*TEXTS, *[None] * 60], sample=60, num_perm=32, recall=0.9, **options)
     assert (half.documents, half.sample) == (120, 60)
     assert half.recommended.expected_of_all == pytest.approx(half.recommended.expected * 120 * 119 / (60 * 59))
@@ -178,7 +185,29 @@ def test_methods_are_judged_by_the_pairs_of_sets() -> None:
         assert (row.candidates, row.found, row.true) == (len(pairs), len(wanted), true)
     assert rows["md5", "none"].found == COPIES > 0 and rows["md5", "none"].bytes == 16
     assert rows["minhash:128", "none"].bytes == 512 and ("md5", "signature") not in rows
-    assert rows["bottom-s", "exact"].recall == 1.0  # samples of 128 hold all of such sets
+    assert rows["bottom-s", "none"].found == rows["bottom-s", "none"].true == len(TRUE)  # 128 hold all of such sets
+
+    def near(bits: int, weights: Any, pairs: Any, distance: int) -> int:
+        """How many of the pairs of texts with words differ in at most so many bits."""
+        words = gpulsh.SimHash(bits=bits, weights=weights).from_texts(TEXTS, shingling=SHINGLING, backend="cpu")
+        pairs = [pair for pair in pairs if not {20, 21} & set(pair)]
+        return int((gpulsh.hamming(words, pairs, backend="cpu") <= distance).sum())
+
+    for name, weights in SIMHASH.items():
+        assert rows[f"{name}:128:20", "none"].found == near(128, weights, combinations(range(60), 2), 20) > COPIES
+
+
+def test_henzingers_combination_is_of_supershingles_and_near_bits() -> None:
+    words = [f"w{place % 70}" for place in range(600)]
+    texts = [" ".join([*[f"n{place}" for place in range(2 * new)], *words[2 * new :]]) for new in range(12)]
+    options: dict[str, Any] = {"shingling": SHINGLING, "backend": "cpu"}
+    minima = gpulsh.MinHash(num_perm=84).from_texts(texts, **options)
+    agreeing = gpulsh.Supershingles()(minima, backend="cpu")
+    bits = gpulsh.SimHash(bits=384, weights="count").from_texts(texts, **options)
+    near = agreeing[gpulsh.hamming(bits, agreeing, backend="cpu") <= 12]
+    found = gpulsh.compare(texts, ["supershingles", "henzinger"], verify=["none"], **options).methods
+    assert [row.found for row in found] == [len(agreeing), len(near)]
+    assert 0 < len(near) < len(agreeing)
 
 
 def test_given_truth_is_that_of_the_whole_corpus() -> None:
