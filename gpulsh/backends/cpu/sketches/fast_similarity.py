@@ -65,7 +65,7 @@ def _fold(values, offset, multiplier, addend, own, tile, thrown, places, drawn, 
         if row.size == 0:
             continue
         number = 0
-        while number < _THROWS and any_empty(found):
+        while number < _THROWS and (number * row.size < count or any_empty(found)):
             a, b, before = multiplier[number], addend[number], _U(number) << _VALUE
             for first in range(0, row.size, TILE):
                 source = row[first : first + TILE]
