@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -34,10 +34,12 @@ from gpulsh.index.segments.snapshots import (
 )
 from gpulsh.method import Method
 from gpulsh.store.columns import MappedColumns, write_columns
+from gpulsh.store.durable import writing
 from gpulsh.store.mapping import damaged_file
 
 SPILL_BYTES = 128 << 20  # of segments in memory, from which on one is written to the index's folder, at most
 NOTHING = np.empty(0, np.int64)
+INTACT = "; what was saved before is intact"
 READS = 16  # of a manifest whose files a `compact` removes meanwhile
 
 
@@ -98,7 +100,7 @@ def compacted(contents: Contents, folder: Path | None) -> Contents:
     if not contents.shelves:
         return contents
     parts = [shelved.segment for shelved in contents.shelves]
-    with _writing(folder) if folder else nullcontext():
+    with writing(folder, INTACT) if folder else nullcontext():
         whole = merged(parts, contents.removed, folder)
     return replace(contents, shelves=(Shelved(whole),), removed=NOTHING)
 
@@ -117,7 +119,7 @@ def stored(shelved: Shelved, folder: Path) -> Shelved:
     place = _namer(folder, name)
     keys = shelved.segment.keys
     try:
-        with _writing(folder):
+        with writing(folder, INTACT):
             facts = write_segment(place, shelved.segment)
             if keys is not None:
                 facts["keys"] = write_columns(place("keys"), keys._asdict())
@@ -134,7 +136,7 @@ def keyed(shelved: Shelved, keys: Keys, folder: Path | None) -> Shelved:
         return Shelved(replace(shelved.segment, keys=keys))
     assert folder is not None
     path = folder / file_name("keys", shelved.stored.name)
-    with _writing(folder):
+    with writing(folder, INTACT):
         files = {**shelved.stored.files, "keys": write_columns(path, keys._asdict())}
     return Shelved(with_mapped_keys(shelved.segment, path), StoredSegment(shelved.stored.name, files))
 
@@ -226,7 +228,7 @@ class Folder:
         loose = [shelved for shelved in shelves if shelved.stored is None]
         if len(loose) > 1 and all(shelved.stored is None for shelved in shelves[-len(loose) :]):
             shelves[-len(loose) :] = [Shelved(merged([shelved.segment for shelved in loose], contents.removed))]
-        with _writing(self.path):
+        with writing(self.path, INTACT):
             shelves = [stored(shelved, self.path) for shelved in shelves]
             removed = self._written(contents.removed)
             segments = tuple(shelved.stored for shelved in shelves if shelved.stored)
@@ -255,7 +257,7 @@ class Folder:
 
     def sweep(self) -> None:
         """Remove the files that the newest commit, this one's own, does not name."""
-        with _writing(self.path):
+        with writing(self.path, INTACT):
             sweep(self.path, self.snapshot)
 
     def _written(self, removed: Numbers) -> StoredSegment | None:
@@ -264,18 +266,6 @@ class Folder:
         name = new_name()
         fact = write_columns(self.path / file_name("removed", name), {"number": removed})
         return StoredSegment(name, {"removed": fact})
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Whatever the system refuses inside is an OutputError that names the folder."""
-    try:
-        yield
-    except OutputError:
-        raise
-    except OSError as error:
-        told = os.strerror(error.errno) if error.errno else str(error)
-        raise OutputError(f"{path}: cannot be written: {told}; what was saved before is intact") from error
 
 
 def new_name() -> str:

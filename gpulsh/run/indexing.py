@@ -20,7 +20,7 @@ from gpulsh.account.stages import OF_INDEX
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.errors import InputError, OutputError, ParameterError
+from gpulsh.errors import InputError, ParameterError
 from gpulsh.facts import Facts
 from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames
@@ -34,7 +34,7 @@ from gpulsh.io.files.pipes import Streams
 from gpulsh.io.format import Columns
 from gpulsh.run.display.progress import open_progress
 from gpulsh.run.output.output import refuse_overlap
-from gpulsh.store.durable import durable_file
+from gpulsh.store.durable import durable_file, writing
 
 ENDINGS = (".parquet", ".jsonl")
 ROWS_AT_ONCE = 1 << 16  # written at once
@@ -82,19 +82,16 @@ class Duplicates:
     def write(self, path: Path) -> None:
         """Write a file whole or not at all, as Parquet or JSON lines by its ending."""
         check_output(path)
-        try:
-            with durable_file(path) as file, self.texts.kept():
-                if path.suffix == ".jsonl":
-                    for line in self.lines():
-                        file.write(line.encode("utf-8", "replace") + b"\n")
-                    return
-                tables = self.tables()
-                first = next(tables)
-                with pq.ParquetWriter(file, first.schema, compression="zstd", version="2.6") as out:
-                    for table in (first, *tables):
-                        out.write_table(table)
-        except OSError as error:
-            raise OutputError(f"{path}: cannot be written: {os.strerror(error.errno or 0)}") from error
+        with writing(path), durable_file(path) as file, self.texts.kept():
+            if path.suffix == ".jsonl":
+                for line in self.lines():
+                    file.write(line.encode("utf-8", "replace") + b"\n")
+                return
+            tables = self.tables()
+            first = next(tables)
+            with pq.ParquetWriter(file, first.schema, compression="zstd", version="2.6") as out:
+                for table in (first, *tables):
+                    out.write_table(table)
 
 
 @dataclass(frozen=True)

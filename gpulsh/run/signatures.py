@@ -15,7 +15,7 @@ from gpulsh.account.stages import OF_INDEX
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.errors import OutputError, ParameterError
+from gpulsh.errors import ParameterError
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
@@ -25,7 +25,7 @@ from gpulsh.method import Method
 from gpulsh.run.display.progress import open_progress
 from gpulsh.run.indexing import open_inputs
 from gpulsh.run.output.output import refuse_overlap
-from gpulsh.store.durable import durable_file
+from gpulsh.store.durable import durable_file, writing
 
 PARTITION_BYTES = 64 << 20  # of text, whose rows are a row group
 
@@ -55,20 +55,17 @@ def sign_files(
     ops = select_backend(backend, threads=threads)
     texts = open_inputs(inputs, Columns(text=text_column, id=id_column), lines, ops)
     refuse_overlap(os.fspath(path), inputs, texts.files)
-    shown = open_progress(progress)
-    try:
-        with shown.stage("sign", texts.check(), OF_INDEX["index"].unit), durable_file(path) as file, texts.kept():
-            writer, documents = None, 0
-            for partition in texts.partitions(PARTITION_BYTES):
-                table = _table(texts, partition, documents, method, ops)
-                writer = writer or pq.ParquetWriter(file, table.schema, compression="zstd", version="2.6")
-                writer.write_table(table)
-                documents += len(table)
-                shown.advance(sum(piece.part.size if piece.part else 0 for piece in partition.pieces))
-            if writer is not None:
-                writer.close()
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {os.strerror(error.errno or 0)}") from error
+    shown, unit = open_progress(progress), OF_INDEX["index"].unit
+    with writing(path), shown.stage("sign", texts.check(), unit), durable_file(path) as file, texts.kept():
+        writer, documents = None, 0
+        for partition in texts.partitions(PARTITION_BYTES):
+            table = _table(texts, partition, documents, method, ops)
+            writer = writer or pq.ParquetWriter(file, table.schema, compression="zstd", version="2.6")
+            writer.write_table(table)
+            documents += len(table)
+            shown.advance(sum(piece.part.size if piece.part else 0 for piece in partition.pieces))
+        if writer is not None:
+            writer.close()
     return documents
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 from uuid import uuid4
 
-from gpulsh.errors import GpulshError
+from gpulsh.errors import GpulshError, OutputError
 
 READ_AT_ONCE = 8 << 20
 PART = ".part"  # how names of unfinished files end
@@ -119,6 +119,18 @@ def naming(path: Path) -> Iterator[None]:
         if error.filename is None and not isinstance(error, GpulshError):
             error.filename = str(path)
         raise
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str], left: str = "") -> Iterator[None]:
+    """Whatever the system refuses inside is an OutputError that names `path`, and tells what is `left`."""
+    try:
+        yield
+    except OutputError:
+        raise
+    except OSError as error:
+        told = os.strerror(error.errno) if error.errno else str(error)
+        raise OutputError(f"{os.fspath(path)}: cannot be written: {told}{left}") from error
 
 
 def fact_of(path: Path) -> FileFact | None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpulsh.errors import OutputError, ParameterError
+from gpulsh.errors import ParameterError
+from gpulsh.store.durable import writing
 
 if TYPE_CHECKING:
     from gpulsh.tuning.study import Study
@@ -56,8 +57,5 @@ def plot(study: Study, path: str | os.PathLike[str]) -> None:
     meet.set_ylim(0, 1.02)
     meet.set_ylabel("probability to become candidates")
     meet.legend(loc="center left")
-    try:
-        with rc_context({"svg.hashsalt": "gpulsh"}):
-            figure.savefig(path, dpi=110, metadata={"Date": None} if Path(path).suffix == ".svg" else None)
-    except OSError as error:
-        raise OutputError(f"{os.fspath(path)}: cannot be written: {os.strerror(error.errno or 0)}") from error
+    with writing(path), rc_context({"svg.hashsalt": "gpulsh"}):
+        figure.savefig(path, dpi=110, metadata={"Date": None} if Path(path).suffix == ".svg" else None)

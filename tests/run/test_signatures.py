@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import duckdb
 import numpy as np
@@ -15,6 +17,7 @@ from click.testing import CliRunner
 
 import gpulsh
 from gpulsh.cli import group as command
+from gpulsh.errors import OutputError
 from gpulsh.run.signatures import sign_files
 from tests.sketch.test_main_job import documents
 
@@ -99,4 +102,16 @@ def test_what_is_refused(tmp_path: Path) -> None:
         ((str(tmp_path / "a.txt"), "-o", str(tmp_path / "o.parquet"), "--sketch", "minhush"), "sketch is 'minhush'"),
     ):
         assert said in str(run(*arguments).exception)
+    assert not (tmp_path / "o.parquet").exists()
+
+
+def test_what_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.txt").write_text("some text")
+    for error, said in (
+        (OSError(errno.ENOSPC, "full"), "o.parquet: cannot be written: No space left on device"),
+        (OutputError("elsewhere: cannot be written"), "^elsewhere: cannot be written$"),
+    ):
+        monkeypatch.setattr("gpulsh.run.signatures._table", Mock(side_effect=error))
+        with pytest.raises(OutputError, match=said):
+            sign_files([str(tmp_path / "a.txt")], tmp_path / "o.parquet", backend="cpu")
     assert not (tmp_path / "o.parquet").exists()

@@ -26,7 +26,7 @@ from gpulsh.run.output.work_folder import (
     remove_work,
 )
 from gpulsh.run.records.numbers import tampered
-from gpulsh.store.durable import PART, open_file, sync, unfinished
+from gpulsh.store.durable import PART, open_file, sync, unfinished, writing
 from gpulsh.store.manifest import NAME, Manifest
 
 COMMIT = "commit"  # the step of a run that has all results and moves them into place
@@ -383,12 +383,9 @@ def remake_page(out: str) -> str:
         render(report)
     except Exception as error:  # whatever a page misses that is made of a report gpulsh did not write
         raise OutputError(f"{path}: is not as gpulsh wrote it, {type(error).__name__}: {error}") from error
-    try:
-        # Listed before it is there: nothing of gpulsh's is ever strange to it.
-        for target, write in ((path, write_report), (Path(page), write_page)):
-            with unfinished(target) as beside:
-                write(beside, report)
-                os.replace(beside, target)
-    except OSError as error:
-        raise OutputError(f"{out}: cannot be written: {os.strerror(error.errno or 0)}") from error
+    # Listed before it is there: nothing of gpulsh's is ever strange to it.
+    for target, write in ((path, write_report), (Path(page), write_page)):
+        with writing(out), unfinished(target) as beside:
+            write(beside, report)
+            os.replace(beside, target)
     return page
