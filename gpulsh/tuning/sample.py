@@ -19,7 +19,7 @@ from gpulsh.io.format import Columns
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import concatenated, gathered
 from gpulsh.io.source import TextSource
-from gpulsh.params import check_integer
+from gpulsh.params import MAX_SEED, check_integer
 from gpulsh.permutations import words_at
 from gpulsh.run.indexing import open_inputs
 
@@ -62,7 +62,7 @@ def draw_sample(texts: object, size: int, seed: int) -> Sample:
     The same documents at the same positions give the same sample.
     """
     size = check_integer("sample", size, 2, LARGEST)
-    seed = check_integer("seed", seed, 0, 2**64 - 1)
+    seed = check_integer("seed", seed, 0, MAX_SEED)
     if not isinstance(texts, FileTexts):
         return _drawn(open_texts(texts), size, seed)
     texts.check()
