@@ -55,11 +55,13 @@ def deduplicate(
     "none" (every compared pair counts; similarities are NaN). `resolve`: "kept", or "components", which keeps one
     document of each connected component of the verified pairs. `measure`: "jaccard", or "containment", which drops a
     document when a kept one contains at least `threshold` of its shingles, exactly and whatever the sketch; without
-    `priority` the longest text then comes first. `sketch=SimHash(...)` finds documents whose signatures share all but
-    `distance` blocks of bits (3 where it is not given); `also=SimHash(...)` lets only those candidates count whose
-    signatures differ in at most `distance` bits. `devices`: numbers of the CUDA devices to share the work, None for all
-    that are visible. What proves is hashed under a secret of 256 bits that is drawn for each call, so that nobody can
-    write text with the hashes of other text; `secret` gives it, for tests: nothing depends on it.
+    `priority` the longest text then comes first. (Its time grows with the square of how many near-copies of one page
+    there are: let a run by Jaccard similarity go before where they are thousands.) `sketch=SimHash(...)` finds
+    documents whose signatures share all but `distance` blocks of bits (3 where it is not given); `also=SimHash(...)`
+    lets only those candidates count whose signatures differ in at most `distance` bits. `devices`: numbers of the CUDA
+    devices to share the work, None for all that are visible. What proves is hashed under a secret of 256 bits that is
+    drawn for each call, so that nobody can write text with the hashes of other text; `secret` gives it, for tests:
+    nothing depends on it.
 
     Returns a Decision. Raises ParameterError, InputTypeError, or BackendError where CUDA was asked for and does not
     work. Source: MinHash, Broder 1997; banding, Leskovec, Rajaraman, Ullman, section 3.4.

@@ -4,6 +4,9 @@ Whoever contains a share t of a set A has one of any |A| - ceil(t |A|) + 1 of it
 Ganti, Kaushik 2006). These are taken to be A's rarest; of every other document all elements are looked up among them.
 Unlike Jaccard similarity, containment bounds no size from above, and a sketch of fixed length would miss a short
 document within a long one.
+
+Near-copies of one page meet one another in all pairs, over each shingle of their prefixes: time grows with the square
+of how many they are. Where there are thousands, a run by Jaccard similarity, which meets kept ones only, goes before.
 """
 
 from __future__ import annotations
