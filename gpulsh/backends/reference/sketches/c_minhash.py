@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.backends.protocol import CIRCULANT_1, CIRCULANT_2
+from gpulsh.backends.reference.hashing import MASK
 from gpulsh.backends.reference.sketches.minima import FunctionMinima
 from gpulsh.params import Family
 from gpulsh.permutations import words
 
-MASK = (1 << 64) - 1
 MASK_32 = (1 << 32) - 1
 
 

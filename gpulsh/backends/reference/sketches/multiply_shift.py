@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.backends.reference.hashing import MASK
 from gpulsh.backends.reference.sketches.minima import FunctionMinima
 from gpulsh.params import Family
 from gpulsh.permutations import words
-
-MASK = (1 << 64) - 1
 
 
 class Sketch(FunctionMinima):

@@ -7,13 +7,12 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.protocol import NO_VALUE
-from gpulsh.backends.reference.hashing import mix64
+from gpulsh.backends.reference.hashing import MASK, mix64
 from gpulsh.backends.reference.sketches.minima import Minima
 from gpulsh.backends.reference.unique import rows_of
 from gpulsh.params import Family
 from gpulsh.permutations import words
 
-MASK = (1 << 64) - 1
 ROUNDS = 64  # times as many probes as there are bins; then the next bin that has a value
 
 
