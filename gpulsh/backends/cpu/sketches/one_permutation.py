@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Values
-from gpulsh.backends import protocol
+from gpulsh.backends import mixing, protocol
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.mixing import mixed
 from gpulsh.backends.cpu.sketches.bins import empty_bins, keep_least
 from gpulsh.backends.cpu.sketches.minhash import TILE
 from gpulsh.backends.cpu.sketches.minima import Minima
@@ -22,8 +23,7 @@ PROBES = 16  # of each bin, looked up; the rest are computed
 ROUNDS = 64  # times as many probes as there are bins; then the next bin that has a value
 
 _U = np.uint64
-_MIX_1, _MIX_2 = _U(protocol.MIX_1), _U(protocol.MIX_2)
-_S27, _S32, _S33 = _U(27), _U(32), _U(33)
+_S32 = _U(32)
 _LOWER, _UPPER = _U(0xFFFFFFFF), _U(0xFFFFFFFF << 32)
 _NO_VALUE = np.uint32(protocol.NO_VALUE)
 _MOST = _U(protocol.NO_VALUE - 1)
@@ -71,13 +71,8 @@ def _fill(signatures, probes, probe, least, places):
             place = places[i]
             t = PROBES
             while signature[place] == _NO_VALUE and t < ROUNDS * count:
-                z = probe + (_U(place) << _S32 | _U(t))
-                z ^= z >> _S27
-                z *= _MIX_1
-                z ^= z >> _S33
-                z *= _MIX_2
-                z ^= z >> _S27
-                signature[place] = least[(z >> _S32) * bins >> _S32]
+                drawn = mixed(probe + (_U(place) << _S32 | _U(t)))
+                signature[place] = least[(drawn >> _S32) * bins >> _S32]
                 t += 1
             following = np.int64(place)
             while signature[place] == _NO_VALUE:
@@ -87,11 +82,9 @@ def _fill(signatures, probes, probe, least, places):
 
 def _first_probes(bins: int, probe: np.uint64) -> NDArray[np.uint32]:
     """uint32 [PROBES, bins]: where the first probes of each bin look."""
-    z = probe + (np.arange(bins, dtype=np.uint64) << _S32 | np.arange(PROBES, dtype=np.uint64)[:, None])
-    z = (z ^ z >> _S27) * _MIX_1
-    z = (z ^ z >> _S33) * _MIX_2
-    z ^= z >> _S27
-    return ((z >> _S32) * _U(bins) >> _S32).astype(np.uint32)
+    place, t = np.arange(bins, dtype=np.uint64), np.arange(PROBES, dtype=np.uint64)[:, None]
+    drawn: NDArray[np.uint64] = mixing.mixed(probe + (place << _S32 | t))
+    return ((drawn >> _S32) * _U(bins) >> _S32).astype(np.uint32)
 
 
 class Sketch(Minima):
