@@ -62,7 +62,11 @@ def stream(name: str, seed: int, count: int) -> NDArray[np.uint64]:
 def words_at(name: str, seed: int, places: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Of the same words those at `places`, uint64 of any shape and array library."""
     named = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
-    start = splitmix64(splitmix64(seed + _GAMMA) ^ named)
+    return _drawn(splitmix64(splitmix64(seed + _GAMMA) ^ named), places)
+
+
+def _drawn(start: int, places: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The outputs at `places` of the stream that begins at `start`."""
     return mixed(places * np.uint64(_GAMMA) + np.uint64((start + _GAMMA) & _MASK))
 
 
@@ -80,12 +84,8 @@ def coefficients(family: Family) -> Coefficients:
     >>> coefficients(Family(num_perm=2, seed=1)).multiplier % 2
     array([1, 1], dtype=uint32)
     """
-    start = splitmix64(family.seed + _GAMMA)
-    draws = [splitmix64(start + (i + 1) * _GAMMA) for i in range(family.num_perm)]
-    drawn = Coefficients(
-        np.array([(draw >> 32) | 1 for draw in draws], np.uint32),
-        np.array([draw & 0xFFFFFFFF for draw in draws], np.uint32),
-    )
+    draws = _drawn(splitmix64(family.seed + _GAMMA), np.arange(family.num_perm, dtype=np.uint64))
+    drawn = Coefficients((draws >> np.uint64(32)).astype(np.uint32) | np.uint32(1), draws.astype(np.uint32))
     for column in drawn:
         column.flags.writeable = False  # they are handed out again
     return drawn
