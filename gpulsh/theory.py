@@ -178,7 +178,7 @@ def default_banding(
     """
     num_perm = check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)
     threshold = checked_threshold(threshold)
-    capture = _number("capture", capture)
+    capture = checked_number("capture", capture)
     if not 0 < capture < 1:
         raise ParameterError(f"capture is {capture!r}; give a probability above 0 and below 1")
     if bands is not None or rows is not None:
@@ -247,7 +247,7 @@ def _completed(num_perm: int, bands: int | None, rows: int | None) -> tuple[int,
 
 def checked_threshold(value: float) -> float:
     """`value` as a float above 0 and at most 1, or a ParameterError."""
-    threshold = _number("threshold", value)
+    threshold = checked_number("threshold", value)
     if not 0 < threshold <= 1:
         raise ParameterError(f"threshold is {threshold!r}; give a number above 0 and at most 1")
     return threshold
@@ -260,13 +260,14 @@ def checked_requirement(name: str, value: tuple[float, float]) -> tuple[float, f
     except (TypeError, ValueError):
         raise ParameterError(f"{name} is {value!r}; give two numbers, (similarity, probability)") from None
     similarity = float(_fractions(f"the similarity of {name}", similarity))
-    probability = _number(f"the probability of {name}", probability)
+    probability = checked_number(f"the probability of {name}", probability)
     if not 0 < probability < 1:
         raise ParameterError(f"the probability of {name} is {probability!r}; give a number above 0 and below 1")
     return similarity, probability
 
 
-def _number(name: str, value: object) -> float:
+def checked_number(name: str, value: object) -> float:
+    """`value` as a float, or a ParameterError that names the parameter."""
     array = np.asarray(value)
     if array.ndim or array.dtype.kind not in "iuf" or isinstance(value, str):
         raise ParameterError(f"{name} is {value!r}; give a number")

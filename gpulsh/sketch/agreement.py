@@ -9,6 +9,7 @@ import numpy as np
 from gpulsh.arrays import Array, held
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
+from gpulsh.theory import checked_number
 
 PAIRS_AT_ONCE = 1 << 14  # whose rows are gathered at once
 
@@ -33,10 +34,10 @@ def of_pairs(rows: Array, work: Callable[[Array], Array]) -> Array:
 
 def check_estimated(value: float, size: int | None, measure: str = "similarity", low: int = 0) -> None:
     """A ParameterError unless a `measure` can be `value` and the union of two documents have `size` shingles."""
-    if not low <= value <= 1:
+    if not low <= checked_number("value", value) <= 1:
         raise ParameterError(f"value is {value}; give a {measure} from {low} to 1")
-    if size is not None and size < 1:
-        raise ParameterError(f"size is {size}; give the number of shingles that either document has, at least 1")
+    if size is not None and not (hasattr(size, "__index__") and size >= 1):
+        raise ParameterError(f"size is {size!r}; give the number of shingles that either document has, at least 1")
 
 
 def checked_pairs(pairs: Array, count: int, ops: Backend) -> Array:

@@ -214,3 +214,8 @@ def test_what_is_refused() -> None:
         sketch.estimate(labels * 1.0, [[0, 0]], **CPU)
     with pytest.raises(ParameterError, match="value is 3; give a distance from 0 to 2"):
         sketch.standard_deviation(3)
+    with pytest.raises(ParameterError, match="value is None; give a number"):
+        sketch.standard_deviation(None)
+    for labels in ([[3]], [[-1]], np.empty((1, 0), np.int64)):  # another metric's, and none
+        with pytest.raises(ParameterError, match=r"labels .* give those that the sketch gave"):
+            sketch.estimate(np.asarray(labels), [[0, 0]], **CPU)

@@ -67,8 +67,9 @@ def test_what_theory_says(kind: type[SetSketch]) -> None:
     assert sketch.standard_deviation(0.5) == pytest.approx(0.0354, abs=5e-5)
     assert sketch.standard_deviation(0.5, size=10**7) == pytest.approx(sketch.standard_deviation(0.5), rel=1e-3)
     assert sketch.standard_deviation(0) == sketch.standard_deviation(1, size=50) == 0
-    for wrong in ({"value": 1.5}, {"value": 0.5, "size": 0}):
-        with pytest.raises(ParameterError):
+    wrong_sizes = ({"value": 0.5, "size": size} for size in (0, 1.5, "many"))
+    for wrong in ({"value": 1.5}, {"value": "half"}, {"value": [0.1, 0.2]}, *wrong_sizes):
+        with pytest.raises(ParameterError, match="give "):
             sketch.standard_deviation(**wrong)  # type: ignore[arg-type]
 
 

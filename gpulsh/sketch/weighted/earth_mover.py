@@ -18,6 +18,7 @@ from gpulsh.params import MAX_NUM_PERM, MAX_SEED, set_integer
 from gpulsh.permutations import mixed, stream
 from gpulsh.sketch.agreement import checked_pairs
 from gpulsh.sketch.weighted.vectors import dense_rows
+from gpulsh.theory import checked_number
 
 UNIT = 1 << 30  # what 1 is, of a probability in integers
 DRAWS_AT_ONCE = 32
@@ -115,6 +116,12 @@ class EarthMover:
             raise ParameterError(
                 f"labels is an array of {labels.dtype} with {labels.ndim} dimensions; give those that the sketch gave"
             )
+        points = len(self.distances)
+        if not labels.shape[1] or (len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < points):
+            raise ParameterError(
+                f"labels of shape {tuple(labels.shape)} are not numbers from 0 to {points - 1}; give those that the"
+                " sketch gave"
+            )
         rows, distances = checked_pairs(pairs, len(labels), ops), ops.asarray(self.distances)
         with ops.here():
             total = ops.asarray(np.zeros(len(rows)))
@@ -128,7 +135,7 @@ class EarthMover:
         No distance of labels is above the diameter of the metric (Bhatia, Davis 2000); `size` plays no part.
         """
         diameter = float(self.distances.max())
-        if not 0 <= value <= diameter:
+        if not 0 <= checked_number("value", value) <= diameter:
             raise ParameterError(f"value is {value}; give a distance from 0 to {diameter:g}, the greatest there is")
         return float(np.sqrt(value * (diameter - value) / self.num_trees))
 
