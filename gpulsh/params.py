@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import Field, dataclass, field, fields
 from math import comb
 from types import NoneType
@@ -55,7 +55,7 @@ def set_integer(owner: object, name: str, low: int, high: int) -> None:
 
 def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
     """A ParameterError unless `value` is one of `allowed`."""
-    if value not in allowed:
+    if not isinstance(value, Hashable) or value not in allowed:  # an array compares value by value
         raise ParameterError(f"{name} is {value!r}; give one of {', '.join(map(repr, allowed))}")
 
 
@@ -208,6 +208,7 @@ class Shingling(Parameters):
         >>> Shingling.parse("word:5+symbols")
         Shingling(unit='word', size=5, symbols=True)
         """
+        check_type("shingle", text, str)
         found = re.fullmatch(rf"({'|'.join(get_args(Unit))}):([0-9]{{1,2}})((?:\+(?:{'|'.join(FLAGS)}))*)", text)
         flags = found[3].split("+")[1:] if found else []
         if not found or not 1 <= int(found[2]) <= 64 or len(set(flags)) < len(flags):

@@ -14,7 +14,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.lsh.table_designs import Design, designs
-from gpulsh.params import check_type, set_integer
+from gpulsh.params import check_integer, check_type, set_integer
 from gpulsh.permutations import mixed
 from gpulsh.sketch.bits.bit_sketch import WORD_BITS, check_bits
 from gpulsh.sketch.bits.hamming import distances
@@ -67,6 +67,7 @@ class HammingTables:
 
     def design(self, count: int) -> Design:
         """The keys of the tables of `count` signatures."""
+        check_integer("count", count, 0, 1 << 62)
         known = designs(self.bits, self.distance)
         if self.tables != "auto":
             return known[self.tables]

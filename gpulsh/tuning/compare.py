@@ -16,7 +16,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.lsh.pairs import distinct, packed
 from gpulsh.lsh.similarity import jaccard
 from gpulsh.method import Verify
-from gpulsh.params import Folding, Shingling, check_choice, text_reading
+from gpulsh.params import Folding, Shingling, check_choice, check_type, text_reading
 from gpulsh.sketch.agreement import checked_pairs
 from gpulsh.text.shingling import shingle
 from gpulsh.theory import checked_threshold
@@ -104,10 +104,13 @@ def compare(
     """
     shingling, folding = text_reading(shingling, folding)
     threshold = checked_threshold(threshold)
+    for parameter, given in (("methods", methods), ("verify", verify)):
+        if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+            raise ParameterError(f"{parameter} is {given!r}; give a list of names, not empty")
+    for method in methods:
+        check_type("a method", method, str)
     for one in verify:
         check_choice("verify", one, get_args(Verify))
-    if isinstance(methods, str) or not methods or not verify:
-        raise ParameterError(f"methods is {methods!r} and verify is {verify!r}; give a list of each, none empty")
     how: How = {"shingling": shingling, "folding": folding, "backend": backend, "threads": threads}
     finders = Finders(threshold=threshold, seed=seed, how=how)
     chosen = {name: finders.named(name) for name in methods}

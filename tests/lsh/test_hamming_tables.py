@@ -163,6 +163,12 @@ def test_what_is_refused(given: dict[str, Any], said: str) -> None:
         HammingTables(**given)
 
 
+def test_a_design_is_of_a_count() -> None:
+    for count in (-1, "many", 1.5):
+        with pytest.raises(ParameterError, match=r"count is .*; give an integer from 0"):
+            HammingTables().design(count)
+
+
 def test_signatures_of_another_length_are_refused() -> None:
     with pytest.raises(ParameterError, match="bits is 64 and the signatures have 128"):
         HammingTables().pairs(BitSignatures(np.zeros((3, 2), np.uint64)), backend="cpu")

@@ -145,6 +145,21 @@ def test_a_study_recommends_the_cheapest_banding_that_meets_the_requirements() -
 @pytest.mark.parametrize(
     ("given", "told"),
     [
+        ({"methods": [gpulsh.MinHash()]}, "a method is of type MinHash; give an object of str"),
+        ({"methods": 5}, "methods is 5; give a list of names, not empty"),
+        ({"verify": "none"}, "verify is 'none'; give a list of names, not empty"),
+        ({"verify": None}, "verify is None; give a list"),
+        ({"verify": []}, r"verify is \[\]; give a list"),
+    ],
+)
+def test_a_comparison_refuses_what_is_no_list_of_names(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(ParameterError, match=told):
+        gpulsh.compare(TEXTS, backend="cpu", **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
         ({"threshold": 0}, "threshold is 0.0"),
         ({"recall": 1.0}, "probability of threshold and recall is 1.0"),
         ({"capture": (0.5,)}, r"capture is \(0.5,\)"),
