@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import Field, dataclass, field, fields
 from math import comb
 from types import NoneType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard, get_args
 
 from gpulsh.errors import ParameterError
 from gpulsh.words import Stems, stems, stop_words
@@ -64,6 +65,25 @@ def check_type(name: str, value: object, *allowed: type) -> None:
     if not isinstance(value, allowed):
         shown = repr(value) if isinstance(value, (str, int, float, type(None))) else f"of type {type(value).__name__}"
         raise ParameterError(f"{name} is {shown}; give an object of {' or '.join(kind.__name__ for kind in allowed)}")
+
+
+def checked_folder(name: str, path: object) -> str:
+    """The path of a folder as a str, or a ParameterError that names the parameter."""
+    if not is_path(path) or path == "":
+        raise ParameterError(f"{name} is {shown_type(path)}; give the path of a folder")
+    return os.fspath(path)
+
+
+def is_path(value: object) -> TypeGuard[str | os.PathLike[str]]:
+    """Whether it is a path of characters; one of bytes is none."""
+    return isinstance(value, (str, os.PathLike)) and isinstance(os.fspath(value), str)
+
+
+def shown_type(value: object) -> str:
+    """What a message says of a value that is no path."""
+    if value is None:
+        return "None"
+    return "empty" if value == "" else f"of type {type(value).__name__}"
 
 
 class Reading(NamedTuple):

@@ -42,7 +42,7 @@ from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.source import TextSource
 from gpulsh.lsh.signing import sign_by_method
 from gpulsh.method import Asked, Method
-from gpulsh.params import BitSketch, Folding, Shingling, Sketch, check_integer
+from gpulsh.params import BitSketch, Folding, Shingling, Sketch, check_integer, checked_folder
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.sketch.bits.simhash import SimHash
 from gpulsh.store.allocators import give_back
@@ -146,7 +146,7 @@ class Index:
         as a context without that removes what it made. Raises OutputError where the folder cannot be used.
         """
         self = cls(**parameters)
-        self._folder = Folder.made(Path(path), self._method, self._secret)
+        self._folder = Folder.made(Path(checked_folder("path", path)), self._method, self._secret)
         self._changed = True
         return self
 
@@ -179,8 +179,9 @@ class Index:
         ParameterError that names each parameter that differs.
         """
         self = cls(backend=backend, threads=threads, devices=devices, memory=memory)
-        folder, contents = Folder.opened(Path(path), contents=check)
-        method = _restored(Path(path), folder.snapshot.parameters, contents)
+        own = Path(checked_folder("path", path))
+        folder, contents = Folder.opened(own, contents=check)
+        method = _restored(own, folder.snapshot.parameters, contents)
         asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance)
         if differences := asked.differences(method):
             raise ParameterError(
@@ -200,6 +201,9 @@ class Index:
     def parameters(self) -> Method:
         """What decides which documents meet and which are duplicates."""
         return self._method
+
+    def __repr__(self) -> str:
+        return f"<gpulsh.Index in {self.path or 'memory'}, of threshold {self._method.threshold}>"
 
     def __len__(self) -> int:
         """How many documents are held: inserted, or added and kept, and not removed."""
@@ -279,6 +283,7 @@ class Index:
 
         Raises OutputError where it cannot be written; what was committed before is still there.
         """
+        path = None if path is None else checked_folder("path", path)
         if path is not None and (self._folder is None or os.path.realpath(path) != os.path.realpath(self._folder.path)):
             folder = Folder.made(Path(path), self._method, self._secret)
             loose = tuple(Shelved(shelved.segment) for shelved in self._contents.shelves)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
 
@@ -29,7 +29,17 @@ from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.format import Columns, File
 from gpulsh.method import Asked, MeasureName, Resolve, Verify
-from gpulsh.params import SCHEME, BitSketch, Folding, Shingling, Sketch, check_choice
+from gpulsh.params import (
+    SCHEME,
+    BitSketch,
+    Folding,
+    Shingling,
+    Sketch,
+    check_choice,
+    checked_folder,
+    is_path,
+    shown_type,
+)
 from gpulsh.report.evidence import summarise
 from gpulsh.report.machine import machine, versions
 from gpulsh.report.page import missing, write_page
@@ -171,8 +181,8 @@ def deduplicate_files(
     <BLANKLINE>
     """
     start = _Start()
-    given, guarded = _paths(inputs), _paths(protect) if protect else []
-    given_output = _folder("output", output)
+    given, guarded = _paths("inputs", inputs), _paths("protect", protect) if protect else []
+    given_output = checked_folder("output", output)
     out = Path(given_output)
     check_choice("write", write, get_args(Write))
     check_choice("reader", reader, get_args(Reader))
@@ -185,7 +195,7 @@ def deduplicate_files(
     parse_memory(memory)
     check_engine(engine, address, devices)
     asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance)
-    indexed = None if index is None else _folder("index", index)
+    indexed = None if index is None else checked_folder("index", index)
     if keep is None:
         keep = "longest" if measure == "containment" else "first"
     if indexed is None:
@@ -341,37 +351,21 @@ def _anywhere(file: File) -> File:
     return file if file.filesystem is not None else replace(file, path=os.path.join(os.getcwd(), file.path))
 
 
-def _paths(inputs: Input | Sequence[Input]) -> list[str]:
+def _paths(name: str, inputs: Input | Sequence[Input]) -> list[str]:
     given = [inputs] if isinstance(inputs, (str, os.PathLike)) else inputs
     if not isinstance(given, (list, tuple)):
-        raise InputTypeError(f"inputs is {_shown(given)}; give a path or a list of paths")
+        raise InputTypeError(f"{name} is {shown_type(given)}; give a path or a list of paths")
     if not given:
-        raise ParameterError("inputs is empty; give at least one file, folder, glob or URL")
+        raise ParameterError(f"{name} is empty; give at least one file, folder, glob or URL")
     for place, path in enumerate(given):
-        if not _is_path(path):
-            raise InputTypeError(f"inputs[{place}] is {_shown(path)}; give a path")
+        if not is_path(path):
+            raise InputTypeError(f"{name}[{place}] is {shown_type(path)}; give a path")
     return [os.fspath(path) for path in given]
-
-
-def _folder(name: str, path: object) -> str:
-    if not _is_path(path) or path == "":
-        raise ParameterError(f"{name} is {_shown(path)}; give the path of a folder")
-    return os.fspath(path)
-
-
-def _is_path(value: object) -> TypeGuard[Input]:
-    return isinstance(value, (str, os.PathLike)) and isinstance(os.fspath(value), str)
 
 
 def _check_name(name: str, value: object) -> None:
     if not isinstance(value, str):
         raise ParameterError(f"{name} is {value!r}; give the name of a column")
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return "None"
-    return "empty" if value == "" else f"of type {type(value).__name__}"
 
 
 def _written(work: Path) -> list[str]:

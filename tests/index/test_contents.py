@@ -267,6 +267,19 @@ def test_keys_are_of_one_kind_and_each_once() -> None:
     assert len(index) == 1 and "a" in index and "x" not in index and 1 not in index and None not in index
 
 
+def test_a_path_is_one_and_an_index_shows_where_it_lies(tmp_path: Path) -> None:
+    index = new_index()
+    assert repr(index) == "<gpulsh.Index in memory, of threshold 0.5>"
+    for wrong, told in ((5, "of type int"), (b"i", "of type bytes"), ("", "empty")):
+        for verb in (index.save, Index.open, Index.create):
+            with pytest.raises(ParameterError, match=f"path is {told}; give the path of a folder"):
+                verb(wrong)  # type: ignore[arg-type]
+    index.insert(["a"], ["one two three"])
+    index.save(tmp_path / "i")
+    assert repr(index) == f"<gpulsh.Index in {tmp_path / 'i'}, of threshold 0.5>"
+    index.close()
+
+
 def test_a_removed_witness_speaks_for_nobody() -> None:
     index = new_index()
     texts = ["a b c d e f", "a b c d e f g", "a b c d e f g"]

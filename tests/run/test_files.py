@@ -593,6 +593,8 @@ def test_inputs_must_be_paths(tmp_path: Path) -> None:
         run(["", tmp_path], tmp_path / "out")
     with pytest.raises(InputError, match="inputs is None; give a path"):
         run(None, tmp_path / "out")
+    with pytest.raises(InputError, match="protect is of type int; give a path"):
+        run(tmp_path, tmp_path / "out", protect=5)
 
 
 KEEPS = "give first, longest, source:INPUT,INPUT... or the name of a column"
