@@ -603,7 +603,6 @@ KEEPS = "give first, longest, source:INPUT,INPUT... or the name of a column"
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"keep": None}, "keep is None; " + KEEPS),
         ({"keep": 3}, "keep is 3; " + KEEPS),
         ({"text_column": None}, "text_column is None; give the name of a column"),
         ({"text_column": 3}, "text_column is 3; give the name of a column"),
