@@ -54,7 +54,6 @@ def checked_pairs(pairs: Array, count: int, ops: Backend) -> Array:
             f"pairs is an array of {array.dtype} with shape {tuple(array.shape)}; give integers of shape [m, 2]"
         )
     if int(array.min()) < 0 or int(array.max()) >= count:
-        raise ParameterError(
-            f"pairs holds rows from {int(array.min())} to {int(array.max())}; give rows from 0 to {count - 1}"
-        )
+        allowed = f"; give rows from 0 to {count - 1}" if count else " of none; give no pairs"
+        raise ParameterError(f"pairs holds rows from {int(array.min())} to {int(array.max())}{allowed}")
     return ops.asarray(array.astype(np.int64))

@@ -8,7 +8,7 @@ matrices. A block of documents is counted against all later ones at a time, so t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,8 @@ class Spread:
     """
 
     pairs: int
-    counts: Numbers
-    sums: NDArray[np.float64]
+    counts: Numbers = field(repr=False)
+    sums: NDArray[np.float64] = field(repr=False)
 
     def expected(self, curve: SCurve, below: float = np.inf) -> float:
         """How many of the pairs, of those less similar than `below`, the banding of `curve` is expected to find."""

@@ -210,6 +210,8 @@ def test_what_is_refused() -> None:
     labels = sketch([[1.0, 0, 0]], **CPU)
     with pytest.raises(ParameterError, match="pairs holds rows"):
         sketch.estimate(labels, [[0, 1]], **CPU)
+    with pytest.raises(ParameterError, match="pairs holds rows from 0 to 0 of none; give no pairs"):
+        sketch.estimate(labels[:0], [[0, 0]], **CPU)
     with pytest.raises(ParameterError, match="labels is an array of float64"):
         sketch.estimate(labels * 1.0, [[0, 0]], **CPU)
     with pytest.raises(ParameterError, match="value is 3; give a distance from 0 to 2"):
