@@ -36,6 +36,7 @@ from gpulsh.params import (
     Shingling,
     Sketch,
     check_choice,
+    check_type,
     checked_folder,
     is_path,
     shown_type,
@@ -187,6 +188,9 @@ def deduplicate_files(
     check_choice("write", write, get_args(Write))
     check_choice("reader", reader, get_args(Reader))
     check_choice("on_error", on_error, get_args(OnError))
+    flags = {"lines": lines, "within": within, "across": across, "overwrite": overwrite, "resume": resume}
+    for name, flag in flags.items():
+        check_type(name, flag, bool)
     _check_name("text_column", text_column)
     if id_column is not None:
         _check_name("id_column", id_column)

@@ -607,6 +607,8 @@ KEEPS = "give first, longest, source:INPUT,INPUT... or the name of a column"
         ({"text_column": None}, "text_column is None; give the name of a column"),
         ({"text_column": 3}, "text_column is 3; give the name of a column"),
         ({"id_column": 3}, "id_column is 3; give the name of a column"),
+        ({"within": "a.jsonl"}, "within is 'a.jsonl'; give an object of bool"),
+        ({"resume": "yes"}, "resume is 'yes'; give an object of bool"),
         ({"output": None}, "output is None; give the path of a folder"),
         ({"output": ""}, "output is empty; give the path of a folder"),
         ({"index": ""}, "index is empty; give the path of a folder"),
