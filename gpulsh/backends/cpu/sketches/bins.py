@@ -15,6 +15,7 @@ from gpulsh.backends.cpu.lowered import lowered
 from gpulsh.backends.cpu.vectors import I1, I32, I64, all_of, load
 
 WORD = 64  # bins
+AHEAD = 8  # places are written at once, so that the number of empty bins of a word is no branch that is guessed wrong
 
 _U = np.uint64
 _NO_VALUE = np.uint32(protocol.NO_VALUE)
@@ -39,8 +40,14 @@ def _empty(builder: ir.IRBuilder, least_at: ir.Value) -> ir.Value:
 
 @lowered(types.int64(types.uint64))
 def _lowest(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
-    """The place of the lowest bit that is set; one is."""
-    return builder.cttz(bits, ir.Constant(I1, 1))
+    """The place of the lowest bit that is set, or 64."""
+    return builder.cttz(bits, ir.Constant(I1, 0))
+
+
+@lowered(types.int64(types.uint64))
+def _how_many(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
+    """The bits that are set."""
+    return builder.ctpop(bits)
 
 
 @inlined
@@ -58,14 +65,17 @@ def any_empty(least):
 
 @inlined
 def empty_bins(least, places):
-    """How many bins have no value; `places`, of one more than there are bins, begins with their numbers, ascending."""
+    """How many bins have no value; `places`, AHEAD more than there are bins, begins with their numbers, ascending."""
     least_at, taken, whole = least.ctypes.data, 0, least.size - least.size % WORD
     for first in range(0, whole, WORD):
         empty = _empty(least_at + 4 * first)
-        while empty != _U(0):
-            places[taken] = first + _lowest(empty)
-            empty &= empty - _U(1)
-            taken += 1
+        end = taken + _how_many(empty)
+        while taken < end:
+            for i in range(AHEAD):
+                places[taken + i] = first + _lowest(empty)
+                empty &= empty - _U(1)
+            taken += AHEAD
+        taken = end
     for place in range(whole, least.size):
         places[taken] = place
         taken += least[place] == _NO_VALUE

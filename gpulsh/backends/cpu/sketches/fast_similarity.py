@@ -14,7 +14,7 @@ from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.lowered import lowered
-from gpulsh.backends.cpu.sketches.bins import any_empty, empty_bins, keep_least
+from gpulsh.backends.cpu.sketches.bins import AHEAD, any_empty, empty_bins, keep_least
 from gpulsh.backends.cpu.sketches.minhash import LANES, TILE, fold_lanes
 from gpulsh.backends.cpu.sketches.minima import Minima
 from gpulsh.backends.cpu.vectors import I32, I64, WORDS, all_of, everywhere, load, store
@@ -107,7 +107,7 @@ class Sketch(Minima):
         self._own = np.stack([multiplier[2 * _THROWS :], addend[2 * _THROWS :]])
 
     def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:
-        tile, places = np.empty(TILE, np.uint32), np.empty(self.columns + 1, np.uint32)
+        tile, places = np.empty(TILE, np.uint32), np.empty(self.columns + AHEAD, np.uint32)
         thrown = np.empty(TILE + EIGHT, np.uint64)
         drawn = np.zeros((3, -(-self.columns // LANES) * LANES), np.uint32)
         lie_at = np.array([tile.ctypes.data, *(one.ctypes.data for one in drawn)])

@@ -13,7 +13,7 @@ from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends import mixing, protocol
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.mixing import mixed
-from gpulsh.backends.cpu.sketches.bins import empty_bins, keep_least
+from gpulsh.backends.cpu.sketches.bins import AHEAD, empty_bins, keep_least
 from gpulsh.backends.cpu.sketches.minhash import TILE
 from gpulsh.backends.cpu.sketches.minima import Minima
 from gpulsh.params import Family
@@ -101,6 +101,6 @@ class Sketch(Minima):
         _fold(fingerprints.values, fingerprints.offset, *drawn, np.empty(TILE, np.uint64), minima)
 
     def finish(self, state: Values) -> Values:
-        least, places = np.empty(self.columns, np.uint32), np.empty(self.columns + 1, np.uint32)
+        least, places = np.empty(self.columns, np.uint32), np.empty(self.columns + AHEAD, np.uint32)
         _fill(state, self._probes, self._probe, least, places)
         return state
