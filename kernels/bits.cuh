@@ -22,8 +22,8 @@ constexpr u32 NO_VALUE = 0xFFFFFFFFu;
 constexpr u64 NO_DIGEST = 0xFFFFFFFFFFFFFFFFull;
 constexpr u64 INSTEAD_OF_NO_DIGEST = 0xFFFFFFFFFFFFFFFEull;
 
-constexpr i32 THROWS = 6;
-constexpr i32 VALUE_BITS = 29;
+constexpr i32 THROWS = 7;
+constexpr i32 VALUE_BITS = 28;
 constexpr u32 CIRCULANT_1 = 0x7FEB352Du;
 constexpr u32 CIRCULANT_2 = 0x846CA68Bu;
 

@@ -70,9 +70,10 @@ extern "C" __global__ void __launch_bounds__(MAX_THREADS)
     const i32 lane = threadIdx.x & 31;
     for (i32 bin = threadIdx.x >> 5; bin < bins; bin += blockDim.x >> 5) {
         if (found[bin] != NO_VALUE) continue;  // the whole warp
-        const u64 word = words[2 * THROWS + bin];
+        const u32 multiplier = (u32)(words[2 * THROWS + bin] >> 32) | 1;
         u32 least = NO_VALUE;
-        for (i64 i = begin + lane; i < end; i += 32) least = min(least, hashed(word, (u32)(values[i] >> 32)));
+#pragma unroll 4
+        for (i64 i = begin + lane; i < end; i += 32) least = min(least, multiplier * (u32)(values[i] >> 32));
         for (i32 step = 16; step > 0; step >>= 1) least = min(least, __shfl_sync(~0u, least, lane ^ step));
         if (lane == 0) found[bin] = (u32)THROWS << VALUE_BITS | least >> (32 - VALUE_BITS);
     }

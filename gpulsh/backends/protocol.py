@@ -97,8 +97,8 @@ NO_VALUE = 0xFFFFFFFF  # a signature value of an empty document
 NO_DIGEST = 0xFFFFFFFFFFFFFFFF
 INSTEAD_OF_NO_DIGEST = 0xFFFFFFFFFFFFFFFE
 
-THROWS = 6  # of a fast similarity sketch, before a bin that is still empty takes a minimum of its own
-VALUE_BITS = 29  # of a fast similarity sketch's value, below the number of the round
+THROWS = 7  # of a fast similarity sketch, before a bin that is still empty takes a minimum of its own
+VALUE_BITS = 28  # of a fast similarity sketch's value, below the number of the round
 CIRCULANT_1, CIRCULANT_2 = 0x7FEB352D, 0x846CA68B  # of a mixer of 32 bits with little bias, found by search (Wellons)
 
 
@@ -138,9 +138,9 @@ class SketchFold(Protocol):
 
     `fast_similarity` (Dahlgaard, Knudsen, Thorup 2017) throws the whole set into num_perm bins, in rounds r < THROWS.
     Where u, l are the upper and lower half of x and v(i) a word's upper, t(i) its lower half, x goes into the bin
-    ((v(2 r) | 1) * u + t(2 r) mod 2^32) * num_perm >> 32 with the value r << 29 | ((v(2 r + 1) | 1) * l + t(2 r + 1)
-    mod 2^32) >> 3, and a bin keeps the least. Each bin i has also, with j = 2 THROWS + i, the values
-    THROWS << 29 | ((v(j) | 1) * u + t(j) mod 2^32) >> 3 of all x, so that none is empty. (The paper has as many rounds
+    ((v(2 r) | 1) * u + t(2 r) mod 2^32) * num_perm >> 32 with the value r << 28 | ((v(2 r + 1) | 1) * l + t(2 r + 1)
+    mod 2^32) >> 4, and a bin keeps the least. Each bin i has also, with j = 2 THROWS + i, the values
+    THROWS << 28 | ((v(j) | 1) * u mod 2^32) >> 4 of all x, so that none is empty. (The paper has as many rounds
     as bins; a minimum over the whole set costs less than some rounds of it.)
 
     `one_permutation`: of the words a, b, c that `permutations.words` draws, y = (a | 1) * x + b, the bin

@@ -13,9 +13,9 @@ from gpulsh.sketch.sets.set_sketch import SetSketch
 class FastSimilarity(SetSketch):
     """Signatures of the first and least fingerprint thrown into each of `num_perm` bins, in rounds over the whole set.
 
-    A set of more fingerprints than a few times `num_perm` takes one or two rounds; after six, a bin that is still empty
-    takes the minimum of a function of its own. Fingerprints of one round are drawn without replacement, so that the
-    estimate deviates less than MinHash's where sets are not much larger than signatures.
+    A set of more fingerprints than a few times `num_perm` takes one or two rounds; after seven, a bin that is empty
+    still takes the minimum of a function of its own. Fingerprints of one round are drawn without replacement, so that
+    the estimate deviates less than MinHash's where sets are not much larger than signatures.
     Source: Dahlgaard, Knudsen, Thorup 2017, *Fast similarity sketching*.
 
     >>> from gpulsh.text.shingling import shingle

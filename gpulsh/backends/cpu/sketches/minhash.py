@@ -16,7 +16,7 @@ from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends.cpu.kernel import inlined, kernel
 from gpulsh.backends.cpu.lowered import lowered
 from gpulsh.backends.cpu.sketches.minima import Minima
-from gpulsh.backends.cpu.vectors import I32, I64, everywhere
+from gpulsh.backends.cpu.vectors import I32, I64, everywhere, load
 from gpulsh.params import Family
 from gpulsh.permutations import coefficients
 
@@ -31,6 +31,41 @@ _UPPER = np.uint64(32)
 _lanes = ir.VectorType(I32, LANES)
 
 
+def lower_minima(
+    builder: ir.IRBuilder,
+    tile: ir.Value,
+    count: ir.Value,
+    minima: ir.Value,
+    functions: list[Callable[[ir.Value], ir.Value]],
+) -> None:
+    """Lower minima, LANES for each of `functions` of a vector, by the `count` shingles of a tile; addresses."""
+    shingles, start = builder.inttoptr(tile, I32.as_pointer()), builder.inttoptr(minima, _lanes.as_pointer())
+    places = [builder.gep(start, [ir.Constant(I64, v)]) for v in range(len(functions))]
+    before = [builder.load(place, align=4) for place in places]
+    entry = builder.block
+    loop, done = builder.append_basic_block("shingle"), builder.append_basic_block("done")
+    builder.branch(loop)
+
+    builder.position_at_end(loop)
+    i = builder.phi(I64)
+    i.add_incoming(ir.Constant(I64, 0), entry)
+    running = [builder.phi(_lanes) for _ in functions]
+    broadcast = everywhere(builder, builder.load(builder.gep(shingles, [i])), _lanes)
+    for v, function in enumerate(functions):
+        value = function(broadcast)
+        lower = builder.select(builder.icmp_unsigned("<", value, running[v]), value, running[v])
+        running[v].add_incoming(before[v], entry)
+        running[v].add_incoming(lower, loop)
+        before[v] = lower
+    following = builder.add(i, ir.Constant(I64, 1))
+    i.add_incoming(following, loop)
+    builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
+
+    builder.position_at_end(done)
+    for least, place in zip(before, places, strict=True):
+        builder.store(least, place, align=4)
+
+
 def _fold(vectors: int) -> Callable[..., object]:
     """An intrinsic that lowers `vectors` * LANES minima by the `count` shingles of a tile; the rest are addresses."""
 
@@ -43,35 +78,12 @@ def _fold(vectors: int) -> Callable[..., object]:
         addend: ir.Value,
         minima: ir.Value,
     ) -> None:
-        shingles = builder.inttoptr(tile, I32.as_pointer())
-        tables = (multiplier, addend, minima)
-        starts = [builder.inttoptr(table, _lanes.as_pointer()) for table in tables]
-        places = [[builder.gep(start, [ir.Constant(I64, v)]) for v in range(vectors)] for start in starts]
-        loaded = [[builder.load(place, align=4) for place in table] for table in places]
-        multipliers, addends, before = loaded
-        entry = builder.block
-        loop, done = builder.append_basic_block("shingle"), builder.append_basic_block("done")
-        builder.branch(loop)
+        def function(v: int) -> Callable[[ir.Value], ir.Value]:
+            at = ir.Constant(I64, 4 * LANES * v)
+            a, b = (load(builder, builder.add(table, at), _lanes) for table in (multiplier, addend))
+            return lambda x: builder.add(builder.mul(x, a), b)
 
-        builder.position_at_end(loop)
-        i = builder.phi(I64)
-        i.add_incoming(ir.Constant(I64, 0), entry)
-        running = [builder.phi(_lanes) for _ in range(vectors)]
-        x = builder.load(builder.gep(shingles, [i]))
-        broadcast = everywhere(builder, x, _lanes)
-        for v in range(vectors):
-            value = builder.add(builder.mul(broadcast, multipliers[v]), addends[v])
-            lower = builder.select(builder.icmp_unsigned("<", value, running[v]), value, running[v])
-            running[v].add_incoming(before[v], entry)
-            running[v].add_incoming(lower, loop)
-            before[v] = lower
-        following = builder.add(i, ir.Constant(I64, 1))
-        i.add_incoming(following, loop)
-        builder.cbranch(builder.icmp_signed("<", following, count), loop, done)
-
-        builder.position_at_end(done)
-        for v in range(vectors):
-            builder.store(before[v], places[2][v], align=4)
+        lower_minima(builder, tile, count, minima, [function(v) for v in range(vectors)])
 
     return fold
 

@@ -31,10 +31,12 @@ class Sketch(Minima):
                     value = self._hashed(2 * number + 1, x & HALF) >> 32 - VALUE_BITS
                     least[place] = min(int(least[place]), number << VALUE_BITS | value)
                 for place in range(self._columns):
-                    value = self._hashed(2 * THROWS + place, x >> 32) >> 32 - VALUE_BITS
+                    value = self._product(2 * THROWS + place, x >> 32) >> 32 - VALUE_BITS
                     least[place] = min(int(least[place]), THROWS << VALUE_BITS | value)
         return minima
 
+    def _product(self, number: int, half: int) -> int:
+        return (self._words[number] >> 32 | 1) * half & HALF
+
     def _hashed(self, number: int, half: int) -> int:
-        word = self._words[number]
-        return (word >> 32 | 1) * half + word & HALF
+        return self._product(number, half) + self._words[number] & HALF
