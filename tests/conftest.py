@@ -71,7 +71,7 @@ FOLDER = Path(__file__).parent
 
 # Without deadlines, which a busy machine breaks.
 # Fewer examples than by default: generated cases are judged in many cuts.
-settings.register_profile("gpulsh", deadline=None, max_examples=60, derandomize="CI" in os.environ)
+settings.register_profile("gpulsh", deadline=None, max_examples=40, derandomize="CI" in os.environ)
 settings.register_profile("quick", parent=settings.get_profile("gpulsh"), max_examples=5)
 # A failure is enough for `ci/mutate-kernels`; it has no use for the smallest one.
 settings.register_profile("mutation", parent=settings.get_profile("gpulsh"), phases=[Phase.explicit, Phase.generate])

@@ -103,10 +103,10 @@ def ends_at(patch: pytest.MonkeyPatch, number: int, error: BaseException, names:
 
 
 def test_an_end_at_every_fsync(small: Path, tmp_path: Path) -> None:
-    """Disk full and Ctrl-C at each of them, what was finished is kept, and the run goes on."""
+    """Disk full at each of them and Ctrl-C at some, what was finished is kept, and the run goes on."""
     wanted = whole(small, tmp_path)
-    for error in (OSError(28, "No space left on device"), KeyboardInterrupt()):
-        ended = every_end(small, tmp_path, error, ("fsync",), lasting=False)
+    for error, every in ((OSError(28, "No space left on device"), 1), (KeyboardInterrupt(), 4)):
+        ended = every_end(small, tmp_path, error, ("fsync",), lasting=False, every=every)
         for told, out in ended:
             assert results(out) == wanted
             assert isinstance(told, KeyboardInterrupt) or "No space left on device" in str(told)
@@ -181,10 +181,10 @@ def whole(given: Path, tmp_path: Path) -> dict[str, bytes]:
 
 
 def every_end(
-    given: Path, tmp_path: Path, error: BaseException, names: Sequence[str], *, lasting: bool
+    given: Path, tmp_path: Path, error: BaseException, names: Sequence[str], *, lasting: bool, every: int = 1
 ) -> Iterator[tuple[BaseException, Path]]:
-    """For each call of the functions of `os` what a run told that ended there, and the folder once it went on."""
-    for number in count(1):
+    """For the first, and each `every` calls on, what a run told that ended there, and the folder once it went on."""
+    for number in count(1, every):
         out = tmp_path / f"out{number}"
         try:
             with pytest.MonkeyPatch.context() as patch:
