@@ -54,6 +54,7 @@ from gpulsh.run.output.output import PAGE, REPORT, OutputFolder, finished, read_
 from gpulsh.run.output.work_folder import WORK
 from gpulsh.run.partitioned import Outcome, deduplicate_partitions
 from gpulsh.secret import chosen_secret, derived_key, evidence_keys
+from gpulsh.store.durable import refused
 
 if TYPE_CHECKING:  # it loads all of the index, which other runs need not
     from gpulsh.run.incremental import EarlierRuns
@@ -339,8 +340,7 @@ def _clear_errors(out: Path, *, goes_on: bool) -> Iterator[None]:
     except GpulshError:
         raise
     except OSError as error:
-        told = os.strerror(error.errno) if error.errno else str(error)
-        raise OutputError(f"{error.filename or out}: cannot be written: {told}") from error
+        raise refused(error.filename or out, error) from error
     except ODD as error:
         if not goes_on:
             raise

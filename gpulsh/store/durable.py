@@ -129,8 +129,13 @@ def writing(path: str | os.PathLike[str], left: str = "") -> Iterator[None]:
     except OutputError:
         raise
     except OSError as error:
-        told = os.strerror(error.errno) if error.errno else str(error)
-        raise OutputError(f"{os.fspath(path)}: cannot be written: {told}{left}") from error
+        raise refused(path, error, left) from error
+
+
+def refused(path: str | os.PathLike[str], error: OSError, left: str = "") -> OutputError:
+    """What the system refused at `path`, and what is `left`, in one line."""
+    told = os.strerror(error.errno) if error.errno else str(error)
+    return OutputError(f"{os.fspath(path)}: cannot be written: {told}{left}")
 
 
 def fact_of(path: Path) -> FileFact | None:

@@ -22,10 +22,10 @@ from gpulsh.io.source import TextSource
 from gpulsh.params import MAX_SEED, check_integer
 from gpulsh.permutations import words_at
 from gpulsh.run.indexing import open_inputs
+from gpulsh.text.documents import BATCH_BYTES
 
 LARGEST = 1 << 16  # documents, all pairs of which are counted
 DEFAULT = 10_000
-BATCH_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, eq=False)

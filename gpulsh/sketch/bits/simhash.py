@@ -13,17 +13,18 @@ from gpulsh.arrays import BitSignatures, Fingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.params import Folding, NearBits, Shingling, check_choice, check_type
+from gpulsh.params import NearBits, check_choice, check_type
 from gpulsh.permutations import stream
 from gpulsh.sketch.bits.bit_sketch import WORD_BITS, BitSketch
 from gpulsh.sketch.bits.document_frequencies import DocumentFrequencies
+from gpulsh.sketch.text_sketch import TextSketch
 from gpulsh.text.documents import Documents
 
 Weights = Literal["set", "count", "idf"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimHash(BitSketch):
+class SimHash(TextSketch[BitSignatures], BitSketch):
     """A bit is 1 where the weights of the shingles whose hash has it are more than half of all; at a tie it is 0.
 
     =========  =========================================================================================================
@@ -32,7 +33,8 @@ class SimHash(BitSketch):
     `"set"`    each distinct shingle weighs 1: the cosine is |A and B| / sqrt(|A| |B|), as `gpulsh.cosine` has it
     `"count"`  each occurrence weighs 1
     `"idf"`    each distinct shingle weighs L(n + 1) - L(the documents of all n that have it), where L is the logarithm
-               to the base 2 in units of 2^-16, by the rule of `gpulsh.sketch.bits.document_frequencies.log2`
+               to the base 2 in units of 2^-16, by the rule of `gpulsh.sketch.bits.document_frequencies.log2`; texts
+               are read twice, and the distinct fingerprints of all are held with their counts
     =========  =========================================================================================================
 
     Sums are of integers, so that bits are the same everywhere. A document without a shingle has no bit set. Hyperplanes
@@ -65,27 +67,13 @@ class SimHash(BitSketch):
                 return self._by_frequency(lambda: [there], ops)
             return BitSignatures(ops.simhash(ops.unique(there) if self.weights == "set" else there, self._keys()))
 
-    def from_texts(
-        self,
-        texts: object,
-        *,
-        shingling: Shingling | None = None,
-        folding: Folding | None = None,
-        backend: BackendName = "auto",
-        threads: int | None = None,
-    ) -> BitSignatures:
-        """`self(shingle(texts))` without ever holding the fingerprints of more than a batch of the texts.
-
-        By `"idf"` texts are read twice, and the distinct fingerprints of all are held with their counts.
-        """
-        documents = Documents.opened(texts, shingling, folding, backend, threads)
+    def _of_documents(self, documents: Documents) -> BitSignatures:
         ops, shingling, distinct = documents.ops, documents.shingling, self.weights == "set"
-        with ops.here():
-            if self.weights == "idf":
-                return self._by_frequency(documents.fingerprints, ops)
-            none = ops.asarray(np.empty((0, self.bits // WORD_BITS), np.uint64))
-            parts = [ops.text_simhash(batch, shingling, self._keys(), distinct) for batch in documents.batches()]
-            return BitSignatures(np.concatenate([none, *parts]))
+        if self.weights == "idf":
+            return self._by_frequency(documents.fingerprints, ops)
+        none = ops.asarray(np.empty((0, self.bits // WORD_BITS), np.uint64))
+        parts = [ops.text_simhash(batch, shingling, self._keys(), distinct) for batch in documents.batches()]
+        return BitSignatures(np.concatenate([none, *parts]))
 
     def near(self, distance: int) -> NearBits:
         """Documents whose signatures differ in at most `distance` bits, as a run asks for them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,15 +13,16 @@ from gpulsh.arrays import Array, Fingerprints, Samples
 from gpulsh.backends.mixing import mixed
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.params import MAX_SEED, Folding, Shingling, check_type, set_integer
+from gpulsh.params import MAX_SEED, check_type, set_integer
 from gpulsh.permutations import stream
 from gpulsh.ragged import end_to_end
 from gpulsh.sketch.agreement import check_estimated, checked_pairs, of_pairs
+from gpulsh.sketch.text_sketch import TextSketch
 from gpulsh.text.documents import Documents
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleSketch(ABC):
+class SampleSketch(TextSketch[Samples]):
     """Samples of the permuted fingerprints of sets; all that a sketch of this kind says of itself is whom it samples.
 
     The permutation is y = mix64((a | 1) * x + b modulo 2^64), a and b drawn from `seed`; mix64 as in
@@ -54,19 +55,8 @@ class SampleSketch(ABC):
         with ops.here():
             return self._sample(fingerprints.moved(ops.asarray), ops)
 
-    def from_texts(
-        self,
-        texts: object,
-        *,
-        shingling: Shingling | None = None,
-        folding: Folding | None = None,
-        backend: BackendName = "auto",
-        threads: int | None = None,
-    ) -> Samples:
-        """`self(shingle(texts))` without ever holding the fingerprints of more than a batch of the texts."""
-        documents = Documents.opened(texts, shingling, folding, backend, threads)
-        with documents.ops.here():
-            return end_to_end([self._sample(rows, documents.ops) for rows in documents.fingerprints()])
+    def _of_documents(self, documents: Documents) -> Samples:
+        return end_to_end([self._sample(rows, documents.ops) for rows in documents.fingerprints()])
 
     def estimate(
         self, samples: Samples, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None

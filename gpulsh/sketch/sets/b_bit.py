@@ -9,17 +9,19 @@ import numpy as np
 from gpulsh.arrays import Array, PackedSignatures, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, MAX_SEED, Folding, Shingling, check_choice, check_type, set_integer
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, check_choice, check_type, set_integer
 from gpulsh.sketch.agreement import check_estimated, checked_pairs, of_pairs
 from gpulsh.sketch.bits.hamming import ones
 from gpulsh.sketch.sets.minhash import MinHash
+from gpulsh.sketch.text_sketch import TextSketch
+from gpulsh.text.documents import Documents
 
 BITS = (1, 2, 4, 8, 16, 32)
 ROWS_AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True, kw_only=True)
-class BBit:
+class BBit(TextSketch[PackedSignatures]):
     """The lowest `bits` bits, one of 1, 2, 4, 8, 16 and 32, of each of the `num_perm` values of signatures.
 
     Two values that differ have the same lowest bits with probability 2^-bits, which the estimate takes into account: a
@@ -55,23 +57,10 @@ class BBit:
             )
         ops = select_backend(backend, threads=threads)
         with ops.here():
-            values = ops.asarray(signatures.values)
-            packed = [self._packed(values[i : i + ROWS_AT_ONCE]) for i in range(0, max(len(values), 1), ROWS_AT_ONCE)]
-            return PackedSignatures(np.concatenate(packed))
+            return self._all_packed(ops.asarray(signatures.values))
 
-    def from_texts(
-        self,
-        texts: object,
-        *,
-        shingling: Shingling | None = None,
-        folding: Folding | None = None,
-        backend: BackendName = "auto",
-        threads: int | None = None,
-    ) -> PackedSignatures:
-        """`self(MinHash(num_perm=num_perm, seed=seed).from_texts(texts))`."""
-        minhash = MinHash(num_perm=self.num_perm, seed=self.seed)
-        signatures = minhash.from_texts(texts, shingling=shingling, folding=folding, backend=backend, threads=threads)
-        return self(signatures, backend=backend, threads=threads)
+    def _of_documents(self, documents: Documents) -> PackedSignatures:
+        return self._all_packed(MinHash(num_perm=self.num_perm, seed=self.seed)._of_documents(documents).values)
 
     def estimate(
         self, packed: PackedSignatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
@@ -106,6 +95,10 @@ class BBit:
         share = 1 - self._differing(left ^ right) / self.num_perm
         some = (self._differing(~left) > 0) & (self._differing(~right) > 0)
         return (share - self._chance) / (1 - self._chance) * some
+
+    def _all_packed(self, values: Array) -> PackedSignatures:
+        starts = range(0, max(len(values), 1), ROWS_AT_ONCE)
+        return PackedSignatures(np.concatenate([self._packed(values[i : i + ROWS_AT_ONCE]) for i in starts]))
 
     def _packed(self, values: Array) -> Array:
         a_word = 64 // self.bits

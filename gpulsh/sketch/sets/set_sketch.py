@@ -9,13 +9,14 @@ import numpy as np
 from gpulsh.arrays import Fingerprints, Signatures
 from gpulsh.backends.protocol import sketched
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.params import Family, Folding, Shingling, check_type
+from gpulsh.params import Family, check_type
 from gpulsh.sketch.signature_sketch import SignatureSketch
+from gpulsh.sketch.text_sketch import TextSketch
 from gpulsh.text.documents import Documents
 
 
 @dataclass(frozen=True, kw_only=True)
-class SetSketch(SignatureSketch):
+class SetSketch(TextSketch[Signatures], SignatureSketch):
     """Signatures of sets; the share of values that two have in common estimates their Jaccard similarity."""
 
     def __post_init__(self) -> None:
@@ -35,17 +36,7 @@ class SetSketch(SignatureSketch):
         ops = select_backend(backend, threads=threads)
         return Signatures(sketched(ops, fingerprints.moved(ops.asarray), self.functions))
 
-    def from_texts(
-        self,
-        texts: object,
-        *,
-        shingling: Shingling | None = None,
-        folding: Folding | None = None,
-        backend: BackendName = "auto",
-        threads: int | None = None,
-    ) -> Signatures:
-        """`self(shingle(texts))` without ever holding the fingerprints of more than a batch of the texts."""
-        documents = Documents.opened(texts, shingling, folding, backend, threads)
+    def _of_documents(self, documents: Documents) -> Signatures:
         ops = documents.ops
         signatures = ops.asarray(np.empty((len(documents.source), self.num_perm), self.functions.value_type))
         start = 0
