@@ -26,6 +26,7 @@ from gpulsh.theory import default_banding
 Verify = Literal["exact", "signature", "none"]
 Resolve = Literal["kept", "components"]
 MeasureName = Literal["jaccard", "containment"]
+OF_SKETCHES = ("sketch", "num_perm", "bands", "rows", "seed", "distance")  # parameters that containment leaves aside
 DISTANCE = 3  # bits in which two signatures that meet differ, where nothing is said
 
 
@@ -111,6 +112,7 @@ class Method(Parameters):
             folding=Folding(**told["folding"]),
             family=Family(**told["family"]),
             banding=BandShape(**told["banding"]),
+            measure=told.get("measure", "jaccard"),
             near=NearBits(**told["near"]) if "near" in told else None,
         )
 
@@ -137,6 +139,7 @@ class Asked:
     rows: int | None = None
     seed: int | None = None
     distance: int | None = None
+    measure: MeasureName | None = None
 
     def method(self, **others: Any) -> Method:
         """The method, what was left open chosen; `others` are those that only a run has."""
@@ -149,7 +152,8 @@ class Asked:
     def differences(self, method: Method) -> list[str]:
         """How a method is not what was asked for, each difference in words.
 
-        Bands and rows that follow from another threshold or num_perm are no difference of their own.
+        Bands and rows that follow from another threshold or num_perm are no difference of their own, nor is any sketch
+        where the measure is containment.
         """
         near = method.near
         own = {
@@ -166,6 +170,8 @@ class Asked:
             given["sketch"] = _near("sketch", self.sketch, given.get("distance", near.distance if near else DISTANCE))
         elif self.sketch is not None:
             given["sketch"] = chosen_family(self.sketch, method.family.num_perm, method.family.seed)
+        if method.measure == "containment":
+            given = {name: value for name, value in given.items() if name not in OF_SKETCHES}
         return [
             f"{name} {_shown(own[name])} and {_shown(value)} was given"
             for name, value in given.items()

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from gpulsh.cli.options import backend_options, choice, method_options, parsed, text_options
+from gpulsh.cli.options import DECISION, backend_options, choice, method_options, parsed, text_options
 from gpulsh.cli.terminal import conclude, tell
 
 
@@ -20,19 +20,13 @@ from gpulsh.cli.terminal import conclude, tell
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("-o", "--output", required=True, metavar="OUT", help="Folder of the results, made here.")
 @text_options(ids="Column or field to name documents by in duplicates.parquet.")
-@method_options()
+@method_options(*DECISION)
 @choice("--verify", "exact", "signature", "none", help="How candidates are judged.")
 @choice(
     "--resolve",
     "kept",
     "components",
     help="Drop only what duplicates a kept document, or all but one of a connected component.",
-)
-@choice(
-    "--measure",
-    "jaccard",
-    "containment",
-    help="What of two documents is compared: all that either has, or how much of one a kept one contains.",
 )
 @click.option(
     "--and",
@@ -44,7 +38,7 @@ from gpulsh.cli.terminal import conclude, tell
     "--keep",
     metavar="first|longest|source:INPUT,...|COLUMN",
     help="Which of two duplicates is kept: by order, by length, by input, or by the highest value of a column."
-    "  [default: first; longest with --measure containment]",
+    "  [default: first; longest with --measure containment, but not with --index]",
 )
 @click.option(
     "--protect",

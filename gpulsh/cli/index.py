@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpulsh.cli.options import backend_options, method_options, parsed, text_options, together
+from gpulsh.cli.options import DECISION, backend_options, method_options, parsed, text_options, together
 from gpulsh.cli.terminal import conclude, say
 from gpulsh.facts import Facts
 
@@ -36,7 +36,7 @@ _files = together(
 
 @index.command(short_help="Make an index of files.")
 @_files
-@method_options()
+@method_options(*DECISION)
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
     """Make an index in the new folder PATH of the documents of INPUT, near-duplicates dropped."""
@@ -47,7 +47,7 @@ def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool,
 
 @index.command(short_help="Add files to an index.")
 @_files
-@method_options(otherwise="the index's own, or an error")
+@method_options(*DECISION, otherwise="the index's own, or an error")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, **options: Any) -> None:
     """Add the documents of INPUT that duplicate none of the index at PATH or of INPUT, and know the others."""

@@ -12,6 +12,7 @@ from gpulsh.facts import Facts
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
 METHOD = ("threshold", "shingle", "sketch", "num-perm", "bands", "rows", "seed")
+DECISION = (*METHOD, "measure")
 
 
 def together(*options: Option) -> Option:
@@ -57,6 +58,13 @@ def method_options(*names: str, otherwise: str | None = None) -> Option:
         },
         "rows": {"type": int, "metavar": "R", "help": "Rows of a band."},
         "seed": {"type": int, "metavar": "N", "help": help_of("Of the hash functions", 1)},
+        "measure": {
+            "type": click.Choice(["jaccard", "containment"]),
+            "help": help_of(
+                "What of two documents is compared: all that either has, or how much of one a kept one contains",
+                "jaccard",
+            ),
+        },
     }
     return together(*(click.option(f"--{name}", **known[name]) for name in names or METHOD))
 

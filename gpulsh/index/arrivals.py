@@ -2,8 +2,8 @@
 
 To admit is to decide as `deduplicate` does, with the documents held before as the first: a document is dropped exactly
 when it is an exact copy of an earlier one, or a held one that shares a bucket with it is at least `threshold` similar;
-the most similar one, ties to the earlier, is its witness. So any cut of a sequence of documents into arrivals gives the
-same documents.
+the most similar one, ties to the earlier, is its witness. By containment a held one contains so much of it. So any cut
+of a sequence of documents into arrivals gives the same documents.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from gpulsh.arrays import Fingerprints, Numbers, Signed, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.copies import first_copies
 from gpulsh.decide.relation import Relation
+from gpulsh.index.containers import meet_containers
 from gpulsh.index.holdings import NOBODY, Holdings
-from gpulsh.index.meetings import meet
+from gpulsh.index.meetings import Meetings, meet
 from gpulsh.index.readable import fingerprint_sets
 from gpulsh.index.segments.segment import Documents, Segment, make_segment
 from gpulsh.method import Method
@@ -54,7 +55,7 @@ def hold_all(arrivals: Arrivals, start: int, method: Method, ops: Backend) -> Se
     rows = np.flatnonzero(arrivals.with_token)
     sets = fingerprint_sets(arrivals.batch, rows, method.reading, arrivals.keys, ops)
     numbers = np.arange(start, start + len(arrivals))
-    return _segment(arrivals, numbers, numbers, np.ones(len(numbers)), rows, sets)
+    return _segment(arrivals, method, numbers, numbers, np.ones(len(numbers)), rows, sets)
 
 
 def admit(arrivals: Arrivals, start: int, holdings: Holdings, method: Method, ops: Backend, tally: Funnel) -> Segment:
@@ -74,7 +75,7 @@ def admit(arrivals: Arrivals, start: int, holdings: Holdings, method: Method, op
     taking_part = np.setdiff1d(rest, copies, assume_unique=True)
     sets = fingerprint_sets(arrivals.batch, taking_part, method.reading, arrivals.keys, ops)
     with ops.here():
-        met = meet(arrivals.digests[taking_part], holdings, ops)
+        met = _met(arrivals, taking_part, sets, holdings, method, ops)
         base = len(met.held)  # documents, which stay, whatever they resemble
         meeting = met.compared_by(sets, holdings, Relation(protected=base), method, ops)
         small = meeting.similar()
@@ -101,18 +102,18 @@ def admit(arrivals: Arrivals, start: int, holdings: Holdings, method: Method, op
 
     stays = witness[taking_part] == numbers[taking_part]
     held = chosen_rows(sets, np.flatnonzero(stays))
-    return _segment(arrivals, numbers, witness, similarity, taking_part[stays], held)
+    return _segment(arrivals, method, numbers, witness, similarity, taking_part[stays], held)
 
 
 def similar(
     arrivals: Arrivals, holdings: Holdings, method: Method, ops: Backend
 ) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
-    """Rows [m] of asking documents, ascending, numbers [m] of held ones and their Jaccard, highest first in a row."""
+    """Rows [m] of asking documents, ascending, numbers [m] of held ones and how similar, highest first in a row."""
     asking = np.flatnonzero(arrivals.with_token)
+    sets = fingerprint_sets(arrivals.batch, asking, method.reading, arrivals.keys, ops)
     with ops.here():
-        met = meet(arrivals.digests[asking], holdings, ops, one_another=False)
+        met = _met(arrivals, asking, sets, holdings, method, ops, one_another=False)
         base = len(met.held)
-        sets = fingerprint_sets(arrivals.batch, asking, method.reading, arrivals.keys, ops)
         meeting = met.compared_by(sets, holdings, Relation(protected=base, asking=base), method, ops)
         _, edges = meeting.resolve(meeting.similar())
     number, row = met.held[edges.earlier], asking[edges.later - base]
@@ -120,8 +121,25 @@ def similar(
     return row[order], number[order], edges.similarity[order]
 
 
+def _met(
+    arrivals: Arrivals,
+    rows: Numbers,
+    sets: Fingerprints,
+    holdings: Holdings,
+    method: Method,
+    ops: Backend,
+    *,
+    one_another: bool = True,
+) -> Meetings:
+    """Whom the documents `rows` [m] meet, whose fingerprints are `sets` [m], and, with `one_another`, of themselves."""
+    if method.measure == "containment":
+        return meet_containers(sets, holdings, method.threshold, ops, one_another=one_another)
+    return meet(arrivals.digests[rows], holdings, ops, one_another=one_another)
+
+
 def _segment(
     arrivals: Arrivals,
+    method: Method,
     numbers: Numbers,
     witness: Numbers,
     similarity: NDArray[np.float64],
@@ -132,4 +150,5 @@ def _segment(
     size = np.zeros(len(numbers), np.int64)
     size[rows] = np.diff(sets.offset)
     fingerprints = Fingerprints(sets.values[sets.offset[0] : sets.offset[-1]], offsets(size))
-    return make_segment(Documents(numbers, witness, similarity, size), arrivals.exact, arrivals.digests, fingerprints)
+    digests = None if method.measure == "containment" else arrivals.digests
+    return make_segment(Documents(numbers, witness, similarity, size), arrivals.exact, digests, fingerprints)

@@ -48,6 +48,16 @@ class Holdings:
                 segment.let_go()
         return np.concatenate(places), np.concatenate(numbers)
 
+    def frequencies(self, band: int, digests: NDArray[np.uint64]) -> Numbers:
+        """int64 [m]: how many documents have each of digests [m], which ascend, in `band`; removed ones count, too."""
+        counts, sought = np.zeros(len(digests), np.int64), Sought.of(digests)
+        for segment in self.segments:
+            place, _, count = _runs(segment.bands[band].digest, sought, segment.filter(band))
+            counts[place] += count
+            if len(sought) >= MANY:
+                segment.let_go()
+        return counts
+
     def band(self, band: int) -> tuple[NDArray[np.uint64], Numbers]:
         """The digests [k] of all held documents in `band`, and the documents' numbers [k]."""
         digests, numbers = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
@@ -149,13 +159,19 @@ class Holdings:
 
 
 def _matches(known: NDArray[np.uint64], sought: Sought, words: Words | None = None) -> tuple[Numbers, Numbers]:
-    """All (place in `sought`, place in `known`) of equal values, both ascending; int64 [k] each.
+    """All (place in `sought`, place in `known`) of equal values, both ascending; int64 [k] each."""
+    met, first, count = _runs(known, sought, words)
+    return np.repeat(met, count), np.repeat(first, count) + within_runs(count)
+
+
+def _runs(known: NDArray[np.uint64], sought: Sought, words: Words | None) -> tuple[Numbers, Numbers, Numbers]:
+    """Which of `sought` are in `known`, ascending; of each the first place there, and how many follow it.
 
     `known` is not looked at where its filter of `words` rules a value out.
     """
     met = np.arange(len(sought)) if words is None else sought.places_in(words)
     if len(met) == 0:
-        return met, met
+        return met, met, met
     asked = sought.values[met]
     first = np.searchsorted(known, asked, side="left")
     inside = first < len(known)
@@ -163,4 +179,4 @@ def _matches(known: NDArray[np.uint64], sought: Sought, words: Words | None = No
     same = known[first] == sought.values[met]
     met, first = met[same], first[same]
     count = np.maximum(np.searchsorted(known, sought.values[met], side="right") - first, 0)  # of what ascends it is
-    return np.repeat(met, count), np.repeat(first, count) + within_runs(count)
+    return met, first, count

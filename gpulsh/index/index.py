@@ -41,7 +41,7 @@ from gpulsh.io.format import LEAST_MEMORY
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.source import TextSource
 from gpulsh.lsh.signing import sign_by_method
-from gpulsh.method import Asked, Method
+from gpulsh.method import Asked, MeasureName, Method
 from gpulsh.params import BitSketch, Folding, Shingling, Sketch, check_integer, checked_folder
 from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.sketch.bits.simhash import SimHash
@@ -53,7 +53,8 @@ from gpulsh.text.documents import folded_batches
 class Matches:
     """Held documents similar to asked ones, by position, the most similar first, ties to the earlier inserted.
 
-    `positions` int64 [m], `keys` int64 or object [m], `similarity` float64 [m], exact Jaccard.
+    `positions` int64 [m], `keys` int64 or object [m], `similarity` float64 [m]: exact Jaccard, or by containment how
+    much of the asked one the held one contains.
     """
 
     positions: Numbers
@@ -67,7 +68,7 @@ class Matches:
 @dataclass(frozen=True, eq=False)
 class Pairs:
     """Similar held documents, each pair once: `first` and `second` keys [m], in the order they came in; `similarity`
-    float64 [m], exact Jaccard.
+    float64 [m], exact Jaccard, or by containment how much of the second the first contains.
     """
 
     first: Values
@@ -94,12 +95,14 @@ class Index:
     """Documents by key, of which similar ones are found later, exactly verified, without their texts.
 
     Its parameters are those of `deduplicate`; with `sketch=SimHash(...)` documents meet in tables of a Hamming search
-    within `distance`, which then are the bands. There is none by containment: that takes a join over all fingerprints,
-    which an index holds document by document. Keys are strings, or integers of 64 bits, each once. It lives in memory
-    until `save(path)`; `Index.open(path)` finds it there again. Any number of processes may have it open; the first
-    change of one makes that the writer until it is closed, and its changes are committed by `save`, all or none. With a
-    folder, what is taken in holds a part of `memory` bytes, at least 512 MiB; None takes what serves speed. What proves
-    is hashed under a secret of 256 bits, the index's own, which lies in its folder; `secret` gives it, for tests.
+    within `distance`, which then are the bands. With `measure="containment"`, whatever the sketch, a document is added
+    unless a held one contains at least `threshold` of its shingles, each of which is held with 16 bytes more. An index
+    cannot put the longest first as `deduplicate` does: what comes first is first, in one call, too, and a page is kept
+    that comes after a quotation of it. Keys are strings, or integers of 64 bits, each once. It lives in memory until
+    `save(path)`; `Index.open(path)` finds it there again. Any number of processes may have it open; the first change of
+    one makes that the writer until it is closed, and its changes are committed by `save`, all or none. With a folder,
+    what is taken in holds a part of `memory` bytes, at least 512 MiB; None takes what serves speed. What proves is
+    hashed under a secret of 256 bits, the index's own, which lies in its folder; `secret` gives it, for tests.
     Not safe to use from several threads at once.
 
     >>> index = Index(threshold=0.5, backend="cpu")
@@ -120,13 +123,14 @@ class Index:
         rows: int | None = None,
         seed: int = 1,
         distance: int | None = None,
+        measure: MeasureName = "jaccard",
         backend: BackendName = "auto",
         threads: int | None = None,
         devices: Sequence[int] | None = None,
         memory: int | None = None,
         secret: bytes | None = None,
     ) -> None:
-        asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance)
+        asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
         self._method = asked.method()
         if memory is not None:
             check_integer("memory", memory, LEAST_MEMORY, 1 << 62)
@@ -164,6 +168,7 @@ class Index:
         rows: int | None = None,
         seed: int | None = None,
         distance: int | None = None,
+        measure: MeasureName | None = None,
         check: bool = True,
         backend: BackendName = "auto",
         threads: int | None = None,
@@ -182,7 +187,7 @@ class Index:
         own = Path(checked_folder("path", path))
         folder, contents = Folder.opened(own, contents=check)
         method = _restored(own, folder.snapshot.parameters, contents)
-        asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance)
+        asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
         if differences := asked.differences(method):
             raise ParameterError(
                 f"{path}: the index was made with {', with '.join(differences)}; give the index's own parameters, or"
@@ -232,14 +237,18 @@ class Index:
         """Hold the documents that duplicate no earlier one, and know the others.
 
         The decision is that of `deduplicate` over everything that was ever added, in order: a document is dropped when
-        it is an exact copy of an earlier one, or a held one is at least `threshold` similar. Raises as `insert` does.
+        it is an exact copy of an earlier one, or a held one is at least `threshold` similar or, by containment,
+        contains so much of it. Raises as `insert` does.
         """
         found = Documents.joined(self.decisions(self._take_in(keys, texts, decide=True)))
         keep = found.witness == found.number
         return Added(keep, self.keys_of(found.witness), found.similarity.astype(np.float32))
 
     def query(self, texts: object) -> Matches:
-        """For each text the held documents that share a band with it and are at least `threshold` similar."""
+        """For each text the held documents that share a band with it and are at least `threshold` similar.
+
+        By containment, all that contain at least `threshold` of it.
+        """
         source = open_texts(texts, self._ops)
         positions, numbers, similarity = self.find_similar(source)
         return Matches(positions, self.keys_of(numbers), similarity)
@@ -247,7 +256,8 @@ class Index:
     def buckets(self) -> Iterator[tuple[int, Values]]:
         """Each bucket of two held documents or more: the number of its band, and the documents' keys, first in first.
 
-        Bands come in order, one of them is in memory at a time. The index must not change meanwhile.
+        Bands come in order, one of them is in memory at a time; by containment there is one, whose buckets are of the
+        documents that share a shingle. The index must not change meanwhile.
         """
         for band, buckets in enumerate(held_buckets(self._holdings(), self._method.banding.bands, self._ops)):
             keys = self.keys_of(buckets.ids)
@@ -257,6 +267,7 @@ class Index:
     def pairs(self) -> Pairs:
         """Every pair of held documents that share a bucket and are at least `threshold` similar, once.
 
+        By containment, every pair of which the one that came first contains at least `threshold` of the other.
         All pairs of a bucket are looked at: of very many copies that were inserted, not added, there are many.
         """
         numbers, similarity = similar_pairs(self._holdings(), self._method, self._ops)

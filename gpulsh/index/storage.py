@@ -58,9 +58,8 @@ class Shelved:
 
     def bytes(self) -> int:
         """About the memory that it takes; 0 where it is mapped."""
-        documents = self.segment.documents
-        held = 16 * len(self.segment.bands) + 48
-        return 0 if self.stored else int(8 * documents.size.sum()) + held * len(documents.number)
+        segment = self.segment
+        return 0 if self.stored else int(8 * segment.documents.size.sum()) + 16 * segment.entries + 48 * len(segment)
 
 
 @dataclass(frozen=True, eq=False)

@@ -121,7 +121,7 @@ def deduplicate_files(
     seed: int | None = None,
     verify: Verify = "exact",
     resolve: Resolve = "kept",
-    measure: MeasureName = "jaccard",
+    measure: MeasureName | None = None,
     also: BitSketch | None = None,
     distance: int | None = None,
     backend: BackendName = "auto",
@@ -148,11 +148,11 @@ def deduplicate_files(
     input, named by the shortest end of its path that no other shares; not with `write="duplicates"`),
     `duplicates.parquet` (a row a dropped document), `report.json` and, with the extra `report`, `report.html`. `keep`
     says which of two duplicates is kept: the "first" (what None takes), the "longest" text in bytes (what None takes
-    where `measure` is "containment"), the one with the highest value of a column, or by "source:A,B" the one of the
-    INPUT that is listed first. Documents of `protect` are never dropped, others are for them, and they are not written.
-    With `within`, only documents of one INPUT are duplicates; with `across`, only those of two. `memory` is what the
-    run may take, as "4GiB" or bytes (at least 512 MiB and four times the largest document); the work is cut to fit.
-    `engine="ray"` does the work on the Ray cluster at `address`, or on
+    where `measure` is "containment", unless there is an index), the one with the highest value of a column, or by
+    "source:A,B" the one of the INPUT that is listed first. Documents of `protect` are never dropped, others are for
+    them, and they are not written. With `within`, only documents of one INPUT are duplicates; with `across`, only those
+    of two. `memory` is what the run may take, as "4GiB" or bytes (at least 512 MiB and four times the largest
+    document); the work is cut to fit. `engine="ray"` does the work on the Ray cluster at `address`, or on
     one of its own on this machine; all its nodes see inputs and output under the same paths; `memory` and `threads` are
     of one worker (4 GiB and 4, or less where nodes have less), which has a GPU where the backend is CUDA. A bad record
     stops the run, or with `on_error="skip"` is listed in `rejected.parquet` and is no document (see
@@ -199,17 +199,17 @@ def deduplicate_files(
     own_secret = chosen_secret(secret)
     parse_memory(memory)
     check_engine(engine, address, devices)
-    asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance)
+    asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
     indexed = None if index is None else checked_folder("index", index)
     if keep is None:
-        keep = "longest" if measure == "containment" else "first"
+        keep = "longest" if measure == "containment" and indexed is None else "first"
     if indexed is None:
-        method = asked.method(verify=verify, resolve=resolve, measure=measure, also=also)
+        method = asked.method(verify=verify, resolve=resolve, also=also)
     else:
         from gpulsh.run.incremental import EarlierRuns, refuse_with_index
 
         others = {"protect": guarded, "within": within, "across": across, "also": also}
-        chosen = {"measure": measure, "keep": keep, "verify": verify, "resolve": resolve, "engine": engine}
+        chosen = {"keep": keep, "verify": verify, "resolve": resolve, "engine": engine}
         refuse_with_index(chosen, on_error, id_column, others)
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
     streams = Streams()  # to the end of the run

@@ -84,7 +84,7 @@ class EarlierRuns:
         return self._index.taken_in_by(run) if self._index else None
 
 
-NEEDED = {"measure": "jaccard", "keep": "first", "verify": "exact", "resolve": "kept", "engine": "local"}
+NEEDED = {"keep": "first", "verify": "exact", "resolve": "kept", "engine": "local"}
 
 
 def refuse_with_index(

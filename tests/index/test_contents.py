@@ -69,8 +69,8 @@ def new_index(**options: Any) -> Index:
     return Index(backend="cpu", threads=1, **shape)
 
 
-def naive_index() -> NaiveIndex:
-    return NaiveIndex(THRESHOLD, SHINGLING.size, **SHAPE)
+def naive_index(measure: str = "jaccard") -> NaiveIndex:
+    return NaiveIndex(THRESHOLD, SHINGLING.size, **SHAPE, measure=measure)
 
 
 def assert_added(added: Any, wanted: list[tuple[Any, float]], keys: list[Any]) -> None:
@@ -90,6 +90,8 @@ def assert_same(index: Index, naive: NaiveIndex, asked: list[str | None]) -> Non
 class Machine(RuleBasedStateMachine):
     """Any sequence of verbs, some of them on what was opened again."""
 
+    measure = "jaccard"
+
     def __init__(self) -> None:
         super().__init__()
         self.limits = small_limits()
@@ -103,7 +105,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(kind=st.sampled_from([str, int]))
     def begin(self, kind: Any) -> None:
-        self.index, self.naive, self.saved = new_index(), naive_index(), None
+        self.index, self.naive, self.saved = new_index(measure=self.measure), naive_index(self.measure), None
         self.kind, self.count = kind, 0
 
     def keys(self, count: int) -> list[Any]:

@@ -20,7 +20,6 @@ from gpulsh.__main__ import main
 from gpulsh.account.stages import OF_CONTAINMENT, OF_FILES
 from gpulsh.backends.parts import in_fitting_parts
 from gpulsh.budget import Cut
-from gpulsh.errors import ParameterError
 from gpulsh.report.page import missing
 from tests.crash.test_resume import results
 from tests.run.test_partitioned import (
@@ -151,8 +150,3 @@ def test_the_words_say_containment(tmp_path: Path, capsys: pytest.CaptureFixture
     if missing() is None:
         html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
         assert "Containment in the kept document" in html and "Jaccard" not in html and "banding finds" not in html
-
-
-def test_an_index_compares_by_jaccard_similarity_alone(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="measure is 'containment', and with an index only 'jaccard'"):
-        gpulsh.deduplicate_files(write(tmp_path, "a.jsonl", TEXTS), tmp_path / "out", index=tmp_path / "i", **OPTIONS)

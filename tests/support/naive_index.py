@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.support import naive
@@ -35,6 +35,7 @@ class NaiveIndex:
     num_perm: int
     bands: int
     rows: int
+    measure: str = "jaccard"
     documents: list[Document] = field(default_factory=list)
 
     def copy(self) -> NaiveIndex:
@@ -42,8 +43,7 @@ class NaiveIndex:
         same = {id(old): Document(**vars(old)) for old in self.documents}
         for document in same.values():
             document.witness = same[id(document.witness)]
-        others = (self.threshold, self.size, self.num_perm, self.bands, self.rows)
-        return NaiveIndex(*others, [same[id(old)] for old in self.documents])
+        return replace(self, documents=[same[id(old)] for old in self.documents])
 
     def described(self, key: Any, text: str | None) -> Document:
         words = tuple(naive.tokens(text or "", "word"))
@@ -53,11 +53,16 @@ class NaiveIndex:
         return Document(key, words, set(shingles), digests)
 
     def near(self, document: Document) -> list[tuple[float, Document]]:
-        """Held documents at or above the threshold that share a bucket, the most similar first, then the earliest."""
+        """Held documents at or above the threshold that share a bucket, the most similar first, then the earliest.
+
+        By containment all held ones, whatever they share.
+        """
+        contained = self.measure == "containment"
+        similarity = _contained if contained else naive.jaccard
         found = [
-            (naive.jaccard(document.shingles, other.shingles), other)
+            (similarity(document.shingles, other.shingles), other)
             for other in self.documents
-            if other.held and other.digests & document.digests
+            if other.held and (contained or other.digests & document.digests)
         ]
         return sorted((pair for pair in found if pair[0] >= self.threshold), key=lambda pair: -pair[0])
 
@@ -100,3 +105,7 @@ class NaiveIndex:
 
     def keys(self) -> list[Any]:
         return [document.key for document in self.documents if document.live]
+
+
+def _contained(asked: set[Any], held: set[Any]) -> float:
+    return len(asked & held) / max(len(asked), 1)

@@ -55,19 +55,19 @@ def containing_pairs(texts: Readable, threshold: float, ops: Backend) -> Numbers
 
 
 class Owners:
-    """Whose prefixes each fingerprint is in."""
+    """Whose prefixes each fingerprint is in; those of `known`, which ascend, are in some."""
 
     def __init__(self, fingerprints: NDArray[np.uint64], owners: Numbers) -> None:
         order = np.argsort(fingerprints, kind="stable")
         ordered = fingerprints[order]
         begins = np.flatnonzero(first_of_runs(ordered))
-        self._known, self._offset, self._owners = ordered[begins], np.append(begins, len(ordered)), owners[order]
+        self.known, self._offset, self._owners = ordered[begins], np.append(begins, len(ordered)), owners[order]
 
     def met_by(self, fingerprints: NDArray[np.uint64], holders: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
         """Every holder [h] of `fingerprints` [h] with every owner of it, some at a time: two columns."""
-        slots = np.searchsorted(self._known, fingerprints)
-        slots[slots == len(self._known)] = 0
-        met = np.flatnonzero(self._known[slots] == fingerprints) if len(self._known) else np.empty(0, np.int64)
+        slots = np.searchsorted(self.known, fingerprints)
+        slots[slots == len(self.known)] = 0
+        met = np.flatnonzero(self.known[slots] == fingerprints) if len(self.known) else np.empty(0, np.int64)
         holders, slots = holders[met], slots[met]
         begin, counts = self._offset[slots], self._offset[slots + 1] - self._offset[slots]
         for start, stop in cuts(offsets(counts), LARGEST_JOIN):

@@ -57,6 +57,7 @@ def merged(parts: Sequence[Segment], removed: Numbers, folder: Path | None = Non
         _MergedBands(parts, removed, folder),
         _ChainedRows([part.fingerprints for part in parts], live),
         keys,
+        entries=sum(part.entries for part in parts),
         mapped=scratch.mapped(),
     )
 

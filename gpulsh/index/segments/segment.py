@@ -5,7 +5,8 @@ Six Arrow IPC files a segment, never changed once written:
 - `documents`: number, witness, similarity, size; a row a document, ascending by number. A document is held where it is
   its own witness; else it was dropped, and `witness` is the number of the document it was dropped for. `size` is how
   many fingerprints are held of it.
-- `digests`: band, digest, document (its number); sorted so. A record batch a band, of held documents only.
+- `digests`: band, digest, document (its number); sorted so. A record batch a band, of held documents only. By
+  containment there is one band, and the digests in it are all fingerprints.
 - `hashes`: hash_0, hash_1, row; the 128-bit hash of every document with a token, sorted so.
 - `fingerprints`: the unique fingerprints of each row of `documents`, in blocks (`fingerprint_blocks`).
 - `filters`: word; a record batch a band, a Bloom filter (`filters`) of its digests, and one more, of hash_0.
@@ -87,6 +88,12 @@ class Band(NamedTuple):
     digest: NDArray[np.uint64]
     document: Numbers
 
+    @classmethod
+    def of(cls, digests: NDArray[np.uint64], documents: Numbers) -> Band:
+        """Digests [m], of ascending documents [m]."""
+        order = np.argsort(digests, kind="stable")
+        return cls(digests[order], documents[order])
+
 
 @dataclass(frozen=True, eq=False)
 class Segment:
@@ -101,6 +108,7 @@ class Segment:
     fingerprints: FingerprintRows
     keys: Keys | None = None
     filters: Sequence[Words] | None = None
+    entries: int = 0  # of all bands together, or more
     mapped: tuple[Mapped, ...] = ()
 
     def __len__(self) -> int:
@@ -129,22 +137,27 @@ class Segment:
 
 
 def make_segment(
-    documents: Documents, exact: NDArray[np.uint64], digests: NDArray[np.uint64], fingerprints: Fingerprints
+    documents: Documents, exact: NDArray[np.uint64], digests: NDArray[np.uint64] | None, fingerprints: Fingerprints
 ) -> Segment:
     """Documents of a batch: exact hashes [n, 2], (0, 0) where it has no token; digests [n, bands].
 
-    `fingerprints` [n] are empty, and digests not looked at, where a document is not held or has no token.
+    `fingerprints` [n] are empty, and digests not looked at, where a document is not held or has no token. Without
+    digests the fingerprints themselves are those of one band.
     """
     with_token = np.flatnonzero(exact.any(axis=1))
     order = np.lexsort((exact[with_token, 1], exact[with_token, 0]))
     row = with_token[order]
-    held = np.flatnonzero(documents.size > 0)
-    bands = []
-    for column in digests[held].T:
-        by_digest = np.argsort(column, kind="stable")
-        bands.append(Band(column[by_digest], documents.number[held[by_digest]]))
+    if digests is None:
+        bands = [Band.of(fingerprints.values, np.repeat(documents.number, documents.size))]
+    else:
+        held = np.flatnonzero(documents.size > 0)
+        bands = [Band.of(column, documents.number[held]) for column in digests[held].T]
     hashes = Hashes(np.ascontiguousarray(exact[row, 0]), np.ascontiguousarray(exact[row, 1]), row)
-    return Segment(documents, hashes, bands, HeldRows(fingerprints))
+    return Segment(documents, hashes, bands, HeldRows(fingerprints), entries=_entries(bands))
+
+
+def _entries(bands: Iterable[Band]) -> int:
+    return sum(len(band.digest) for band in bands)
 
 
 def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, FileFact]:
@@ -181,7 +194,7 @@ def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
     rows = documents.whole()
     fingerprints = BlockRows(name("fingerprints"), rows.size)
     mapped = (documents, digests, hashes, filters, fingerprints.mapped)
-    segment = Segment(rows, hashes.whole(), bands, fingerprints, None, words, mapped)
+    segment = Segment(rows, hashes.whole(), bands, fingerprints, None, words, _entries(bands), mapped)
     return with_mapped_keys(segment, name("keys")) if keys else segment
 
 

@@ -29,7 +29,8 @@ from gpulsh.store.shapes import ShapeError, count, counted, field, file_facts, s
 
 NAME = "index.json"
 LOCK = "lock"
-FORMAT, OF_BITS = 3, 4  # of the files, and where signatures are of bits; CHANGELOG.md tells what each changed
+# Of the files; where signatures are of bits; where the measure is containment. CHANGELOG.md tells what each changed.
+FORMAT, OF_BITS, OF_CONTAINMENT = 3, 4, 5
 KNOWN_FILES = re.compile(
     r"(documents|digests|hashes|fingerprints|filters|keys|removed)-[0-9a-f-]+\.arrow(\.[0-9a-f]+\.part)?"
     r"|index\.json\.[0-9a-f]+\.part"
@@ -95,7 +96,7 @@ def read_snapshot(folder: Path) -> Snapshot:
         raise InputError(f"{path}: is damaged, its checksum differs; restore it from a copy")
     try:
         told = strict_json(content)
-        for name, own in (("format", (FORMAT, OF_BITS)), ("scheme", (SCHEME,))):
+        for name, own in (("format", (FORMAT, OF_BITS, OF_CONTAINMENT)), ("scheme", (SCHEME,))):
             if field(told, name, int) not in own:
                 raise InputError(
                     f"{folder}: is an index of {name} {told[name]}, written by gpulsh"
@@ -112,7 +113,11 @@ def commit_snapshot(folder: Path, snapshot: Snapshot, version: str) -> None:
 
     The manifest holds the secret, so it is for its owner alone.
     """
-    written = OF_BITS if "near" in snapshot.parameters else FORMAT
+    written = FORMAT
+    if "near" in snapshot.parameters:
+        written = OF_BITS
+    elif "measure" in snapshot.parameters:
+        written = OF_CONTAINMENT
     told = {"version": version, "format": written, "scheme": SCHEME, "checksum": "crc32", **asdict(snapshot)}
     content = json.dumps(told, sort_keys=True, indent=1).encode() + b"\n"
     with durable_file(folder / NAME, private=True) as file:
