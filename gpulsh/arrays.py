@@ -1,6 +1,7 @@
 """The arrays that pass between stages: frozen, checked on construction, held by NumPy or CuPy alike.
 
-A user may make them of any library's arrays that speak DLPack or the CUDA array interface (torch, Numba, JAX).
+A user may make them of any library's arrays that speak DLPack or the CUDA array interface (torch, Numba, JAX). Two are
+equal that hold the same values, wherever these lie; a repr tells types and shapes.
 
 Rows of unequal length are compressed rows (CSR): `values` holds them end to end and row `i` is
 `values[offset[i] : offset[i + 1]]`. Offsets are int64 and need not begin at 0, so that a slice of a batch is a view.
@@ -9,13 +10,14 @@ Pairs have no class of their own: an int64 array [m, 2] with i < j, lexicographi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sized
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
 
 Numbers = NDArray[np.int64]  # of documents, rows, buckets
@@ -24,6 +26,7 @@ Array = Any  # numpy.ndarray or cupy.ndarray; cupy is not importable everywhere,
 
 HOST_MEMORY = (1, 3)  # DLPack's device types of a host's memory, the second pinned
 DEVICE_MEMORY = (2, 13)  # of a CUDA device's, the second managed
+FIRST = 8  # values of an array that a notebook shows
 
 
 def dlpack_device(array: object) -> int | None:
@@ -97,8 +100,73 @@ def _check_ascends(owner: object, offset: Array, values: Array) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
+class Arrays:
+    """What dataclasses of arrays have in common: a repr of one line, equality by value, a table in a notebook."""
+
+    def __repr__(self) -> str:
+        told = (f"{name}={_brief(value)}" for name, value in self._shown())
+        return f"{type(self).__name__}({', '.join([*self._count(), *told])})"
+
+    def _repr_html_(self) -> str:
+        rows = ((name, _brief(value), _beginning(value)) for name, value in self._shown())
+        return html_table(", ".join([type(self).__name__, *self._count()]), ("", "holds", "begins with"), rows)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Arrays) or type(other) is not type(self):
+            return NotImplemented
+        return all(map(_same, self._compared(), other._compared()))
+
+    __hash__ = None  # type: ignore[assignment]  # as of arrays, which are equal by value, too
+
+    def _count(self) -> list[str]:
+        return [f"{len(self):,} rows"] if isinstance(self, Sized) else []
+
+    def _shown(self) -> list[tuple[str, Any]]:
+        own = fields(self)  # type: ignore[arg-type]
+        return [(one.name, getattr(self, one.name)) for one in own if one.repr]
+
+    def _compared(self) -> list[Any]:
+        own = fields(self)  # type: ignore[arg-type]
+        return [getattr(self, one.name) for one in own if one.compare]
+
+
+def _brief(value: object) -> str:
+    """An array by its dtype and shape, and its library where that is not NumPy; anything else by its repr."""
+    dtype, shape = dtype_of(value), getattr(value, "shape", ())
+    if dtype is None or not shape:
+        return repr(value)
+    home = type(value).__module__.partition(".")[0]
+    return f"{dtype}{list(shape)}{'' if home == 'numpy' else f' of {home}'}"
+
+
+def _beginning(value: Array) -> str:
+    if not getattr(value, "shape", ()):
+        return repr(value)
+    first = on_host(value.reshape(-1)[: FIRST + 1]).tolist()
+    return ", ".join([*map(str, first[:FIRST]), *(["…"] if len(first) > FIRST else [])])
+
+
+def _same(one: Array, other: Array) -> bool:
+    one, other = on_host(one), on_host(other)
+    return np.array_equal(one, other, equal_nan=one.dtype.kind == other.dtype.kind == "f")
+
+
+class _ByOffset(Arrays):
+    """Rows of unequal length that `offset` cuts the other arrays into; equal where each row is."""
+
+    offset: Array
+
+    def __len__(self) -> int:
+        return len(self.offset) - 1
+
+    def _compared(self) -> list[Array]:
+        first, last = int(self.offset[0]), int(self.offset[-1])
+        others = [value for value in super()._compared() if value is not self.offset]
+        return [self.offset - first, *(value[first:last] for value in others)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rows(_ByOffset):
     """Compressed rows, the base of TextBatch, Tokens and Fingerprints, which are checked to hold values of a `kind`."""
 
     kind: ClassVar[type[np.generic] | None] = None
@@ -110,9 +178,6 @@ class Rows:
         if self.kind is not None:
             _check(self, "values", self.values, self.kind, 1)
             _check_offset(self, self.offset, self.values)
-
-    def __len__(self) -> int:
-        return len(self.offset) - 1
 
     def slice(self, start: int, stop: int) -> Self:
         """Rows [start, stop) as a view: `values` is shared, only the offsets are cut."""
@@ -126,39 +191,62 @@ class Rows:
         return there
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TextBatch(Rows):
-    """Documents as UTF-8: `values` uint8 [bytes], `offset` int64 [n + 1]. A null document is an empty row."""
+    """Documents as UTF-8: `values` uint8 [bytes], `offset` int64 [n + 1]. A null document is an empty row.
+
+    Raises ParameterError for arrays of other types, and offsets that do not ascend within the bytes.
+
+    >>> TextBatch(np.frombuffer(b"one texttwo", np.uint8), np.array([0, 8, 11]))
+    TextBatch(2 rows, values=uint8[11], offset=int64[3])
+    """
 
     kind = np.uint8
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tokens(Rows):
     """Tokens as 64-bit hashes, in text order: `values` uint64 [nnz], `offset` int64 [n + 1]."""
 
     kind = np.uint64
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fingerprints(Rows):
-    """Shingles as 64-bit hashes: `values` uint64 [nnz], `offset` int64 [n + 1]."""
+    """Shingles as 64-bit hashes: `values` uint64 [nnz], `offset` int64 [n + 1]; what `gpulsh.shingle` gives.
+
+    Raises ParameterError for arrays of other types, and offsets that do not ascend within the values.
+
+    >>> rows = Fingerprints(np.array([7, 8, 9], np.uint64), np.array([0, 2, 3]))
+    >>> rows == Fingerprints(np.array([0, 7, 8, 9], np.uint64), np.array([1, 3, 4]))
+    True
+    """
 
     kind = np.uint64
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Samples(Rows):
-    """Samples of sets of fingerprints: `values` uint64 [nnz], each row ascending, `offset` int64 [n + 1]."""
+    """Samples of sets of fingerprints: `values` uint64 [nnz], each row ascending, `offset` int64 [n + 1].
+
+    What `BottomS` and `ModM` give. Raises ParameterError as `Fingerprints` does.
+
+    >>> len(Samples(np.array([3, 5, 4], np.uint64), np.array([0, 2, 3])))
+    2
+    """
 
     kind = np.uint64
 
 
-@dataclass(frozen=True, eq=False)
-class WeightedFingerprints:
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightedFingerprints(_ByOffset):
     """Weighted sets: uint64 `values` [nnz], distinct and ascending within a row, with float64 `weight` [nnz] above 0.
 
-    `offset` int64 [n + 1] cuts both into rows.
+    `offset` int64 [n + 1] cuts both into rows; what `gpulsh.weigh` gives. Raises ParameterError where one of this is
+    not so.
+
+    >>> WeightedFingerprints(np.array([3, 9], np.uint64), np.array([0.5, 2.0]), np.array([0, 1, 2]))
+    WeightedFingerprints(2 rows, values=uint64[2], weight=float64[2], offset=int64[3])
     """
 
     values: Array
@@ -176,9 +264,6 @@ class WeightedFingerprints:
             )
         if all(isinstance(array, np.ndarray) for array in (self.values, self.weight, self.offset)):
             self._check_rows()
-
-    def __len__(self) -> int:
-        return len(self.offset) - 1
 
     def moved(self, asarray: Callable[[Array], Array]) -> Self:
         """The rows as `asarray` gives their three arrays, where those of a device are checked, too."""
@@ -203,7 +288,7 @@ class WeightedFingerprints:
             raise ParameterError(f"{type(self).__name__}.weight has weights that are not above 0 and finite; drop them")
 
 
-class _Matrix:
+class _Matrix(Arrays):
     """An array of one row a document, handed out as itself to whoever asks for an array."""
 
     values: Array
@@ -242,9 +327,16 @@ class _Matrix:
         return self.values.__cuda_array_interface__  # an AttributeError on the host, as consumers expect
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Signatures(_Matrix):
-    """Signatures: `values` uint32 or, by the family `affine61`, uint64 [n, num_perm]; all ones where a set is empty."""
+    """Signatures: `values` uint32 or, by the family `affine61`, uint64 [n, num_perm]; all ones where a set is empty.
+
+    An array to whoever asks for one. Raises ParameterError for values of another type or shape.
+
+    >>> stored = Signatures(np.array([[1, 3, 6], [1, 3, 7]], np.uint32))
+    >>> stored, stored[1].tolist()
+    (Signatures(2 rows, values=uint32[2, 3]), [1, 3, 7])
+    """
 
     values: Array
 
@@ -252,7 +344,7 @@ class Signatures(_Matrix):
         _check(self, "values", self.values, np.uint64 if dtype_of(self.values) == np.uint64 else np.uint32, 2)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class _Words(_Matrix):
     """A row of 64-bit words a document: `values` uint64 [n, words]."""
 
@@ -262,23 +354,41 @@ class _Words(_Matrix):
         _check(self, "values", self.values, np.uint64, 2)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PackedSignatures(_Words):
-    """Signatures of few bits a value: `values` uint64 [n, ceil(num_perm * bits / 64)], the first value lowest."""
+    """Signatures of few bits a value: `values` uint64 [n, ceil(num_perm * bits / 64)], the first value lowest.
+
+    What `BBit` gives. An array to whoever asks for one. Raises ParameterError as `Signatures` does.
+
+    >>> PackedSignatures(np.zeros((2, 4), np.uint64)).shape
+    (2, 4)
+    """
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BandDigests(_Words):
-    """Digests of signature bands: `values` uint64 [n, bands]; 2^64 - 1 means *no digest*."""
+    """Digests of signature bands: `values` uint64 [n, bands]; 2^64 - 1 means *no digest*.
+
+    What `Banding` and `BitSampling` give. An array to whoever asks for one. Raises ParameterError as `Signatures` does.
+
+    >>> BandDigests(np.array([[5, 7], [5, 8]], np.uint64)).dtype
+    dtype('uint64')
+    """
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BitSignatures(_Words):
-    """Signatures of bits: `values` uint64 [n, bits / 64], bit i of a row being bit i % 64 of its word i // 64."""
+    """Signatures of bits: `values` uint64 [n, bits / 64], bit i of a row being bit i % 64 of its word i // 64.
+
+    What `SimHash` and `Hyperplanes` give. An array to whoever asks for one. Raises ParameterError as `Signatures` does.
+
+    >>> np.asarray(BitSignatures(np.array([[7], [15]], np.uint64))).shape
+    (2, 1)
+    """
 
 
-@dataclass(frozen=True, eq=False)
-class _Ids:
+@dataclass(frozen=True, eq=False, repr=False)
+class _Ids(_ByOffset):
     """Rows of documents' numbers."""
 
     ids: Array
@@ -288,11 +398,8 @@ class _Ids:
         _check(self, "ids", self.ids, np.int64, 1)
         _check_offset(self, self.offset, self.ids)
 
-    def __len__(self) -> int:
-        return len(self.offset) - 1
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Buckets(_Ids):
     """Documents that share a band digest: `ids` int64 end to end, `offset` int64 [buckets + 1], two ids or more each.
 
@@ -300,13 +407,13 @@ class Buckets(_Ids):
     """
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Neighbours(_Ids):
     """What each query found: `ids` int64 end to end, `offset` int64 [queries + 1]; ids ascend within a row."""
 
 
-@dataclass(frozen=True, eq=False)
-class Signed:
+@dataclass(frozen=True, eq=False, repr=False)
+class Signed(Arrays):
     """What the sign stage keeps of each document of a batch."""
 
     digests: Array  # uint64 [n, bands]

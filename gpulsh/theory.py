@@ -14,6 +14,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, check_integer, set_integer
 from gpulsh.ragged import within_runs
@@ -44,6 +45,17 @@ class SCurve:
     def __post_init__(self) -> None:
         set_integer(self, "bands", 1, MAX_NUM_PERM)
         set_integer(self, "rows", 1, MAX_NUM_PERM)
+
+    def _repr_html_(self) -> str:
+        similarity = np.linspace(0, 1, 101)
+        probability = np.asarray(self.probability(similarity))
+        points = " ".join(f"{3 * step},{100 - 100 * p:.1f}" for step, p in enumerate(probability.tolist()))
+        line = f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="2"/>'
+        told = ((f"{similarity[step]:.1f}", f"{probability[step]:.4f}") for step in range(0, 101, 10))
+        steepest = f"{self!r}, steepest at {self.threshold:.3f}"
+        return f'<svg width="304" viewBox="-2 -2 304 104">{line}</svg>' + html_table(
+            steepest, ("Jaccard similarity", "probability to meet"), told
+        )
 
     @overload
     def probability(self, similarity: float) -> np.float64: ...

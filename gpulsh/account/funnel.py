@@ -7,13 +7,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from gpulsh.account.counts import COUNTS
 from gpulsh.account.progress import Progress
 from gpulsh.account.stages import StageRow
 from gpulsh.backends.compiling import Stopwatch
+from gpulsh.display import html_table
 from gpulsh.facts import Facts
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Funnel(Facts):
     """What became of the documents: a mapping, and `funnel["candidates"]` reads as `funnel.candidates`.
 
@@ -54,6 +56,15 @@ class Funnel(Facts):
 
     def __len__(self) -> int:
         return len(self.__dataclass_fields__)
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{row.name}={self[row.name]}" for row in COUNTS.values() if self[row.name])
+        return f"Funnel({told})"
+
+    def _repr_html_(self) -> str:
+        counts = ((row.label, f"{self[row.name]:,}", row.meaning) for row in COUNTS.values() if self[row.name])
+        seconds = ((name, f"{seconds:.3f} s") for name, seconds in self.seconds.items())
+        return html_table("Funnel", ("", "count", "meaning"), counts) + html_table("Stages", ("", "took"), seconds)
 
     def to_dict(self) -> Facts:
         """All counts, and the seconds by stage."""

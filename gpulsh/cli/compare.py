@@ -11,6 +11,8 @@ import click
 from gpulsh.cli.options import backend_options, method_options, parsed, sample_option, text_options
 from gpulsh.cli.terminal import say
 
+WIDTHS = (10, 10, 9, 6, 6, 8, 14)  # of the numbers in the table
+
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.backends.select import BackendName
     from gpulsh.method import Verify
@@ -77,17 +79,11 @@ def compare(
 
 
 def _told(found: Comparison) -> Iterator[str]:
-    yield (
-        f"{found.sample:,} of {found.documents:,} documents, {found.similar:,} pairs with a Jaccard similarity of"
-        f" {found.threshold:g} or more"
-    )
+    from gpulsh.tuning.compare import HEAD
+
+    yield str(found)
     yield ""
     wide = max(len(row.method) for row in found.methods)
-    yield f"{'method':<{wide}}  verify     candidates       found  precision  recall      F1   seconds  bytes/document"
-    for row in found.methods:
-        shares = ("" if share is None else f"{share:.4f}" for share in (row.precision, row.recall, row.f1))
-        precision, recall, f1 = shares
-        yield (
-            f"{row.method:<{wide}}  {row.verify:<9}  {row.candidates:>10,}  {row.found:>10,}  {precision:>9}"
-            f"  {recall:>6}  {f1:>6}  {row.seconds:>8.3f}  {row.bytes:>14,.1f}"
-        )
+    for method, verify, *numbers in (HEAD, *(row.told() for row in found.methods)):
+        aligned = (f"{number:>{width}}" for number, width in zip(numbers, WIDTHS, strict=True))
+        yield "  ".join([f"{method:<{wide}}", f"{verify:<9}", *aligned])

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpulsh.account.funnel import Funnel
-from gpulsh.arrays import Array
+from gpulsh.arrays import Array, Arrays
+from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 COLUMNS = ("keep", "duplicate_of", "similarity", "cluster")  # of a row a document
+FIRST = 10  # dropped documents that a notebook shows
 
 
-@dataclass(frozen=True)
-class Decision:
+@dataclass(frozen=True, eq=False, repr=False)
+class Decision(Arrays):
     """The outcome of `deduplicate` for n documents, by position: NumPy arrays, on CUDA CuPy's.
 
     A document is dropped only where a kept document is at least `threshold` similar to it; `duplicate_of` names that
-    document and `similarity` says how similar (`resolve="kept"`, `verify="exact"`).
+    document and `similarity` says how similar (`resolve="kept"`, `verify="exact"`). Two are equal that decide the same
+    with the same evidence, however long they took.
+
+    >>> import gpulsh
+    >>> gpulsh.deduplicate(["One, two, three.", "one two three", "four"], backend="cpu")
+    Decision(3 documents, 2 kept, 1 dropped, 1 pairs)
     """
 
     keep: Array  # bool [n]
@@ -31,7 +38,19 @@ class Decision:
     cluster: Array  # int64 [n] smallest position of its connected component of verified pairs
     pairs: Array  # int64 [m, 2] verified pairs, i < j, lexicographic
     pair_similarity: Array  # float32 [m]
-    funnel: Funnel
+    funnel: Funnel = field(compare=False)
+
+    def __repr__(self) -> str:
+        kept = int(self.keep.sum())
+        return (
+            f"Decision({len(self):,} documents, {kept:,} kept, {len(self) - kept:,} dropped, {len(self.pairs):,} pairs)"
+        )
+
+    def _repr_html_(self) -> str:
+        here = self.to_numpy()
+        first = np.flatnonzero(~here.keep)[:FIRST].tolist()
+        rows = ((row, here.duplicate_of[row], here.similarity[row], here.cluster[row]) for row in first)
+        return html_table(repr(self), ("dropped", *COLUMNS[1:]), rows)
 
     def __len__(self) -> int:
         return len(self.keep)

@@ -14,10 +14,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.account.funnel import Funnel
-from gpulsh.arrays import Numbers, TextBatch, Values
+from gpulsh.arrays import Arrays, Numbers, TextBatch, Values
 from gpulsh.backends.large_alone import each_large_alone
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.display import html_table
 from gpulsh.errors import DamagedInputError, ParameterError
 from gpulsh.facts import Facts
 from gpulsh.index.arrivals import Arrivals, admit, hold_all, similar
@@ -48,9 +49,19 @@ from gpulsh.sketch.bits.simhash import SimHash
 from gpulsh.store.allocators import give_back
 from gpulsh.text.documents import folded_batches
 
+FIRST = 10  # rows of an answer that a notebook shows
 
-@dataclass(frozen=True, eq=False)
-class Matches:
+
+class _Answer(Arrays):
+    """Arrays of equal length, a row a document or pair."""
+
+    def _repr_html_(self) -> str:
+        names, columns = zip(*self._shown(), strict=True)
+        return html_table(repr(self), names, zip(*(column[:FIRST].tolist() for column in columns), strict=True))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Matches(_Answer):
     """Held documents similar to asked ones, by position, the most similar first, ties to the earlier inserted.
 
     `positions` int64 [m], `keys` int64 or object [m], `similarity` float64 [m]: exact Jaccard, or by containment how
@@ -65,8 +76,8 @@ class Matches:
         return len(self.positions)
 
 
-@dataclass(frozen=True, eq=False)
-class Pairs:
+@dataclass(frozen=True, eq=False, repr=False)
+class Pairs(_Answer):
     """Similar held documents, each pair once: `first` and `second` keys [m], in the order they came in; `similarity`
     float64 [m], exact Jaccard, or by containment how much of the second the first contains.
     """
@@ -79,8 +90,8 @@ class Pairs:
         return len(self.first)
 
 
-@dataclass(frozen=True, eq=False)
-class Added:
+@dataclass(frozen=True, eq=False, repr=False)
+class Added(_Answer):
     """What `Index.add` decided: `keep` bool [n], `duplicate_of` keys [n] (its own where kept), `similarity` f32 [n]."""
 
     keep: NDArray[np.bool_]

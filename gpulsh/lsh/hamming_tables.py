@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from gpulsh.arrays import Array, BitSignatures, Neighbours
+from gpulsh.arrays import Array, Arrays, BitSignatures, Neighbours
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
@@ -152,14 +152,14 @@ class _Table:
         return np.searchsorted(self.digests, asked), np.searchsorted(self.digests, asked, side="right")
 
 
-@dataclass(frozen=True)
-class BuiltTables:
+@dataclass(frozen=True, eq=False, repr=False)
+class BuiltTables(Arrays):
     """Tables of signatures, to be asked for those near to others; any backend can, where they lie or with a copy."""
 
     search: HammingTables
-    design: Design
+    design: Design = field(repr=False, compare=False)  # follows from the others, as the tables do
     words: Array  # uint64 [n, bits / 64]
-    tables: list[_Table]
+    tables: list[_Table] = field(repr=False, compare=False)
 
     def query(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None

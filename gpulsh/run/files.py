@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from gpulsh import __version__
 from gpulsh.account.counts import definitions
+from gpulsh.account.funnel import Funnel
 from gpulsh.account.progress import Progress
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.select import BackendName
@@ -74,12 +76,19 @@ ODD = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FilesResult:
     """What `deduplicate_files` did: where the results lie, and the report that stands there as report.json."""
 
     output: Path
     report: dict[str, Any]
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{self.funnel[name]:,} {name}" for name in ("documents", "kept", "dropped"))
+        return f"FilesResult({str(self.output)!r}, {counts})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{Funnel(**self.funnel)._repr_html_()}"
 
     @property
     def funnel(self) -> dict[str, Any]:

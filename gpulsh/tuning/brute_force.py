@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Numbers
+from gpulsh.arrays import Arrays, Fingerprints, Numbers
 from gpulsh.errors import ParameterError
 from gpulsh.ragged import cuts, offsets, within_runs
 from gpulsh.theory import SCurve
@@ -25,8 +25,8 @@ SPARSE = 16  # cells a step above which steps are sorted, not counted
 COLUMNS = 512  # frequent shingles in a product
 
 
-@dataclass(frozen=True, eq=False)
-class Spread:
+@dataclass(frozen=True, eq=False, repr=False)
+class Spread(Arrays):
     """How similar the pairs of n documents are: `pairs` in all, and of those that share a shingle, by similarity,
     `counts` int64 [FINE] and the `sums` float64 [FINE] of their similarities.
     """

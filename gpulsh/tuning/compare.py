@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers, TextBatch, on_host
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.pairs import distinct, packed
 from gpulsh.lsh.similarity import jaccard
@@ -25,6 +26,7 @@ from gpulsh.tuning.finders import Finder, Finders, How, Where
 from gpulsh.tuning.sample import DEFAULT, draw_sample
 
 METHODS = ("minhash:128", "fast:128", "one-permutation:128", "c-minhash:128", "simhash:64:3")
+HEAD = ("method", "verify", "candidates", "found", "precision", "recall", "F1", "seconds", "bytes/document")
 WARM = 8  # documents that each method does before the clock runs, so that its kernels are there
 
 
@@ -46,8 +48,14 @@ class MethodOnText:
     seconds: float  # from text to found pairs
     bytes: float  # of the sketch of a document
 
+    def told(self) -> tuple[str, ...]:
+        """What stands under each of HEAD, as people read it."""
+        shares = ("" if share is None else f"{share:.4f}" for share in (self.precision, self.recall, self.f1))
+        counts = f"{self.candidates:,}", f"{self.found:,}"
+        return self.method, self.verify, *counts, *shares, f"{self.seconds:.3f}", f"{self.bytes:,.1f}"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Methods on a sample of `sample` of `documents` documents, of which `similar` pairs reach the threshold."""
 
@@ -56,6 +64,18 @@ class Comparison:
     threshold: float
     similar: int
     methods: tuple[MethodOnText, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.sample:,} of {self.documents:,} documents, {self.similar:,} pairs with a Jaccard similarity of"
+            f" {self.threshold:g} or more"
+        )
+
+    def __repr__(self) -> str:
+        return f"Comparison({len(self.methods)} rows: {self})"
+
+    def _repr_html_(self) -> str:
+        return html_table(str(self), HEAD, (row.told() for row in self.methods))
 
     def facts(self) -> dict[str, Any]:
         """As JSON values."""

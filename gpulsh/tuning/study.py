@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, Values, on_host
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.banding import Banding
 from gpulsh.lsh.collisions import candidate_pairs
@@ -46,7 +47,7 @@ class BandingOnText:
         return SCurve(bands=self.bands, rows=self.rows)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, repr=False)
 class Study:
     """A sample of `sample` of `documents` documents, all pairs of which were compared; bandings, and one of them."""
 
@@ -57,6 +58,21 @@ class Study:
     spread: Spread
     bandings: tuple[BandingOnText, ...]
     best: int  # the place of the recommended one among them
+
+    def __repr__(self) -> str:
+        of = f"{self.sample:,} of {self.documents:,} documents, {self.similar:,} pairs of {self.threshold:g} or more"
+        return f"Study({of}, {len(self.bandings)} bandings, recommended {self.recommended.curve})"
+
+    def _repr_html_(self) -> str:
+        head = "bands", "rows", f"P({self.threshold:g})", "recall", "candidates", "in vain", ""
+        rows = (
+            (
+                *(row.bands, row.rows, f"{row.probability:.4f}", None if row.recall is None else f"{row.recall:.4f}"),
+                *(f"{row.candidates:,}", f"{row.in_vain:,.0f}", "recommended" if row == self.recommended else None),
+            )
+            for row in self.bandings
+        )
+        return html_table(repr(self), head, rows)
 
     @property
     def recommended(self) -> BandingOnText:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Numbers, on_host
+from gpulsh.arrays import Array, Arrays, Numbers, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
@@ -36,8 +36,8 @@ class Tree(NamedTuple):
     word: np.uint64
 
 
-@dataclass(frozen=True, eq=False)
-class EarthMover:
+@dataclass(frozen=True, eq=False, repr=False)
+class EarthMover(Arrays):
     """Labels of distributions, a point a tree; their mean distance estimates the earth mover's distance.
 
     `distances` [points, points] are a metric: symmetric, 0 on the diagonal, no greater than any way round. Each tree is

@@ -1,0 +1,130 @@
+"""What a notebook shows of every object that a user gets: one line, a table, and an answer to ==."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpulsh
+from gpulsh import BitSignatures, Fingerprints, Signatures, TextBatch, WeightedFingerprints
+
+TEXTS = ["one two three four five six", "ONE two, three four five six!", "something else", None]
+ON: Any = {"backend": "reference"}
+LINE = abs(np.arange(3.0)[:, None] - np.arange(3.0))
+
+
+def prints() -> Fingerprints:
+    return gpulsh.shingle(TEXTS, **ON)
+
+
+def index() -> gpulsh.Index:
+    found = gpulsh.Index(threshold=0.5, **ON)
+    found.insert(["<b>", "b", "c", "d"], TEXTS)
+    return found
+
+
+def bits() -> BitSignatures:
+    return gpulsh.SimHash()(prints(), **ON)
+
+
+ARRAYS: dict[str, Callable[[], Any]] = {
+    "TextBatch(2 rows, values=uint8[3], offset=int64[3])": lambda: TextBatch(
+        np.frombuffer(b"abc", np.uint8), np.array([0, 2, 3])
+    ),
+    "Fingerprints(4 rows, values=uint64[5], offset=int64[5])": prints,
+    "WeightedFingerprints(4 rows, values=uint64[5], weight=float64[5], offset=int64[5])": lambda: gpulsh.weigh(
+        TEXTS, **ON
+    ),
+    "Signatures(4 rows, values=uint32[4, 16])": lambda: gpulsh.MinHash(num_perm=16)(prints(), **ON),
+    "PackedSignatures(4 rows, values=uint64[4, 2])": lambda: gpulsh.BBit().from_texts(TEXTS, **ON),
+    "Samples(4 rows, values=uint64[5], offset=int64[5])": lambda: gpulsh.BottomS()(prints(), **ON),
+    "BitSignatures(4 rows, values=uint64[4, 1])": bits,
+    "BandDigests(4 rows, values=uint64[4, 4])": lambda: gpulsh.BitSampling(bands=4, rows=8)(bits(), **ON),
+    "Neighbours(4 rows, ids=int64[6], offset=int64[5])": lambda: (
+        gpulsh.HammingTables().build(bits(), **ON).query(bits(), **ON)
+    ),
+    "BuiltTables(search=HammingTables(bits=64, distance=3, tables='auto'), words=uint64[4, 1])": lambda: (
+        gpulsh.HammingTables().build(bits(), **ON)
+    ),
+    "EarthMover(distances=float64[3, 3], num_trees=32, seed=1)": lambda: gpulsh.EarthMover(LINE),
+    "Decision(4 documents, 3 kept, 1 dropped, 1 pairs)": lambda: gpulsh.deduplicate(TEXTS, **ON),
+    "Matches(2 rows, positions=int64[2], keys=object[2], similarity=float64[2])": lambda: index().query(TEXTS[:1]),
+    "Pairs(1 rows, first=object[1], second=object[1], similarity=float64[1])": lambda: index().pairs(),
+}
+
+
+class Balanced(HTMLParser):
+    """HTML whose every tag is closed; its texts."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.feed(html)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        assert tag != "b", "of a key"
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+@pytest.mark.parametrize("told", ARRAYS)
+def test_of_arrays(told: str) -> None:
+    one, other = ARRAYS[told](), ARRAYS[told]()
+    assert repr(one) == told
+    assert one == other
+    assert one != prints().slice(0, 1) and one != 5 and one is not None
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
+    assert Balanced(one._repr_html_()).texts[0] == told or told.startswith(Balanced(one._repr_html_()).texts[0][:5])
+
+
+def test_rows_are_equal_wherever_they_are_cut() -> None:
+    whole = prints()
+    assert whole.slice(1, 3) == Fingerprints(whole.values[2:5].copy(), np.array([0, 2, 3]))
+    assert whole.slice(0, 2) != whole.slice(1, 3)
+    weights = np.array([1.0, 2.0])
+    rows = [WeightedFingerprints(np.arange(2, dtype=np.uint64), weights + more, np.array([0, 2])) for more in (0, 1)]
+    assert rows[0] != rows[1]
+    values = np.arange(6, dtype=np.uint32).reshape(2, 3)
+    assert Signatures(values) == Signatures(values.copy()) != Signatures(values[:1])
+    assert Signatures(values.astype(np.uint64)) != BitSignatures(values.astype(np.uint64))
+
+
+def test_decisions_are_equal_that_decide_alike() -> None:
+    options: dict[str, Any] = {"verify": "none", **ON}  # whose similarities are NaN
+    one = gpulsh.deduplicate(TEXTS, **options)
+    assert one == gpulsh.deduplicate(TEXTS, verify="none", backend="cpu") != gpulsh.deduplicate(TEXTS[:3], **options)
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda: gpulsh.SCurve(bands=42, rows=3), "SCurve(bands=42, rows=3)"),
+        (lambda: gpulsh.deduplicate(TEXTS, **ON).funnel, "Funnel(documents=4, "),
+        (lambda: gpulsh.study(TEXTS[:2] * 9, **ON), "Study(18 of 18 documents, 153 pairs of 0.8 or more, 5 bandings, "),
+        (lambda: gpulsh.compare(TEXTS, ["md5"], **ON), "Comparison(2 rows: 4 of 4 documents, 1 pairs with a Jaccard "),
+    ],
+)
+def test_of_results(made: Callable[[], Any], told: str) -> None:
+    found = made()
+    assert repr(found).startswith(told) and "\n" not in repr(found) and len(repr(found)) < 200
+    assert found == found and found != made and len(Balanced(found._repr_html_()).texts) > 5
+
+
+def test_of_files(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "a b"}\n{"text": "A b!"}\n')
+    found = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", **ON)
+    assert repr(found) == f"FilesResult({str(tmp_path / 'out')!r}, 2 documents, 1 kept, 1 dropped)"
+    assert "exact copies" in Balanced(found._repr_html_()).texts
