@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpulsh.account.funnel import Funnel
-from gpulsh.arrays import Array, Arrays
+from gpulsh.arrays import Array, Arrays, Values
 from gpulsh.display import html_table
-from gpulsh.errors import ParameterError
+from gpulsh.errors import BackendError, ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,8 +67,48 @@ class Decision(Arrays):
         """A pyarrow.Table of n rows: keep, duplicate_of, similarity, cluster."""
         import pyarrow as pa
 
+        return pa.table(self._columns())
+
+    def to_pandas(self) -> Any:
+        """The same as a pandas.DataFrame, with positions for its index. Raises BackendError where pandas is missing."""
+        return _library("pandas").DataFrame(self._columns())
+
+    def to_polars(self) -> Any:
+        """The same as a polars.DataFrame. Raises BackendError where polars is missing."""
+        return _library("polars").DataFrame(self._columns())
+
+    def duplicates(self, *, ids: object = None, texts: object = None) -> pa.Table:
+        """A pyarrow.Table with a row a dropped document, beside what it duplicates; columns as of duplicates.parquet.
+
+        `row` int64, `duplicate_of_row` int64, `similarity` float32, `cluster` int64; with `ids`, a column or list of n,
+        `id` and `duplicate_of_id`, of its type; with `texts`, those that were deduplicated, `text` and
+        `duplicate_of_text`. Raises ParameterError where one of both has another length or is no column.
+
+        >>> import gpulsh
+        >>> texts = ["One, two, three.", "one two three", "four"]
+        >>> gpulsh.deduplicate(texts, backend="cpu").duplicates(ids=["a", "b", "c"]).to_pylist()
+        [{'row': 1, 'id': 'b', 'duplicate_of_row': 0, 'duplicate_of_id': 'a', 'similarity': 1.0, 'cluster': 0}]
+        """
+        from gpulsh.decide.tables import duplicates
+
+        return duplicates(self, ids, texts)
+
+    def clusters(self) -> pa.Table:
+        """A pyarrow.Table with a row a cluster of two documents or more, the largest first, ties to the earlier.
+
+        `cluster` int64, `size` int64, `kept` int64: how many are; `rows` list of int64: the positions, ascending.
+
+        >>> import gpulsh
+        >>> gpulsh.deduplicate(["One, two, three.", "one two three", "four"], backend="cpu").clusters().to_pylist()
+        [{'cluster': 0, 'size': 2, 'kept': 1, 'rows': [0, 1]}]
+        """
+        from gpulsh.decide.tables import clusters
+
+        return clusters(self)
+
+    def _columns(self) -> dict[str, Values]:
         here = self.to_numpy()
-        return pa.table({name: getattr(here, name) for name in COLUMNS})
+        return {name: getattr(here, name) for name in COLUMNS}
 
     def to_cudf(self) -> Any:
         """A cudf.DataFrame of n rows: keep, duplicate_of, similarity, cluster; device arrays are used where they lie.
@@ -113,3 +154,10 @@ class Decision(Arrays):
             f"table is of type {type(table).__name__}; give a pyarrow, pandas, polars or cuDF object,"
             " an array or a list"
         )
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise BackendError(f"to_{name}() needs {name}: pip install {name}, or ask for to_arrow()") from error
