@@ -16,6 +16,7 @@ import gpulsh
 from gpulsh import errors
 from gpulsh.account import stages as stage_table
 from gpulsh.account.costs import Corpus
+from gpulsh.account.duplicates import DUPLICATES
 from gpulsh.account.stages import COSTS, FORETOLD, OF_FILES, OF_FILES_WITH_INDEX, OF_INDEX, OF_MEMORY, REPORTED
 from gpulsh.budget import Cut
 from gpulsh.cli import group, main
@@ -83,11 +84,14 @@ def test_the_page_explains_the_stages_of_its_run_and_no_other(
     options = {name: tmp_path / value for name, value in options.items()}
     report = deduplicate_files(corpus, tmp_path / "out", backend="reference", **options).report
     html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
-    rows = dict(re.findall(r'<tr><td>(\w+)</td>.*?<td class="soft wide">([^<]*)</td></tr>', html.split("<h2>Time")[1]))
+    time = html.split("<h2>Time")[1].partition("</section>")[0]
+    rows = dict(re.findall(r'<tr><td>(\w+)</td>.*?<td class="soft wide">([^<]*)</td></tr>', time))
     assert rows.pop(stage_table.OTHER) == stage_table.OTHER_MEANING
     if stage_table.COMPILE in rows:  # the first time on a machine
         assert rows.pop(stage_table.COMPILE) == stage_table.COMPILE_MEANING
     assert rows == {name: REPORTED[name].meaning for name in report["funnel"]["seconds"]}
+    columns = re.findall(r"<tr><td>(\w+)</td>.*?wide\">([^<]*)</td></tr>", html.partition("in these columns")[2])
+    assert columns[: len(DUPLICATES)] == [(row.name, row.meaning) for row in DUPLICATES]
 
 
 def test_planner_help_and_documents_have_the_stages_of_the_table() -> None:
@@ -111,3 +115,7 @@ def test_planner_help_and_documents_have_the_stages_of_the_table() -> None:
         cost = row.cost or "in that of verify"
         rows.append(f"| {row.name} | {row.meaning} | {told.get(row.unit, row.unit)} | {cost} |")
     assert "\n".join(rows) in README
+
+
+def test_readme_has_the_columns_of_the_table() -> None:
+    assert "\n".join(f"| {row.name} | {row.type} | {row.meaning} |" for row in DUPLICATES) in README

@@ -21,6 +21,7 @@ from gpulsh.errors import GpulshError, ParameterError
 
 COMMANDS = {  # name -> module that has it, imported when it is asked for
     "dedup": "gpulsh.cli.dedup",
+    "show": "gpulsh.cli.show",
     "report": "gpulsh.cli.report",
     "index": "gpulsh.cli.index",
     "sign": "gpulsh.cli.sign",

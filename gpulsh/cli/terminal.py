@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
@@ -36,8 +36,26 @@ def open_standard_streams() -> None:
 
 def say(text: str) -> None:
     """A result, on standard output; OutputError where it cannot be written, BrokenPipeError where nobody reads it."""
+    say_marked(printable_lines(text))
+
+
+def say_marked(text: str) -> None:
+    """The same of a text that is printable but for the colours that `marks` gave it."""
     with _writing():
-        click.echo(printable_lines(text))
+        click.echo(text)
+
+
+def marks(pieces: Iterable[tuple[bool, str]], *, kept: bool) -> str:
+    """A text made printable, those pieces marked that differ: by colour in a terminal, otherwise as `wdiff` does."""
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    start, end = "{+" if kept else "[-", "+}" if kept else "-]"
+
+    def mark(piece: str) -> str:
+        if colour:
+            return click.style(piece, fg="green") if kept else click.style(piece, fg="red", strikethrough=True)
+        return f"{start}{piece}{end}"
+
+    return "".join(mark(printable(piece)) if differs else printable(piece) for differs, piece in pieces)
 
 
 def flush() -> None:

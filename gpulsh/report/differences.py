@@ -13,7 +13,8 @@ from itertools import groupby
 from typing import NamedTuple
 
 from gpulsh.backends.unicode_table import BLOCK_BITS, SEPARATOR, WORD, unicode_table
-from gpulsh.params import NormalForm, Reading, Shingling
+from gpulsh.facts import Facts
+from gpulsh.params import Folding, NormalForm, Reading, Shingling
 
 CUT = "…"  # at the ends of an excerpt
 SPACE = " "
@@ -71,6 +72,12 @@ def differences(
             if kind != "equal" and not (is_cut and stop == len(tokens[side])):
                 differs[side][start:stop] = [True] * (stop - start)
     return [list(_runs(*side)) for side in zip(cut, differs, strict=True)]
+
+
+def marked(texts: Sequence[str], parameters: Facts) -> list[list[tuple[bool, str]]]:
+    """The same by the parameters of a run, as its report tells them."""
+    folding = Folding(**parameters["folding"])
+    return differences(texts, Shingling(**parameters["shingling"]).under(folding), folding.form)
 
 
 def _runs(found: Sequence[Piece], differs: Sequence[bool]) -> Iterator[tuple[bool, str]]:

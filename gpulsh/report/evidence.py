@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def summarise(duplicates: Path, files: Sequence[File], columns: Columns, at_hand
     hundredth of similarity, by its lower edge; `clusters` counts dropped documents only, since what is kept stands in
     no evidence.
     """
-    evidence = _Evidence(duplicates, files)
+    evidence = Evidence(duplicates, files)
     similarity = evidence.column("similarity", np.float32)
     cluster = evidence.column("cluster", np.int64)
     measured = np.isfinite(similarity)
@@ -52,7 +52,7 @@ def summarise(duplicates: Path, files: Sequence[File], columns: Columns, at_hand
     labels, first, sizes = np.unique(cluster, return_index=True, return_counts=True)
     classes = np.bincount(np.searchsorted(SIZES, sizes, side="right") - 1, minlength=len(SIZES))
     largest = np.argsort(-sizes, kind="stable")[:LARGEST]
-    chosen = _spread(similarity, cluster)
+    chosen = spread(similarity, cluster)
     rows = evidence.rows([*first[largest].tolist(), *chosen.tolist()])
     texts = read_texts(files, columns, evidence.places(rows), at_hand)
     clusters, pairs = rows[: len(largest)], rows[len(largest) :]
@@ -80,17 +80,7 @@ def summarise(duplicates: Path, files: Sequence[File], columns: Columns, at_hand
                 for place, row in zip(largest.tolist(), clusters, strict=True)
             ],
         },
-        "examples": [
-            {
-                "similarity": round(row["similarity"], 6) if np.isfinite(row["similarity"]) else None,
-                "dropped": _told(row, ""),
-                "kept": _told(row, "duplicate_of_"),
-                "texts": beside(
-                    texts.get(evidence.place(row, ""), ""), texts.get(evidence.place(row, "duplicate_of_"), "")
-                ),
-            }
-            for row in pairs
-        ],
+        "examples": [evidence.pair(row, texts) for row in pairs],
     }
 
 
@@ -103,7 +93,7 @@ def _told(row: Facts, prefix: str) -> Facts:
     return found
 
 
-def _spread(similarity: NDArray[np.float32], cluster: Numbers) -> Numbers:
+def spread(similarity: NDArray[np.float32], cluster: Numbers) -> Numbers:
     """A few dropped documents, each of another cluster, from the least similar to the most; exact ones come last."""
     near = np.flatnonzero(similarity < 1)
     if not len(near):
@@ -114,7 +104,7 @@ def _spread(similarity: NDArray[np.float32], cluster: Numbers) -> Numbers:
 
 
 @dataclass
-class _Evidence:
+class Evidence:
     """The rows of duplicates.parquet, a row group at a time."""
 
     path: Path
@@ -134,6 +124,25 @@ class _Evidence:
                 found[at : at + len(chunk)] = numbers(chunk)
                 at += len(chunk)
         return found
+
+    def pair(self, row: Facts, texts: Mapping[Place, str]) -> Facts:
+        """A dropped document beside the one it is dropped for, with the parts of their texts that differ."""
+        found = [texts.get(self.place(row, prefix), "") for prefix in ("", "duplicate_of_")]
+        return {
+            "similarity": round(row["similarity"], 6) if np.isfinite(row["similarity"]) else None,
+            "dropped": _told(row, ""),
+            "kept": _told(row, "duplicate_of_"),
+            "texts": beside(*found),
+        }
+
+    def named(self, name: str) -> Numbers:
+        """The places of rows whose dropped document, or the one it is dropped for, has an id that reads so."""
+        found, start = [np.empty(0, np.int64)], 0
+        for table in self._groups("id", "duplicate_of_id"):
+            told = ([None if id is None else str(id) for id in column.to_pylist()] for column in table.columns)
+            found.append(start + np.flatnonzero([name in pair for pair in zip(*told, strict=True)]))
+            start += table.num_rows
+        return np.concatenate(found)
 
     def _groups(self, *columns: str) -> Iterator[pa.Table]:
         """Some columns, a row group at a time."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from gpulsh.facts import Facts
+
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories: controls, formats, lone surrogates, ends of lines
 JOINERS = "\u200c\u200d"  # of category Cf, which words of many scripts, and emoji, are written with
 
@@ -33,6 +35,17 @@ def printable(text: str) -> str:
     a\\u001b[2Jb \\u202egnp.exe
     """
     return text if text.isprintable() else text.translate(_ESCAPES)
+
+
+def place_told(place: Facts) -> str:
+    """A document as people name it: by its id where it has one, which is all that is known of some earlier ones.
+
+    >>> place_told({"file": "a.jsonl", "row": 1234, "id": 7})
+    'a.jsonl, row 1,234, id 7'
+    """
+    file, row = place["file"], place["row"]
+    told = [file, None if row is None else f"row {row:,}", f"id {place['id']}" if "id" in place else None]
+    return printable(", ".join(part for part in told if part is not None))
 
 
 def printable_lines(text: str) -> str:

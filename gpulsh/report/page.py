@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from gpulsh.account.counts import COUNTS
+from gpulsh.account.duplicates import DUPLICATES
 from gpulsh.account.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
 from gpulsh.facts import Facts
 from gpulsh.params import Folding, Reading, Shingling
-from gpulsh.report.differences import differences
-from gpulsh.report.foreign import printable
+from gpulsh.report.differences import marked
+from gpulsh.report.foreign import place_told, printable
 from gpulsh.report.funnel import duration, measure_told, share, size, sum_told
 from gpulsh.report.picture import curve_picture, similarity_picture
 from gpulsh.theory import SCurve
@@ -47,7 +48,7 @@ def _template() -> Any:
     surroundings.filters.update(
         size=size,
         count=lambda number: f"{number:,}",
-        place=_place,
+        place=place_told,
         seconds=duration,
         shown=lambda value: printable(str(value)),
     )
@@ -83,10 +84,8 @@ def render(report: Facts) -> str:
         similarity=markupsafe.Markup(similarity_picture(evidence["similarity"], threshold, measure)),
         contained=measure == "containment",
         found=f"{100 * float(SCurve(**banding).probability(threshold)):.2f} %",
-        pairs=[
-            {**example, "texts": differences(example["texts"], reading, folding.form)}
-            for example in evidence["examples"]
-        ],
+        pairs=[{**example, "texts": marked(example["texts"], parameters)} for example in evidence["examples"]],
+        columns=DUPLICATES,
         passed_over=_PASSED_OVER[reading.reading],
         told=sorted((name, told) for name, value in parameters.items() for name, told in _flat(name, value)),
         share=share,
@@ -198,13 +197,6 @@ def _classes(sizes: list[dict[str, int]]) -> Sequence[Facts]:
         name = f"{least:,}–{after - 1:,}" if after and after > least + 1 else f"{least:,}{'' if after else ' or more'}"
         found.append({"name": name, "count": entry["count"], "part": f"{100 * entry['count'] / most:.2f}"})
     return found
-
-
-def _place(place: Facts) -> str:
-    """A document as people name it: by its id where it has one, which is all that is known of some earlier ones."""
-    file, row = place["file"], place["row"]
-    told = [file, None if row is None else f"row {row:,}", f"id {place['id']}" if "id" in place else None]
-    return printable(", ".join(part for part in told if part is not None))
 
 
 def _flat(name: str, value: object) -> Iterator[tuple[str, str]]:

@@ -364,6 +364,14 @@ def _files(path: Path, name: str) -> list[str]:
     ]
 
 
+def whole_report(out: str) -> dict[str, Any]:
+    """The report of the finished run in a folder; OutputError where there is none."""
+    report = read_report(Path(out) / REPORT)
+    if not _is_whole(report):
+        raise OutputError(f"{out}: holds no report.json of a finished run; give the OUT of gpulsh dedup")
+    return report
+
+
 def remake_page(out: str) -> str:
     """Makes report.html from the report.json of a finished run and lists it there; gives its path.
 

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from gpulsh.account.duplicates import DUPLICATES as COLUMNS
+from gpulsh.account.duplicates import OWN
 from gpulsh.arrays import Numbers, Values
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.arrow.ids import as_texts, common_type, in_parquet, of_type, values_in_parquet
@@ -46,18 +48,7 @@ def evidence(place: Workplace, placed: Placed, id_files: Sequence[int]) -> Made:
     declared = [*_declared(job, placed, bad), *(earlier.kinds() if earlier else [])]
     ids = _Ids(place.folder, placed, id_files, declared)
     names = strings([file.name for file in job.files])
-    schema = pa.schema(
-        [
-            ("file", pa.string()),
-            ("row", pa.int64()),
-            ("id", ids.type),
-            ("duplicate_of_file", pa.string()),
-            ("duplicate_of_row", pa.int64()),
-            ("duplicate_of_id", ids.type),
-            ("similarity", pa.float32()),
-            ("cluster", pa.int64()),
-        ]
-    )
+    schema = pa.schema([(row.name, ids.type if row.type == OWN else pa.type_for_alias(row.type)) for row in COLUMNS])
 
     def where(positions: Numbers) -> list[pa.Array]:
         files = placed.file_of(within(place.folder, "documents", positions, 0, len(placed)))
