@@ -11,7 +11,7 @@ Pairs have no class of their own: an int64 array [m, 2] with i < j, lexicographi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sized
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -165,6 +165,13 @@ class _ByOffset(Arrays):
         return [self.offset - first, *(value[first:last] for value in others)]
 
 
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Made:
+    """What a sketch made, of which no other may make estimates; a user who has stored arrays needs to name none."""
+
+    maker: object = field(default=None, compare=False, repr=False)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Rows(_ByOffset):
     """Compressed rows, the base of TextBatch, Tokens and Fingerprints, which are checked to hold values of a `kind`."""
@@ -226,7 +233,7 @@ class Fingerprints(Rows):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Samples(Rows):
+class Samples(Rows, Made):
     """Samples of sets of fingerprints: `values` uint64 [nnz], each row ascending, `offset` int64 [n + 1].
 
     What `BottomS` and `ModM` give. Raises ParameterError as `Fingerprints` does.
@@ -328,7 +335,7 @@ class _Matrix(Arrays):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Signatures(_Matrix):
+class Signatures(_Matrix, Made):
     """Signatures: `values` uint32 or, by the family `affine61`, uint64 [n, num_perm]; all ones where a set is empty.
 
     An array to whoever asks for one. Raises ParameterError for values of another type or shape.
@@ -355,7 +362,7 @@ class _Words(_Matrix):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PackedSignatures(_Words):
+class PackedSignatures(_Words, Made):
     """Signatures of few bits a value: `values` uint64 [n, ceil(num_perm * bits / 64)], the first value lowest.
 
     What `BBit` gives. An array to whoever asks for one. Raises ParameterError as `Signatures` does.
@@ -377,7 +384,7 @@ class BandDigests(_Words):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BitSignatures(_Words):
+class BitSignatures(_Words, Made):
     """Signatures of bits: `values` uint64 [n, bits / 64], bit i of a row being bit i % 64 of its word i // 64.
 
     What `SimHash` and `Hyperplanes` give. An array to whoever asks for one. Raises ParameterError as `Signatures` does.

@@ -99,7 +99,9 @@ class Decision(Arrays):
         `cluster` int64, `size` int64, `kept` int64: how many are; `rows` list of int64: the positions, ascending.
 
         >>> import gpulsh
-        >>> gpulsh.deduplicate(["One, two, three.", "one two three", "four"], backend="cpu").clusters().to_pylist()
+        >>> gpulsh.deduplicate(
+        ...     ["One, two, three.", "one two three", "four"], backend="cpu"
+        ... ).clusters().to_pylist()
         [{'cluster': 0, 'size': 2, 'kept': 1, 'rows': [0, 1]}]
         """
         from gpulsh.decide.tables import clusters

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpulsh.arrays import Array, held
+from gpulsh.arrays import Array, Made, held
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
+from gpulsh.params import check_type
 from gpulsh.theory import checked_number
 
 PAIRS_AT_ONCE = 1 << 14  # whose rows are gathered at once
@@ -38,6 +39,16 @@ def check_estimated(value: float, size: int | None, measure: str = "similarity",
         raise ParameterError(f"value is {value}; give a {measure} from {low} to 1")
     if size is not None and not (hasattr(size, "__index__") and size >= 1):
         raise ParameterError(f"size is {size!r}; give the number of shingles that either document has, at least 1")
+
+
+def check_made(sketched: object, kind: type[Made], name: str, sketch: object) -> None:
+    """A ParameterError unless the parameter `name` is of a `kind`, and not known to be what another sketch made."""
+    check_type(name, sketched, kind)
+    assert isinstance(sketched, Made)
+    if sketched.maker not in (None, sketch):
+        raise ParameterError(
+            f"{name} were made by {sketched.maker}, and {sketch} was asked for estimates; ask the former"
+        )
 
 
 def checked_pairs(pairs: Array, count: int, ops: Backend) -> Array:

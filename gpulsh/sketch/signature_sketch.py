@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Signatures
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.params import MAX_NUM_PERM, MAX_SEED, check_type, set_integer
-from gpulsh.sketch.agreement import check_estimated, checked_pairs, estimates
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, set_integer
+from gpulsh.sketch.agreement import check_estimated, check_made, checked_pairs, estimates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +27,11 @@ class SignatureSketch:
     def estimate(
         self, signatures: Signatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """The estimate of the similarity of each pair of rows, float64 [m]; 0 where one is empty."""
-        check_type("signatures", signatures, Signatures)
+        """The estimate of the similarity of each pair of rows, float64 [m]; 0 where one is empty.
+
+        Raises ParameterError where another sketch made the signatures, or `pairs` are no rows of them.
+        """
+        check_made(signatures, Signatures, "signatures", self)
         ops = select_backend(backend, threads=threads)
         rows = checked_pairs(pairs, len(signatures), ops)
         return estimates(ops.asarray(signatures.values), rows)

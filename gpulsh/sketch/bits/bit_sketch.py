@@ -11,8 +11,8 @@ import numpy as np
 from gpulsh.arrays import Array, BitSignatures
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_SEED, check_type, set_integer
-from gpulsh.sketch.agreement import check_estimated
+from gpulsh.params import MAX_SEED, set_integer
+from gpulsh.sketch.agreement import check_estimated, check_made
 from gpulsh.sketch.bits.hamming import hamming
 
 WORD_BITS = 64
@@ -49,7 +49,7 @@ class BitSketch:
         self, bit_signatures: BitSignatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
         """The estimate of the angle of each pair of rows in radians, float64 [m]: pi * hamming / bits."""
-        check_type("bit_signatures", bit_signatures, BitSignatures)
+        check_made(bit_signatures, BitSignatures, "bit_signatures", self)
         check_bits(bit_signatures, self.bits)
         return hamming(bit_signatures, pairs, backend=backend, threads=threads) * (pi / self.bits)
 

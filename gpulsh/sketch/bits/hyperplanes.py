@@ -53,7 +53,8 @@ class Hyperplanes(BitSketch):
         with ops.here():
             parts = self._sparse(vectors) if hasattr(vectors, "tocsr") else self._dense(vectors, ops)
             bits = [ops.asarray(_packed(sums, words)) for sums in parts]
-            return BitSignatures(np.concatenate([ops.asarray(np.empty((0, words), np.uint64)), *bits]))
+            none = ops.asarray(np.empty((0, words), np.uint64))
+            return BitSignatures(np.concatenate([none, *bits]), maker=self)
 
     def _dense(self, vectors: object, ops: Backend) -> Iterator[Array]:
         """Projections of some rows at a time, float64 [rows, bits]."""

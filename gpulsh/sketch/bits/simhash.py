@@ -65,7 +65,8 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
             there = fingerprints.moved(ops.asarray)
             if self.weights == "idf":
                 return self._by_frequency(lambda: [there], ops)
-            return BitSignatures(ops.simhash(ops.unique(there) if self.weights == "set" else there, self._keys()))
+            rows = ops.unique(there) if self.weights == "set" else there
+            return BitSignatures(ops.simhash(rows, self._keys()), maker=self)
 
     def _of_documents(self, documents: Documents) -> BitSignatures:
         ops, shingling, distinct = documents.ops, documents.shingling, self.weights == "set"
@@ -73,7 +74,7 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
             return self._by_frequency(documents.fingerprints, ops)
         none = ops.asarray(np.empty((0, self.bits // WORD_BITS), np.uint64))
         parts = [ops.text_simhash(batch, shingling, self._keys(), distinct) for batch in documents.batches()]
-        return BitSignatures(np.concatenate([none, *parts]))
+        return BitSignatures(np.concatenate([none, *parts]), maker=self)
 
     def near(self, distance: int) -> NearBits:
         """Documents whose signatures differ in at most `distance` bits, as a run asks for them."""
@@ -87,7 +88,7 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
             frequencies.add(rows)
         sets = map(ops.unique, batches())
         parts = [ops.simhash(rows, self._keys(), frequencies.weights(rows)) for rows in sets]
-        return BitSignatures(np.concatenate(parts))
+        return BitSignatures(np.concatenate(parts), maker=self)
 
     def _keys(self) -> NDArray[np.uint64]:
         return keys_of(self.bits, self.seed)

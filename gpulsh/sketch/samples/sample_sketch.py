@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.params import MAX_SEED, check_type, set_integer
 from gpulsh.permutations import stream
 from gpulsh.ragged import end_to_end
-from gpulsh.sketch.agreement import check_estimated, checked_pairs, of_pairs
+from gpulsh.sketch.agreement import check_estimated, check_made, checked_pairs, of_pairs
 from gpulsh.sketch.text_sketch import TextSketch
 from gpulsh.text.documents import Documents
 
@@ -53,10 +53,11 @@ class SampleSketch(TextSketch[Samples]):
         check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
         with ops.here():
-            return self._sample(fingerprints.moved(ops.asarray), ops)
+            return replace(self._sample(fingerprints.moved(ops.asarray), ops), maker=self)
 
     def _of_documents(self, documents: Documents) -> Samples:
-        return end_to_end([self._sample(rows, documents.ops) for rows in documents.fingerprints()])
+        samples = end_to_end([self._sample(rows, documents.ops) for rows in documents.fingerprints()])
+        return replace(samples, maker=self)
 
     def estimate(
         self, samples: Samples, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
@@ -77,7 +78,7 @@ class SampleSketch(TextSketch[Samples]):
         backend: BackendName,
         threads: int | None,
     ) -> Array:
-        check_type("samples", samples, Samples)
+        check_made(samples, Samples, "samples", self)
         ops = select_backend(backend, threads=threads)
         with ops.here():
             rows, there = checked_pairs(pairs, len(samples), ops), samples.moved(ops.asarray)

@@ -10,7 +10,7 @@ from gpulsh.arrays import Array, PackedSignatures, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, MAX_SEED, check_choice, check_type, set_integer
-from gpulsh.sketch.agreement import check_estimated, checked_pairs, of_pairs
+from gpulsh.sketch.agreement import check_estimated, check_made, checked_pairs, of_pairs
 from gpulsh.sketch.bits.hamming import ones
 from gpulsh.sketch.sets.minhash import MinHash
 from gpulsh.sketch.text_sketch import TextSketch
@@ -69,7 +69,7 @@ class BBit(TextSketch[PackedSignatures]):
 
         (share - 2^-bits) / (1 - 2^-bits), share being that of equal values; below 0 where fewer agree than by chance.
         """
-        check_type("packed", packed, PackedSignatures)
+        check_made(packed, PackedSignatures, "packed", self)
         words = -(-self.num_perm * self.bits // 64)
         if packed.shape[1] != words:
             raise ParameterError(
@@ -98,7 +98,8 @@ class BBit(TextSketch[PackedSignatures]):
 
     def _all_packed(self, values: Array) -> PackedSignatures:
         starts = range(0, max(len(values), 1), ROWS_AT_ONCE)
-        return PackedSignatures(np.concatenate([self._packed(values[i : i + ROWS_AT_ONCE]) for i in starts]))
+        packed = [self._packed(values[i : i + ROWS_AT_ONCE]) for i in starts]
+        return PackedSignatures(np.concatenate(packed), maker=self)
 
     def _packed(self, values: Array) -> Array:
         a_word = 64 // self.bits

@@ -34,7 +34,7 @@ class SetSketch(TextSketch[Signatures], SignatureSketch):
         """Signatures [n, num_perm] of Fingerprints of n rows; all ones where the document is empty."""
         check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
-        return Signatures(sketched(ops, fingerprints.moved(ops.asarray), self.functions))
+        return Signatures(sketched(ops, fingerprints.moved(ops.asarray), self.functions), maker=self)
 
     def _of_documents(self, documents: Documents) -> Signatures:
         ops = documents.ops
@@ -43,4 +43,4 @@ class SetSketch(TextSketch[Signatures], SignatureSketch):
         for batch in documents.batches():
             signatures[start : start + len(batch)] = ops.text_signatures(batch, documents.shingling, self.functions)
             start += len(batch)
-        return Signatures(signatures)
+        return Signatures(signatures, maker=self)

@@ -36,4 +36,4 @@ class KleinbergTardos(SignatureSketch):
         """
         ops = select_backend(backend, threads=threads)
         with ops.here():
-            return Signatures(ops.kleinberg_tardos(dense_rows(vectors, ops), self.num_perm, self.seed))
+            return Signatures(ops.kleinberg_tardos(dense_rows(vectors, ops), self.num_perm, self.seed), maker=self)

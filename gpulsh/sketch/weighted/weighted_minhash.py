@@ -50,7 +50,7 @@ class WeightedMinHash(SignatureSketch):
             check_type("rows", rows, WeightedFingerprints)
         with ops.here():
             weighted = rows.moved(ops.asarray) if isinstance(rows, WeightedFingerprints) else weighted_rows(rows, ops)
-            return Signatures(ops.weighted_minhash(weighted, self.num_perm, self.seed))
+            return Signatures(ops.weighted_minhash(weighted, self.num_perm, self.seed), maker=self)
 
     def from_texts(
         self,
@@ -72,4 +72,4 @@ class WeightedMinHash(SignatureSketch):
         counted = map(ops.occurrences, documents.fingerprints())
         parts = [ops.weighted_minhash(rows, self.num_perm, self.seed) for rows in counted]
         with ops.here():
-            return Signatures(np.concatenate(parts))
+            return Signatures(np.concatenate(parts), maker=self)
