@@ -1,5 +1,10 @@
 """Near-duplicate documents found and removed: MinHash, LSH and exact verification on CUDA and CPU.
 
+Every call that works on documents takes `backend=`: "auto" is CUDA where it works and the CPU elsewhere, "cpu" Numba,
+"cuda" one or several GPUs, "reference" plain NumPy, all with the same bits; BackendError says why one does not work.
+`threads=` is how many the CPU backend takes, None all processors. Arrays are NumPy's, or CuPy's with CUDA. Parameters
+that are not allowed raise ParameterError, which says what is.
+
 Names are imported when they are first used, so that `import gpulsh` loads none of Numba, pyarrow or CuPy.
 """
 

@@ -146,8 +146,8 @@ def _fact(value: object) -> object:
 class Folding(Parameters):
     """What is done to code points before tokens are cut.
 
-    Simple case folding by the shipped Unicode table, unless `case` is False; before it, when `form` says so, Unicode
-    normalization.
+    Simple case folding by the shipped Unicode table, unless `case` is False; before it, when `form` says so, "NFC" or
+    "NFKC", Unicode normalization. Raises ParameterError for other forms.
 
     >>> Folding(form="NFKC").to_json()
     '{"form":"NFKC"}'
@@ -175,7 +175,9 @@ class Shingling(Parameters):
     word and the two words behind it (Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.2), and `size` counts
     these; `stop` then names the stop words, which stay. Lists and stems need `pip install 'gpulsh[text]'`.
 
-    `hash` chooses how token hashes become a fingerprint; `gpulsh.backends.protocol` defines each.
+    `hash`, "mix64", "rabin" or "karp_rabin", chooses how token hashes become a fingerprint; `gpulsh.backends.protocol`
+    defines each. Raises ParameterError for a `unit` that is neither "word" nor "char", a `size` outside 1 to 64, and
+    whatever else is not allowed.
 
     >>> Shingling(unit="char", size=9)
     Shingling(unit='char', size=9)

@@ -14,7 +14,8 @@ from gpulsh.params import BandShape, check_type
 class Banding(BandShape):
     """`bands` bands of `rows` signature values; documents whose digests agree in one band are a candidate pair.
 
-    Source: Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.4.
+    Source: Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.4. Raises ParameterError for numbers
+    outside 1 to 65,536.
 
     >>> from gpulsh.sketch.sets.minhash import MinHash
     >>> signatures = MinHash(num_perm=128).from_texts(["one text", "another"], backend="cpu")

@@ -21,7 +21,8 @@ class BitSampling(BandShape):
 
     Two signatures that differ in d of their bits have a band's digest in common with probability (1 - d / bits)^rows.
     A signature without a bit is one like others. Source: Indyk, Motwani 1998, *Approximate nearest neighbors: towards
-    removing the curse of dimensionality*; Gionis, Indyk, Motwani 1999, section 3.
+    removing the curse of dimensionality*; Gionis, Indyk, Motwani 1999, section 3. Raises ParameterError for `bands` and
+    `rows` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> signatures = BitSignatures(np.array([[0], [1], [2**64 - 1]], np.uint64))
     >>> BitSampling(bands=4, rows=8)(signatures, backend="cpu").shape
@@ -37,7 +38,7 @@ class BitSampling(BandShape):
     def __call__(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
     ) -> BandDigests:
-        """Digests, uint64 [n, bands], of BitSignatures [n, bits / 64]."""
+        """Digests, uint64 [n, bands], of BitSignatures [n, bits / 64]; ParameterError for anything else."""
         check_type("bit_signatures", bit_signatures, BitSignatures)
         ops = select_backend(backend, threads=threads)
         words, width = ops.asarray(bit_signatures.values), bit_signatures.shape[1]

@@ -26,7 +26,8 @@ MOST_PACKED = 1 << 32  # documents whose numbers `candidates` packs two of into 
 def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
     """Every pair of documents that share a digest in some band: int64 [m, 2], i < j, lexicographic, unique.
 
-    All pairs of every bucket, however large; `deduplicate` compares large buckets by a prefix filter instead.
+    All pairs of every bucket, however large; `deduplicate` compares large buckets by a prefix filter instead. Raises
+    ParameterError where it is given anything but BandDigests.
 
     >>> digests = BandDigests(np.array([[7, 1], [7, 2], [3, 2]], np.uint64))
     >>> candidate_pairs(digests, backend="cpu")

@@ -33,7 +33,8 @@ class HammingTables:
     the least of what it costs to sort each, n log2 n, and the n^2 / 2^(bits of the key) candidates that each is
     expected to have. Candidates are looked at a piece at a time, so that memory beside the tables and the result stays
     bounded, however many share a key. Source: Manku, Jain, Das Sarma 2007, *Detecting near-duplicates for web
-    crawling*, section 3.
+    crawling*, section 3. Raises ParameterError for other numbers of bits and tables, and a `distance` that takes more
+    than 1,024 of these.
 
     >>> signatures = BitSignatures(np.array([[0], [2**64 - 1], [7], [15]], np.uint64))
     >>> search = HammingTables(bits=64, distance=3)
@@ -78,7 +79,8 @@ class HammingTables:
     ) -> Array:
         """Every pair of rows within `distance`: int64 [m, 2], i < j, lexicographic, unique.
 
-        All pairs of rows that are equal are among them; where these may be too many to hold, take `pieces`.
+        All pairs of rows that are equal are among them; where these may be too many to hold, take `pieces`. Raises
+        ParameterError where signatures have another number of bits, as all calls here do.
         """
         ops, words = self._words(bit_signatures, backend, threads)
         found = [ops.asarray(np.empty(0, np.uint64))]

@@ -26,7 +26,7 @@ def jaccard(
     `pairs` int64 [m, 2] are row numbers. An empty document has similarity 0 with every document. The estimate is the
     share of equal signature values, of standard deviation sqrt(J (1 - J) / num_perm) (Broder 1997). Fingerprints of
     `gpulsh.shingle` are public hashes, scheme 1: exact for text that nobody made to collide. `deduplicate` decides by
-    fingerprints under a secret instead.
+    fingerprints under a secret instead. Raises ParameterError where `pairs` are no rows of them.
 
     >>> from gpulsh.text.shingling import shingle
     >>> fingerprints = shingle(["a b c d e f", "a b c d e g", ""], backend="cpu")
@@ -51,7 +51,7 @@ def containment(
 ) -> Array:
     """|A and B| / |A| of each pair (A, B), float64 [m]; 0 where either document is empty.
 
-    Of public hashes, scheme 1, as `jaccard` is: text can be made to collide in them.
+    Of public hashes, scheme 1, as `jaccard` is: text can be made to collide in them. Raises ParameterError as it does.
 
     >>> from gpulsh.text.shingling import shingle
     >>> fingerprints = shingle(["a b c d e", "a b c d e f"], backend="cpu")
@@ -67,7 +67,8 @@ def cosine(
 ) -> Array:
     """|A and B| / sqrt(|A| |B|) of each pair, float64 [m], the cosine of two sets; 0 where either document is empty.
 
-    What `SimHash` estimates. Of public hashes, scheme 1, as `jaccard` is: text can be made to collide in them.
+    What `SimHash` estimates. Of public hashes, scheme 1, as `jaccard` is: text can be made to collide in them. Raises
+    ParameterError as it does.
 
     >>> from gpulsh.text.shingling import shingle
     >>> fingerprints = shingle(["a b c d e", "a b c d e f g h", ""], backend="cpu")

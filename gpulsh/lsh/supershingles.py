@@ -22,7 +22,8 @@ class Supershingles(Parameters):
     Every choice of `agree` groups has a digest of its own, by which documents collide (megashingles: Broder 1997,
     Fetterly, Manasse, Najork 2003), so that pairs that agree in fewer are never made. Henzinger combines them with the
     bits of `SimHash`: of the pairs, those that agree in 372 of 384. Source: Henzinger 2006, *Finding near-duplicate
-    web pages: a large-scale evaluation of algorithms* (84 minima in 6 groups of 14, of which 2 agree).
+    web pages: a large-scale evaluation of algorithms* (84 minima in 6 groups of 14, of which 2 agree). Raises
+    ParameterError for `groups` and `of` outside 1 to 65,536 and `agree` outside 1 to `groups`.
 
     >>> from gpulsh.sketch.bits.hamming import hamming
     >>> from gpulsh.sketch.sets.minhash import MinHash

@@ -43,25 +43,36 @@ def deduplicate(
 ) -> Decision:
     """Find near-duplicate documents and decide which to keep.
 
-    `texts`: list of str, NumPy str or object array, pyarrow Array or ChunkedArray, pandas, polars or cuDF Series, a
-    TextBatch, or any object with the Arrow C interface, of device memory too; None (null) is allowed and kept. A
-    document is dropped exactly when an earlier kept document shares a band with it and has exact Jaccard similarity >=
-    `threshold` of their shingles. Documents come in order of `priority` (float or integer array [n], highest first),
-    ties and None by position.
+    A document is dropped exactly when an earlier kept document shares a band with it and has exact Jaccard similarity
+    >= `threshold` of their shingles.
 
-    `sketch` finds the candidates, as `OnePermutation(num_perm=256)`; None takes `MinHash` of `num_perm` and `seed`.
-    `bands`, `rows`: None takes the most rows with bands = num_perm // rows that find a pair at `threshold` with
-    probability at least 0.995. `verify`: "exact", "signature" (the estimate in place of the Jaccard similarity) or
-    "none" (every compared pair counts; similarities are NaN). `resolve`: "kept", or "components", which keeps one
-    document of each connected component of the verified pairs. `measure`: "jaccard", or "containment", which drops a
-    document when a kept one contains at least `threshold` of its shingles, exactly and whatever the sketch; without
-    `priority` the longest text then comes first. (Its time grows with the square of how many near-copies of one page
-    there are: let a run by Jaccard similarity go before where they are thousands.) `sketch=SimHash(...)` finds
-    documents whose signatures share all but `distance` blocks of bits (3 where it is not given); `also=SimHash(...)`
-    lets only those candidates count whose signatures differ in at most `distance` bits. `devices`: numbers of the CUDA
-    devices to share the work, None for all that are visible. What proves is hashed under a secret of 256 bits that is
-    drawn for each call, so that nobody can write text with the hashes of other text; `secret` gives it, for tests:
-    nothing depends on it.
+    texts         list of str, NumPy str or object array, pyarrow Array or ChunkedArray, pandas, polars or cuDF Series,
+                  a TextBatch, or any object with the Arrow C interface, of device memory too; None (null) is kept
+    threshold     above 0, at most 1
+    shingling     what is compared; None takes Shingling(unit="word", size=5)
+    folding       what is done to texts before; None takes Folding(), which folds case
+    sketch        finds the candidates, as OnePermutation(num_perm=256); None takes MinHash of num_perm and seed.
+                  SimHash(...) finds documents whose signatures share all but `distance` blocks of bits
+    num_perm      values of a signature, 1 to 65,536
+    bands, rows   of signatures; None takes the most rows with bands = num_perm // rows that find a pair at `threshold`
+                  with probability at least 0.995
+    seed          of the hash functions, 0 to 2^64 - 1
+    verify        "exact", "signature" (the estimate in place of the Jaccard similarity) or "none" (every compared pair
+                  counts; similarities are NaN)
+    resolve       "kept", or "components", which keeps one document of each connected component of the verified pairs
+    measure       "jaccard", or "containment", which drops a document when a kept one contains at least `threshold` of
+                  its shingles, exactly and whatever the sketch. (Its time grows with the square of how many near-copies
+                  of one page there are: let a run by Jaccard similarity go before where they are thousands.)
+    also          SimHash(...): only candidates whose signatures differ in at most `distance` bits count
+    distance      bits, of `sketch` or `also`; None takes 3 of a sketch
+    priority      float or integer array [n]: the highest comes first, ties by position; None takes positions, by
+                  containment the longest text first
+    backend       "auto" takes CUDA where it works, else "cpu"; "cuda"; "reference" is NumPy
+    threads       of the CPU backend; None takes all processors
+    devices       numbers of the CUDA devices that share the work; None takes all that are visible
+    progress      whether to show bars
+    secret        32 bytes that what proves is hashed under, for tests: nothing depends on it. None draws them for each
+                  call, so that nobody can write text with the hashes of other text
 
     Returns a Decision. Raises ParameterError, InputTypeError, or BackendError where CUDA was asked for and does not
     work. Source: MinHash, Broder 1997; banding, Leskovec, Rajaraman, Ullman, section 3.4.

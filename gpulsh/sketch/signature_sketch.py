@@ -39,7 +39,8 @@ class SignatureSketch:
     def standard_deviation(self, value: float, size: int | None = None) -> float:
         """What theory says of the estimate where the similarity is `value` and the union has `size` shingles.
 
-        That of `num_perm` independent values, sqrt(J (1 - J) / num_perm), where `size` is None.
+        That of `num_perm` independent values, sqrt(J (1 - J) / num_perm), where `size` is None. Raises ParameterError
+        for a `value` outside 0 to 1 and a `size` below 1.
         """
         check_estimated(value, size)
         return float(np.sqrt(self._variance(float(value), size)))

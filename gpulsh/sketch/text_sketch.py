@@ -24,7 +24,10 @@ class TextSketch(ABC, Generic[Sketched]):
         backend: BackendName = "auto",
         threads: int | None = None,
     ) -> Sketched:
-        """As of `shingle(texts)`, without ever holding the fingerprints of more than a batch of the texts."""
+        """As of `shingle(texts)`, without ever holding the fingerprints of more than a batch of the texts.
+
+        `texts` is any kind that `deduplicate` takes. Raises InputTypeError where a row is no text.
+        """
         documents = Documents.opened(texts, shingling, folding, backend, threads)
         with documents.ops.here():
             return self._of_documents(documents)

@@ -23,8 +23,8 @@ _WORD = re.compile(r"[^\W_]+")
 def md5_signatures(texts: object) -> NDArray[np.uint8]:
     """uint8 [n, 16]: the MD5 digest of each text's UTF-8 bytes, Nutch's MD5Signature.
 
-    `texts` is any kind that `deduplicate` takes; a null row has the digest of the empty text. MD5 can be made to
-    collide: equal digests prove nothing of texts by whoever wants them to.
+    `texts` is any kind that `deduplicate` takes; a null row has the digest of the empty text. Raises InputTypeError
+    where a row is no text. MD5 can be made to collide: equal digests prove nothing of texts by whoever wants them to.
 
     >>> bytes(md5_signatures(["The quick brown fox jumps over the lazy dog"])[0]).hex()
     '9e107d9d372bb6826bd81d3542a419d6'
@@ -43,7 +43,8 @@ def text_profiles(texts: object, min_token_len: int = 2, quant_rate: float = 0.0
     Details that decide the bits: letters and digits are code points of the categories L and Nd up to U+FFFF, as in
     Java; each is lower-cased by itself; the product with `quant_rate` is taken in float32, and halves are rounded up.
     Tokens of equal frequency ascend by code points, where the original has the order of a hash table. A text with an
-    empty profile has the MD5 digest of its bytes, a null row that of the empty text.
+    empty profile has the MD5 digest of its bytes, a null row that of the empty text. Raises ParameterError for a
+    `min_token_len` below 0 and a `quant_rate` outside 0 to 1, InputTypeError where a row is no text.
 
     >>> one, other = text_profiles(["A rose is a ROSE, is a rose", "a rose rose rose"])
     >>> bool((one == other).all())  # "rose 2": QUANT is 2

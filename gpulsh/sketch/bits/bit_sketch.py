@@ -41,14 +41,18 @@ class BitSketch:
         """The estimate of the cosine of each pair of rows, float64 [m]: that of the estimated angle.
 
         The angle's estimate has no bias; its cosine is less than the angle's by about pi^2 / 2 * p * (1 - p) / bits of
-        itself, p being the angle in half turns.
+        itself, p being the angle in half turns. Raises as `estimate_angle` does.
         """
         return np.cos(self.estimate_angle(bit_signatures, pairs, backend=backend, threads=threads))
 
     def estimate_angle(
         self, bit_signatures: BitSignatures, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """The estimate of the angle of each pair of rows in radians, float64 [m]: pi * hamming / bits."""
+        """The estimate of the angle of each pair of rows in radians, float64 [m]: pi * hamming / bits.
+
+        Raises ParameterError where another sketch made the signatures, they have another number of bits, or `pairs` are
+        no rows of them.
+        """
         check_made(bit_signatures, BitSignatures, "bit_signatures", self)
         check_bits(bit_signatures, self.bits)
         return hamming(bit_signatures, pairs, backend=backend, threads=threads) * (pi / self.bits)
@@ -56,7 +60,8 @@ class BitSketch:
     def standard_deviation(self, value: float, size: int | None = None) -> float:
         """What theory says of the cosine's estimate where the cosine is `value`; whatever `size` the vectors have.
 
-        Of h differing bits, binomial by p, the mean of exp(i t h) is (1 - p + p exp(i t))^bits.
+        Of h differing bits, binomial by p, the mean of exp(i t h) is (1 - p + p exp(i t))^bits. Raises ParameterError
+        for a `value` outside -1 to 1.
         """
         check_estimated(value, size, "cosine", -1)
         p = acos(value) / pi

@@ -15,6 +15,8 @@ def hamming(
 ) -> Array:
     """In how many bits the rows of each pair differ, int64 [m]; `pairs` int64 [m, 2] are row numbers.
 
+    Raises ParameterError where they are none of the BitSignatures'.
+
     >>> signatures = BitSignatures(np.array([[0], [7], [2**64 - 1]], np.uint64))
     >>> hamming(signatures, [[0, 1], [0, 2], [1, 2]], backend="cpu")
     array([ 3, 64, 61])

@@ -41,6 +41,7 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
     whose coordinates are 1 and -1 stand for all directions where documents have some hundred shingles; of fewer, ties
     are frequent, and estimates lie above the cosine. Source: Charikar 2002, *Similarity estimation techniques from
     rounding algorithms*; Manku, Jain, Das Sarma 2007, *Detecting near-duplicates for web crawling*, section 2.
+    Raises ParameterError for other `weights`, `bits` that are no multiple of 64 up to 384, `seed` above 2^64 - 1.
 
     >>> from gpulsh.text.shingling import shingle
     >>> sketch = SimHash(bits=128)
@@ -58,7 +59,10 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
     def __call__(
         self, fingerprints: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
     ) -> BitSignatures:
-        """BitSignatures [n, bits / 64] of Fingerprints of n rows; by `"idf"`, documents are those n."""
+        """BitSignatures [n, bits / 64] of Fingerprints of n rows; by `"idf"`, documents are those n.
+
+        Raises ParameterError where it is given anything else.
+        """
         check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
         with ops.here():

@@ -19,9 +19,8 @@ class BottomS(SampleSketch):
     """The `size` least permuted fingerprints of each set, all of a smaller one.
 
     The estimate of resemblance is the share, among the `size` least of the union, of those in both: unbiased, and exact
-    where the union has no more than `size`; of two empty documents it
-    is NaN. Source: Broder 1997, *On the resemblance and containment of documents*,
-    theorem 1.
+    where the union has no more than `size`; of two empty documents it is NaN. Source: Broder 1997, *On the resemblance
+    and containment of documents*, theorem 1. Raises ParameterError for `size` outside 1 to 2^31.
 
     >>> from gpulsh.text.shingling import shingle
     >>> sketch = BottomS(size=100)

@@ -23,7 +23,8 @@ class ModM(SampleSketch):
 
     With L for what is left of a set, the estimate of resemblance is |L(A) and L(B)| / |L(A) or L(B)|, that of
     containment |L(A) and L(B)| / |L(A)|; both are unbiased, and NaN where nothing is left to divide by.
-    Source: Broder 1997, *On the resemblance and containment of documents*, theorems 1 and 2.
+    Source: Broder 1997, *On the resemblance and containment of documents*, theorems 1 and 2. Raises ParameterError for
+    `modulus` outside 1 to 2^32.
 
     >>> from gpulsh.text.shingling import shingle
     >>> sketch = ModM(modulus=1)  # keeps all
@@ -45,7 +46,10 @@ class ModM(SampleSketch):
     def estimate_containment(
         self, samples: Samples, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """The estimate of |A and B| / |A| of each pair (A, B), float64 [m]; NaN where A has no sample."""
+        """The estimate of |A and B| / |A| of each pair (A, B), float64 [m]; NaN where A has no sample.
+
+        Raises as `estimate` does.
+        """
         return self._of_pairs(self._contained, samples, pairs, backend, threads)
 
     def _sampled(self, permuted: Fingerprints) -> Samples:

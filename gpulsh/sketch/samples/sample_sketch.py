@@ -49,7 +49,10 @@ class SampleSketch(TextSketch[Samples]):
     def __call__(
         self, fingerprints: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Samples:
-        """Samples of Fingerprints of n rows: `values` uint64, each row ascending, `offset` int64 [n + 1]."""
+        """Samples of Fingerprints of n rows: `values` uint64, each row ascending, `offset` int64 [n + 1].
+
+        Raises ParameterError where it is given anything else.
+        """
         check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
         with ops.here():
@@ -62,11 +65,17 @@ class SampleSketch(TextSketch[Samples]):
     def estimate(
         self, samples: Samples, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """The estimate of Jaccard similarity of each pair of rows, float64 [m]; NaN where neither has a sample."""
+        """The estimate of Jaccard similarity of each pair of rows, float64 [m]; NaN where neither has a sample.
+
+        Raises ParameterError where another sketch made the samples, or `pairs` are no rows of them.
+        """
         return self._of_pairs(self._shared, samples, pairs, backend, threads)
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
-        """What theory says of the estimate where the similarity is `value` and the union has `size` shingles."""
+        """What theory says of the estimate where the similarity is `value` and the union has `size` shingles.
+
+        Raises ParameterError for a `value` outside 0 to 1 and a `size` below 1.
+        """
         check_estimated(value, size)
         return float(np.sqrt(max(self._variance(float(value), size), 0.0)))
 

@@ -28,6 +28,7 @@ class BBit(TextSketch[PackedSignatures]):
     signature of 64 / bits times as many values takes as much room and errs less. `seed` is that of the MinHash that
     `from_texts` makes. A row of all ones belongs to an empty document; of another the chance to have one is
     2^-(bits * num_perm). Source: Li, Koenig 2010, *b-Bit minwise hashing*, for documents small beside the universe.
+    Raises ParameterError for other `bits`, `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> signatures = MinHash(num_perm=256).from_texts(["a b c d e f", "A b c d e f!", "g h"], backend="cpu")
     >>> packed = BBit(bits=2, num_perm=256)(signatures, backend="cpu")
@@ -48,7 +49,10 @@ class BBit(TextSketch[PackedSignatures]):
     def __call__(
         self, signatures: Signatures, *, backend: BackendName = "auto", threads: int | None = None
     ) -> PackedSignatures:
-        """PackedSignatures, uint64 [n, ceil(num_perm * bits / 64)], of Signatures [n, num_perm]."""
+        """PackedSignatures, uint64 [n, ceil(num_perm * bits / 64)], of Signatures [n, num_perm].
+
+        Raises ParameterError where signatures have another number of values.
+        """
         check_type("signatures", signatures, Signatures)
         if signatures.shape[1] != self.num_perm:
             raise ParameterError(
@@ -68,6 +72,7 @@ class BBit(TextSketch[PackedSignatures]):
         """The estimate of Jaccard similarity of each pair of rows, float64 [m]; 0 where a document is empty.
 
         (share - 2^-bits) / (1 - 2^-bits), share being that of equal values; below 0 where fewer agree than by chance.
+        Raises ParameterError where `packed` is of other parameters, or `pairs` are no rows of it.
         """
         check_made(packed, PackedSignatures, "packed", self)
         words = -(-self.num_perm * self.bits // 64)

@@ -15,6 +15,7 @@ class CMinHash(SetSketch):
     Another permutation first breaks whatever order the set has. What is drawn is three words, whatever `num_perm` is.
     Over 2^32 places the variance is below, and within any measure that of, MinHash's. Source: Li, Li 2022, *C-MinHash:
     Improving Minwise Hashing with Circulant Permutation* (the variant of two permutations, sigma and pi).
+    Raises ParameterError for `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> from gpulsh.text.shingling import shingle
     >>> sketch = CMinHash(num_perm=256)

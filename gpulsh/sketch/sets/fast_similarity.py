@@ -17,6 +17,7 @@ class FastSimilarity(SetSketch):
     still takes the minimum of a function of its own. Fingerprints of one round are drawn without replacement, so that
     the estimate deviates less than MinHash's where sets are not much larger than signatures.
     Source: Dahlgaard, Knudsen, Thorup 2017, *Fast similarity sketching*.
+    Raises ParameterError for `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> from gpulsh.text.shingling import shingle
     >>> sketch = FastSimilarity(num_perm=256)

@@ -29,6 +29,7 @@ class MinHash(SetSketch):
     in arithmetic progression `affine32`, `affine61` and `multiply_shift` do, and `tabulation` hardly (by the record
     `families.md`, in `benchmarks/record`).
     Source: Broder 1997; Broder, Charikar, Frieze, Mitzenmacher 2000, *Min-wise independent permutations*.
+    Raises ParameterError for another `family`, `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> from gpulsh.text.shingling import shingle
     >>> signatures = MinHash(num_perm=128, seed=1)(shingle(["a text", "A  text!"]), backend="cpu")

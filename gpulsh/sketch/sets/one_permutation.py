@@ -15,6 +15,7 @@ class OnePermutation(SetSketch):
     A shingle costs the same however long the signature is; a document with fewer shingles than bins costs about
     num_perm^2 / shingles probes. Source: Li, Owen, Zhang 2012, *One permutation hashing*; Shrivastava 2017, *Optimal
     densification for fast and accurate minwise hashing*.
+    Raises ParameterError for `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> from gpulsh.text.shingling import shingle
     >>> sketch = OnePermutation(num_perm=256)

@@ -31,7 +31,10 @@ class SetSketch(TextSketch[Signatures], SignatureSketch):
     def __call__(
         self, fingerprints: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Signatures:
-        """Signatures [n, num_perm] of Fingerprints of n rows; all ones where the document is empty."""
+        """Signatures [n, num_perm] of Fingerprints of n rows; all ones where the document is empty.
+
+        Raises ParameterError where it is given anything else.
+        """
         check_type("fingerprints", fingerprints, Fingerprints)
         ops = select_backend(backend, threads=threads)
         return Signatures(sketched(ops, fingerprints.moved(ops.asarray), self.functions), maker=self)

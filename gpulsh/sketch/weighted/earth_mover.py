@@ -50,7 +50,8 @@ class EarthMover(Arrays):
     Probabilities are rounded to multiples of 2^-30. Each tree costs about points^2 steps a level to make, and a row
     about as many draws a level as its cluster has parts.
     Sources: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 4; Fakcharoenphol, Rao,
-    Talwar 2003, *A tight bound on approximating arbitrary metrics by tree metrics*.
+    Talwar 2003, *A tight bound on approximating arbitrary metrics by tree metrics*. Raises ParameterError for distances
+    that are no metric, `num_trees` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> line = abs(np.arange(4.0)[:, None] - np.arange(4.0))
     >>> sketch = EarthMover(line, num_trees=64)
@@ -109,7 +110,10 @@ class EarthMover(Arrays):
     def estimate(
         self, labels: Array, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """The mean distance of the labels of each pair of rows, float64 [m]; added in the order of the trees."""
+        """The mean distance of the labels of each pair of rows, float64 [m]; added in the order of the trees.
+
+        Raises ParameterError where labels are no points of the metric, or `pairs` no rows of them.
+        """
         ops = select_backend(backend, threads=threads)
         labels = ops.asarray(labels)
         if labels.ndim != 2 or labels.dtype != np.int64:
@@ -132,7 +136,8 @@ class EarthMover(Arrays):
     def standard_deviation(self, value: float, size: int | None = None) -> float:
         """What that of the estimate is at most where its mean is `value`: sqrt(value (diameter - value) / num_trees).
 
-        No distance of labels is above the diameter of the metric (Bhatia, Davis 2000); `size` plays no part.
+        No distance of labels is above the diameter of the metric (Bhatia, Davis 2000); `size` plays no part. Raises
+        ParameterError for a `value` outside 0 to the diameter.
         """
         diameter = float(self.distances.max())
         if not 0 <= checked_number("value", value) <= diameter:

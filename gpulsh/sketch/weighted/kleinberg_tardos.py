@@ -22,6 +22,7 @@ class KleinbergTardos(SignatureSketch):
     numbers are 0, `gpulsh.WeightedMinHash` estimates the same in less time.
     Sources: Kleinberg, Tardos 2002, *Approximation algorithms for classification problems with pairwise relationships*;
     Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 3.
+    Raises ParameterError for `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> sketch = KleinbergTardos(num_perm=256)
     >>> signatures = sketch([[0.5, 0.5, 0.0], [0.5, 0.25, 0.25], [0.0, 0.0, 0.0]], backend="cpu")

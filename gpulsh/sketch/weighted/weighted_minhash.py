@@ -29,7 +29,7 @@ class WeightedMinHash(SignatureSketch):
     counts estimates the Jaccard similarity of labelled shingles, each occurrence an element of its own.
     Sources: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 3; Ioffe 2010,
     *Improved consistent sampling, weighted minhash and L1 sketching*; Christiani 2020, *DartMinHash: fast sketching for
-    weighted sets*.
+    weighted sets*. Raises ParameterError for `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> sketch = WeightedMinHash(num_perm=256)
     >>> signatures = sketch([[1, 2, 0], [2, 4, 0], [0, 0, 0]], backend="cpu")
@@ -62,7 +62,10 @@ class WeightedMinHash(SignatureSketch):
         backend: BackendName = "auto",
         threads: int | None = None,
     ) -> Signatures:
-        """`self(weigh(texts, weights))`; counts are held of a batch of the texts at a time, "idf" needs all of them."""
+        """`self(weigh(texts, weights))`; counts are held of a batch of the texts at a time, "idf" needs all of them.
+
+        `texts` is any kind that `deduplicate` takes. Raises InputTypeError where a row is no text.
+        """
         if weights != "count":
             check_choice("weights", weights, ("count", "idf"))
             weighted = weigh(texts, weights, shingling=shingling, folding=folding, backend=backend, threads=threads)
