@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from gpulsh.display import html_table
+from gpulsh.display import Tidy, html_table
 from gpulsh.errors import ParameterError
 
 Numbers = NDArray[np.int64]  # of documents, rows, buckets
@@ -100,7 +100,7 @@ def _check_ascends(owner: object, offset: Array, values: Array) -> None:
         )
 
 
-class Arrays:
+class Arrays(Tidy):
     """What dataclasses of arrays have in common: a repr of one line, equality by value, a table in a notebook."""
 
     def __repr__(self) -> str:
@@ -109,7 +109,7 @@ class Arrays:
 
     def _repr_html_(self) -> str:
         rows = ((name, _brief(value), _beginning(value)) for name, value in self._shown())
-        return html_table(", ".join([type(self).__name__, *self._count()]), ("", "holds", "begins with"), rows)
+        return html_table(self._caption(), ("", "holds", "begins with"), rows)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Arrays) or type(other) is not type(self):
@@ -118,8 +118,11 @@ class Arrays:
 
     __hash__ = None  # type: ignore[assignment]  # as of arrays, which are equal by value, too
 
+    def _caption(self) -> str:
+        return ", ".join([type(self).__name__, *self._count()])
+
     def _count(self) -> list[str]:
-        return [f"{len(self):,} rows"] if isinstance(self, Sized) else []
+        return [f"{len(self):,} row{'s' if len(self) != 1 else ''}"] if isinstance(self, Sized) else []
 
     def _shown(self) -> list[tuple[str, Any]]:
         own = fields(self)  # type: ignore[arg-type]
@@ -176,6 +179,7 @@ class Made:
 class Rows(_ByOffset):
     """Compressed rows, the base of TextBatch, Tokens and Fingerprints, which are checked to hold values of a `kind`."""
 
+    _inner = ("kind", "moved")
     kind: ClassVar[type[np.generic] | None] = None
 
     values: Array
@@ -255,6 +259,8 @@ class WeightedFingerprints(_ByOffset):
     >>> WeightedFingerprints(np.array([3, 9], np.uint64), np.array([0.5, 2.0]), np.array([0, 1, 2]))
     WeightedFingerprints(2 rows, values=uint64[2], weight=float64[2], offset=int64[3])
     """
+
+    _inner = ("moved",)
 
     values: Array
     weight: Array

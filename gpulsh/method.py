@@ -30,7 +30,7 @@ OF_SKETCHES = ("sketch", "num_perm", "bands", "rows", "seed", "distance")  # par
 DISTANCE = 3  # bits in which two signatures that meet differ, where nothing is said
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Method(Parameters):
     """All that decides the result beside the documents and their priority.
 

@@ -11,16 +11,18 @@ from gpulsh.account.counts import COUNTS
 from gpulsh.account.progress import Progress
 from gpulsh.account.stages import StageRow
 from gpulsh.backends.compiling import Stopwatch
-from gpulsh.display import html_table
+from gpulsh.display import Tidy, html_table
 from gpulsh.facts import Facts
 
 
 @dataclass(eq=False, repr=False)
-class Funnel(Facts):
+class Funnel(Tidy, Facts):
     """What became of the documents: a mapping, and `funnel["candidates"]` reads as `funnel.candidates`.
 
     What each number counts, and of which others it is the sum, stands in `counts`.
     """
+
+    _inner = ("leave_out", "stage")
 
     documents: int = 0
     rejected: int = 0

@@ -30,7 +30,7 @@ class Decision(Arrays):
 
     >>> import gpulsh
     >>> gpulsh.deduplicate(["One, two, three.", "one two three", "four"], backend="cpu")
-    Decision(3 documents, 2 kept, 1 dropped, 1 pairs)
+    Decision(documents=3, kept=2, dropped=1, pairs=1)
     """
 
     keep: Array  # bool [n]
@@ -43,9 +43,7 @@ class Decision(Arrays):
 
     def __repr__(self) -> str:
         kept = int(self.keep.sum())
-        return (
-            f"Decision({len(self):,} documents, {kept:,} kept, {len(self) - kept:,} dropped, {len(self.pairs):,} pairs)"
-        )
+        return f"Decision(documents={len(self)}, kept={kept}, dropped={len(self) - kept}, pairs={len(self.pairs)})"
 
     def _repr_html_(self) -> str:
         here = self.to_numpy()

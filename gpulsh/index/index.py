@@ -18,7 +18,7 @@ from gpulsh.arrays import Arrays, Numbers, TextBatch, Values
 from gpulsh.backends.large_alone import each_large_alone
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.display import html_table
+from gpulsh.display import Tidy, html_table
 from gpulsh.errors import DamagedInputError, ParameterError
 from gpulsh.facts import Facts
 from gpulsh.index.arrivals import Arrivals, admit, hold_all, similar
@@ -57,7 +57,7 @@ class _Answer(Arrays):
 
     def _repr_html_(self) -> str:
         names, columns = zip(*self._shown(), strict=True)
-        return html_table(repr(self), names, zip(*(column[:FIRST].tolist() for column in columns), strict=True))
+        return html_table(self._caption(), names, zip(*(column[:FIRST].tolist() for column in columns), strict=True))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,7 +102,7 @@ class Added(_Answer):
         return len(self.keep)
 
 
-class Index:
+class Index(Tidy):
     """Documents by key, of which similar ones are found later, exactly verified, without their texts.
 
     Its parameters are those of `deduplicate`; with `sketch=SimHash(...)` documents meet in tables of a Hamming search
@@ -121,6 +121,11 @@ class Index:
     >>> index.query(["One two, three four five six seven!"]).keys.tolist()
     ['a']
     """
+
+    _inner = (
+        *("admit_source", "decisions", "find_similar", "forget", "key_column", "key_kind", "keys_of"),
+        *("save_run", "taken_in_by"),
+    )
 
     def __init__(
         self,

@@ -84,7 +84,7 @@ class FilesResult:
     report: dict[str, Any]
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{self.funnel[name]:,} {name}" for name in ("documents", "kept", "dropped"))
+        counts = ", ".join(f"{name}={self.funnel[name]}" for name in ("documents", "kept", "dropped"))
         return f"FilesResult({str(self.output)!r}, {counts})"
 
     def _repr_html_(self) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, BitSignatures
 from gpulsh.backends.select import BackendName
+from gpulsh.display import Tidy
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_SEED, set_integer
 from gpulsh.sketch.agreement import check_estimated, check_made
@@ -20,7 +21,7 @@ MAX_BITS = 384
 
 
 @dataclass(frozen=True, kw_only=True)
-class BitSketch:
+class BitSketch(Tidy):
     """Signatures of `bits` bits, a multiple of 64 up to 384, each the side of a random hyperplane that a vector is on.
 
     Source: Charikar 2002, *Similarity estimation techniques from rounding algorithms*, section 3.

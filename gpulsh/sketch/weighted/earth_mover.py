@@ -60,6 +60,8 @@ class EarthMover(Arrays):
     array([3.])
     """
 
+    _inner = ("trees",)
+
     distances: Array
     _: KW_ONLY
     num_trees: int = 32
