@@ -63,7 +63,7 @@ class Method(Parameters):
     def chosen(
         cls,
         threshold: float = 0.8,
-        shingling: Shingling | None = None,
+        shingling: Shingling | str | None = None,
         folding: Folding | None = None,
         sketch: Sketch | BitSketch | None = None,
         num_perm: int = 128,
@@ -131,7 +131,7 @@ class Asked:
     """The parameters of a method that someone asks for; None is one left open."""
 
     threshold: float | None = None
-    shingling: Shingling | None = None
+    shingling: Shingling | str | None = None
     folding: Folding | None = None
     sketch: Sketch | BitSketch | None = None
     num_perm: int | None = None
@@ -166,6 +166,8 @@ class Asked:
             "seed": method.family.seed,
         }
         given = self.given()
+        if isinstance(self.shingling, str):
+            given["shingling"] = Shingling.parse(self.shingling)
         if hasattr(self.sketch, "near"):
             given["sketch"] = _near("sketch", self.sketch, given.get("distance", near.distance if near else DISTANCE))
         elif self.sketch is not None:

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from math import comb
 from types import NoneType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard, get_args
@@ -287,16 +287,32 @@ class _Unfolded(Shingling):
     folds = False
 
 
-def checked_text_parameters(shingling: Shingling | None, folding: Folding | None) -> tuple[Shingling, Folding]:
-    """Both, the defaults where they are None, or a ParameterError where one is something else."""
+def checked_text_parameters(shingling: Shingling | str | None, folding: Folding | None) -> tuple[Shingling, Folding]:
+    """Both, the defaults where they are None, or a ParameterError where one is something else.
+
+    A str is a shingling as the command line takes it, as "word:5".
+    """
     shingling = Shingling() if shingling is None else shingling
+    shingling = Shingling.parse(shingling) if isinstance(shingling, str) else shingling
     folding = Folding() if folding is None else folding
     check_type("shingling", shingling, Shingling)
     check_type("folding", folding, Folding)
     return shingling, folding
 
 
-def text_reading(shingling: Shingling | None, folding: Folding | None) -> tuple[Shingling, Folding]:
+def normalizing(folding: Folding | None, normalize: NormalForm | None) -> Folding | None:
+    """The folding with that form, or as it is without one; a ParameterError where it has another form."""
+    if normalize is None:
+        return folding
+    check_choice("normalize", normalize, get_args(NormalForm))
+    folding = Folding() if folding is None else folding
+    check_type("folding", folding, Folding)
+    if folding.form not in (None, normalize):
+        raise ParameterError(f"normalize is {normalize!r} and the folding's form {folding.form!r}; give one of them")
+    return replace(folding, form=normalize)
+
+
+def text_reading(shingling: Shingling | str | None, folding: Folding | None) -> tuple[Shingling, Folding]:
     """The same, the shingling as backends are given it."""
     shingling, folding = checked_text_parameters(shingling, folding)
     return shingling.under(folding), folding

@@ -156,6 +156,23 @@ def test_normalization_is_done_when_asked() -> None:
         assert [[i, j] for i in range(3) for j in range(i + 1, 3) if fingerprints[i] == fingerprints[j]] == equal
         result = gpulsh.deduplicate(texts, folding=folding, backend="cpu")
         assert result.funnel.dropped == {0: 0, 1: 1, 3: 2}[len(equal)]
+        again = gpulsh.deduplicate(texts, normalize=form, backend="cpu")  # type: ignore[arg-type]
+        assert again.keep.tolist() == result.keep.tolist()
+    with pytest.raises(gpulsh.ParameterError, match="normalize is 'NFC' and the folding's form 'NFKC'"):
+        gpulsh.deduplicate(texts, folding=Folding(form="NFKC"), normalize="NFC", backend="cpu")
+
+
+def test_the_longest_may_be_kept_and_a_shingling_named_as_in_the_command() -> None:
+    texts = ["one two three four", "One, two, three, four!", "one two three four five six"]
+    how: dict[str, Any] = {"shingling": "word:2", "threshold": 0.6, "backend": "reference"}
+    assert gpulsh.deduplicate(texts, **how).duplicate_of.tolist() == [0, 0, 0]
+    assert gpulsh.deduplicate(texts, keep="longest", **how).duplicate_of.tolist() == [2, 2, 2]
+    contained = {**how, "measure": "containment"}
+    assert gpulsh.deduplicate(texts, **contained).keep.tolist() == [False, False, True]
+    assert gpulsh.deduplicate(texts, keep="first", **contained).keep.tolist() == [True, False, False]
+    for wrong in ({"keep": "last"}, {"keep": "longest", "priority": [1, 2, 3]}, {"shingling": "word"}):
+        with pytest.raises(gpulsh.ParameterError, match=next(iter(wrong)).removesuffix("ing")):
+            gpulsh.deduplicate(texts, **{**how, **wrong})  # type: ignore[arg-type]
 
 
 # --- arrays in and out
@@ -248,7 +265,8 @@ DEDUPLICATE: list[tuple[dict[str, Any], str]] = [
     ({"backend": "gpu"}, "backend is 'gpu'; give one of 'auto', 'reference', 'cpu', 'cuda'"),
     ({"threads": 0}, "threads is 0; give an integer from 1 to 1024"),
     ({"priority": [1]}, r"shape \(1,\).*shape \(2,\)"),
-    ({"shingling": "word:5"}, "shingling is 'word:5'"),
+    ({"shingling": "words"}, "shingle is 'words'; give word:SIZE or char:SIZE"),
+    ({"shingling": 5}, "shingling is 5; give an object of Shingling"),
     ({"folding": "NFC"}, "folding is 'NFC'"),
 ]
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:  # numpy is loaded only when the command runs
     help="How candidates are judged, each a row: none, signature, exact.",
 )
 @sample_option
-@method_options("threshold", "shingle", "seed")
+@method_options("threshold", "shingle", "normalize", "seed")
 @click.option(
     "--truth", metavar="PAIRS", help="Parquet of all true pairs: i, j, and jaccard where not all are; else brute force."
 )

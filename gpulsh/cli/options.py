@@ -11,7 +11,7 @@ from gpulsh.facts import Facts
 
 Command = Callable[..., Any]
 Option = Callable[[Command], Command]
-METHOD = ("threshold", "shingle", "sketch", "num-perm", "bands", "rows", "seed")
+METHOD = ("threshold", "shingle", "normalize", "sketch", "num-perm", "bands", "rows", "seed")
 DECISION = (*METHOD, "measure")
 
 
@@ -43,6 +43,10 @@ def method_options(*names: str, otherwise: str | None = None) -> Option:
                 "What is compared: runs of SIZE words, or char:SIZE; +symbols: signs, too; +labels: all occurrences",
                 "word:5",
             ),
+        },
+        "normalize": {
+            "type": click.Choice(["NFC", "NFKC"]),
+            "help": f"Unicode normalization of the text; {otherwise or 'none where not given'}.",
         },
         "sketch": {
             "metavar": "NAME[:K]",
@@ -80,7 +84,9 @@ def text_options(*, ids: str | None = None) -> Option:
         click.option(
             "--text-column", default="text", show_default=True, metavar="NAME", help="Column or field of the text."
         ),
-        click.option("--lines", is_flag=True, help="Each line of a text file (.txt) is a document, not the file."),
+        click.option(
+            "--lines", is_flag=True, help="Each line of a text file (.txt, .txt.gz, ...) is a document, not the file."
+        ),
     )
     return together(*where, *([click.option("--id-column", metavar="NAME", help=ids)] if ids else []))
 
@@ -103,6 +109,10 @@ def parsed(options: Facts) -> dict[str, Any]:
         from gpulsh.params import Shingling
 
         given["shingling"] = Shingling.parse(given.pop("shingle"))
+    if "normalize" in given:
+        from gpulsh.params import Folding
+
+        given["folding"] = Folding(form=given.pop("normalize"))
     if "sketch" in given:
         from gpulsh.sketch.named import parse_bits, parse_sketch
 

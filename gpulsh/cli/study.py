@@ -28,7 +28,7 @@ study_options = together(
         help="Compare all pairs of a sample of these documents, show what bandings find, and recommend one.",
     ),
     sample_option,
-    method_options("threshold", "shingle", "seed"),
+    method_options("threshold", "shingle", "normalize", "seed"),
     click.option(
         "--recall",
         type=float,

@@ -35,12 +35,14 @@ from gpulsh.params import (
     SCHEME,
     BitSketch,
     Folding,
+    NormalForm,
     Shingling,
     Sketch,
     check_choice,
     check_type,
     checked_folder,
     is_path,
+    normalizing,
     shown_type,
 )
 from gpulsh.report.evidence import summarise
@@ -121,8 +123,9 @@ def deduplicate_files(
     write: Write = "data",
     compression: str | None = None,
     threshold: float | None = None,
-    shingling: Shingling | None = None,
+    shingling: Shingling | str | None = None,
     folding: Folding | None = None,
+    normalize: NormalForm | None = None,
     sketch: Sketch | BitSketch | None = None,
     num_perm: int | None = None,
     bands: int | None = None,
@@ -148,9 +151,10 @@ def deduplicate_files(
 ) -> FilesResult:
     """Finds the near-duplicates among the documents of files and writes what is kept, and the evidence, to a folder.
 
-    `inputs` are files, folders, globs or URLs of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst), WARC and WET
-    (plain, .gz) or plain text, a document a file or, with `lines`, a line; named pipes, and "-", which is standard
-    input, are read once, into a temporary file (in TMPDIR), as JSON lines where name and content show nothing else.
+    `inputs` are files, folders, globs or URLs of Parquet, Arrow IPC, WARC and WET (plain, .gz), JSON lines, CSV and TSV
+    with a header, or plain text (plain, .gz, .bz2, .xz, .zst), a document a file or, with `lines`, a line; named pipes,
+    and "-", which is standard input, are read once, into a temporary file (in TMPDIR), as JSON lines where name and
+    content show nothing else.
     `output` is made, or empty, or with `overwrite` an earlier run's, or with `resume` that of the same job, which goes
     on where it was, or is left as it is where it was finished. It gets `data/` (one file an input file with the kept
     rows and every column, where several inputs are folders or globs, or files have equal names, in a folder for each
@@ -208,6 +212,7 @@ def deduplicate_files(
     own_secret = chosen_secret(secret)
     parse_memory(memory)
     check_engine(engine, address, devices)
+    folding = normalizing(folding, normalize)
     asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
     indexed = None if index is None else checked_folder("index", index)
     if keep is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from gpulsh.decide.decision import Decision
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import MeasureName, Method, Resolve, Verify
-from gpulsh.params import BitSketch, Folding, Shingling, Sketch
+from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, normalizing
 from gpulsh.run.display.progress import open_progress
 from gpulsh.run.in_memory import decide, sign
 from gpulsh.secret import chosen_secret, evidence_keys
@@ -22,8 +23,9 @@ def deduplicate(
     texts: object,
     *,
     threshold: float = 0.8,
-    shingling: Shingling | None = None,
+    shingling: Shingling | str | None = None,
     folding: Folding | None = None,
+    normalize: NormalForm | None = None,
     sketch: Sketch | BitSketch | None = None,
     num_perm: int = 128,
     bands: int | None = None,
@@ -35,6 +37,7 @@ def deduplicate(
     also: BitSketch | None = None,
     distance: int | None = None,
     priority: object = None,
+    keep: Literal["first", "longest"] | None = None,
     backend: BackendName = "auto",
     threads: int | None = None,
     devices: Sequence[int] | None = None,
@@ -49,8 +52,9 @@ def deduplicate(
     texts         list of str, NumPy str or object array, pyarrow Array or ChunkedArray, pandas, polars or cuDF Series,
                   a TextBatch, or any object with the Arrow C interface, of device memory too; None (null) is kept
     threshold     above 0, at most 1
-    shingling     what is compared; None takes Shingling(unit="word", size=5)
+    shingling     what is compared, as Shingling(unit="word", size=5), which None takes, or "word:5" for short
     folding       what is done to texts before; None takes Folding(), which folds case
+    normalize     "NFC" or "NFKC", short for folding=Folding(form=...)
     sketch        finds the candidates, as OnePermutation(num_perm=256); None takes MinHash of num_perm and seed.
                   SimHash(...) finds documents whose signatures share all but `distance` blocks of bits
     num_perm      values of a signature, 1 to 65,536
@@ -65,8 +69,9 @@ def deduplicate(
                   of one page there are: let a run by Jaccard similarity go before where they are thousands.)
     also          SimHash(...): only candidates whose signatures differ in at most `distance` bits count
     distance      bits, of `sketch` or `also`; None takes 3 of a sketch
-    priority      float or integer array [n]: the highest comes first, ties by position; None takes positions, by
-                  containment the longest text first
+    priority      float or integer array [n]: the highest comes first, ties by position
+    keep          in its place "first", by position, or "longest", by bytes of UTF-8, the longest first; None takes
+                  "first", by containment "longest"
     backend       "auto" takes CUDA where it works, else "cpu"; "cuda"; "reference" is NumPy
     threads       of the CPU backend; None takes all processors
     devices       numbers of the CUDA devices that share the work; None takes all that are visible
@@ -81,13 +86,18 @@ def deduplicate(
     >>> result.keep, result.duplicate_of
     (array([ True, False,  True]), array([0, 0, 2]))
     """
+    if keep is not None:
+        check_choice("keep", keep, ("first", "longest"))
+        if priority is not None:
+            raise ParameterError(f"keep is {keep!r} and priority is given; give one of them")
+    folding = normalizing(folding, normalize)
     asked = threshold, shingling, folding, sketch, num_perm, bands, rows, seed, verify, resolve, measure, also, distance
     method = Method.chosen(*asked)
     keys = evidence_keys(chosen_secret(secret))
     ops = select_backend(backend, threads=threads, devices=devices)
     source = open_texts(texts, ops)
-    if priority is None and measure == "containment":
-        priority = source.choose(np.arange(len(source))).sizes()  # the longest first
+    if priority is None and (keep == "longest" or (keep is None and measure == "containment")):
+        priority = source.choose(np.arange(len(source))).sizes()
     order = None if priority is None else _decision_order(priority, len(source))
     shown = open_progress(progress)
     return decide(sign(source, method, keys, ops, shown), source, order, method, keys, ops, shown)

@@ -19,7 +19,7 @@ class TextSketch(ABC, Generic[Sketched]):
         self,
         texts: object,
         *,
-        shingling: Shingling | None = None,
+        shingling: Shingling | str | None = None,
         folding: Folding | None = None,
         backend: BackendName = "auto",
         threads: int | None = None,

@@ -31,7 +31,7 @@ class Documents:
     def opened(
         cls,
         texts: object,
-        shingling: Shingling | None,
+        shingling: Shingling | str | None,
         folding: Folding | None,
         backend: BackendName,
         threads: int | None,

@@ -12,7 +12,7 @@ from gpulsh.text.documents import Documents
 def shingle(
     texts: object,
     *,
-    shingling: Shingling | None = None,
+    shingling: Shingling | str | None = None,
     folding: Folding | None = None,
     backend: BackendName = "auto",
     threads: int | None = None,

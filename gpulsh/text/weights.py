@@ -21,7 +21,7 @@ def weigh(
     texts: object,
     weights: Weights = "count",
     *,
-    shingling: Shingling | None = None,
+    shingling: Shingling | str | None = None,
     folding: Folding | None = None,
     backend: BackendName = "auto",
     threads: int | None = None,

@@ -90,7 +90,7 @@ def compare(
     threshold: float = 0.8,
     sample: int = DEFAULT,
     truth: Array | None = None,
-    shingling: Shingling | None = None,
+    shingling: Shingling | str | None = None,
     folding: Folding | None = None,
     seed: int = 1,
     backend: BackendName = "auto",

@@ -120,7 +120,7 @@ def study(
     num_perm: int = 128,
     bands: int | None = None,
     rows: int | None = None,
-    shingling: Shingling | None = None,
+    shingling: Shingling | str | None = None,
     folding: Folding | None = None,
     seed: int = 1,
     backend: BackendName = "auto",

@@ -57,7 +57,7 @@ class WeightedMinHash(SignatureSketch):
         texts: object,
         weights: Weights = "count",
         *,
-        shingling: Shingling | None = None,
+        shingling: Shingling | str | None = None,
         folding: Folding | None = None,
         backend: BackendName = "auto",
         threads: int | None = None,
