@@ -65,8 +65,8 @@ from gpulsh.cli.terminal import conclude, tell
 @click.option(
     "--compression",
     metavar="CODEC[:LEVEL]",
-    help="Of Parquet none, snappy, lz4, gzip, brotli or zstd, as zstd:9; of JSON lines a level of their own. Not given:"
-    " packed as well as INPUT.",
+    help="Of Parquet none, snappy, lz4, gzip, brotli or zstd, as zstd:9; of other .gz and .zst files a level of their"
+    " own. Not given: packed as well as INPUT.",
 )
 @choice("--on-error", "fail", "skip", help="Stop at a bad record, or list it in rejected.parquet and go on.")
 @click.option(
@@ -96,11 +96,12 @@ from gpulsh.cli.terminal import conclude, tell
 def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
     """Write INPUT without its near-duplicates to OUT.
 
-    INPUT is a file, folder, glob or URL of Parquet, Arrow IPC, JSON lines (plain, .gz, .zst), WARC and WET (plain, .gz)
-    or text files, or - for standard input, of JSON lines. A quoted glob is one INPUT, one that the shell expands as
-    many as it finds. OUT gets data/ (the kept rows, file by file; with several folders or globs, or equal names, in a
-    folder for each INPUT, named by the end of its path), duplicates.parquet (each dropped document with the kept one it
-    duplicates), report.json and, where jinja2 is installed (gpulsh[report]), report.html.
+    INPUT is a file, folder, glob or URL of Parquet, Arrow IPC, WARC and WET (plain, .gz), or of JSON lines, CSV and TSV
+    with a header, or text (plain, .gz, .bz2, .xz, .zst), or - for standard input, of JSON lines. A quoted glob is one
+    INPUT, one that the shell expands as many as it finds. OUT gets data/ (the kept rows, file by file; with several
+    folders or globs, or equal names, in a folder for each INPUT, named by the end of its path), duplicates.parquet
+    (each dropped document with the kept one it duplicates), report.json and, where jinja2 is installed
+    (gpulsh[report]), report.html.
 
     With --engine ray all nodes must see INPUT and OUT under the same paths: stages hand on what they make in OUT/_work.
 

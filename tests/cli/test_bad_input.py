@@ -70,7 +70,7 @@ CASES: dict[str, tuple[Callable[[], None], str, int, list[str]]] = {
     "no match": (good, "*.parquet", 1, ["*.parquet", "no file matches"]),
     "missing url": (nothing, "memory://not-there/a.parquet", 1, ["memory://not-there", "no such file"]),
     "unknown protocol": (nothing, "nonsense://a.parquet", 1, ["nonsense://a.parquet", "cannot be opened"]),
-    "unknown format": (write("a.csv", b"x"), "a.csv", 1, ["a.csv", "no known format", ".parquet"]),
+    "unknown format": (write("a.html", b"x"), "a.html", 1, ["a.html", "no known format", ".parquet"]),
     "empty folder": (lambda: os.mkdir("in"), "in", 1, ["in: holds no file", ".jsonl"]),
     "folder without data": (write("in/_SUCCESS", b""), "in", 1, ["in: holds no file"]),
     "file twice": (good, "a.jsonl ./a.jsonl", 1, ["./a.jsonl: is reached twice"]),

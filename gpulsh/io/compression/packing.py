@@ -122,7 +122,10 @@ def _unpacker(codec: str) -> Callable[[bytes], bytes]:
 
 
 def level_of_stream(codec: str, source: BinaryIO, size: int | None) -> int | None:
-    """The level for a file of JSON lines, of whose first member or frame the beginning is the sample."""
+    """The level for a stream, of whose first member or frame the beginning is the sample; bzip2 tells its own."""
+    if codec in ("bzip2", "xz"):
+        told = source.read(4)[3:]
+        return int(told) if codec == "bzip2" and told.isdigit() and told != b"0" else None
     most = SAMPLE_BYTES if size is None else min(SAMPLE_BYTES, max(size // SAMPLED_PART, 4 * LEAST_SAMPLE))
     taken = 0
 

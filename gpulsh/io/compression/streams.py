@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import BinaryIO, Literal, Protocol
 
 from gpulsh.backends.processors import processors
+from gpulsh.io.compression.bzip2_xz import BZIP2, XZ, bzip2_pieces, is_bzip2, is_xz, xz_pieces
 from gpulsh.io.compression.members import (
     GZIP,
     PLAIN_STEP,
@@ -24,21 +28,25 @@ from gpulsh.io.compression.zstd import MAGIC as ZSTD
 from gpulsh.io.compression.zstd import Window, zstd_pieces
 from gpulsh.io.rows import Bytes
 
-Compression = Literal["", "gz", "zst"]
+Compression = Literal["", "gz", "bz2", "xz", "zst"]
 
-USUAL_GZIP, USUAL_ZSTD = 6, 3  # levels
-MEMBER_BYTES = 4 << 20  # of content in each gzip member written
+# Levels where the input tells none. A higher one of xz takes hundreds of megabytes.
+USUAL_GZIP, USUAL_BZIP2, USUAL_XZ, USUAL_ZSTD = 6, 9, 6, 3
+MEMBER_BYTES = 4 << 20  # of content in each gzip member and bzip2 stream written
 
 
-def blocks(source: BinaryIO, compression: Compression, window: Window | None = None) -> Iterator[bytes]:
+def blocks(
+    source: BinaryIO, compression: Compression, window: Window | None = None, *, intact_only: bool = False
+) -> Iterator[bytes]:
     """The content in blocks of at most PLAIN_STEP. A broken or truncated stream is a DamagedMember, a ValueError, where
-    that shows: what was given of the member before may be wrong.
+    that shows: what was given of the member before may be wrong, but with `intact_only` nothing of it was given.
     """
     if compression == "":
         while block := source.read(PLAIN_STEP):
             yield block
     else:
-        for piece in _pieces_of(compression, window)(source, 0):
+        pieces = _pieces_of(compression, window)
+        for piece in whole_members(pieces, source) if intact_only else pieces(source, 0):
             if piece.content:
                 yield piece.content
 
@@ -62,12 +70,13 @@ class IntactBlocks:
                     yield piece.content
         except DamagedMember as error:
             self.damaged = error
-            magic, begins = (GZIP, _is_gzip) if self._compression == "gz" else (ZSTD, _is_zstd)
-            self.next = next_member(self._source, error.offset + 1, magic, begins)
+            self.next = next_member(self._source, error.offset + 1, *BEGINNINGS[self._compression])
 
 
 def _pieces_of(compression: Compression, window: Window | None) -> Pieces:
-    return gzip_pieces if compression == "gz" else lambda source, start: zstd_pieces(source, start, window)
+    if compression in ("xz", "zst"):
+        return partial(xz_pieces if compression == "xz" else zstd_pieces, window=window)
+    return gzip_pieces if compression == "gz" else bzip2_pieces
 
 
 def _is_gzip(packed: bytes) -> bool:
@@ -76,6 +85,15 @@ def _is_gzip(packed: bytes) -> bool:
 
 def _is_zstd(packed: bytes) -> bool:
     return len(packed) > len(ZSTD)
+
+
+# What a member of each begins with, and whether one does that has it.
+BEGINNINGS: dict[Compression, tuple[bytes, Callable[[bytes], bool]]] = {
+    "gz": (GZIP, _is_gzip),
+    "bz2": (BZIP2, is_bzip2),
+    "xz": (XZ, is_xz),
+    "zst": (ZSTD, _is_zstd),
+}
 
 
 class Sink(Protocol):
@@ -91,11 +109,17 @@ def packed_writer(target: str, compression: Compression, level: int | None = Non
     with open(target, "wb") as raw:
         if compression == "":
             yield raw
-        elif compression == "gz":
+        elif compression in ("gz", "bz2"):
+            pack = partial(gzip_member, level=level or USUAL_GZIP)
+            if compression == "bz2":
+                pack = partial(bz2.compress, compresslevel=level or USUAL_BZIP2)
             with ThreadPoolExecutor(processors()) as pool:
-                members = _GzipMembers(raw, pool, USUAL_GZIP if level is None else level)
+                members = _Members(raw, pool, pack)
                 yield members
                 members.finish()
+        elif compression == "xz":  # which takes too much memory to be done side by side
+            with lzma.open(raw, "wb", preset=USUAL_XZ) as xz:
+                yield xz
         else:
             import zstandard
 
@@ -104,16 +128,14 @@ def packed_writer(target: str, compression: Compression, level: int | None = Non
                 yield out
 
 
-class _GzipMembers:
-    """Gzip as members of fixed content one after another, compressed side by side: zlib is slow and frees the lock.
+class _Members:
+    """Members of fixed content one after another, compressed side by side: the libraries are slow and free the lock.
 
     Where a member ends follows from the content alone, so the bytes do not depend on the number of threads.
     """
 
-    def __init__(self, out: BinaryIO, pool: ThreadPoolExecutor, level: int) -> None:
-        self._out = out
-        self._level = level
-        self._pool = pool
+    def __init__(self, out: BinaryIO, pool: ThreadPoolExecutor, pack: Callable[[bytes], bytes]) -> None:
+        self._out, self._pool, self._pack = out, pool, pack
         self._held = bytearray()
         self._waiting: deque[Future[bytes]] = deque()
 
@@ -124,12 +146,12 @@ class _GzipMembers:
             del self._held[:MEMBER_BYTES]
 
     def finish(self) -> None:
-        self._submit(bytes(self._held))  # of an empty file too: no bytes at all would be no gzip file
+        self._submit(bytes(self._held))  # of an empty file too: no bytes at all would be no such file
         while self._waiting:
             self._out.write(self._waiting.popleft().result())
 
     def _submit(self, content: bytes) -> None:
-        self._waiting.append(self._pool.submit(gzip_member, content, self._level))
+        self._waiting.append(self._pool.submit(self._pack, content))
         if len(self._waiting) > 2 * processors():
             self._out.write(self._waiting.popleft().result())
 

@@ -8,34 +8,48 @@ import logging
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.compression.packing import Packing
+from gpulsh.io.compression.streams import Compression
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
 from gpulsh.io.files.places import above_all, climbs, in_folder, origin, own_folders, refuse_outside, told_apart
 from gpulsh.io.format import File, Format
 from gpulsh.io.formats.arrow_ipc.format import Ipc
+from gpulsh.io.formats.delimited.format import Delimited
 from gpulsh.io.formats.jsonl.format import JsonLines
 from gpulsh.io.formats.parquet.format import Parquet
 from gpulsh.io.formats.text.lines import TextLines, tell_of_lines
 from gpulsh.io.formats.text.plain import PlainText
 from gpulsh.io.formats.warc.format import Warc
 
+COMPRESSIONS: tuple[Compression, ...] = ("", "gz", "bz2", "xz", "zst")
+STREAMED: dict[str, Callable[[Compression], Format]] = {
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), JsonLines),
+    ".csv": partial(Delimited, ","),
+    ".tsv": partial(Delimited, "\t"),
+    ".txt": PlainText,
+}
 FORMATS: dict[str, Format] = {
     **dict.fromkeys((".parquet", ".pq"), Parquet()),
     **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), Ipc()),
-    **{ending: JsonLines("") for ending in (".jsonl", ".ndjson", ".json")},
-    **{ending + ".gz": JsonLines("gz") for ending in (".jsonl", ".ndjson", ".json")},
-    **{ending + ".zst": JsonLines("zst") for ending in (".jsonl", ".ndjson", ".json")},
     **{ending: Warc(compressed=False) for ending in (".warc", ".wet")},
     **{ending: Warc(compressed=True) for ending in (".warc.gz", ".wet.gz")},
-    ".txt": PlainText(),
+    **{
+        f"{ending}.{compression}".rstrip("."): made(compression)
+        for compression in COMPRESSIONS
+        for ending, made in STREAMED.items()
+    },
 }
-LINES = TextLines()
-KNOWN = "known are " + " ".join(FORMATS)
+LINES = {compression: TextLines(compression) for compression in COMPRESSIONS}
+KNOWN = (
+    "known are .parquet .pq .arrow .arrows .feather .ipc; .warc .wet, plain or .gz; and plain or .gz .bz2 .xz .zst"
+    f" {' '.join(STREAMED)}"
+)
 # What `datasets` writes beside the Arrow files of a data set, and above those of several: no documents.
 OF_ONE, OF_SEVERAL = ("dataset_info.json", "state.json"), "dataset_dict.json"
 # And what it computed of it since, a copy of each document as a rule.
@@ -49,7 +63,7 @@ def format_of(file: File) -> Format:
     """The format that the file's name says it has."""
     found = _format(file.path)
     if file.lines and isinstance(found, PlainText):
-        return LINES
+        return LINES[found.compression]
     if found is None:
         raise InputError(f"{file.name}: is of no known format; {KNOWN}")
     return found
@@ -72,7 +86,7 @@ def refuse_packing(files: Sequence[File], packing: Packing) -> None:
     if not any(format_of(file).takes(packing) for file in files):
         raise ParameterError(
             f"compression is {packing.told()!r} and no input can be written so: Parquet files can with any codec, .gz"
-            " and .zst files of JSON lines at a level of their own one; leave it out"
+            " and .zst files of JSON lines, CSV or text lines at a level of their own one; leave it out"
         )
 
 

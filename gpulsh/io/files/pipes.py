@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gpulsh.errors import InputError, OutputError
+from gpulsh.io.compression.bzip2_xz import BZIP2, XZ
 from gpulsh.io.compression.members import GZIP, gzip_begin
 from gpulsh.io.compression.zstd import MAGIC as ZSTD
 from gpulsh.io.format import File, reading
@@ -117,8 +118,9 @@ def _ending(head: bytes) -> str:
         return ".parquet"
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return ".arrow"
-    if head.startswith(ZSTD):
-        return ".jsonl.zst"
+    for magic, ending in ((ZSTD, ".jsonl.zst"), (BZIP2, ".jsonl.bz2"), (XZ, ".jsonl.xz")):
+        if head.startswith(magic):
+            return ending
     packed = head.startswith(GZIP)
     if packed:
         head = gzip_begin(head, len(FIRST)) or b""

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import random
 from pathlib import Path
-from typing import Literal
 
 import pytest
 import zstandard
 
 from gpulsh.io.compression import streams as compression
-from gpulsh.io.compression.streams import MEMBER_BYTES, blocks, packed_writer
+from gpulsh.io.compression.streams import Compression, blocks, packed_writer
+from gpulsh.io.compression.zstd import Window, WindowError
 from gpulsh.io.formats.jsonl.format import split_lines
 
+MEMBER_BYTES = 1 << 17
 CONTENT = random.Random(5).randbytes(1 << 16) * (2 * MEMBER_BYTES // (1 << 16)) + b"the end of the last member"
 
 
-def unpacked(data: bytes, kind: Literal["", "gz", "zst"]) -> bytes:
+PACKERS = [("gz", gzip.compress), ("bz2", bz2.compress), ("xz", lzma.compress), ("zst", zstandard.compress)]
+
+
+def unpacked(data: bytes, kind: Compression) -> bytes:
     return b"".join(blocks(io.BytesIO(data), kind))
 
 
-@pytest.mark.parametrize("kind", ["", "gz", "zst"])
+@pytest.mark.parametrize("kind", ["", "gz", "bz2", "xz", "zst"])
 @pytest.mark.parametrize("content", [b"", b"x", CONTENT], ids=["nothing", "little", "members"])
 def test_written_and_read_back(
-    kind: Literal["", "gz", "zst"], content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: Compression, content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(compression, "MEMBER_BYTES", MEMBER_BYTES)
     written = []
     for threads, step in ((1, 1000), (4, 1 << 20)):
         monkeypatch.setattr(compression, "processors", lambda threads=threads: threads)
@@ -35,15 +42,17 @@ def test_written_and_read_back(
                 out.write(content[start : start + step])
         written.append((tmp_path / "out").read_bytes())
     assert unpacked(written[0], kind) == content
-    if kind == "gz":
+    if kind in ("gz", "bz2"):
         assert written[0] == written[1]  # whatever the threads and the size of the pieces
-        assert gzip.decompress(written[0]) == content
+    unpack = {"gz": gzip.decompress, "bz2": bz2.decompress, "xz": lzma.decompress}
+    if kind in unpack:
+        assert unpack[kind](written[0]) == content
     if kind == "zst":
         assert zstandard.ZstdDecompressor().stream_reader(written[0]).read() == content
 
 
-@pytest.mark.parametrize(("kind", "pack"), [("gz", gzip.compress), ("zst", zstandard.compress)])
-def test_cut_anywhere(kind: Literal["gz", "zst"], pack: object) -> None:
+@pytest.mark.parametrize(("kind", "pack"), PACKERS)
+def test_cut_anywhere(kind: Compression, pack: object) -> None:
     assert callable(pack)
     data = pack(b"some text, and some more") + pack(random.Random(6).randbytes(300))
     whole = unpacked(data, kind)
@@ -63,3 +72,12 @@ def test_lines_are_split_alike_wherever_the_blocks_end() -> None:
         groups = list(split_lines(content[start : start + size] for start in range(0, len(content), size)))
         assert b"".join(b"\n".join(lines) + end for lines, end in groups) == content
         assert [line for lines, _ in groups for line in lines] == content.split(b"\n")
+
+
+def test_a_decoder_of_xz_has_bounded_memory() -> None:
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 256 << 20}]
+    packed = lzma.compress(b"some text", filters=filters)
+    assert list(blocks(io.BytesIO(packed), "xz")) == [b"some text"]
+    with pytest.raises(WindowError):
+        list(blocks(io.BytesIO(packed), "xz", Window(64 << 20)))
+    assert list(blocks(io.BytesIO(lzma.compress(b"some text", preset=9)), "xz", Window(1))) == [b"some text"]

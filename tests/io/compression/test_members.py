@@ -4,9 +4,11 @@ what is lost is listed, and reading goes on at the next one.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import random
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -34,9 +36,16 @@ def checked(content: bytes) -> bytes:
     return zstandard.ZstdCompressor(write_checksum=True).compress(content)
 
 
-PACK: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "zst": checked}
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": checked,
+}
 UNPACK: dict[str, Callable[[bytes], bytes]] = {
     "gz": gzip.decompress,
+    "bz2": bz2.decompress,
+    "xz": lzma.decompress,
     "zst": lambda data: zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read(),
 }
 MEMBERS = [b"".join(LINES[start : start + 20]) for start in (0, 20, 40)]

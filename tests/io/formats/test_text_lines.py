@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +17,18 @@ import pytest
 
 import gpulsh
 from gpulsh.cli import main
-from gpulsh.errors import GpulshError, InputError, LargeDocumentError, OutputError, ParameterError
+from gpulsh.errors import DamagedInputError, GpulshError, InputError, LargeDocumentError, OutputError, ParameterError
 from gpulsh.io.format import Columns, File, Limit, Rules
 from gpulsh.io.formats.text import lines as text_lines
 from gpulsh.io.formats.text.lines import TextLines
 
 PAGES = [" ".join(random.Random(number).choices([f"w{i}" for i in range(90)], k=12)) for number in range(9)]
+
+PACK: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
+    ".gz": (gzip.compress, gzip.decompress),
+    ".bz2": (bz2.compress, bz2.decompress),
+    ".xz": (lzma.compress, lzma.decompress),
+}
 
 
 def rows_of(path: Path, limit: Limit | None = None) -> list[bytes]:
@@ -97,6 +107,25 @@ def test_the_command_and_the_index_take_lines_too(tmp_path: Path, capsys: pytest
     assert "10 documents, 9 kept, 1 dropped" in capsys.readouterr().out
     assert main(["index", "query", str(tmp_path / "i"), str(path), "--lines", "--backend", "reference"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 10
+
+
+@pytest.mark.parametrize("ending", PACK)
+def test_compressed_text(ending: str, tmp_path: Path) -> None:
+    pack, unpack = PACK[ending]
+    path = tmp_path / f"a.txt{ending}"
+    path.write_bytes(pack("\n".join([*PAGES, PAGES[2]]).encode()))
+    gpulsh.deduplicate_files(path, tmp_path / "lines", lines=True, backend="reference")
+    assert unpack((tmp_path / "lines/data" / path.name).read_bytes()).decode() == "\n".join(PAGES) + "\n"
+    gpulsh.deduplicate_files(path, tmp_path / "whole", backend="reference")
+    assert (tmp_path / "whole/data" / path.name).read_bytes() == path.read_bytes()
+    path.write_bytes(pack("\n".join(PAGES[:4]).encode()) + pack("\n".join(PAGES[3:]).encode())[:-9])
+    with pytest.raises(DamagedInputError, match=r"a\.txt.*truncated"):
+        gpulsh.deduplicate_files(path, tmp_path / "bad", lines=True, backend="reference")
+    result = gpulsh.deduplicate_files(path, tmp_path / "skip", lines=True, on_error="skip", backend="reference")
+    # Of the line that goes on behind the damage nobody knows the end.
+    assert unpack((tmp_path / "skip/data" / path.name).read_bytes()).decode() == "".join(f"{p}\n" for p in PAGES[:3])
+    assert result.funnel["rejected"] == 1
+    assert pq.read_table(tmp_path / "skip/rejected.parquet")["rows"].to_pylist() == [0]
 
 
 def test_a_text_file_of_many_lines_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

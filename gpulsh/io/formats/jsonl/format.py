@@ -11,11 +11,10 @@ from typing import Any, Unpack
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.errors import DamagedInputError, InputError, InputTypeError
+from gpulsh.errors import DamagedInputError, InputTypeError
 from gpulsh.io.arrow.ids import json_texts
 from gpulsh.io.compression.members import PLAIN_STEP
-from gpulsh.io.compression.packing import Packing, level_of_stream
-from gpulsh.io.compression.streams import Compression, IntactBlocks, Sink, blocks, packed_writer
+from gpulsh.io.compression.streams import IntactBlocks, Sink, blocks
 from gpulsh.io.compression.zstd import Window, WindowError
 from gpulsh.io.format import (
     STRICT,
@@ -23,8 +22,6 @@ from gpulsh.io.format import (
     Columns,
     CostError,
     File,
-    Format,
-    Keys,
     Limit,
     Mask,
     Rejection,
@@ -40,6 +37,8 @@ from gpulsh.io.format import (
 )
 from gpulsh.io.formats.jsonl.blank_lines import BlankLines
 from gpulsh.io.formats.jsonl.large_object import LargeObject, Line, LongString
+from gpulsh.io.formats.keys import Key, key_of, typed_keys
+from gpulsh.io.formats.streamed import Streamed, window_too_large
 from gpulsh.io.formats.whole_lines import LongLineError, whole_lines
 from gpulsh.io.rows import Bytes, piece_rows
 
@@ -51,7 +50,6 @@ PARSED_BYTES = 8 << 20  # that a line's other fields may take beside the largest
 Group = tuple[Iterator[tuple[int, Line]], bytes]
 Lost = Callable[[str], None]
 
-CODECS = {"gz": "gzip", "zst": "zstd"}
 MOST_REJECTED = 1 << 14  # lines of a block
 BLANK = re.compile(rb"\s*+\Z")
 BOM = b"\xef\xbb\xbf"
@@ -66,18 +64,14 @@ JSON_NAMES = {
 }
 
 
-class JsonLines(Format):
+class JsonLines(Streamed):
     """Files whose rows are the lines that are not blank."""
-
-    def __init__(self, compression: Compression) -> None:
-        self._compression = compression
-        self._codec = CODECS[compression] if compression else None
 
     def check(self, file: File, columns: Columns) -> int | None:
         """Check that the file opens and that its first line is a record."""
         # A longer line, and damage where files are read as far as they are intact, are met by the pass in order.
         with reading(file), file.open() as source, contextlib.suppress(LongLineError):
-            filled, number = BlankLines(blocks(source, self._compression)), 1
+            filled, number = BlankLines(blocks(source, self.compression)), 1
             for lines, _ in split_lines(filled, CHECKED_LINE):
                 count = len(lines)
                 first = next(_rows(lines, number + filled.left_out), None)
@@ -85,8 +79,7 @@ class JsonLines(Format):
                     _parsed(file, *first)
                     break
                 number += count
-        with reading(file):
-            return None if self._compression else file.size()
+        return self._size(file)
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the stream at a time. A column that no line has is missing."""
@@ -103,7 +96,7 @@ class JsonLines(Format):
             for lines, _ in self._groups(file, rules.limit, window, lost):
                 start = row
                 texts: list[Bytes | None] = []
-                keys: list[int | float | None] = []
+                keys: list[Key] = []
                 rejected, damage = damage, []
                 for number, line in lines:
                     text = key = sorted_by = None
@@ -126,7 +119,7 @@ class JsonLines(Format):
                             rejected.append(Rejection(row, 1, "line", number, reason(file, error)))
                         else:
                             if columns.key is not None and wanted is None:
-                                key = _key(file, number, columns.key, sorted_by)
+                                key = key_of(file, number, columns.key, sorted_by, _kind(sorted_by))
                         if text is not None and rules.limit is not None and len(text) > rules.limit.document:
                             raise too_large(file, f"line {number}", len(text), rules.limit)
                     texts.append(text)
@@ -167,14 +160,10 @@ class JsonLines(Format):
                 pass
         return json_texts(found)
 
-    def takes(self, packing: Packing) -> bool:
-        """Whether it is a level of the file's own codec."""
-        return packing.codec == self._codec and packing.level is not None
-
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are, in the same compression."""
         row = 0
-        with packed_writer(target, self._compression, self._level(file, how.get("packing"))) as out:
+        with self._writer(file, target, how.get("packing")) as out:
             try:
                 for lines, end in self._groups(file):
                     kept: list[Line] = []
@@ -191,15 +180,6 @@ class JsonLines(Format):
         if row != len(keep):
             raise wrong_length(file)
 
-    def _level(self, file: File, packing: Packing | None) -> int | None:
-        """Return the level of the compression; None: its usual one."""
-        if self._codec is None:
-            return None
-        if packing is not None and self.takes(packing):
-            return packing.level
-        with reading(file), file.open() as source:
-            return level_of_stream(self._codec, source, file.size())
-
     def _groups(
         self, file: File, limit: Limit | None = None, window: Window | None = None, lost: Lost = lambda told: None
     ) -> Iterator[Group]:
@@ -213,9 +193,9 @@ class JsonLines(Format):
         with reading(file), file.open() as source:
             while True:
                 intact = None
-                if file.intact_only and self._compression:
-                    intact = IntactBlocks(source, self._compression, start, window)
-                filled = BlankLines(intact or blocks(source, self._compression, window))
+                if file.intact_only and self.compression:
+                    intact = IntactBlocks(source, self.compression, start, window)
+                filled = BlankLines(intact or blocks(source, self.compression, window))
                 cut = start > 0
                 try:
                     for lines, end in split_lines(filled, most):
@@ -233,7 +213,7 @@ class JsonLines(Format):
                     raise too_large(file, place, error.size(), limit) from None
                 except WindowError as error:
                     assert limit is not None
-                    raise too_large(file, "the window of its compression", error.size, limit) from None
+                    raise window_too_large(file, error, limit) from None
                 number += filled.left_out
                 if intact is None or intact.damaged is None:
                     return
@@ -249,9 +229,9 @@ class JsonLines(Format):
 
 
 def _block(
-    start: int, texts: list[Bytes | None], keys: list[int | float | None], columns: Columns, rejected: list[Rejection]
+    start: int, texts: list[Bytes | None], keys: list[Key], columns: Columns, rejected: list[Rejection]
 ) -> Block:
-    return Block(start, piece_rows(texts), _typed(keys) if columns.key is not None else None, tuple(rejected))
+    return Block(start, piece_rows(texts), typed_keys(keys) if columns.key is not None else None, tuple(rejected))
 
 
 def _unless_cut(file: File, number: int, line: Line) -> Line:
@@ -423,23 +403,6 @@ def _long_text(file: File, number: int, value: LongString, limit: Limit | None) 
         if limit is not None and len(whole) > limit.document:  # bytes that are no UTF-8 become three each
             raise too_large(file, f"line {number}", len(whole) + sum(map(len, pieces)), limit)
     return memoryview(whole)
-
-
-def _key(file: File, number: int, column: str, value: object) -> int | float | None:
-    if isinstance(value, float) and value != value:
-        raise InputError(f"{file.name}: line {number}: {column!r} is NaN; make it a number, or null to be kept last")
-    if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
-        return value
-    raise InputTypeError(f"{file.name}: line {number}: {column!r} is {_kind(value)}; --keep takes numbers here")
-
-
-def _typed(keys: list[int | float | None]) -> Keys:
-    kinds = {type(key) for key in keys} - {type(None)}
-    if kinds == {float}:
-        return pa.array(keys, pa.float64())
-    if kinds <= {int} and all(key is None or -(2**63) <= key < 2**63 for key in keys):
-        return pa.array(keys, pa.int64())
-    return keys
 
 
 def _kind(value: object) -> str:

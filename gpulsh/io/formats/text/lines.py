@@ -2,7 +2,7 @@
 
 Every line is a row, empty ones too, so that row numbers follow line numbers; a last line without an end counts unless
 it is empty. Kept lines are copied byte for byte with their ends. Lines are found a block at a time, without an object
-for each.
+for each. Of a compressed file that is damaged, nothing behind the damage is read: which line it is nobody knows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.errors import InputError
+from gpulsh.errors import DamagedInputError, InputError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.format import (
     STRICT,
@@ -32,11 +32,10 @@ from gpulsh.io.format import (
     too_large,
     wrong_length,
 )
-from gpulsh.io.formats.text.plain import PlainText
+from gpulsh.io.formats.text.plain import STEP, PlainText
 from gpulsh.io.formats.whole_lines import LongLineError, whole_lines
 from gpulsh.io.rows import piece_rows
 
-STEP = 1 << 20  # bytes read at once
 NEWLINE = 10
 LOOKED_AT = 1 << 16  # bytes of a file's beginning
 MANY = 20  # lines there, not counting empty ones, that look as if each were a document
@@ -52,7 +51,7 @@ class TextLines(PlainText):
         """A block of the file at a time."""
         row = 0
         with reading(file), file.open() as source:
-            for piece in _pieces(file, source, rules.limit):
+            for piece in self._pieces(file, source, rules.limit):
                 if isinstance(piece, bytearray):  # one line
                     texts = piece_rows([memoryview(piece)[: len(piece) - piece.endswith(b"\n")]])
                 else:
@@ -66,20 +65,39 @@ class TextLines(PlainText):
         row = 0
         with reading(file):
             source = file.open()
-        with source, open(target, "wb") as out:
-            for piece in _pieces(file, source):
-                ends = _ends(piece)
-                stays = keep[row : row + len(ends)]
-                if len(stays) != len(ends):
-                    raise wrong_length(file)
-                if stays.all():
-                    out.write(piece)
-                elif stays.any():
-                    sizes = np.diff(ends, prepend=0)
-                    out.write(np.frombuffer(piece, np.uint8)[np.repeat(stays, sizes)].data)
-                row += len(ends)
+        with source, self._writer(file, target, how.get("packing")) as out:
+            try:
+                for piece in self._pieces(file, source):
+                    ends = _ends(piece)
+                    stays = keep[row : row + len(ends)]
+                    if len(stays) != len(ends):
+                        raise wrong_length(file)
+                    if stays.all():
+                        out.write(memoryview(piece))
+                    elif stays.any():
+                        sizes = np.diff(ends, prepend=0)
+                        out.write(np.frombuffer(piece, np.uint8)[np.repeat(stays, sizes)].data)
+                    row += len(ends)
+            except DamagedInputError:
+                if row != len(keep):  # otherwise behind the last row that is known
+                    raise
         if row != len(keep):
             raise wrong_length(file)
+
+    def _pieces(self, file: File, source: BinaryIO, limit: Limit | None = None) -> Iterator[bytes | bytearray]:
+        """The content in pieces that end where a line does; a line that no block holds whole as a bytearray, alone."""
+        number = 1
+        with reading(file):
+            try:
+                most = None if limit is None else limit.document
+                for pieces in whole_lines(self._blocks(file, source, limit, STEP), most):
+                    for piece in pieces:
+                        if piece:
+                            yield piece
+                        number += piece.count(b"\n")
+            except LongLineError as error:
+                assert limit is not None
+                raise too_large(file, f"line {number}", error.size(), limit) from None
 
 
 def tell_of_lines(files: Sequence[File]) -> None:
@@ -96,21 +114,6 @@ def tell_of_lines(files: Sequence[File]) -> None:
                 file.name,
             )
             return
-
-
-def _pieces(file: File, source: BinaryIO, limit: Limit | None = None) -> Iterator[bytes | bytearray]:
-    """The content in pieces that end where a line does; a line that no block holds whole as a bytearray, alone."""
-    number = 1
-    with reading(file):
-        try:
-            for pieces in whole_lines(iter(lambda: source.read(STEP), b""), None if limit is None else limit.document):
-                for piece in pieces:
-                    if piece:
-                        yield piece
-                    number += piece.count(b"\n")
-        except LongLineError as error:
-            assert limit is not None
-            raise too_large(file, f"line {number}", error.size(), limit) from None
 
 
 def _ends(piece: bytes | bytearray) -> Numbers:

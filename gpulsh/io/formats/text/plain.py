@@ -13,7 +13,6 @@ from gpulsh.io.format import (
     Block,
     Columns,
     File,
-    Format,
     Limit,
     Mask,
     Rules,
@@ -22,13 +21,16 @@ from gpulsh.io.format import (
     too_large,
     wrong_length,
 )
+from gpulsh.io.formats.streamed import Streamed
 from gpulsh.io.rows import piece_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+STEP = 1 << 20  # bytes read at once
 
-class PlainText(Format):
+
+class PlainText(Streamed):
     """Files of one row and no column but the text."""
 
     def check(self, file: File, columns: Columns) -> int | None:
@@ -36,21 +38,26 @@ class PlainText(Format):
         for name in (columns.key, columns.id):
             if name is not None:
                 raise InputError(f"{file.name}: is plain text and has no column {name!r}; give Parquet or JSON lines")
-        with reading(file):
-            return file.size()
+        return self._size(file)
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """One block of one row."""
         limit = rules.limit
         with reading(file), file.open() as source:
             if limit is not None:
-                size = file.size()
-                if size is None:  # the store does not tell it
-                    size = sum(map(len, iter(lambda: source.read(1 << 20), b"")))
+                size = self._size(file)
+                if size is None:  # neither a compressed file nor each store tells it
+                    size = sum(map(len, self._blocks(file, source, limit, STEP)))
                 if size > limit.document:
                     raise too_large(file, "", size, limit)
                 source.seek(0)
-            yield Block(0, piece_rows([source.read()]))
+            if not self.compression:
+                yield Block(0, piece_rows([source.read()]))
+                return
+            whole = bytearray()
+            for block in self._blocks(file, source, limit, STEP):
+                whole += block
+            yield Block(0, piece_rows([memoryview(whole)]))
 
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """Refuse: plain text has no column."""
@@ -64,4 +71,4 @@ class PlainText(Format):
             with reading(file):
                 source = file.open()
             with source, open(target, "wb") as out:
-                shutil.copyfileobj(source, out, 1 << 20)
+                shutil.copyfileobj(source, out, STEP)

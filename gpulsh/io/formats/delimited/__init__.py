@@ -1,0 +1,1 @@
+"""Values separated by commas (CSV) or tabs (TSV)."""

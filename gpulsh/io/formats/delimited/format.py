@@ -1,0 +1,238 @@
+"""CSV and TSV: a header, then records, split here and not by a parser, so that kept ones are copied byte for byte.
+
+Rejected: pyarrow.csv, whose blocks must hold the largest record whole and which guesses the types of values from the
+first of them; Python's csv, which takes four bytes for each of a field.
+
+Every value is text, of which nothing, without quotes, is null and "" is not. A record with another number of fields
+than the header is bad. What stands behind damage in a compressed file is not read: nobody knows where a record begins.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Unpack
+
+import numpy as np
+import pyarrow as pa
+
+from gpulsh.arrays import Numbers
+from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
+from gpulsh.io.arrow.rows import arrow_rows
+from gpulsh.io.compression.streams import Compression
+from gpulsh.io.format import (
+    COPIES,
+    STRICT,
+    Block,
+    Columns,
+    File,
+    Limit,
+    Mask,
+    Rejection,
+    Rules,
+    Writing,
+    check_sizes,
+    check_values_fit,
+    missing_column,
+    reading,
+    too_large,
+    wrong_length,
+)
+from gpulsh.io.formats.delimited.records import LongRecordError, OpenQuoteError, Records, split_records
+from gpulsh.io.formats.keys import Key, key_of, typed_keys
+from gpulsh.io.formats.streamed import Streamed
+from gpulsh.io.rows import gathered
+
+if TYPE_CHECKING:  # it loads Numba, which other formats need not
+    from gpulsh.backends.cpu.delimited import Column
+
+STEP = 1 << 20  # bytes split at once
+MOST_ROWS = 1 << 14  # of a block
+CHECKED_HEADER = 1 << 20  # bytes up to which a header is looked at before the work begins
+HEADER = -1  # in place of a row's number
+INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+class Header(NamedTuple):
+    """The first record: how many fields all others must have, and which one has each wanted column."""
+
+    fields: int
+    places: dict[str, int]
+
+
+class Delimited(Streamed):
+    """Files of records whose fields a character parts, as RFC 4180 has it."""
+
+    def __init__(self, delimiter: str, compression: Compression = "") -> None:
+        super().__init__(compression)
+        self._delimiter = delimiter
+
+    def check(self, file: File, columns: Columns) -> int | None:
+        """Check that the file opens and that its header has the columns."""
+        small = Limit(COPIES * CHECKED_HEADER)  # a larger one is met by the pass in order
+        with reading(file), file.open() as source, suppress(LargeDocumentError):
+            for _, records in self._rows(file, source, small):
+                self._header(file, records, columns)
+                break
+        return self._size(file)
+
+    def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
+        """At most MOST_ROWS a block, those without a wanted row left out."""
+        header = Header(0, {})
+        with reading(file), file.open() as source:
+            for start, records in self._rows(file, source, rules.limit):
+                if start == HEADER:
+                    header = self._header(file, records, columns)
+                    continue
+                looked_at = np.full(len(records.begin), wanted is None)
+                if wanted is not None:
+                    part = wanted[start : start + len(looked_at)]
+                    looked_at[: len(part)] = part
+                if looked_at.any():
+                    yield self._block(file, columns, header, start, records, looked_at, rules)
+
+    def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
+        """The column at `rows` as strings; bytes that are no UTF-8 become U+FFFD."""
+        found: list[str | None] = []
+        held, place = 0, 0
+        with reading(file), file.open() as source:
+            for start, records in self._rows(file, source):
+                if start == HEADER:
+                    place = self._header(file, records, Columns(column)).places[column]
+                    continue
+                first, last = np.searchsorted(rows, [start, start + len(records.begin)])
+                if first < last:
+                    values = self._column(records.part(rows[first:last] - start), place)
+                    found += _strings(values)
+                    held += len(values.values)
+                    check_values_fit(file, column, held, len(found), len(rows), limit)
+                if len(found) == len(rows):
+                    break
+        if len(found) != len(rows):
+            raise wrong_length(file)
+        return pa.array(found, pa.string())
+
+    def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
+        """The header and kept records as they are, in the same compression."""
+        row = 0
+        with reading(file):
+            source = file.open()
+        with source, self._writer(file, target, how.get("packing")) as out:
+            try:
+                for start, records in self._rows(file, source):
+                    if start == HEADER:
+                        out.write(bytes(records.content[: int(records.end[0])]))
+                        continue
+                    stays = keep[start : start + len(records.begin)]
+                    if len(stays) != len(records.begin):
+                        raise wrong_length(file)
+                    if stays.any():
+                        content = np.frombuffer(memoryview(records.content).toreadonly(), np.uint8)
+                        kept = gathered(content, records.begin[stays], records.end[stays])
+                        out.write(kept.values[int(kept.offset[0]) : int(kept.offset[-1])].data)
+                    row = start + len(stays)
+            except DamagedInputError:
+                if row != len(keep):  # otherwise behind the last row that is known
+                    raise
+        if row != len(keep):
+            raise wrong_length(file)
+
+    def _rows(self, file: File, source: BinaryIO, limit: Limit | None = None) -> Iterator[tuple[int, Records]]:
+        """The header, then records by at most MOST_ROWS, each time with the number of the first."""
+        row = HEADER
+        try:
+            content = self._blocks(file, source, limit, STEP)
+            most = None if limit is None else limit.document
+            for records in split_records(content, ord(self._delimiter), most):
+                if row == HEADER and len(records.begin):
+                    yield row, records.part(slice(1))
+                    records, row = records.part(slice(1, None)), 0
+                for first in range(0, len(records.begin), MOST_ROWS):
+                    part = records.part(slice(first, first + MOST_ROWS))
+                    yield row, part
+                    row += len(part.begin)
+        except LongRecordError as error:
+            assert limit is not None
+            raise too_large(file, f"the record from line {error.line} on", error.size, limit) from None
+        except OpenQuoteError as error:
+            raise DamagedInputError(
+                f"{file.name}: the record from line {error.line} on ends within quotes; close them, or double a quote"
+                " that is content"
+            ) from None
+
+    def _header(self, file: File, records: Records, columns: Columns) -> Header:
+        told = bytes(records.content[int(records.begin[0]) : int(records.end[0])]).decode("utf-8", "replace")
+        try:
+            names = next(csv.reader([told], delimiter=self._delimiter))
+        except csv.Error as error:
+            raise DamagedInputError(f"{file.name}: line {next(records.lines())}: is no header: {error}") from error
+        places = {}
+        for name in columns.names():
+            if name not in names:
+                raise missing_column(file, name, columns, names)
+            if names.count(name) > 1:
+                raise InputError(f"{file.name}: has {names.count(name)} columns {name!r}; rename all but one")
+            places[name] = names.index(name)
+        return Header(len(names), places)
+
+    def _column(self, records: Records, place: int) -> Column:
+        from gpulsh.backends.cpu.delimited import column
+
+        return column(records.content, records.begin, records.end, ord(self._delimiter), place)
+
+    def _block(
+        self,
+        file: File,
+        columns: Columns,
+        header: Header,
+        start: int,
+        records: Records,
+        wanted: Mask | None,
+        rules: Rules,
+    ) -> Block:
+        texts = self._column(records, header.places[columns.text])
+        bad = texts.fields != header.fields
+        if wanted is not None:
+            bad &= wanted
+        rejected: list[Rejection] = []
+        if bad.any():
+            rows = np.flatnonzero(bad)
+            for row, line in zip(rows.tolist(), records.part(rows).lines(), strict=True):
+                told = f"line {line}: has {texts.fields[row]} fields and the header {header.fields}"
+                if not rules.skip:
+                    raise DamagedInputError(f"{file.name}: {told}; put what holds a separator or line end into quotes")
+                rejected.append(Rejection(start + row, 1, "line", line, told))
+        found = arrow_rows(_array(texts, texts.null | bad))
+        check_sizes(file, start, found.lengths(), rules.limit)
+        keys = None if columns.key is None else typed_keys(list(self._keys(file, columns.key, header, records, bad)))
+        return Block(start, found, keys, tuple(rejected))
+
+    def _keys(self, file: File, name: str, header: Header, records: Records, bad: Mask) -> Iterator[Key]:
+        values = _strings(self._column(records, header.places[name]))
+        for value, line, is_bad in zip(values, records.lines(), bad.tolist(), strict=True):
+            yield None if is_bad or value is None else key_of(file, line, name, _number(value), repr(value[:40]))
+
+
+def _array(texts: Column, null: Mask) -> pa.Array:
+    """The values as a pyarrow.LargeBinaryArray."""
+    valid = pa.py_buffer(np.packbits(~null, bitorder="little"))
+    buffers = [valid, pa.py_buffer(texts.offset), pa.py_buffer(texts.values)]
+    return pa.Array.from_buffers(pa.large_binary(), len(null), buffers)
+
+
+def _strings(texts: Column) -> list[str | None]:
+    data, offset = texts.values.data, texts.offset.tolist()
+    return [
+        None if null else str(data[start:stop], "utf-8", "replace")
+        for start, stop, null in zip(offset[:-1], offset[1:], texts.null.tolist(), strict=True)
+    ]
+
+
+def _number(text: str) -> int | float | str:
+    """A number as it is, or what is none."""
+    try:
+        return int(text) if INTEGER.fullmatch(text) else float(text.replace("_", "?"))
+    except ValueError:  # an integer of thousands of digits, too
+        return text

@@ -1,0 +1,198 @@
+"""CSV and TSV: records and values as Python's `csv` finds them, kept records byte for byte, bad ones named."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import lzma
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+import gpulsh
+from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
+from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.format import Columns, Limit, Rules
+from gpulsh.io.formats.delimited import format as delimited
+from gpulsh.io.formats.delimited.records import OpenQuoteError, split_records
+
+DRAW = random.Random(4)
+PAGES = [" ".join(f"w{DRAW.randrange(999)}" for _ in range(12)) for _ in range(6)]
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.compress,
+}
+UNPACK: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.decompress,
+    ".bz2": bz2.decompress,
+    ".xz": lzma.decompress,
+    ".zst": lambda packed: zstandard.ZstdDecompressor().stream_reader(packed).read(),
+}
+
+
+def run(path: Any, out: Path, **options: Any) -> gpulsh.FilesResult:
+    return gpulsh.deduplicate_files(path, out, backend="reference", **options)
+
+
+def rows_of(path: Path, column: str = "a", **rules: Any) -> list[bytes | None]:
+    (file,) = find_files([str(path)])
+    found: list[bytes | None] = []
+    for block in format_of(file).read(file, Columns(column), rules=Rules(**rules)):
+        assert block.start == len(found)
+        null = block.texts.nulls()
+        pieces = block.texts.pieces(np.arange(len(block.texts)))
+        found += [bytes(piece) for piece in pieces]
+        assert null <= sum(not piece for piece in pieces)
+    return found
+
+
+def as_csv_has_it(content: bytes) -> list[list[bytes]]:
+    lines = content.decode("latin-1").removeprefix("\xef\xbb\xbf").splitlines(keepends=True)
+    return [[field.encode("latin-1") for field in row] for row in csv.reader(lines) if row]
+
+
+@pytest.mark.parametrize("step", [1, 3, 1 << 20])
+def test_records_and_values_are_those_of_csv(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "STEP", step)
+    draw, path = random.Random(step), tmp_path / "a.csv"
+    seen = 0
+    for _ in range(150):
+        rows = [b"".join(draw.choices([b'"', b'"', b",", b"x", b"\n", b"\r\n", b"\xff", b" "], k=draw.randrange(14)))]
+        content = draw.choice([b"", b"\xef\xbb\xbf"]) + b"a,b\n" + rows[0] + draw.choice([b"", b"\n", b"\n\n"])
+        path.write_bytes(content)
+        wanted = as_csv_has_it(content)[1:]
+        try:
+            list(split_records([content], ord(",")))
+        except OpenQuoteError:
+            continue
+        (file,) = find_files([str(path)])
+        found = list(format_of(file).read(file, Columns("a"), rules=Rules(skip=True)))
+        bad = {rejection.row for block in found for rejection in block.rejected}
+        texts = [bytes(piece) for block in found for piece in block.texts.pieces(np.arange(len(block.texts)))]
+        assert bad == {row for row, fields in enumerate(wanted) if len(fields) != 2}, content
+        assert [text for row, text in enumerate(texts) if row not in bad] == [
+            fields[0] for fields in wanted if len(fields) == 2
+        ], content
+        keep = np.array([draw.random() < 0.5 for _ in texts], bool)
+        format_of(file).write_kept(file, keep, str(tmp_path / "kept"))
+        assert as_csv_has_it((tmp_path / "kept").read_bytes())[1:] == [
+            fields for fields, stays in zip(wanted, keep, strict=True) if stays
+        ], content
+        seen += len(wanted)
+    assert seen > 100
+
+
+@pytest.mark.parametrize("packed", PACK)
+@pytest.mark.parametrize(("ending", "comma"), [(".csv", b","), (".tsv", b"\t")])
+def test_kept_records_are_copied_byte_for_byte(ending: str, comma: bytes, packed: str, tmp_path: Path) -> None:
+    quoted = f'"{PAGES[1]}\nof two ""lines"""'.encode()
+    records = [
+        b"\xef\xbb\xbfid,text\r\n",
+        b"1," + PAGES[0].encode() + b"\r\n",
+        b'"2",' + quoted + b"\n",
+        b"\r\n",
+        b"3," + PAGES[0].encode() + b" more\r\n",
+        b'4,"' + PAGES[1].encode() + b' of two ""lines"""\n',
+        b"5,\xff\0 it's 5\" long",
+    ]
+    records = [record.replace(b",", comma) for record in records]
+    path = tmp_path / f"a{ending}{packed}"
+    path.write_bytes(PACK[packed](b"".join(records)))
+    result = run(path, tmp_path / "out", threshold=0.7, id_column="id")
+    assert UNPACK[packed]((tmp_path / "out/data" / path.name).read_bytes()) == b"".join(
+        records[n] for n in (0, 1, 2, 6)
+    )
+    assert pq.read_table(result.duplicates).select(["row", "id", "duplicate_of_id"]).to_pylist() == [
+        {"row": 2, "id": "3", "duplicate_of_id": "1"},
+        {"row": 3, "id": "4", "duplicate_of_id": "2"},
+    ]
+
+
+def test_nothing_is_null_and_quotes_are_not(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b'n,text\n1,\n2,""\n3,"a b c d e f"\n,"A b c, d e f"\n5.5,a b c d e f\n')
+    result = run(tmp_path / "a.csv", tmp_path / "out", keep="n")
+    assert (result.funnel["nulls"], result.funnel["empty"]) == (1, 2)
+    assert (tmp_path / "out/data/a.csv").read_bytes() == b'n,text\n1,\n2,""\n5.5,a b c d e f\n'
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b"text", b"text,b\n"])
+def test_files_without_rows(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    assert run(tmp_path / "a.csv", tmp_path / "out").funnel["documents"] == 0
+    assert (tmp_path / "out/data/a.csv").read_bytes() == (content if b"text" in content else b"")
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "told"),
+    [
+        (b'text,b\n"x\ny",1\nx,1,2\n', DamagedInputError, "a.csv: line 4: has 3 fields and the header 2; put"),
+        (b"text,b\rx,1\rx\r", DamagedInputError, "a.csv: line 3: has 1 fields and the header 2"),
+        (b'text\nx\n\n"y\nz', DamagedInputError, "a.csv: the record from line 4 on ends within quotes"),
+        (b"body,b\nx,1\n", InputError, "has no column 'text'; its columns are: body, b"),
+        (b"text,b,text\nx,1,y\n", InputError, "has 2 columns 'text'; rename all but one"),
+        (b'text,n\nx,1\n"y\n",high\n', InputTypeError, "line 3: 'n' is 'high'; keep takes numbers here"),
+        (b"text,n\nx,nan\n", InputError, "line 2: 'n' is NaN"),
+    ],
+)
+def test_bad_files_are_named(content: bytes, error: type[Exception], told: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(error) as raised:
+        run(tmp_path / "a.csv", tmp_path / "out", **({"keep": "n"} if b",n" in content else {}))
+    assert told in str(raised.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_records_are_passed_over(tmp_path: Path) -> None:
+    good = [f"{row},{page}\n".encode() for row, page in enumerate(PAGES)]
+    content = [b"id,text\n", good[0], b"1,2,3\n", good[1], b"alone\n", good[0], good[2], b'4,"never closed\n', good[3]]
+    (tmp_path / "a.csv").write_bytes(b"".join(content))
+    result = run(tmp_path / "a.csv", tmp_path / "out", on_error="skip", id_column="id")
+    assert (tmp_path / "out/data/a.csv").read_bytes() == b"".join([content[0], good[0], good[1], good[2]])
+    found = pq.read_table(tmp_path / "out/rejected.parquet").to_pylist()
+    assert [(row["row"], row["rows"], row["unit"], row["offset"]) for row in found] == [
+        (1, 1, "line", 3),
+        (3, 1, "line", 5),
+        (6, 0, "row", 6),
+    ]
+    assert "line 8 on ends within quotes" in found[2]["reason"] and result.funnel["dropped"] == 1
+
+
+def test_a_record_that_the_budget_does_not_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "STEP", 64)
+    for end, size in ((b'"\n', 1003), (b'"\nmore\n', 1003)):
+        (tmp_path / "a.csv").write_bytes(b'a\none\n"' + b"x" * 1000 + end)
+        assert len(rows_of(tmp_path / "a.csv", limit=Limit(4 * size))[1] or b"") == 1000
+        with pytest.raises(LargeDocumentError, match=f"the record from line 3 on: has {size} bytes"):
+            rows_of(tmp_path / "a.csv", limit=Limit(4 * size - 4))
+    (tmp_path / "a.csv").write_bytes(b'a\n"' + b"x" * 1000)
+    with pytest.raises(DamagedInputError, match="ends within quotes"):
+        rows_of(tmp_path / "a.csv", limit=Limit(400))
+
+
+def test_results_are_those_of_json_lines_and_a_run_goes_on(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    texts = [draw.choice([*PAGES, PAGES[0] + ' "more", and\nmore']) for _ in range(60)]
+    out = io.StringIO(newline="")
+    csv.writer(out).writerows([["n", "text"], *([row, text] for row, text in enumerate(texts))])
+    (tmp_path / "a.csv").write_text(out.getvalue(), newline="")
+    (tmp_path / "a.jsonl").write_text(
+        "".join(json.dumps({"n": n, "text": text}) + "\n" for n, text in enumerate(texts))
+    )
+    found, wanted = (run(tmp_path / f"a.{kind}", tmp_path / kind, keep="n") for kind in ("csv", "jsonl"))
+    columns = ["row", "duplicate_of_row", "similarity", "cluster"]
+    tables = [pq.read_table(result.duplicates).select(columns) for result in (found, wanted)]
+    assert tables[0].equals(tables[1]) and len(tables[0]) > 50
+    assert run(tmp_path / "a.csv", tmp_path / "csv", keep="n", resume=True).report == found.report
