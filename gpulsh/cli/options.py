@@ -82,7 +82,12 @@ def text_options(*, ids: str | None = None) -> Option:
     """Where the texts of files are, and their ids, where `ids` says the use of them."""
     where = (
         click.option(
-            "--text-column", default="text", show_default=True, metavar="NAME", help="Column or field of the text."
+            "--text-column",
+            default="text",
+            show_default=True,
+            metavar="NAME[.FIELD][,NAME...]",
+            help="Column of the text, or a field of its objects; several are joined by a line end, nulls left out."
+            " column:NAME for a name with a dot or comma.",
         ),
         click.option(
             "--lines", is_flag=True, help="Each line of a text file (.txt, .txt.gz, ...) is a document, not the file."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, Unpack, runtime_checkable
 
 import numpy as np
@@ -13,7 +13,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.errors import ChangedInputError, DamagedInputError, GpulshError, InputError, LargeDocumentError
+from gpulsh.errors import (
+    ChangedInputError,
+    DamagedInputError,
+    GpulshError,
+    InputError,
+    LargeDocumentError,
+    ParameterError,
+)
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.rows import Rows
 
@@ -70,17 +77,44 @@ class File:
             return [told.get("size"), ", ".join(version) or None]
 
 
+Place = tuple[str, ...]  # of a value: its column, and the fields that lie within one another in it
+WHOLE = "column:"  # before the name of one column, whatever is in it
+BETWEEN = b"\n"  # texts of several columns
+
+
+def text_places(given: str) -> tuple[Place, ...]:
+    """Where the texts lie that are joined to a document: NAME, NAME.FIELD, or several with commas between them.
+
+    >>> text_places("title,meta.body"), text_places("column:a.b")
+    ((('title',), ('meta', 'body')), (('a.b',),))
+    """
+    if given.startswith(WHOLE):
+        return ((given.removeprefix(WHOLE),),)
+    places = tuple(tuple(name.split(".")) for name in given.split(","))
+    if given and not all(map(all, places)):
+        raise ParameterError(
+            f"text_column is {given!r}, of which a part is empty; give NAME, NAME.FIELD for a field of objects, several"
+            " with commas between them, or column:NAME where a name has a dot or comma of its own"
+        )
+    return places
+
+
 @dataclass(frozen=True)
 class Columns:
-    """The columns that gpulsh reads; it only copies all others."""
+    """The columns that gpulsh reads; it only copies all others. `text` is as `text_places` takes it."""
 
     text: str
     key: str | None = None  # that --keep orders by
     id: str | None = None
+    texts: tuple[Place, ...] = field(init=False, compare=False)
 
-    def names(self) -> tuple[str, ...]:
-        """Every column that must exist."""
-        return tuple(dict.fromkeys(name for name in (self.text, self.key, self.id) if name is not None))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "texts", text_places(self.text))
+
+    def places(self) -> tuple[Place, ...]:
+        """Everything that must exist."""
+        others = ((name,) for name in (self.key, self.id) if name is not None)
+        return tuple(dict.fromkeys((*self.texts, *others)))
 
 
 @dataclass(frozen=True)
@@ -234,14 +268,15 @@ def _is_damage(error: Exception) -> bool:
     return not isinstance(error, (MemoryError, pa.ArrowCancelled))
 
 
-def missing_column(file: File, column: str, columns: Columns, present: Sequence[str]) -> InputError:
-    """The error of one of the `columns` that a file lacks."""
-    if column == columns.key:
-        column = f"{column!r}, which --keep names beside its modes first, longest and source:INPUT,INPUT"
-    else:
-        column = repr(column)
+def missing_column(file: File, place: Place, columns: Columns, present: Sequence[str]) -> InputError:
+    """The error of one of the `columns` that a file lacks; `present` are those that it has."""
+    column = repr(".".join(place))
+    if columns.key is not None and place == (columns.key,):
+        column += ", which --keep names beside its modes first, longest and source:INPUT,INPUT"
     shown = ", ".join(present[:20]) + (", ..." if len(present) > 20 else "")
-    return InputError(f"{file.name}: has no column {column}; its columns are: {shown or 'none'}")
+    is_name = place in columns.texts and columns.text in present
+    hint = f"; give column:{columns.text} for the one of that name" if is_name else ""
+    return InputError(f"{file.name}: has no column {column}; its columns are: {shown or 'none'}{hint}")
 
 
 def changed(file: File, how: str) -> ChangedInputError:

@@ -155,6 +155,8 @@ def deduplicate_files(
     with a header, or plain text (plain, .gz, .bz2, .xz, .zst), a document a file or, with `lines`, a line; named pipes,
     and "-", which is standard input, are read once, into a temporary file (in TMPDIR), as JSON lines where name and
     content show nothing else.
+    `text_column` is the column or JSON field of the text, "meta.body" one of its fields, "title,body" several, joined
+    by a line end, nulls left out; "column:a.b" is the column of that name.
     `output` is made, or empty, or with `overwrite` an earlier run's, or with `resume` that of the same job, which goes
     on where it was, or is left as it is where it was finished. It gets `data/` (one file an input file with the kept
     rows and every column, where several inputs are folders or globs, or files have equal names, in a folder for each

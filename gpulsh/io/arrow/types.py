@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.rows import is_text
-from gpulsh.io.format import Columns, File, missing_column
+from gpulsh.io.format import Columns, File, Place, missing_column
 
 
 def is_ordered(kind: pa.DataType) -> bool:
@@ -19,19 +19,28 @@ def is_ordered(kind: pa.DataType) -> bool:
 
 def check_columns(file: File, schema: pa.Schema, columns: Columns) -> None:
     """An InputError unless the schema has the columns, once each and of a type that serves."""
-    for name in columns.names():
-        places = schema.get_all_field_indices(name)
-        if not places:
-            raise missing_column(file, name, columns, schema.names)
-        if len(places) > 1:
-            raise InputError(f"{file.name}: has {len(places)} columns {name!r}; rename all but one")
-    text = schema.field(columns.text).type
-    if not is_text(text):
-        raise InputError(
-            f"{file.name}: column {columns.text!r} is {text}, not text; name a column of strings with --text-column"
-        )
+    for place in columns.places():
+        kind = _type_of(file, schema, place, columns)
+        if place in columns.texts and not is_text(kind):
+            what = "one of its fields" if pa.types.is_struct(kind) else "a column of strings"
+            raise InputError(
+                f"{file.name}: column {'.'.join(place)!r} is {kind}, not text; name {what} with --text-column"
+            )
     if columns.key is not None and not is_ordered(schema.field(columns.key).type):
         raise InputError(
             f"{file.name}: column {columns.key!r} is {schema.field(columns.key).type};"
             " --keep takes integers, floats, dates and times"
         )
+
+
+def _type_of(file: File, schema: pa.Schema, place: Place, columns: Columns) -> pa.DataType:
+    kind, names = schema, list(schema.names)
+    for depth, name in enumerate(place):
+        at = [number for number, present in enumerate(names) if present == name]
+        if not at:
+            raise missing_column(file, place, columns, [".".join((*place[:depth], present)) for present in names])
+        if len(at) > 1:
+            raise InputError(f"{file.name}: has {len(at)} columns {'.'.join(place[: depth + 1])!r}; rename all but one")
+        kind = kind.field(at[0]).type
+        names = [kind.field(number).name for number in range(kind.num_fields)] if pa.types.is_struct(kind) else []
+    return kind

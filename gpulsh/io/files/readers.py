@@ -51,6 +51,8 @@ def open_files(
     reason = why_no_reader()
     if reason is not None:
         raise BackendError(f"reader 'cudf' was asked for and cuDF cannot be imported ({reason}); install gpulsh[cudf]")
+    if len(columns.texts) > 1 or len(columns.texts[0]) > 1:
+        raise ParameterError(f"text_column is {columns.text!r}, and the reader 'cudf' takes one column; give 'arrow'")
     for file in files:
         if not isinstance(format_of(file), Parquet) or file.filesystem is not None:
             what = "no Parquet file" if file.filesystem is None else "not on this machine"
@@ -82,7 +84,7 @@ class _DeviceFileTexts(FileTexts):
             groups = Parquet().groups(file, self.columns)
             for first, last in cuts(offsets([size for _, size in groups]), GROUP_BYTES):
                 rows = sum(count for count, _ in groups[first:last])
-                texts = _decoded(file, self.columns.text, range(first, last), rows, self._ops)
+                texts = _decoded(file, self.columns.texts[0][0], range(first, last), rows, self._ops)
                 facts.sizes.append(self._ops.asnumpy(texts.lengths()))
                 check_sizes(file, facts.rows[number], facts.sizes[-1], self._rules.limit)
                 facts.nulls += texts.nulls()

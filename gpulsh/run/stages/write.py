@@ -7,7 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from gpulsh.io.arrow.rows import arrow_rows, is_text
+from gpulsh.errors import InputError
+from gpulsh.io.arrow.rows import arrow_rows
+from gpulsh.io.arrow.texts import text_column
+from gpulsh.io.arrow.types import check_columns
 from gpulsh.io.files.fixity import Digest, Reading
 from gpulsh.io.files.inputs import format_of
 from gpulsh.io.files.places import place_below
@@ -101,10 +104,12 @@ class _Texts:
         """`gpulsh.io.format.Seen`."""
         if not self._read:
             return
-        name = self._job.columns.text
-        if name not in batch.schema.names or not is_text(batch.schema.field(name).type):
-            raise changed(self._job.files[self._number], "has other columns than at first")
-        self.see_rows(row, arrow_rows(batch.column(name)))
+        file = self._job.files[self._number]
+        try:
+            check_columns(file, batch.schema, Columns(self._job.columns.text))
+        except InputError:
+            raise changed(file, "has other columns than at first") from None
+        self.see_rows(row, arrow_rows(text_column(batch, self._job.columns)))
 
     def see_rows(self, row: int, texts: Rows) -> None:
         """See rows of which only the texts are there."""

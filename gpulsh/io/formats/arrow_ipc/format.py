@@ -14,6 +14,7 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of
 from gpulsh.io.arrow.selection import chosen, kept
 from gpulsh.io.arrow.soundness import check_values
+from gpulsh.io.arrow.texts import text_column
 from gpulsh.io.arrow.types import check_columns
 from gpulsh.io.format import (
     BLOCK_BYTES,
@@ -56,19 +57,19 @@ class Ipc(Format):
         """Blocks of about BLOCK_BYTES of each record batch."""
         with reading(file), _opened(file, rules.limit) as batches:
             check_columns(file, batches.schema, columns)
-            used = [columns.text, *([] if columns.key is None else [columns.key])]
+            used = [*(column for column, *_ in columns.texts), *([] if columns.key is None else [columns.key])]
             start = 0
             for batch in batches:
-                sizes = batch.lengths(columns.text)
-                check_sizes(file, start, sizes, rules.limit)
-                for first, last in batch_cuts(offsets(sizes), BLOCK_BYTES) if len(batch) else [(0, 0)]:
+                for first, last in _cuts(file, batch, start, columns, rules.limit) if len(batch) else [(0, 0)]:
                     if wanted is None or wanted[start + first : start + last].any():
                         part = batch.rows(first, last, used)
                         key = None if columns.key is None else part.column(columns.key)
-                        yield Block(start + first, arrow_rows(part.column(columns.text)), key)
-                        del part, key
+                        texts = arrow_rows(text_column(part, columns))
+                        check_sizes(file, start + first, texts.lengths(), rules.limit)
+                        yield Block(start + first, texts, key)
+                        del part, key, texts
                 start += len(batch)
-                del batch, sizes
+                del batch
 
     def kind(self, file: File, column: str) -> pa.DataType:
         """The type of the column, from the schema."""
@@ -113,6 +114,19 @@ class Ipc(Format):
             writer.close()
         if start != len(keep):
             raise wrong_length(file)
+
+
+def _cuts(
+    file: File, batch: UnreadBatch, start: int, columns: Columns, limit: Limit | None
+) -> Iterator[tuple[int, int]]:
+    """Rows of a batch that are read together; start is its first one. A LargeDocumentError where one has too much text,
+    before it is read, but for text that lies within structs: of that only the average is known.
+    """
+    sizes = np.full(len(batch), batch.size // len(batch))
+    if all(len(place) == 1 for place in columns.texts):
+        sizes = np.sum([batch.lengths(column) for (column,) in columns.texts], axis=0)
+        check_sizes(file, start, sizes, limit)
+    return batch_cuts(offsets(sizes), BLOCK_BYTES)
 
 
 def _values(batch: UnreadBatch, column: str, rows: Numbers) -> Iterator[pa.Array]:

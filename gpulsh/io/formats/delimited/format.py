@@ -21,15 +21,18 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.arrow.rows import arrow_rows
+from gpulsh.io.arrow.texts import joined_texts
 from gpulsh.io.compression.streams import Compression
 from gpulsh.io.format import (
     COPIES,
     STRICT,
+    WHOLE,
     Block,
     Columns,
     File,
     Limit,
     Mask,
+    Place,
     Rejection,
     Rules,
     Writing,
@@ -59,7 +62,7 @@ class Header(NamedTuple):
     """The first record: how many fields all others must have, and which one has each wanted column."""
 
     fields: int
-    places: dict[str, int]
+    numbers: dict[Place, int]
 
 
 class Delimited(Streamed):
@@ -96,15 +99,15 @@ class Delimited(Streamed):
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The column at `rows` as strings; bytes that are no UTF-8 become U+FFFD."""
         found: list[str | None] = []
-        held, place = 0, 0
+        held = number = 0
         with reading(file), file.open() as source:
             for start, records in self._rows(file, source):
                 if start == HEADER:
-                    place = self._header(file, records, Columns(column)).places[column]
+                    number = self._header(file, records, Columns(WHOLE + column)).numbers[(column,)]
                     continue
                 first, last = np.searchsorted(rows, [start, start + len(records.begin)])
                 if first < last:
-                    values = self._column(records.part(rows[first:last] - start), place)
+                    values = self._column(records.part(rows[first:last] - start), number)
                     found += _strings(values)
                     held += len(values.values)
                     check_values_fit(file, column, held, len(found), len(rows), limit)
@@ -168,49 +171,41 @@ class Delimited(Streamed):
             names = next(csv.reader([told], delimiter=self._delimiter))
         except csv.Error as error:
             raise DamagedInputError(f"{file.name}: line {next(records.lines())}: is no header: {error}") from error
-        places = {}
-        for name in columns.names():
+        numbers = {}
+        for place in columns.places():
+            name = ".".join(place)  # of what was nested once, as those call it who made columns of it
             if name not in names:
-                raise missing_column(file, name, columns, names)
+                raise missing_column(file, place, columns, names)
             if names.count(name) > 1:
                 raise InputError(f"{file.name}: has {names.count(name)} columns {name!r}; rename all but one")
-            places[name] = names.index(name)
-        return Header(len(names), places)
+            numbers[place] = names.index(name)
+        return Header(len(names), numbers)
 
-    def _column(self, records: Records, place: int) -> Column:
+    def _column(self, records: Records, number: int) -> Column:
         from gpulsh.backends.cpu.delimited import column
 
-        return column(records.content, records.begin, records.end, ord(self._delimiter), place)
+        return column(records.content, records.begin, records.end, ord(self._delimiter), number)
 
     def _block(
-        self,
-        file: File,
-        columns: Columns,
-        header: Header,
-        start: int,
-        records: Records,
-        wanted: Mask | None,
-        rules: Rules,
+        self, file: File, columns: Columns, header: Header, start: int, records: Records, looked_at: Mask, rules: Rules
     ) -> Block:
-        texts = self._column(records, header.places[columns.text])
-        bad = texts.fields != header.fields
-        if wanted is not None:
-            bad &= wanted
+        texts = [self._column(records, header.numbers[place]) for place in columns.texts]
+        fields = texts[0].fields
+        bad = looked_at & (fields != header.fields)
+        rows = np.flatnonzero(bad)
         rejected: list[Rejection] = []
-        if bad.any():
-            rows = np.flatnonzero(bad)
-            for row, line in zip(rows.tolist(), records.part(rows).lines(), strict=True):
-                told = f"line {line}: has {texts.fields[row]} fields and the header {header.fields}"
-                if not rules.skip:
-                    raise DamagedInputError(f"{file.name}: {told}; put what holds a separator or line end into quotes")
-                rejected.append(Rejection(start + row, 1, "line", line, told))
-        found = arrow_rows(_array(texts, texts.null | bad))
+        for row, line in zip(rows.tolist(), records.part(rows).lines(), strict=True):
+            told = f"line {line}: has {fields[row]} fields and the header {header.fields}"
+            if not rules.skip:
+                raise DamagedInputError(f"{file.name}: {told}; put what holds a separator or line end into quotes")
+            rejected.append(Rejection(start + row, 1, "line", line, told))
+        found = arrow_rows(joined_texts([_array(text, text.null | bad) for text in texts]))
         check_sizes(file, start, found.lengths(), rules.limit)
         keys = None if columns.key is None else typed_keys(list(self._keys(file, columns.key, header, records, bad)))
         return Block(start, found, keys, tuple(rejected))
 
     def _keys(self, file: File, name: str, header: Header, records: Records, bad: Mask) -> Iterator[Key]:
-        values = _strings(self._column(records, header.places[name]))
+        values = _strings(self._column(records, header.numbers[(name,)]))
         for value, line, is_bad in zip(values, records.lines(), bad.tolist(), strict=True):
             yield None if is_bad or value is None else key_of(file, line, name, _number(value), repr(value[:40]))
 

@@ -17,6 +17,7 @@ from gpulsh.io.compression.members import PLAIN_STEP
 from gpulsh.io.compression.streams import IntactBlocks, Sink, blocks
 from gpulsh.io.compression.zstd import Window, WindowError
 from gpulsh.io.format import (
+    BETWEEN,
     STRICT,
     Block,
     Columns,
@@ -24,6 +25,7 @@ from gpulsh.io.format import (
     File,
     Limit,
     Mask,
+    Place,
     Rejection,
     Rules,
     Writing,
@@ -83,8 +85,9 @@ class JsonLines(Streamed):
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """A block of the stream at a time. A column that no line has is missing."""
-        missing = set() if wanted is not None else set(columns.names())
+        missing = set() if wanted is not None else set(columns.places())
         first: list[str] = []
+        depth = max(map(len, columns.texts))
         row = records = 0
         window = Window() if rules.limit is None else Window(rules.limit.document)
         damage: list[Rejection] = []
@@ -102,12 +105,12 @@ class JsonLines(Streamed):
                     text = key = sorted_by = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
                         try:
-                            record = _parsed(file, number, line, rules.limit, window.size)
+                            record = _parsed(file, number, line, rules.limit, window.size, depth)
                             if missing:
-                                missing.difference_update(record)
+                                missing = {place for place in missing if not _is_there(record, place)}
                                 first = first or list(record)
                             records += 1
-                            text = _text(file, number, columns.text, record.get(columns.text), rules.limit)
+                            text = _joined(file, number, columns, record, rules.limit)
                             if wanted is None and columns.id is not None:
                                 _id(file, record, columns.id, number, line)
                             if wanted is None and columns.key is not None:
@@ -133,7 +136,7 @@ class JsonLines(Streamed):
                 yield _block(start, texts, keys, columns, rejected)
                 del texts, keys, rejected
         if records and missing:
-            raise missing_column(file, next(name for name in columns.names() if name in missing), columns, first)
+            raise missing_column(file, next(place for place in columns.places() if place in missing), columns, first)
 
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The field at `rows` in its JSON type; where that is several types, objects or lists, each as JSON text."""
@@ -304,13 +307,23 @@ def _blank(number: int, line: Line) -> bool:
     return not line or line.isspace() if not begin else BLANK.match(line, begin) is not None
 
 
-def _parsed(file: File, number: int, line: Line, limit: Limit | None = None, held: int = 0) -> dict[str, Any]:
-    """The line's object; `held` bytes are taken beside it. Of a large one a long string is a LongString."""
+def _parsed(
+    file: File, number: int, line: Line, limit: Limit | None = None, held: int = 0, depth: int = 1
+) -> dict[str, Any]:
+    """The line's object; `held` bytes are taken beside it. Of a large one a long string is a LongString, in objects
+    within one another down to `depth`.
+    """
     if len(line) <= LARGE_LINE:
         return _object(file, number, _content(number, line))
     large = _large(file, number, line, limit, held)
-    record = _object(file, number, large.short)
-    return {name: large.restored(value) if isinstance(value, str) else value for name, value in record.items()}
+    return _restored(large, _object(file, number, large.short), depth)
+
+
+def _restored(large: LargeObject, record: dict[str, Any], depth: int) -> dict[str, Any]:
+    found = {name: large.restored(value) if isinstance(value, str) else value for name, value in record.items()}
+    if depth > 1:
+        found |= {name: _restored(large, of, depth - 1) for name, of in found.items() if isinstance(of, dict)}
+    return found
 
 
 def _large(file: File, number: int, line: Line, limit: Limit | None, held: int) -> LargeObject:
@@ -382,14 +395,38 @@ def _id(file: File, record: dict[str, Any], column: str, number: int, line: Line
     return value
 
 
-def _text(file: File, number: int, column: str, value: object, limit: Limit | None) -> Bytes | None:
+def _is_there(record: dict[str, Any], place: Place) -> bool:
+    """Whether a value stands there, null or not."""
+    *above, name = place
+    value: object = record
+    for field in above:
+        value = value.get(field) if isinstance(value, dict) else None
+    return isinstance(value, dict) and name in value
+
+
+def _joined(file: File, number: int, columns: Columns, record: dict[str, Any], limit: Limit | None) -> Bytes | None:
+    """The text of a record."""
+    texts = [_text(file, number, place, record, limit) for place in columns.texts]
+    found = [text for text in texts if text is not None]
+    return BETWEEN.join(found) if len(found) > 1 else found[0] if found else None
+
+
+def _text(file: File, number: int, place: Place, record: dict[str, Any], limit: Limit | None) -> Bytes | None:
+    value: Any = record
+    for depth, name in enumerate(place):
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            inner = ".".join(place[:depth])
+            raise InputTypeError(f"{file.name}: line {number}: {inner!r} is {_kind(value)}; give an object or null")
+        value = value.get(name)
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, LongString):
         return _long_text(file, number, value, limit)
     if value is None or value != value:  # NaN stands for null, as it does in memory
         return None
-    raise InputTypeError(f"{file.name}: line {number}: {column!r} is {_kind(value)}; give a string or null")
+    raise InputTypeError(f"{file.name}: line {number}: {'.'.join(place)!r} is {_kind(value)}; give a string or null")
 
 
 def _long_text(file: File, number: int, value: LongString, limit: Limit | None) -> Bytes:

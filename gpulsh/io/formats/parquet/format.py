@@ -18,6 +18,7 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of
 from gpulsh.io.arrow.selection import chosen, kept
 from gpulsh.io.arrow.soundness import check_batch, check_values
+from gpulsh.io.arrow.texts import text_column
 from gpulsh.io.arrow.types import check_columns
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.format import (
@@ -76,13 +77,13 @@ class Parquet(Format):
         """Columns and their types, from the footer."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema_arrow, columns)
-            return sum(part.size for part in _parts(source, columns.text))
+            return sum(part.size for part in _parts(source, columns))
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """Batches of about BLOCK_BYTES; row groups without a wanted row are passed over."""
         with reading(file), _opened(file) as source:
             check_columns(file, source.schema_arrow, columns)
-            for part in _parts(source, columns.text):
+            for part in _parts(source, columns):
                 if wanted is None or wanted[part.start : part.start + part.rows].any():
                     yield from _part_blocks(file, source, part, columns, BLOCK_BYTES, rules)
 
@@ -90,7 +91,7 @@ class Parquet(Format):
         """The row groups."""
         with reading(file), _opened_again(file) as source:
             check_columns(file, source.schema_arrow, columns)
-            return list(_parts(source, columns.text))
+            return list(_parts(source, columns))
 
     def read_part(
         self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
@@ -205,10 +206,11 @@ def _identity(file: File) -> tuple[object, ...] | None:
     return (file.path, *file.stamp()) if file.filesystem is None else None
 
 
-def _parts(source: pq.ParquetFile, column: str) -> Iterator[Part]:
+def _parts(source: pq.ParquetFile, columns: Columns) -> Iterator[Part]:
+    texts = list(map(".".join, columns.texts))
     for number, (start, stop) in enumerate(_bounds(source)):
         chunks = _chunks(source.metadata.row_group(number))
-        size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
+        size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in texts)
         yield Part(number, start, stop - start, size)
 
 
@@ -221,7 +223,7 @@ def _bounds(source: pq.ParquetFile) -> Iterator[tuple[int, int]]:
 def _blocks(
     file: File, source: pq.ParquetFile, part: Part, columns: Columns, block_bytes: int, limit: Limit | None
 ) -> Iterator[Block]:
-    names = [columns.text] if columns.key in (None, columns.text) else [columns.text, columns.key]
+    names = list(dict.fromkeys([*map(".".join, columns.texts), *([] if columns.key is None else [columns.key])]))
     found = check_pages(file, source, part.number, limit, names)
     in_turn = _in_turn(found)
     rows, _ = _fitting_rows(file, source, part.number, names)
@@ -229,7 +231,7 @@ def _blocks(
     batches = source.iter_batches(rows, row_groups=[part.number], columns=names, use_threads=False)
     for batch in _joined(file, batches, block_bytes):
         key = None if columns.key is None else batch.column(columns.key)
-        texts = arrow_rows(batch.column(columns.text))
+        texts = arrow_rows(text_column(batch, columns))
         check_sizes(file, at, texts.lengths(), limit)
         at += len(batch)
         batch_bytes = batch.nbytes

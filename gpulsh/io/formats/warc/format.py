@@ -140,7 +140,7 @@ class Warc(Format):
                 rejected.clear()
         yield block()
         if row and missing:
-            raise missing_column(file, str(missing.pop()), columns, sorted(found))
+            raise missing_column(file, (str(missing.pop()),), columns, sorted(found))
 
     def kind(self, file: File, column: str) -> pa.DataType:
         """Headers are strings."""

@@ -1,0 +1,117 @@
+"""`--text-column`: fields of objects and structs, several columns joined, and names that look like either."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.cli import main
+from gpulsh.errors import InputError, ParameterError
+from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.format import Columns, Limit, Rules
+from gpulsh.io.formats.jsonl import format as jsonl
+
+ROWS: list[dict[str, Any]] = [
+    {"title": "One", "meta": {"body": "two three", "n": 1}, "a.b": "x", "c,d": "y"},
+    {"title": None, "meta": {"body": "four", "n": None}, "a.b": None, "c,d": "z"},
+    {"title": "five", "meta": None, "a.b": "", "c,d": None},
+    {"title": None, "meta": {"body": None, "n": 2}, "a.b": "u", "c,d": "v"},
+]
+TEXTS: dict[str, list[bytes | None]] = {
+    "meta.body": [b"two three", b"four", None, None],
+    "title,meta.body": [b"One\ntwo three", b"four", b"five", None],
+    "column:a.b": [b"x", None, b"", b"u"],
+    "column:c,d": [b"y", b"z", None, b"v"],
+}
+
+
+def write_lines(path: Path) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+
+
+def write_parquet(path: Path) -> None:
+    pq.write_table(pa.Table.from_pylist(ROWS), path)
+
+
+def write_arrow(path: Path) -> None:
+    table = pa.Table.from_pylist(ROWS)
+    with pa.ipc.new_stream(str(path), table.schema) as out:
+        out.write_table(table, max_chunksize=3)
+
+
+WRITE: dict[str, Callable[[Path], None]] = {"jsonl": write_lines, "parquet": write_parquet, "arrow": write_arrow}
+
+
+def texts_of(path: Path, column: str, limit: Limit | None = None) -> list[bytes | None]:
+    (file,) = find_files([str(path)])
+    found: list[bytes | None] = []
+    for block in format_of(file).read(file, Columns(column), rules=Rules(limit=limit)):
+        for row in range(len(block.texts)):
+            (piece,) = block.texts.pieces(np.array([row]))
+            found.append(bytes(piece))
+    return found
+
+
+@pytest.mark.parametrize("column", TEXTS)
+@pytest.mark.parametrize("kind", WRITE)
+def test_texts_of_each_format(kind: str, column: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{kind}"
+    WRITE[kind](path)
+    assert texts_of(path, column) == [text or b"" for text in TEXTS[column]]
+    result = gpulsh.deduplicate_files(path, tmp_path / "out", text_column=column, backend="reference")
+    assert result.funnel["nulls"] == TEXTS[column].count(None)
+    assert result.report["parameters"]["text_column"] == column
+    if kind == "parquet":
+        assert pq.read_table(tmp_path / "out/data/a.parquet").to_pylist() == ROWS
+
+
+def test_a_large_line_keeps_its_long_strings_where_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jsonl, "LARGE_LINE", 10)
+    write_lines(tmp_path / "a.jsonl")
+    for column in TEXTS:
+        assert texts_of(tmp_path / "a.jsonl", column, Limit(1 << 29)) == [text or b"" for text in TEXTS[column]]
+
+
+def test_csv_has_columns_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('title,meta.body,"c,d"\nOne,two,x\n,three,\n,,\n')
+    assert texts_of(tmp_path / "a.csv", "title,meta.body") == [b"One\ntwo", b"three", b""]
+    assert texts_of(tmp_path / "a.csv", "column:c,d") == [b"x", b"", b""]
+
+
+@pytest.mark.parametrize("kind", WRITE)
+def test_what_is_not_there_is_named(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{kind}"
+    WRITE[kind](path)
+
+    def run(column: str) -> None:
+        gpulsh.deduplicate_files(path, tmp_path / "out", text_column=column, backend="reference")
+
+    for column, named in (("meta.text", "meta.text"), ("title,body", "body")):
+        with pytest.raises(InputError, match=f"has no column '{named}'; its columns are: "):
+            run(column)
+    with pytest.raises(InputError, match=r"has no column 'a\.b'.*; give column:a\.b for the one of that name"):
+        run("a.b")
+    with pytest.raises(InputError, match=r"'meta\.n' is "):
+        run("meta.n")
+    with pytest.raises(InputError, match="'meta' is "):
+        run("meta")
+    for wrong in ("title,", ".title", "a..b"):
+        with pytest.raises(ParameterError, match="of which a part is empty; give NAME"):
+            run(wrong)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_and_a_string_where_an_object_should_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.jsonl").write_text('{"meta": {"body": "x"}}\n{"meta": "x"}\n')
+    given = ["dedup", str(tmp_path / "a.jsonl"), "-o", str(tmp_path / "out"), "--backend", "reference"]
+    assert main([*given, "--text-column", "meta.body"]) == 1
+    assert "a.jsonl: line 2: 'meta' is a string; give an object or null" in capsys.readouterr().err
+    assert main([*given, "--text-column", "meta.body", "--on-error", "skip"]) == 0
