@@ -38,6 +38,31 @@ SKETCHES: dict[FamilyName, str] = {  # and the file of each backend that makes i
     "fast_similarity": "fast_similarity",
     "c_minhash": "c_minhash",
 }
+ForeignName = Literal["affine64", "wrapped61", "wrapped61_low", "wrapped32", "wrapped16", "splitmix_rounds"]
+FOREIGN: dict[ForeignName, str] = {  # the same of sketches that other libraries make
+    "affine64": "affine64",
+    "wrapped61": "wrapped",
+    "wrapped61_low": "wrapped",
+    "wrapped32": "wrapped",
+    "wrapped16": "wrapped",
+    "splitmix_rounds": "splitmix_rounds",
+}
+
+
+class Wrap(NamedTuple):
+    """How a word overflows before it is divided."""
+
+    bits: int  # of the word
+    modulus: int
+
+
+WRAPPED = {
+    "wrapped61": Wrap(64, 2**61 - 1),
+    "wrapped61_low": Wrap(64, 2**61 - 1),
+    "wrapped32": Wrap(32, 2**32 - 5),
+    "wrapped16": Wrap(16, 2**16 - 15),
+}
+_WIDE = ("affine61", "affine64", "wrapped61", "splitmix_rounds")  # their values have 64 bits
 
 
 def check_integer(name: str, value: object, low: int, high: int) -> int:
@@ -325,24 +350,40 @@ class Family(Parameters):
     `gpulsh.backends.protocol.SketchFold` defines each by its name.
     """
 
-    name: FamilyName = "affine32"
+    name: FamilyName | ForeignName = "affine32"
     num_perm: int = 128
     seed: int = 1
 
     def __post_init__(self) -> None:
-        check_choice("family", self.name, tuple(SKETCHES))
+        check_choice("family", self.name, (*SKETCHES, *FOREIGN))
         set_integer(self, "num_perm", 1, MAX_NUM_PERM)
         set_integer(self, "seed", 0, MAX_SEED)
 
     @property
     def sketch(self) -> str:
         """The name of the file in each backend's `sketches` that makes it."""
-        return SKETCHES[self.name]
+        return dict[str, str]((*SKETCHES.items(), *FOREIGN.items()))[self.name]
+
+    @property
+    def wrap(self) -> Wrap:
+        """How the words of a family of `wrapped` overflow."""
+        return WRAPPED[self.name]
 
     @property
     def value_type(self) -> Literal["uint32", "uint64"]:
         """The dtype of its signatures, in which all ones mean *no value*."""
-        return "uint64" if self.name == "affine61" else "uint32"
+        return "uint64" if self.name in _WIDE else "uint32"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GivenFamily(Family):
+    """A family whose words are given in place of drawn: two for each value, below 2^64, as another library draws them.
+
+    They are multiplier and addend of each function or, of `splitmix_rounds`, the seed of each round and of each bin.
+    """
+
+    first: tuple[int, ...]
+    second: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

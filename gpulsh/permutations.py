@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.params import Family
+from gpulsh.params import Family, GivenFamily
 
 _GAMMA = 0x9E3779B97F4A7C15
 _MASK = (1 << 64) - 1
@@ -22,7 +22,7 @@ _MASK = (1 << 64) - 1
 class Coefficients(NamedTuple):
     """h_i(x) = multiplier[i] * x + addend[i] mod 2^32."""
 
-    multiplier: NDArray[np.uint32]  # [num_perm], odd
+    multiplier: NDArray[np.uint32]  # [num_perm], odd where they are drawn
     addend: NDArray[np.uint32]  # [num_perm]
 
 
@@ -52,6 +52,14 @@ def words(family: Family, count: int) -> list[int]:
 def word_array(family: Family, count: int) -> NDArray[np.uint64]:
     """`words`, as uint64 [count]."""
     return stream(family.name, family.seed, count)
+
+
+def word_pairs(family: Family) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Two words for each value, uint64 [num_perm] each: those that are given, or `words`, drawn by turns."""
+    if isinstance(family, GivenFamily):
+        return np.array(family.first, np.uint64), np.array(family.second, np.uint64)
+    drawn = word_array(family, 2 * family.num_perm)
+    return drawn[0::2].copy(), drawn[1::2].copy()
 
 
 def stream(name: str, seed: int, count: int) -> NDArray[np.uint64]:
@@ -84,8 +92,11 @@ def coefficients(family: Family) -> Coefficients:
     >>> coefficients(Family(num_perm=2, seed=1)).multiplier % 2
     array([1, 1], dtype=uint32)
     """
-    draws = _drawn(splitmix64(family.seed + _GAMMA), np.arange(family.num_perm, dtype=np.uint64))
-    drawn = Coefficients((draws >> np.uint64(32)).astype(np.uint32) | np.uint32(1), draws.astype(np.uint32))
+    if isinstance(family, GivenFamily):
+        drawn = Coefficients(*(column.astype(np.uint32) for column in word_pairs(family)))
+    else:
+        draws = _drawn(splitmix64(family.seed + _GAMMA), np.arange(family.num_perm, dtype=np.uint64))
+        drawn = Coefficients((draws >> np.uint64(32)).astype(np.uint32) | np.uint32(1), draws.astype(np.uint32))
     for column in drawn:
         column.flags.writeable = False  # they are handed out again
     return drawn

@@ -26,6 +26,7 @@ constexpr i32 THROWS = 7;
 constexpr i32 VALUE_BITS = 28;
 constexpr u32 CIRCULANT_1 = 0x7FEB352Du;
 constexpr u32 CIRCULANT_2 = 0x846CA68Bu;
+constexpr i32 ROUND_SHIFT = 52;
 
 // Where the keys of each use begin among all: those of gpulsh/secret.py, where they are defined.
 constexpr i32 PLACES = 64;          // of a token, with a key of their own

@@ -100,6 +100,7 @@ INSTEAD_OF_NO_DIGEST = 0xFFFFFFFFFFFFFFFE
 THROWS = 7  # of a fast similarity sketch, before a bin that is still empty takes a minimum of its own
 VALUE_BITS = 28  # of a fast similarity sketch's value, below the number of the round
 CIRCULANT_1, CIRCULANT_2 = 0x7FEB352D, 0x846CA68B  # of a mixer of 32 bits with little bias, found by search (Wellons)
+ROUND_SHIFT = 52  # of the number of a round of `splitmix_rounds`, above the bits of its value
 
 
 Item = TypeVar("Item")
@@ -147,6 +148,16 @@ class SketchFold(Protocol):
     (y >> 32) * num_perm >> 32, and in each bin the minimum of min(y mod 2^32, NO_VALUE - 1) (Li, Owen, Zhang 2012). An
     empty bin i takes the value of the first bin (mix64(c + (i << 32 | t)) >> 32) * num_perm >> 32, t = 0, 1, ..., that
     is not empty (Shrivastava 2017), and after 64 * num_perm such t that of the next one that is not, cyclically.
+
+    Other libraries' signatures (`gpulsh.compat`) take two words a, b for each value, `permutations.word_pairs`:
+
+    - `affine64`: a * x + b mod 2^64; uint64.
+    - `wrapped61`, `wrapped32`, `wrapped16`: (a * x + b mod 2^w) mod p, a word that overflows before it is divided; w
+      and p are those of `params.WRAPPED`. Of `wrapped61` uint64, of `wrapped61_low` the lower 32 bits.
+    - `splitmix_rounds`, uint64, num_perm a power of two: with s(y) = `permutations.splitmix64` of y + GOLDEN, each x
+      goes in round r, while a bin is empty, into the bin s(x ^ a[r]) mod num_perm with the value r << ROUND_SHIFT | the
+      lower ROUND_SHIFT bits of s(x ^ a[r]), and a bin keeps the least. After num_perm rounds an empty bin i has
+      (num_perm + i) << ROUND_SHIFT | the lower bits of the least s(x ^ b[i]) of all x.
     """
 
     def empty(self, rows: int) -> Array:

@@ -42,12 +42,12 @@ class Minima(DeviceSketch):
 
 
 class FunctionMinima(Minima):
-    """The minimum of each of a family's functions, by the kernel of its name: kernels/function_minima.cuh."""
+    """The minimum of each of a family's functions, by a kernel of its sketch's file: kernels/function_minima.cuh."""
 
-    def __init__(self, machine: Machine, family: Family, *tables: Argument) -> None:
+    def __init__(self, machine: Machine, family: Family, *tables: Argument, kernel: str | None = None) -> None:
         super().__init__(machine, family)
-        self._name = family.sketch
+        self._file, self._kernel = family.sketch, kernel or family.sketch
         self._tables = [machine.arrays.asarray(table) if isinstance(table, np.ndarray) else table for table in tables]
 
     def fold(self, fingerprints: Fingerprints) -> Array:
-        return self.by_spans(self._name, self._name, fingerprints, *self._tables, rows=-(-self.columns // LANES))
+        return self.by_spans(self._file, self._kernel, fingerprints, *self._tables, rows=-(-self.columns // LANES))
