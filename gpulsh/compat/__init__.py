@@ -1,0 +1,40 @@
+"""Signatures of other libraries, bit for bit, so that users go on from signatures that they stored.
+
+A sketch here makes what its library makes of the same tokens, on every backend; `gpulsh.Banding`, `jaccard` and
+`candidate_pairs` then take these signatures, and those that were stored, as they take gpulsh's own::
+
+    stored = gpulsh.Signatures(np.array([minhash.hashvalues for minhash in minhashes], np.uint32))
+
+=============================  =====================================================================================
+`DatasketchMinHash`            datasketch 2.0: `affine32`, `affine64`, and `legacy`, which is that of 1.x
+`DatasketchWeightedMinHash`    datasketch 2.0: `WeightedMinHashGenerator`
+`DatatroveMinHash`             datatrove 0.4 to 0.10, from given words; `simplify_text` is what it does before
+`TextDedupMinHash`             text-dedup 0.4
+`NemoMinHash`                  NeMo Curator 1.4 with cuDF 26.10
+`LanceMinHash`                 Lance: signature version 0 of its MinHash LSH index
+`FastSketchLSH`                FastSketchLSH 1.0, from integers
+=============================  =====================================================================================
+
+A row without tokens is all ones here, as everywhere in gpulsh. rensa changed its signatures in 0.4 and in 0.5, and is
+not among these.
+"""
+
+from gpulsh.compat.schemes.datasketch import DatasketchMinHash
+from gpulsh.compat.schemes.datasketch_weighted import DatasketchWeightedMinHash
+from gpulsh.compat.schemes.datatrove import DatatroveMinHash
+from gpulsh.compat.schemes.fast_sketch import FastSketchLSH
+from gpulsh.compat.schemes.lance import LanceMinHash
+from gpulsh.compat.schemes.nemo import NemoMinHash
+from gpulsh.compat.schemes.simplified_text import simplify_text
+from gpulsh.compat.schemes.text_dedup import TextDedupMinHash
+
+__all__ = [
+    "DatasketchMinHash",
+    "DatasketchWeightedMinHash",
+    "DatatroveMinHash",
+    "FastSketchLSH",
+    "LanceMinHash",
+    "NemoMinHash",
+    "TextDedupMinHash",
+    "simplify_text",
+]

@@ -1,0 +1,75 @@
+"""`gpulsh.compat.DatasketchMinHash`: the hash values of datasketch's `MinHash`, of each of its schemes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from gpulsh.arrays import Array
+from gpulsh.backends.protocol import Backend
+from gpulsh.compat.schemes.draws import MAX_SEED, MERSENNE_61, by_turns, odd
+from gpulsh.compat.schemes.hashes import Hash, sha1_bits
+from gpulsh.compat.schemes.token_sketch import TokenSketch, upper_halves
+from gpulsh.params import GivenFamily, check_choice, check_integer
+
+Scheme = Literal["affine32", "affine64", "legacy"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasketchMinHash(TokenSketch):
+    """What `datasketch.MinHash(num_perm, seed, scheme=scheme)` makes of the same tokens: its `hashvalues`.
+
+    ==========  =======================  ============================================================================
+    scheme      hash of a token          value
+    ==========  =======================  ============================================================================
+    `affine32`  SHA-1, its first 32 bits a * fmix32(x) + b mod 2^32, a odd, uint32; the default of datasketch 2.0
+    `affine64`  SHA-1, its first 64 bits a * fmix64(x) + b mod 2^64, a odd, uint64
+    `legacy`    SHA-1, its first 32 bits (a * x + b mod 2^64) mod 2^61 - 1, its lower 32 bits, uint32 here and uint64
+                                         there; the only one before 2.0, the same since 1.5.9
+    ==========  =======================  ============================================================================
+
+    fmix is the finalizer of MurmurHash3. Whoever gave datasketch a `hashfunc` of their own calls the sketch on what
+    that returns. Checked against datasketch 2.0.0.
+
+    >>> sketch = DatasketchMinHash(num_perm=4, scheme="legacy")
+    >>> sketch.from_tokens([[b"a", b"b"]], backend="cpu").values.tolist()
+    [[297616339, 739114274, 2013617805, 1974455217]]
+    """
+
+    scheme: Scheme = "affine32"
+
+    @property
+    def functions(self) -> GivenFamily:
+        """What the backends make signatures by. ParameterError where a parameter is wrong."""
+        check_choice("scheme", self.scheme, get_args(Scheme))
+        seed = check_integer("seed", self.seed, 0, MAX_SEED)
+        if self.scheme == "legacy":
+            return by_turns("wrapped61_low", self.num_perm, seed, MERSENNE_61, "uint64")
+        return odd(self.scheme, self.num_perm, seed)
+
+    @property
+    def token_hash(self) -> Hash:
+        """SHA-1 of a token's bytes, its first 32 or 64 bits."""
+        return sha1_bits(64 if self.scheme == "affine64" else 32)
+
+    def _ready(self, values: Array, ops: Backend) -> Array:
+        if self.scheme == "legacy":
+            return values
+        return mixed64(values) if self.scheme == "affine64" else upper_halves(mixed32(values))
+
+
+def mixed32(values: Array) -> Array:
+    """The finalizer of MurmurHash3 on the lower 32 bits of each, in 64; the upper ones are left as they are."""
+    low = values.astype(np.uint32)
+    low = (low ^ low >> np.uint32(16)) * np.uint32(0x85EBCA6B)
+    low = (low ^ low >> np.uint32(13)) * np.uint32(0xC2B2AE35)
+    return values >> np.uint64(32) << np.uint64(32) | (low ^ low >> np.uint32(16)).astype(np.uint64)
+
+
+def mixed64(values: Array) -> Array:
+    """The finalizer of MurmurHash3 on 64 bits."""
+    values = (values ^ values >> np.uint64(33)) * np.uint64(0xFF51AFD7ED558CCD)
+    values = (values ^ values >> np.uint64(33)) * np.uint64(0xC4CEB9FE1A85EC53)
+    return values ^ values >> np.uint64(33)

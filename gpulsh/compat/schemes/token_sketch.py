@@ -1,0 +1,105 @@
+"""What every scheme of another library is to its user: a sketch of hashes, or of tokens that it hashes first."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpulsh.arrays import Array, Fingerprints, Signatures
+from gpulsh.backends.protocol import Backend, sketched
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.compat.schemes.hashes import Hash
+from gpulsh.errors import InputTypeError, ParameterError
+from gpulsh.params import GivenFamily, check_type
+from gpulsh.sketch.signature_sketch import SignatureSketch
+
+Token = bytes | str
+TokenRows = Iterable[Iterable[Token]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HashSketch(SignatureSketch):
+    """Signatures that another library makes of sets of hashes."""
+
+    @property
+    def functions(self) -> GivenFamily:
+        """What the backends make signatures by. ParameterError where a parameter is wrong."""
+        raise NotImplementedError
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.functions
+
+    def __call__(
+        self, hashes: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> Signatures:
+        """Signatures [n, num_perm] of n rows of what the library's hash function gives; all ones where one is empty."""
+        check_type("hashes", hashes, Fingerprints)
+        ops = select_backend(backend, threads=threads)
+        rows = hashes.moved(ops.asarray)
+        with ops.here():
+            ready = Fingerprints(self._ready(rows.values, ops), rows.offset)
+            return Signatures(self._finished(sketched(ops, ready, self.functions), ops))
+
+    def _ready(self, values: Array, ops: Backend) -> Array:
+        """What the functions take, of hashes; arrays of NumPy or CuPy."""
+        return values
+
+    def _finished(self, signatures: Array, ops: Backend) -> Array:
+        """What the library hands out, of minima; arrays of NumPy or CuPy."""
+        return signatures
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenSketch(HashSketch):
+    """Signatures that another library makes of sets of tokens."""
+
+    @property
+    def token_hash(self) -> Hash:
+        """The library's hash function of a token's bytes. ParameterError where its package is not installed."""
+        raise NotImplementedError
+
+    def from_tokens(self, rows: TokenRows, *, backend: BackendName = "auto", threads: int | None = None) -> Signatures:
+        """`self` of the tokens' hashes: of each document its tokens, as `bytes`, or `str` for their UTF-8.
+
+        InputTypeError names the first row that holds something else.
+        """
+        return self(self.hashes(rows), backend=backend, threads=threads)
+
+    def hashes(self, rows: TokenRows) -> Fingerprints:
+        """Each token's hash, of rows of tokens."""
+        hashed, token_hash, sizes = array("Q"), self.token_hash, [0]
+        for number, row in enumerate(rows):
+            hashed.extend(map(token_hash, self._hashed_tokens(encoded(row, number))))
+            sizes.append(len(hashed))
+        return Fingerprints(np.frombuffer(hashed, np.uint64), np.array(sizes, np.int64))
+
+    def _hashed_tokens(self, tokens: list[bytes]) -> Iterable[bytes]:
+        """What is hashed, of a document's tokens: these, or runs of them."""
+        return tokens
+
+
+def encoded(row: Iterable[Token], number: int) -> list[bytes]:
+    """The tokens of row `number` as bytes."""
+    if isinstance(row, (str, bytes)):
+        raise InputTypeError(f"row {number} is one {type(row).__name__}; give its tokens, as ['a', 'b']")
+    tokens = [token.encode() if isinstance(token, str) else token for token in row]
+    for token in tokens:
+        if not isinstance(token, bytes):
+            raise InputTypeError(f"row {number} holds a {type(token).__name__}; give tokens as bytes or str")
+    return tokens
+
+
+def runs(tokens: list[bytes], size: int, between: bytes = b" ") -> list[bytes]:
+    """Every `size` tokens that follow one another, joined; none where there are fewer."""
+    return [between.join(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
+
+
+def upper_halves(values: Array) -> Array:
+    """Hashes of 32 bits where `affine32` reads them; ParameterError where one has more."""
+    if len(values) and int(values.max()) >> 32:
+        raise ParameterError(f"hashes holds {int(values.max())}; this scheme takes hashes below 2^32")
+    return values << np.uint64(32)

@@ -1,0 +1,196 @@
+"""Writes what other libraries make of the rows here, a file a library, installed where this runs alone.
+
+python -m tests.golden.compat.write datasketch      with datasketch, as the others with the package of their name
+python -m tests.golden.compat.write nemo            of the transcription below: cuDF runs on devices alone
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+FOLDER = Path(__file__).parent
+WORDS = ["the", "quick", "brown", "fox", "", "naïve", "漢字", "x" * 70, "fox", "0"]
+ROWS = [
+    [],
+    ["a"],
+    WORDS,
+    WORDS[::-1],
+    [f"w{i}" for i in range(40)],
+]
+TEXTS = [
+    "",
+    "a",
+    "The same text, as it stood: twice.",
+    "naïve 漢字, 𝒳 and é́; x" * 3,
+    " ".join(f"w{i}" for i in range(30)),
+]
+SIMPLIFIED = [
+    "On Monday, the 3rd of MARCH 2020: 3.5% of ٣٫٥ Résumés!\n\tI'd  say “no”…",
+    "1|2|3 １．２ ½ ǅ İ ﬁ Straße\u2028x\x1fy\x85z ~~ [a]{b}",
+    "漢字、かな。ば\u3099 한국어 हिन्दी",
+    "",
+]
+VECTORS = [[1, 0, 0, 2, 0.5], [3, 1, 4, 1, 5], [0, 0, 0, 1e-3, 0], [3, 1, 4, 1, 6]]
+
+
+def datasketch() -> dict[str, Any]:
+    from datasketch import MinHash, WeightedMinHashGenerator
+
+    signatures = {}
+    for scheme in ("affine32", "affine64", "legacy"):
+        for num_perm, seed in ((9, 1), (128, 1), (4, 2**32 - 1)):
+            kept = ROWS if num_perm < 100 else ROWS[2:3]
+            made = MinHash.bulk(
+                [[w.encode() for w in row] for row in kept], num_perm=num_perm, seed=seed, scheme=scheme
+            )
+            signatures[f"{scheme} {num_perm} {seed}"] = [one.hashvalues.tolist() for one in made]
+    generator = WeightedMinHashGenerator(5, 12, seed=3)
+    matrix = np.array(VECTORS)
+    return {
+        "rows": ROWS,
+        "signatures": signatures,
+        "vectors": VECTORS,
+        "weighted": [generator.minhash(row).hashvalues.tolist() for row in matrix],
+        "weighted many": [one.hashvalues.tolist() for one in generator.minhash_many(matrix)],
+    }
+
+
+def datatrove() -> dict[str, Any]:
+    from datatrove.pipeline.dedup.minhash import MinhashConfig, MinhashDedupSignature
+    from datatrove.utils.hashing import HashConfig
+    from datatrove.utils.text import TextNormConfig, simplify_text
+
+    signatures, rows = {}, [row for row in ROWS if len(row) > 2]
+    for precision in (32, 64):
+        for hash_fc in ("sha1", "xxhash"):
+            config = MinhashConfig(
+                n_grams=3,
+                num_buckets=4,
+                hashes_per_bucket=3,
+                hash_config=HashConfig(precision=precision, hash_fc=hash_fc),
+            )
+            step = MinhashDedupSignature(tempfile.mkdtemp(), config)
+            made = []
+            for row in rows:
+                step.word_tokenizer = SimpleNamespace(word_tokenize=lambda _, words=row: words)
+                made.append([value for bucket in step.get_signature(step.get_shingles("")) for value in bucket])
+            signatures[f"{precision} {hash_fc}"] = made
+    every = TextNormConfig(norm_weekdays=True, norm_monthnames=True)
+    none = TextNormConfig(False, False, False, False, False)
+    simplified = [[text, *(simplify_text(text, c) for c in (TextNormConfig(), every, none))] for text in SIMPLIFIED]
+    return {"rows": rows, "signatures": signatures, "simplified": simplified}
+
+
+def text_dedup() -> dict[str, Any]:
+    from text_dedup.config.algorithms.minhash import MinHashAlgorithmConfig
+
+    signatures = {}
+    for bits in (64, 32, 16):
+        for name in ("sha1", "xxh3"):
+            config = MinHashAlgorithmConfig(
+                algorithm_name="minhash",
+                text_column="text",
+                num_perm=12,
+                ngram_size=3,
+                min_length=2,
+                threshold=0.5,
+                bands=2,
+                rows=6,
+                hash_bits=bits,
+                hash_func_name=name,
+            )
+            embed, big_endian = config.get_embed_func(), np.dtype(f"uint{bits}").newbyteorder()
+            bands = [embed([text], [0])["__band_val__"] for text in TEXTS]
+            signatures[f"{bits} {name}"] = [np.frombuffer(b"".join(row), big_endian).tolist() for row in bands]
+    words = MinHashAlgorithmConfig._get_tokenize_func(config)
+    return {"texts": TEXTS, "signatures": signatures, "tokens": [words(text) for text in SIMPLIFIED]}
+
+
+def fastsketchlsh() -> dict[str, Any]:
+    from FastSketchLSH import FastSimilaritySketch
+
+    rows = [[5], [3, 1, 4, 1, 5, 9, 2, 6], list(range(0, 4000, 7)), [0, 2**31, 2**32 - 1]]
+    signatures = {}
+    for size, seed in ((1, 42), (8, 42), (64, 7), (256, 42)):
+        sketch = FastSimilaritySketch(size, seed=seed)
+        signatures[f"{size} {seed}"] = [list(map(int, sketch(row))) for row in (rows if size < 100 else rows[1:3])]
+    return {"rows": rows, "signatures": signatures}
+
+
+def nemo() -> dict[str, Any]:
+    signatures = {}
+    for bits in (32, 64):
+        for width in (2, 5, 24):
+            signatures[f"{bits} {width}"] = [nemo_signature(text, width, 9, 42, bits) for text in TEXTS]
+    return {"texts": TEXTS, "signatures": signatures}
+
+
+def nemo_signature(text: str, width: int, count: int, seed: int, bits: int) -> list[int]:
+    """In words of `bits`, as `minhash_seed_kernel` and `minhash_kernel` of cuDF have them; an empty text is zeros."""
+    generator, dtype, word = np.random.RandomState(seed), np.dtype(f"uint{bits}").type, (1 << bits) - 1
+    modulus = 2**31 - 1 if bits == 32 else 2**61 - 1
+    drawn = [[int(generator.randint(low, modulus, dtype=dtype)) for low in (1, 0)] for _ in range(count)]
+    windows = [text[i : i + width] for i in range(max(len(text) - width + 1, 1))] if text else []
+    murmur = murmur3_32 if bits == 32 else murmur3_128
+    hashes = [max(murmur(window.encode(), drawn[0][0]), 1) for window in windows]
+    return [min(((x * a + b & word) % (2**61 - 1) & word for x in hashes), default=0) for a, b in drawn]
+
+
+def murmur3_32(data: bytes, seed: int) -> int:
+    """MurmurHash3_x86_32, byte by byte."""
+    mask, hashed = 2**32 - 1, seed
+    for at in range(0, len(data), 4):
+        word = int.from_bytes(data[at : at + 4], "little") * 0xCC9E2D51 & mask
+        hashed ^= (word << 15 & mask | word >> 17) * 0x1B873593 & mask
+        if at + 4 <= len(data):
+            hashed = ((hashed << 13 & mask | hashed >> 19) * 5 + 0xE6546B64) & mask
+    hashed ^= len(data)
+    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B & mask
+    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 & mask
+    return hashed ^ hashed >> 16
+
+
+def murmur3_128(data: bytes, seed: int) -> int:
+    """The first half of MurmurHash3_x64_128."""
+    mask, one, two = 2**64 - 1, 0x87C37B91114253D5, 0x4CF5AD432745937F
+
+    def rotated(word: int, left: int) -> int:
+        return word << left & mask | word >> 64 - left
+
+    def finished(word: int) -> int:
+        word = (word ^ word >> 33) * 0xFF51AFD7ED558CCD & mask
+        word = (word ^ word >> 33) * 0xC4CEB9FE1A85EC53 & mask
+        return word ^ word >> 33
+
+    first = second = seed
+    for at in range(0, len(data), 16):
+        low, high = (int.from_bytes(data[at + skip : at + skip + 8], "little") for skip in (0, 8))
+        first ^= rotated(low * one & mask, 31) * two & mask
+        whole = at + 16 <= len(data)
+        if whole:
+            first = (rotated(first, 27) + second) * 5 + 0x52DCE729 & mask
+        second ^= rotated(high * two & mask, 33) * one & mask
+        if whole:
+            second = (rotated(second, 31) + first) * 5 + 0x38495AB5 & mask
+    first, second = first ^ len(data), second ^ len(data)
+    first = first + second & mask
+    second = second + first & mask
+    first, second = finished(first), finished(second)
+    return first + second & mask
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        versions = {"numpy": np.__version__}
+        if name != "nemo":
+            versions[name] = importlib.metadata.version(name.replace("_", "-"))
+        made = {"versions": versions, **globals()[name]()}
+        (FOLDER / f"{name}.json").write_text(json.dumps(made, ensure_ascii=True, separators=(",", ":")) + "\n")
