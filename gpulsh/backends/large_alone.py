@@ -6,7 +6,7 @@ a fifth of the budget.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Lock
 from typing import TypeVar
 
@@ -21,6 +21,8 @@ Work = Callable[[Backend, TextBatch], Result]
 
 def each_large_alone(ops: Backend, batches: Iterable[TextBatch], work: Work[Result]) -> Iterator[Result]:
     """`ops.each(batches, work)`, but behind a large batch none is asked for until the work on it has ended."""
+    if isinstance(batches, Sequence) and len(batches) < 2:
+        return ops.each(batches, work)
     alone = Lock()  # held from when a large batch is made until the work on it ends, by whichever threads these are on
     large = set[int]()
     most = LARGE_BATCHES * ops.sizes().batch

@@ -28,6 +28,8 @@ def first_copies(
     Who shares the first half of a hash lies together when the backend has sorted those halves. That they share the
     second, too, one look at each tells; where some do not, which chance hardly ever does, all are sorted by it.
     """
+    if len(ids) < 2:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     met = ops.collisions(exact[ids, 0], ids)  # equal in one half; few, as a rule
     if len(met) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)

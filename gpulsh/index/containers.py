@@ -29,7 +29,7 @@ def meet_containers(
     """As `meetings.meet`, of the unique fingerprints `sets` [m] of arriving documents, none of them empty."""
     sizes, share = np.diff(sets.offset), least_share(threshold)
     prefixes = _rarest(sets, holdings, prefix_lengths(sizes, share))
-    places, numbers = holdings.holders(0, prefixes.known)
+    places, numbers = holdings.holders(np.zeros(len(prefixes.known), np.int64), prefixes.known)
     held, holders = np.unique(numbers, return_inverse=True)
     held_sizes = holdings.sizes(held)
     found = [np.empty(0, np.uint64)]
@@ -47,7 +47,7 @@ def _rarest(sets: Fingerprints, holdings: Holdings, lengths: Numbers) -> Owners:
     sizes = np.diff(sets.offset)
     values, row = sets.values[sets.offset[0] : sets.offset[-1]], np.repeat(np.arange(len(sizes)), sizes)
     order, count = np.argsort(values, kind="stable"), np.empty(len(values), np.int64)
-    count[order] = holdings.frequencies(0, values[order])
+    count[order] = holdings.frequencies(values[order])
     known = np.flatnonzero(count)
     have = np.bincount(row[known], minlength=len(sizes))
     left = lengths - (sizes - have)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.errors import DamagedInputError
-from gpulsh.index.segments.filters import Sought, Words
+from gpulsh.index.segments.bands import holders, matches, runs
+from gpulsh.index.segments.filters import Sought
 from gpulsh.index.segments.fingerprint_blocks import in_places
 from gpulsh.index.segments.segment import AGAIN, Keys, Segment, among, within
 from gpulsh.io.arrow.soundness import check_given
-from gpulsh.ragged import within_runs
 
 NOBODY = -1
 MANY = 1 << 8  # lookups at once, each of a page or more, from which on a segment's are not held for the next ones
@@ -33,26 +33,28 @@ class Holdings:
     segments: Sequence[Segment]
     removed: Numbers
 
-    def holders(self, band: int, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
-        """Held documents with digests [m] in `band`, which ascend: places in `digests` [k] and numbers [k]."""
+    def holders(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
+        """Held documents with digests [m] in `bands` [m]: places in `digests` [k] and numbers [k].
+
+        Bands ascend, and digests in each.
+        """
         places, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        sought = Sought.of(digests)
+        sought = Sought(digests)
         for segment in self.segments:
-            known = segment.bands[band]
-            place, found = _matches(known.digest, sought, segment.filter(band))
-            number = known.document[found]
-            alive = ~among(number, self.removed)
-            places.append(place[alive])
-            numbers.append(number[alive])
+            place, number = holders(segment.bands, segment.filters, bands, sought)
+            if len(place):
+                alive = ~among(number, self.removed)
+                places.append(place[alive])
+                numbers.append(number[alive])
             if len(sought) >= MANY:
                 segment.let_go()
         return np.concatenate(places), np.concatenate(numbers)
 
-    def frequencies(self, band: int, digests: NDArray[np.uint64]) -> Numbers:
-        """int64 [m]: how many documents have each of digests [m], which ascend, in `band`; removed ones count, too."""
-        counts, sought = np.zeros(len(digests), np.int64), Sought.of(digests)
+    def frequencies(self, digests: NDArray[np.uint64]) -> Numbers:
+        """int64 [m]: how many documents have digests [m], which ascend, in the first band; removed ones count, too."""
+        counts, sought = np.zeros(len(digests), np.int64), Sought(digests)
         for segment in self.segments:
-            place, _, count = _runs(segment.bands[band].digest, sought, segment.filter(band))
+            place, _, count = runs(segment.bands[0].digest, sought, segment.filter(0))
             counts[place] += count
             if len(sought) >= MANY:
                 segment.let_go()
@@ -76,10 +78,12 @@ class Holdings:
         is_own = np.zeros(len(exact), bool)
         order = np.argsort(exact[:, 0], kind="stable")
         asked = exact[order]
-        sought = Sought.of(asked[:, 0])
+        sought = Sought(asked[:, 0])
         for segment in reversed(self.segments):  # the first overwrites the later
             hashes, documents = segment.hashes, segment.documents
-            place, found = _matches(hashes.hash_0, sought, segment.filter(-1))
+            place, found = matches(hashes.hash_0, sought, segment.filter(-1))
+            if len(place) == 0:
+                continue
             equal = hashes.hash_1[found] == asked[place, 1]
             place, row = place[equal], within(hashes.row[found[equal]], len(segment))
             live = segment.live(self.removed, row)
@@ -98,13 +102,13 @@ class Holdings:
     def find(self, keys: Keys) -> Numbers:
         """The number of the live document with each key [m]; NOBODY where there is none."""
         numbers = np.full(len(keys.key), NOBODY)
-        sought = Sought.of(keys.key_hash)
+        sought = Sought(keys.key_hash)
         for segment in self.segments:
             assert segment.keys is not None
-            place, found = _matches(segment.keys.key_hash, sought)
-            place, row = keys.key_row[place], within(segment.keys.key_row[found], len(segment))
+            place, found = matches(segment.keys.key_hash, sought)
             if len(place) == 0 or segment.keys.key.type != keys.key.type:
                 continue
+            place, row = keys.key_row[place], within(segment.keys.key_row[found], len(segment))
             equal = np.asarray(pc.equal(segment.keys.key.take(pa.array(row)), keys.key.take(pa.array(place))), np.bool_)
             chosen = equal & segment.live(self.removed, row)
             numbers[place[chosen]] = segment.documents.number[row[chosen]]
@@ -113,6 +117,8 @@ class Holdings:
     def keys(self, numbers: Numbers, kind: pa.DataType) -> pa.Array:
         """The keys, of type `kind`, of documents that are here."""
         parts, places = [pa.array([], kind)], [np.empty(0, np.int64)]
+        if len(numbers) == 0:
+            return parts[0]
         for segment, here, rows in self._rows(numbers):
             assert segment.keys is not None
             parts.append(segment.keys.key.take(pa.array(rows)))
@@ -156,27 +162,3 @@ class Holdings:
             raise DamagedInputError(
                 f"the index is damaged: it names {len(numbers)} documents and has {found} of them; {AGAIN}"
             )
-
-
-def _matches(known: NDArray[np.uint64], sought: Sought, words: Words | None = None) -> tuple[Numbers, Numbers]:
-    """All (place in `sought`, place in `known`) of equal values, both ascending; int64 [k] each."""
-    met, first, count = _runs(known, sought, words)
-    return np.repeat(met, count), np.repeat(first, count) + within_runs(count)
-
-
-def _runs(known: NDArray[np.uint64], sought: Sought, words: Words | None) -> tuple[Numbers, Numbers, Numbers]:
-    """Which of `sought` are in `known`, ascending; of each the first place there, and how many follow it.
-
-    `known` is not looked at where its filter of `words` rules a value out.
-    """
-    met = np.arange(len(sought)) if words is None else sought.places_in(words)
-    if len(met) == 0:
-        return met, met, met
-    asked = sought.values[met]
-    first = np.searchsorted(known, asked, side="left")
-    inside = first < len(known)
-    met, first = met[inside], first[inside]
-    same = known[first] == sought.values[met]
-    met, first = met[same], first[same]
-    count = np.maximum(np.searchsorted(known, sought.values[met], side="right") - first, 0)  # of what ascends it is
-    return met, first, count

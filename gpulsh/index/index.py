@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -256,9 +256,12 @@ class Index(Tidy):
         it is an exact copy of an earlier one, or a held one is at least `threshold` similar or, by containment,
         contains so much of it. Raises as `insert` does.
         """
-        found = Documents.joined(self.decisions(self._take_in(keys, texts, decide=True)))
+        numbers, array = self._take_in(keys, texts, decide=True)
+        found = Documents.joined(self.decisions(numbers))
         keep = found.witness == found.number
-        return Added(keep, self.keys_of(found.witness), found.similarity.astype(np.float32))
+        duplicate_of = as_numpy(array).copy()
+        duplicate_of[~keep] = self.keys_of(found.witness[~keep])
+        return Added(keep, duplicate_of, found.similarity.astype(np.float32))
 
     def query(self, texts: object) -> Matches:
         """For each text the held documents that share a band with it and are at least `threshold` similar.
@@ -360,12 +363,13 @@ class Index(Tidy):
         decide: bool,
         tally: Funnel | None = None,
         names: KeyNames = GIVEN,
+        known: bool = False,
     ) -> range:
         """Take in the documents of `source`: their numbers. `tally` counts what becomes of them.
 
-        `keys` is called after the last one was read and gives their keys, in order, in pieces of any lengths. With a
-        folder, little is held of a document: its columns are written when some are together, at most 128 MiB, its key
-        with those of the same segment.
+        `keys` is called after the last one was read and gives their keys, in order, in pieces of any lengths; `known`
+        says that each is new. With a folder, little is held of a document: its columns are written when some are
+        together, at most 128 MiB, its key with those of the same segment.
         """
         self._begin_change()
         ops, path = self._ops, self.path
@@ -387,15 +391,16 @@ class Index(Tidy):
                     give_back()
             stream = KeyStream(keys(), before.keys)
             for place, shelved in enumerate(new):
-                known = sorted_keys(stream.take(len(shelved.segment)))
-                holdings = _holdings_of([*before.shelves, *new[:place]], before.removed)
-                self._refuse_known(
-                    known, holdings, int(shelved.segment.documents.number[0]) - before.next_number, names
-                )
-                new[place] = keyed(shelved, known, path)
-                holdings.let_go()
-                del known
-                give_back()
+                own = sorted_keys(stream.take(len(shelved.segment)))
+                if not known:
+                    holdings = _holdings_of([*before.shelves, *new[:place]], before.removed)
+                    first = int(shelved.segment.documents.number[0]) - before.next_number
+                    self._refuse_known(own, holdings, first, names)
+                    holdings.let_go()
+                new[place] = keyed(shelved, own, path)
+                del own
+                if shelved.stored:
+                    give_back()
         except BaseException:
             discard(new, path)
             raise
@@ -454,7 +459,8 @@ class Index(Tidy):
         self._contents = self._folder.commit(self._contents, {run: (numbers.start, numbers.stop)})
         self._changed = False
 
-    def _take_in(self, keys: object, texts: object, *, decide: bool) -> range:
+    def _take_in(self, keys: object, texts: object, *, decide: bool) -> tuple[range, pa.Array]:
+        """The documents' numbers, and their keys."""
         source = open_texts(texts, self._ops)
         array, kind = checked_keys(keys)
         if len(array) != len(source):
@@ -463,7 +469,7 @@ class Index(Tidy):
         if kind is not None:  # before any work is done
             refuse_kind(kind, self._contents.keys)
             self._refuse_known(sorted_keys(array), self._holdings(), 0)
-        return self.admit_source(source, lambda: [array], decide=decide)
+        return self.admit_source(source, lambda: [array], decide=decide, known=True), array
 
     def _refuse_known(self, keys: Keys, holdings: Holdings, start: int, names: KeyNames = GIVEN) -> None:
         """ParameterError where one of the keys from number `start` on is there already, or comes twice."""
@@ -486,7 +492,9 @@ class Index(Tidy):
             return Arrivals.of(batch, keys, sign_by_method(batch, method, keys, lane), lane)
 
         with ops.here():
-            batches = folded_batches(source, method.folding, ops.sizes().batch)
+            batches: Iterable[TextBatch] = folded_batches(source, method.folding, ops.sizes().batch)
+            if isinstance(source, Sized) and len(source) == 1:
+                batches = [*batches]  # one, for which nobody starts threads
             yield from each_large_alone(ops, batches, sign)
 
     def _holdings(self) -> Holdings:

@@ -13,7 +13,7 @@ from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.relation import Relation
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.readable import HeldSets
-from gpulsh.lsh.collisions import Collisions
+from gpulsh.lsh.collisions import Collisions, Crowd
 from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.method import Method
 from gpulsh.ragged import offsets, within_runs
@@ -21,6 +21,7 @@ from gpulsh.ragged import offsets, within_runs
 # Documents of a bucket from which on it is joined, not compared in all pairs. `SMALL_BUCKET` is larger, as a run hands
 # out all pairs below it as evidence; an index hands out none, no decision depends on this, and a join costs less.
 CROWDED = 64
+AT_ONCE = 1 << 18  # digests of arriving documents, of as many bands as have no more together
 
 
 @dataclass(frozen=True)
@@ -43,63 +44,65 @@ def meet(digests: NDArray[np.uint64], holdings: Holdings, ops: Backend, *, one_a
 
     Pairs of held documents are left out, and without `one_another` those of arriving ones in small buckets.
     """
-    bands = [_BandBuckets.of(holdings, band, column) for band, column in enumerate(digests.T)]
-    held = np.unique(np.concatenate([np.empty(0, np.int64), *(band.held for band in bands)]))
-    pairs = [np.empty(0, np.uint64)]
-    large: list[tuple[Numbers, NDArray[np.int32]]] = []
-    for band in bands:
-        places = np.searchsorted(held, band.held)
-        pairs.append(distinct(band.small_pairs(places, len(held), ops if one_another else None)))
-        large.append(band.large_members(places, len(held)))
-    crowded = np.unique(np.concatenate([np.empty(0, np.int64), *(members for members, _ in large)]))
-    buckets = np.full((len(crowded), len(large)), -1, np.int32)
-    for number, (members, bucket) in enumerate(large):
-        buckets[np.searchsorted(crowded, members), number] = bucket
-    return Meetings(held, Collisions(unpacked(distinct(np.concatenate(pairs))), crowded, buckets))
+    step = max(1, AT_ONCE // max(len(digests), 1))
+    parts = [_Buckets.of(holdings, digests, band, band + step) for band in range(0, digests.shape[1], step)]
+    held = np.unique(np.concatenate([part.held for part in parts]))
+    pairs, crowds = [], []
+    for part in parts:
+        places = np.searchsorted(held, part.held)
+        pairs.append(distinct(part.small_pairs(places, len(held), ops if one_another else None)))
+        crowds.append(part.crowd(places, len(held)))
+    found = unpacked(distinct(np.concatenate(pairs)))
+    return Meetings(held, Collisions.of(found, Crowd.joined(crowds), digests.shape[1]))
 
 
 @dataclass(frozen=True)
-class _BandBuckets:
-    """Buckets of one band that have arriving documents."""
+class _Buckets:
+    """Buckets of some bands that have arriving documents, [b] in all."""
 
+    band: Numbers  # [b]
     rows: Numbers  # [m] of arriving documents, bucket after bucket, ascending in each
     arriving: Numbers  # [b] how many each bucket has of them
     held: Numbers  # [k] numbers of held documents
     held_bucket: Numbers  # [k] the bucket of each
+    is_large: NDArray[np.bool_]  # [b]
 
     @classmethod
-    def of(cls, holdings: Holdings, band: int, digests: NDArray[np.uint64]) -> _BandBuckets:
-        values, bucket, arriving = np.unique(digests, return_inverse=True, return_counts=True)
-        held_bucket, held = holdings.holders(band, values)
-        return cls(np.argsort(bucket, kind="stable"), arriving, held, held_bucket)
-
-    def _is_large(self) -> NDArray[np.bool_]:
-        known = np.bincount(self.held_bucket, minlength=len(self.arriving))
-        large: NDArray[np.bool_] = known + self.arriving > CROWDED
-        return large
+    def of(cls, holdings: Holdings, digests: NDArray[np.uint64], first: int, stop: int) -> _Buckets:
+        """The buckets of the bands from `first` to `stop`."""
+        columns = digests[:, first:stop].T
+        order = np.argsort(columns, axis=1, kind="stable")
+        ranked = np.take_along_axis(columns, order, axis=1)
+        begins = np.ones(ranked.shape, bool)
+        begins[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
+        starts = np.flatnonzero(begins)
+        band = starts // max(len(digests), 1) + first
+        held_bucket, held = holdings.holders(band, ranked.ravel()[starts])
+        arriving = np.diff(starts, append=order.size)
+        is_large = np.bincount(held_bucket, minlength=len(starts)) + arriving > CROWDED
+        return cls(band, order.ravel(), arriving, held, held_bucket, is_large)
 
     def small_pairs(self, held: Numbers, base: int, ops: Backend | None) -> NDArray[np.uint64]:
         """Packed pairs of small buckets, `held` [k] being the places of the held ones; of arriving ones with `ops`."""
-        is_large = self._is_large()
-        small = np.flatnonzero(~is_large[self.held_bucket])
+        small = np.flatnonzero(~self.is_large[self.held_bucket])
         bucket = self.held_bucket[small]
         count = self.arriving[bucket]
         starts = np.cumsum(self.arriving) - self.arriving
         partner = self.rows[np.repeat(starts[bucket], count) + within_runs(count)]
         found = packed(np.repeat(held[small], count), partner + base)
-        if ops is None:
+        several = ~self.is_large & (self.arriving > 1)
+        if ops is None or not several.any():
             return found
-        several = ~is_large & (self.arriving > 1)
         rows = self.rows[np.repeat(several, self.arriving)] + base
         buckets = Buckets(ops.asarray(rows), ops.asarray(offsets(self.arriving[several])))
         among = ops.asnumpy(ops.candidates(buckets))
         return np.concatenate([found, packed(*among.T)])
 
-    def large_members(self, held: Numbers, base: int) -> tuple[Numbers, NDArray[np.int32]]:
-        """Places of the members of large buckets, each once, and their buckets."""
-        is_large = self._is_large()
-        known = np.flatnonzero(is_large[self.held_bucket])
+    def crowd(self, held: Numbers, base: int) -> Crowd:
+        """The members of large buckets, by place."""
+        known = np.flatnonzero(self.is_large[self.held_bucket])
         bucket = np.repeat(np.arange(len(self.arriving)), self.arriving)
-        fresh = is_large[bucket]
+        fresh = self.is_large[bucket]
         members = np.concatenate([held[known], self.rows[fresh] + base])
-        return members, np.concatenate([self.held_bucket[known], bucket[fresh]]).astype(np.int32)
+        bucket = np.concatenate([self.held_bucket[known], bucket[fresh]])
+        return Crowd(members, self.band[bucket], bucket)

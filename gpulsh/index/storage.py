@@ -17,7 +17,7 @@ import pyarrow as pa
 from gpulsh import __version__
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError, OutputError
-from gpulsh.index.segments.merging import in_memory, merged
+from gpulsh.index.segments.merging import joined, merged
 from gpulsh.index.segments.segment import KEY_TYPES, KINDS, Keys, Segment, map_segment, with_mapped_keys, write_segment
 from gpulsh.index.segments.snapshots import (
     KNOWN_FILES,
@@ -86,9 +86,9 @@ def settled(shelves: Sequence[Shelved], folder: Path | None, spill: int) -> list
     shelves = list(shelves)
     while len(shelves) > 1 and _mergeable(shelves[-2], shelves[-1]):
         later, earlier = shelves.pop(), shelves.pop()
-        both = merged([earlier.segment, later.segment], NOTHING)
         large = folder is not None and earlier.bytes() + later.bytes() > spill
-        shelves.append(Shelved(both if large else in_memory(both)))
+        parts = earlier.segment, later.segment
+        shelves.append(Shelved(merged(parts, NOTHING) if large else joined(*parts)))
     if folder is not None and shelves and shelves[-1].bytes() > spill:
         shelves.append(stored(shelves.pop(), folder))
     return shelves

@@ -367,3 +367,12 @@ def test_half_a_hash_is_no_copy() -> None:
     holdings = Holdings([segment], storage.NOTHING)
     asked = np.array([[5, 7], [5, 6], [6, 6]], np.uint64)
     assert holdings.first_copies(asked)[0].tolist() == [-1, 4, -1]
+
+
+def test_one_document_starts_no_threads() -> None:
+    index = Index(threads=4, backend="cpu")
+    page = " ".join(f"w{number}" for number in range(50))
+    with mock.patch("gpulsh.backends.in_order.ThreadPoolExecutor", side_effect=AssertionError):
+        for key, text in enumerate([page, "something else", page + " more"]):
+            assert index.add([key], [text]).keep.tolist() == [key < 2]
+        assert index.query([page]).keys.tolist() == [0]

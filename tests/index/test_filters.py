@@ -27,7 +27,7 @@ hashes = st.lists(st.integers(0, 2**64 - 1), max_size=300)
 def test_all_that_are_there_pass(held: list[int], asked: list[int]) -> None:
     words = make_filter(np.array(sorted(held), np.uint64))
     assert len(words) == -(-len(held) * 12 // 64)
-    sought = Sought.of(np.array(sorted([*asked, *held[::2]]), np.uint64))
+    sought = Sought(np.array(sorted([*asked, *held[::2]]), np.uint64))
     places = sought.places_in(words)
     assert places.tolist() == sorted(set(places.tolist()))
     assert set(sought.values[places].tolist()) >= set(held) & set(sought.values.tolist())
@@ -38,7 +38,7 @@ def test_all_that_are_there_pass(held: list[int], asked: list[int]) -> None:
 def test_few_others_pass() -> None:
     chance = np.random.default_rng(3)
     held, asked = (np.sort(chance.integers(0, 2**64, 100_000, np.uint64)) for _ in range(2))
-    assert 100 < len(Sought.of(asked).places_in(make_filter(held))) < 2000
+    assert 100 < len(Sought(asked).places_in(make_filter(held))) < 2000
 
 
 def looked_at(kind: str) -> int:
@@ -73,7 +73,7 @@ def test_digests_that_are_not_there_touch_no_page_of_digests(tmp_path: Path) -> 
     holdings = Holdings([map_segment(name, keys=False)], NOTHING)
     before = {kind: looked_at(kind) for kind in ("digests", "hashes")}
     for band in range(bands):
-        places, _ = holdings.holders(band, np.sort(drawn(30)))
+        places, _ = holdings.holders(np.full(30, band), np.sort(drawn(30)))
         assert len(places) == 0
     assert (holdings.first_copies(drawn(30, 2))[0] == -1).all()
     # A page that is touched brings its neighbours along, 16 of them, and a few hashes pass.
@@ -84,7 +84,7 @@ def test_digests_that_are_not_there_touch_no_page_of_digests(tmp_path: Path) -> 
     def ask_all() -> None:
         for band in range(bands):
             order = np.argsort(digests[:, band])
-            places, found = holdings.holders(band, digests[order, band])
+            places, found = holdings.holders(np.full(count, band), digests[order, band])
             assert places.tolist() == list(range(count)) and found.tolist() == order.tolist()
 
     with mock.patch.object(holdings_module, "MANY", 1 << 30):

@@ -95,14 +95,14 @@ def test_what_is_held_follows_the_budget() -> None:
 
 def test_large_segments_are_merged_while_they_are_written(tmp_path: Path) -> None:
     merges: list[int] = []
-    real = storage.in_memory
+    real = storage.joined
 
-    def in_memory(segment: Any) -> Any:
-        whole = real(segment)
+    def joined(*parts: Any) -> Any:
+        whole = real(*parts)
         merges.append(storage.Shelved(whole).bytes())
         return whole
 
-    patched = mock.patch.object(storage, "in_memory", in_memory)
+    patched = mock.patch.object(storage, "joined", joined)
     with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(storage, "SPILL_BYTES", 30_000), patched:
         held_at_most(tmp_path / "i", 500)
     assert 0 < max(merges) <= 30_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial, wraps
 from threading import Lock
@@ -201,7 +201,7 @@ class CpuBackend:
         return signed
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
-        if self.threads.count == 1:
+        if self.threads.count == 1 or (isinstance(items, Sequence) and len(items) < 2):
             return map(partial(work, self), items)  # which holds no item while the next one is made
         # While the threads are at one item, the next is decoded; what an item leaves them idle for, the other fills.
         return in_order(items, [partial(work, self)] * ABREAST)

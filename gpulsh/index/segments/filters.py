@@ -7,7 +7,7 @@ looked up in ascending words, the bits by its lower half. About one absent hash 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,24 +21,33 @@ SET_BITS = 4  # of a word, by a hash; 6 bits of the hash choose each
 Words = NDArray[np.uint64]
 
 
-@dataclass(frozen=True, eq=False)
 class Sought:
-    """`values` uint64 [m], ascending hashes that are looked for in several filters."""
+    """`values` uint64 [m], ascending hashes that are looked for in several segments."""
 
-    values: NDArray[np.uint64]
-    upper: NDArray[np.uint64]
-    bits: NDArray[np.uint64]
+    def __init__(self, values: NDArray[np.uint64]) -> None:
+        self.values = values
 
-    @classmethod
-    def of(cls, values: NDArray[np.uint64]) -> Sought:
-        """What is needed of each hash in every filter."""
-        bits = np.zeros(len(values), np.uint64)
+    @cached_property
+    def upper(self) -> NDArray[np.uint64]:
+        """The half of each that tells its word in every filter."""
+        return self.values >> np.uint64(32)
+
+    @cached_property
+    def bits(self) -> NDArray[np.uint64]:
+        """Those that each sets there."""
+        bits = np.zeros(len(self.values), np.uint64)
         for number in range(SET_BITS):
-            bits |= np.uint64(1) << ((values >> np.uint64(6 * number)) & np.uint64(63))
-        return cls(values, values >> np.uint64(32), bits)
+            bits |= np.uint64(1) << ((self.values >> np.uint64(6 * number)) & np.uint64(63))
+        return bits
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def slice(self, start: int, stop: int) -> Sought:
+        """Those from `start` to `stop`."""
+        some = Sought(self.values[start:stop])
+        some.upper, some.bits = self.upper[start:stop], self.bits[start:stop]
+        return some
 
     def words(self, count: int) -> Numbers:
         """int64 [m]: the word of each in a filter of `count` words, ascending."""
@@ -55,7 +64,7 @@ def make_filter(hashes: NDArray[np.uint64]) -> Words:
     """uint64 [words]: the filter of ascending hashes, without a word where there are none."""
     words = np.zeros(min(-(-len(hashes) * BITS // 64), 1 << 32), np.uint64)
     for start in range(0, len(hashes), HASHES_AT_ONCE):
-        sought = Sought.of(hashes[start : start + HASHES_AT_ONCE])
+        sought = Sought(hashes[start : start + HASHES_AT_ONCE])
         owner = sought.words(len(words))
         first = np.flatnonzero(np.diff(owner, prepend=-1))
         words[owner[first]] |= np.bitwise_or.reduceat(sought.bits, first)

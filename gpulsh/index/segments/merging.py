@@ -15,9 +15,11 @@ import pyarrow as pa
 from numpy.typing import DTypeLike, NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, Values
+from gpulsh.index.segments.bands import Band, HeldBands
 from gpulsh.index.segments.fingerprint_blocks import FingerprintRows, HeldRows, by_owner
-from gpulsh.index.segments.segment import ALL, Band, Documents, Hashes, Keys, Segment, among, within
+from gpulsh.index.segments.segment import ALL, Documents, Hashes, Keys, Segment, among, within
 from gpulsh.io.arrow.buffers import numbers, to_arrow
+from gpulsh.ragged import end_to_end
 from gpulsh.store.mapping import Mapped
 from gpulsh.store.scratch import Column
 
@@ -62,10 +64,34 @@ def merged(parts: Sequence[Segment], removed: Numbers, folder: Path | None = Non
     )
 
 
+def joined(earlier: Segment, later: Segment) -> Segment:
+    """Two segments in memory as one, all at once."""
+    parts = (earlier, later)
+    fingerprints = end_to_end([part.fingerprints.read(np.arange(len(part))) for part in parts])
+    documents = Documents.joined(part.documents for part in parts)
+    row = np.concatenate([earlier.hashes.row, later.hashes.row + len(earlier)])
+    hash_0, hash_1 = (np.concatenate([part.hashes[half] for part in parts]) for half in range(2))
+    order = np.lexsort((hash_1, hash_0))
+    hashes = Hashes(hash_0[order], hash_1[order], row[order])
+    bands = HeldBands.joined([part.bands for part in parts if isinstance(part.bands, HeldBands)])
+    entries = earlier.entries + later.entries
+    return Segment(documents, hashes, bands, HeldRows(fingerprints), _joined_keys(earlier, later), entries=entries)
+
+
+def _joined_keys(earlier: Segment, later: Segment) -> Keys | None:
+    if earlier.keys is None or later.keys is None:
+        return None
+    hashes = np.concatenate([earlier.keys.key_hash, later.keys.key_hash])
+    row = np.concatenate([earlier.keys.key_row, later.keys.key_row + len(earlier)])
+    order = np.argsort(hashes, kind="stable")
+    return Keys(pa.concat_arrays([earlier.keys.key, later.keys.key]), hashes[order], row[order])
+
+
 def in_memory(segment: Segment) -> Segment:
-    """Return the segment with all in memory that would be read from disk when it is used."""
+    """Return a segment that was merged of ones in memory with all in memory that would be merged when it is used."""
+    assert isinstance(segment.bands, _MergedBands)
     rows = segment.fingerprints.read(np.arange(len(segment)))
-    return replace(segment, bands=list(segment.bands), fingerprints=HeldRows(rows), filters=None, mapped=())
+    return replace(segment, bands=segment.bands.together(), fingerprints=HeldRows(rows), filters=None, mapped=())
 
 
 class _LiveRows:
@@ -200,18 +226,27 @@ class _MergedBands(Sequence[Band]):
         if not 0 <= band < len(self):
             raise IndexError(band)
         bands = [part.bands[band] for part in self._parts]
+        return Band(*self._merged([(found.digest, found.document) for found in bands], by=1))
+
+    def together(self) -> HeldBands:
+        """All bands of parts in memory, merged at once."""
+        bands = [part.bands for part in self._parts if isinstance(part.bands, HeldBands)]
+        return HeldBands(len(self), *self._merged([(held.digest, held.band, held.document) for held in bands], by=2))
+
+    def _merged(self, parts: Sequence[tuple[Values, ...]], by: int) -> list[Values]:
+        """The columns of `parts`, the last of which is the document; parts ascend by it, so that equal digests do."""
 
         def read(number: int, rows: slice) -> tuple[Values, ...]:
-            digest, document = bands[number].digest[rows], bands[number].document[rows]
+            found = tuple(column[rows] for column in parts[number])
             if len(self._removed) == 0:
-                return digest, document
-            alive = ~among(document, self._removed)
-            return digest[alive], document[alive]
+                return found
+            alive = ~among(found[-1], self._removed)
+            return tuple(column[alive] for column in found)
 
         scratch = _Scratch(self._parts, self._folder)
-        columns = [scratch.column(np.uint64), scratch.column(np.int64)]
-        scratch.merge([found.digest for found in bands], read, columns)  # parts ascend by number, so do equal digests
-        return Band(*(column.whole() for column in columns))
+        columns = [scratch.column(column.dtype) for column in parts[0]]
+        scratch.merge([part[0] for part in parts], read, columns, by=by)
+        return [column.whole() for column in columns]
 
 
 class _ChainedRows:

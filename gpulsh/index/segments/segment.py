@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.errors import DamagedInputError
+from gpulsh.index.segments.bands import Band, HeldBands
 from gpulsh.index.segments.filters import Words, make_filter
 from gpulsh.index.segments.fingerprint_blocks import BlockRows, FingerprintRows, HeldRows, write_blocks
 from gpulsh.store.columns import MappedColumns, columns_file, write_columns
@@ -82,19 +83,6 @@ class FilterWords(NamedTuple):
     word: Words
 
 
-class Band(NamedTuple):
-    """Digests of one band, ascending, and the numbers of the documents that have them, ascending where equal."""
-
-    digest: NDArray[np.uint64]
-    document: Numbers
-
-    @classmethod
-    def of(cls, digests: NDArray[np.uint64], documents: Numbers) -> Band:
-        """Digests [m], of ascending documents [m]."""
-        order = np.argsort(digests, kind="stable")
-        return cls(digests[order], documents[order])
-
-
 @dataclass(frozen=True, eq=False)
 class Segment:
     """Documents as they are looked up, in memory or mapped from files. `keys` come last and are None before.
@@ -148,16 +136,12 @@ def make_segment(
     order = np.lexsort((exact[with_token, 1], exact[with_token, 0]))
     row = with_token[order]
     if digests is None:
-        bands = [Band.of(fingerprints.values, np.repeat(documents.number, documents.size))]
+        bands = HeldBands.of(fingerprints.values[:, None], np.repeat(documents.number, documents.size))
     else:
         held = np.flatnonzero(documents.size > 0)
-        bands = [Band.of(column, documents.number[held]) for column in digests[held].T]
+        bands = HeldBands.of(digests[held], documents.number[held])
     hashes = Hashes(np.ascontiguousarray(exact[row, 0]), np.ascontiguousarray(exact[row, 1]), row)
-    return Segment(documents, hashes, bands, HeldRows(fingerprints), entries=_entries(bands))
-
-
-def _entries(bands: Iterable[Band]) -> int:
-    return sum(len(band.digest) for band in bands)
+    return Segment(documents, hashes, bands, HeldRows(fingerprints), entries=len(bands.digest))
 
 
 def write_segment(name: Callable[[str], Path], segment: Segment) -> dict[str, FileFact]:
@@ -192,9 +176,10 @@ def map_segment(name: Callable[[str], Path], *, keys: bool = True) -> Segment:
     if len(words) != len(bands) + 1:
         raise damaged_file(name("filters"), "it does not hold one filter for each band and one for the hashes")
     rows = documents.whole()
+    entries = sum(len(band.digest) for band in bands)
     fingerprints = BlockRows(name("fingerprints"), rows.size)
     mapped = (documents, digests, hashes, filters, fingerprints.mapped)
-    segment = Segment(rows, hashes.whole(), bands, fingerprints, None, words, _entries(bands), mapped)
+    segment = Segment(rows, hashes.whole(), bands, fingerprints, None, words, entries, mapped)
     return with_mapped_keys(segment, name("keys")) if keys else segment
 
 

@@ -1,0 +1,114 @@
+"""The digests of a segment's held documents: band by band in a file, all bands together in memory.
+
+Together they are one column to sort, search and merge. Of a document alone nothing costs more than the calls, and there
+are twenty bands as a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers
+from gpulsh.index.segments.filters import Sought, Words
+from gpulsh.ragged import first_of_runs, within_runs
+
+
+class Band(NamedTuple):
+    """Digests of one band, ascending, and the numbers of the documents that have them, ascending where equal."""
+
+    digest: NDArray[np.uint64]
+    document: Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class HeldBands(Sequence[Band]):
+    """Digests [k] of `bands` bands, ascending; equal ones of a band are ascending by document."""
+
+    bands: int
+    digest: NDArray[np.uint64]
+    band: NDArray[np.uint16]
+    document: Numbers
+
+    @classmethod
+    def of(cls, digests: NDArray[np.uint64], documents: Numbers) -> HeldBands:
+        """Digests [n, bands] of documents whose numbers [n] ascend."""
+        count = digests.shape[1]
+        values = digests.T.ravel()
+        order = np.argsort(values, kind="stable")
+        rows = max(len(documents), 1)
+        return cls(count, values[order], (order // rows).astype(np.uint16), documents[order % rows])
+
+    @classmethod
+    def joined(cls, parts: Sequence[HeldBands]) -> HeldBands:
+        """Those of several, whose documents ascend."""
+        digest, band, document = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("digest", "band", "document")
+        )
+        order = np.argsort(digest, kind="stable")
+        return cls(parts[0].bands, digest[order], band[order], document[order])
+
+    def __len__(self) -> int:
+        return self.bands
+
+    def __getitem__(self, band: Any) -> Any:
+        if not 0 <= band < self.bands:
+            raise IndexError(band)
+        if self.bands == 1:
+            return Band(self.digest, self.document)
+        own = np.flatnonzero(self.band == band)
+        return Band(self.digest[own], self.document[own])
+
+
+def holders(
+    bands: Sequence[Band], filters: Sequence[Words] | None, asked: Numbers, sought: Sought
+) -> tuple[Numbers, Numbers]:
+    """Who has the digests `sought` [m], in the bands `asked` [m], which ascend: places in these [k] and numbers [k]."""
+    if isinstance(bands, HeldBands):
+        place, found = matches(bands.digest, sought)
+        same = bands.band[found] == asked[place]
+        return place[same], bands.document[found[same]]
+    places, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for start, stop in pairwise([*np.flatnonzero(first_of_runs(asked)).tolist(), len(asked)]):
+        band = bands[asked[start]]
+        place, found = matches(band.digest, sought.slice(start, stop), filters[asked[start]] if filters else None)
+        if len(place):
+            places.append(place + start)
+            numbers.append(band.document[found])
+    return np.concatenate(places), np.concatenate(numbers)
+
+
+def matches(known: NDArray[np.uint64], sought: Sought, words: Words | None = None) -> tuple[Numbers, Numbers]:
+    """All (place in `sought`, place in `known`) of equal values, both int64 [k], by the first, then by the second."""
+    met, first, count = runs(known, sought, words)
+    if len(met) == 0:
+        return met, first
+    return np.repeat(met, count), np.repeat(first, count) + within_runs(count)
+
+
+def runs(known: NDArray[np.uint64], sought: Sought, words: Words | None = None) -> tuple[Numbers, Numbers, Numbers]:
+    """Which of `sought` are in `known`, which ascends; of each the first place there, and how many are equal to it.
+
+    `known` is not looked at where its filter of `words` rules a value out.
+    """
+    values, met = sought.values, None
+    if words is not None:
+        met = sought.places_in(words)
+        values = values[met]
+    if len(values) == 0 or len(known) == 0:
+        return NONE, NONE, NONE
+    first = known.searchsorted(values)
+    equal = np.flatnonzero(known[np.minimum(first, len(known) - 1)] == values)
+    if len(equal) == 0:
+        return NONE, NONE, NONE
+    first, values = first[equal], values[equal]
+    count = np.maximum(known.searchsorted(values, side="right") - first, 0)  # of what ascends it is
+    return (equal if met is None else met[equal]), first, count
+
+
+NONE = np.empty(0, np.int64)
