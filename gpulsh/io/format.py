@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, Unpack, runtime_checkable
@@ -111,6 +111,11 @@ class Columns:
     def __post_init__(self) -> None:
         object.__setattr__(self, "texts", text_places(self.text))
 
+    @property
+    def whole(self) -> str | None:
+        """The column that is the text; None where fields or several columns make it."""
+        return self.texts[0][0] if len(self.texts) == len(self.texts[0]) == 1 else None
+
     def places(self) -> tuple[Place, ...]:
         """Everything that must exist."""
         others = ((name,) for name in (self.key, self.id) if name is not None)
@@ -180,19 +185,36 @@ class Divisible(Protocol):
         """All parts, in order."""
 
     def read_part(
-        self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
+        self,
+        file: File,
+        columns: Columns,
+        part: Part,
+        block_bytes: int,
+        rules: Rules = STRICT,
+        packed: Callable[[bytes], None] | None = None,
     ) -> Iterator[Block]:
-        """The rows of a part, in blocks of about `block_bytes` of text; `rules` as in `Format.read`."""
+        """The rows of a part, in blocks of about `block_bytes` of text; `rules` as in `Format.read`.
+
+        `packed` is shown the bytes of the file that its texts are decoded from, piece by piece, before they are.
+        """
 
 
 def unseen(row: int, batch: pa.RecordBatch) -> None:
     """Do nothing with what is read."""
 
 
+class Known(NamedTuple):
+    """The texts where some parts of them are known, so that they need not be decoded."""
+
+    columns: Columns
+    texts: Callable[[Part, Iterable[bytes]], list[pa.Array] | None]  # of a part, which is decoded from these bytes
+
+
 class Writing(TypedDict, total=False):
     """Options of writing kept rows."""
 
     seen: Seen  # called with all that a format reads, in order, before it is written, unless it reads `in_order`
+    known: Known  # whose parts are written without having been seen
     limit: Limit | None  # a row with more in its other columns than it allows is a LargeDocumentError
     packing: Packing | None  # None: as the input, at the cheapest level at which the same rows take no more bytes
 

@@ -37,6 +37,11 @@ def arrow_rows(array: pa.Array) -> Rows:
     return _OffsetRows(array) if _has_offsets(kind) else _ViewRows(array)
 
 
+def array_of(rows: Rows) -> pa.Array | None:
+    """The pyarrow.Array that the rows are of, where its texts lie end to end."""
+    return rows._array if isinstance(rows, _OffsetRows) else None
+
+
 def bytes_of(array: pa.Array) -> int:
     """Bytes of a `pyarrow.Array`, each row of a dictionary of text for itself."""
     if pa.types.is_dictionary(array.type) and is_text(array.type):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -243,6 +243,15 @@ class FileTexts:
         in_order = format_of(self.files[piece.file]).in_order
         return None if in_order or self.fixity is None else Digest(self.fixity.key)
 
+    def _packed(self, piece: Piece, size: int) -> Callable[[bytes], None] | None:
+        """What is shown the bytes that the texts of a part are decoded from, where they are held."""
+        if self._held is None or self.fixity is None or self.columns.whole is None:
+            return None
+        if self.files[piece.file].filesystem is not None:
+            return None  # to read them twice from elsewhere takes longer than to decode them
+        digest = self._held.packed(piece, size, self.fixity.key)
+        return None if digest is None else digest.add
+
     def _check_rows(self, number: int, facts: PartitionFacts) -> None:
         """A LargeDocumentError where a partition has more rows than what is known of each leaves room for."""
         limit, rows = self._rules.limit, sum(facts.rows.values())
@@ -259,7 +268,8 @@ class FileTexts:
             file = self.files[piece.file]
             kind = format_of(file)
             if piece.part is not None and isinstance(kind, Divisible):
-                blocks = kind.read_part(file, self.columns, piece.part, block_bytes, self._rules)
+                packed = self._packed(piece, piece.part.size)
+                blocks = kind.read_part(file, self.columns, piece.part, block_bytes, self._rules, packed)
             elif kind.in_order and self.fixity is not None:
                 blocks = self._watched(piece, facts)
             else:
@@ -315,11 +325,11 @@ class FileTexts:
     ) -> Iterator[list[Bytes]]:
         """The texts at ascending `rows` of a file that has `count`, all of them in `piece`, block by block.
 
-        They are those that were held, which are let go of; otherwise they are read, and it is a ChangedInputError, when
-        all were handed out, where the digest of the piece is not `read`.
+        They are those that were held; otherwise they are read, and it is a ChangedInputError, when all were handed out,
+        where the digest of the piece is not `read`.
         """
-        if self._held is not None and (held := self._held.take(piece)) is not None:
-            for start, found in held:
+        if self._held is not None and (held := self._held.find(piece)) is not None:
+            for start, found in held.blocks:
                 first, last = np.searchsorted(rows, [start, start + len(found)])
                 if first < last:
                     yield found.pieces(rows[first:last] - start)

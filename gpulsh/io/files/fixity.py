@@ -76,6 +76,14 @@ class Digest:
         return self._hash.hexdigest()
 
 
+def digest_of(pieces: Iterable[bytes], key: bytes) -> str:
+    """The digest of bytes in pieces."""
+    digest = Digest(key)
+    for piece in pieces:
+        digest.add(piece)
+    return digest.value()
+
+
 @lru_cache(maxsize=8)
 def _keys(key: bytes) -> NDArray[np.uint8]:
     from gpulsh.backends.cpu.content import KEY_BYTES

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from gpulsh.errors import InputError
-from gpulsh.io.arrow.rows import arrow_rows
+from gpulsh.io.arrow.rows import array_of, arrow_rows
 from gpulsh.io.arrow.texts import text_column
 from gpulsh.io.arrow.types import check_columns
-from gpulsh.io.files.fixity import Digest, Reading
+from gpulsh.io.files.file_texts import Piece
+from gpulsh.io.files.fixity import Digest, Reading, digest_of
 from gpulsh.io.files.inputs import format_of
 from gpulsh.io.files.places import place_below
 from gpulsh.io.files.rejected import Rejected
-from gpulsh.io.format import BLOCK_BYTES, Columns, Mask, Rules, changed
+from gpulsh.io.format import BLOCK_BYTES, Columns, Known, Mask, Part, Rules, changed
 from gpulsh.io.rows import Rows
 from gpulsh.run.job.job import Job, step_of
 from gpulsh.run.job.placed import Placed
@@ -88,8 +90,19 @@ def _copy(place: Workplace, number: int, keep: Mask, target: str, read: Mapping[
             fixity.compare(number, read.get(0), reading.digests())
     else:
         texts = _Texts(place.job, number, read)
-        kind.write_kept(file, keep, target, seen=texts.see, limit=limit, packing=place.job.packing)
+        known = Known(place.job.columns, partial(_held, place, number))
+        kind.write_kept(file, keep, target, seen=texts.see, known=known, limit=limit, packing=place.job.packing)
         texts.compare()
+
+
+def _held(place: Workplace, number: int, part: Part, packed: Iterable[bytes]) -> list[pa.Array] | None:
+    """The texts of a part as `sign` decoded them, where that is what the file still holds."""
+    held = None if place.held is None else place.held.take(Piece(number, part))
+    if held is None or held.packed is None or digest_of(packed, place.job.fixity.key) != held.packed:
+        return None
+    arrays = [array_of(texts) for _, texts in held.blocks]
+    known = [array for array in arrays if array is not None]
+    return known if len(known) == len(arrays) else None
 
 
 class _Texts:

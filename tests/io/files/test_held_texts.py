@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,8 @@ import gpulsh
 from gpulsh.budget import LEAST_HOLDING, held_bytes
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts
-from gpulsh.io.files.held_texts import OFFSET_BYTES, HeldTexts
+from gpulsh.io.files.fixity import digest_of
+from gpulsh.io.files.held_texts import OFFSET_BYTES, Held, HeldTexts
 from gpulsh.io.format import Columns, File
 from gpulsh.io.formats.parquet.format import Parquet
 from gpulsh.io.rows import Rows
@@ -28,9 +30,9 @@ def rows(*texts: str) -> Rows:
     return arrow_rows(pa.array(texts))
 
 
-def texts_of(held: list[tuple[int, Rows]] | None) -> list[tuple[int, list[bytes]]]:
+def texts_of(held: Held | None) -> list[tuple[int, list[bytes]]]:
     assert held is not None
-    return [(start, [bytes(text) for text in found.pieces(np.arange(len(found)))]) for start, found in held]
+    return [(start, [bytes(text) for text in found.pieces(np.arange(len(found)))]) for start, found in held.blocks]
 
 
 def test_only_whole_pieces_are_given_and_once() -> None:
@@ -40,9 +42,23 @@ def test_only_whole_pieces_are_given_and_once() -> None:
     assert held.take("b") is None
     held.add("b", 0, rows("of b"))
     held.complete("a")
-    assert texts_of(held.take("a")) == [(5, [b"one", b"two"]), (7, [b"three"])]
+    assert texts_of(held.find("a")) == texts_of(held.take("a")) == [(5, [b"one", b"two"]), (7, [b"three"])]
     assert held.take("a") is None
-    assert held.take("b") is None  # it was not complete
+    assert held.find("b") is held.take("b") is None  # it was not complete
+
+
+def test_what_texts_are_decoded_from_is_digested_where_there_is_room() -> None:
+    held, key = HeldTexts(1000), bytes(32)
+    digest = held.packed("a", 1000, key)
+    assert digest is not None and held.packed("b", 1001, key) is None
+    digest.add(b"packed")
+    for piece in ("a", "b"):
+        held.add(piece, 0, rows("one"))
+        held.complete(piece)
+    assert [held.take(piece) for piece in "ab"] == [
+        Held([(0, ANY)], digest_of([b"pac", b"ked"], key)),
+        Held([(0, ANY)], None),
+    ]
 
 
 def test_no_more_is_held_than_was_said() -> None:
@@ -85,22 +101,29 @@ def test_chosen_texts_are_those_that_were_held(tmp_path: Path) -> None:
     for partition in partitions:
         list(source.read(partition.pieces, 1 << 20, PartitionFacts()))
     path.unlink()
-    chosen = np.array([8, 13])
-    (found,) = source.chosen(partitions[1].pieces[0], chosen, len(texts))
-    assert [bytes(text) for text in found] == [b"text 8", b"text 13"]
-    with pytest.raises(gpulsh.errors.InputError):  # they are held no longer
-        list(source.chosen(partitions[1].pieces[0], chosen, len(texts)))
+    chosen, piece = np.array([8, 13]), partitions[1].pieces[0]
+    for _ in range(2):
+        (found,) = source.chosen(piece, chosen, len(texts))
+        assert [bytes(text) for text in found] == [b"text 8", b"text 13"]
+    held.take(piece)
+    with pytest.raises(gpulsh.errors.InputError):
+        list(source.chosen(piece, chosen, len(texts)))
 
 
 def corpus(folder: Path) -> Path:
-    """Two files of pages, of which some are near-copies."""
+    """Files of pages, of which some are near-copies, with other columns before and behind them, and without."""
     source = random.Random(3)
     pages = [" ".join(f"w{source.randrange(1000)}" for _ in range(40)) for _ in range(60)]
-    pages += [page + " more" for page in pages[::3]]
+    pages += [page + " more" for page in pages[::2]]
     folder.mkdir()
-    for number in range(2):
-        table = pa.table({"text": pages[number::2], "other": list(range(len(pages[number::2])))})
-        pq.write_table(table, folder / f"{number}.parquet", row_group_size=11)
+    for number, kind in enumerate(["string", "large_string", "binary"]):
+        texts = pa.array([None if row % 9 == 0 else page for row, page in enumerate(pages[number::3])], kind)
+        others = {
+            "list": [[row] for row in range(len(texts))],
+            "word": pa.array(["a"] * len(texts)).dictionary_encode(),
+        }
+        table = pa.table({"before": np.arange(len(texts)), "text": texts, **others} if number else {"text": texts})
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=14)
     return folder
 
 
@@ -110,16 +133,26 @@ def test_results_are_the_same_without(tmp_path: Path, monkeypatch: pytest.Monkey
     read: list[Any] = []
     read_part = Parquet.read_part
     monkeypatch.setattr(Parquet, "read_part", lambda self, *given: read.append(given) or read_part(self, *given))
+    iterate = pq.ParquetFile.iter_batches
+    columns: list[Any] = []
+
+    def iter_batches(self: pq.ParquetFile, *given: Any, **named: Any) -> Any:
+        columns.append(named["columns"])
+        return iterate(self, *given, **named)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", iter_batches)
     found = []
     for held in (1 << 20, 0):
         monkeypatch.setattr(in_process, "held_bytes", lambda memory, held=held: held)
         out = tmp_path / f"out-{held}"
         deduplicate_files(inputs, out, backend="cpu", threads=threads)
-        found.append((results(out), len(read)))
+        found.append((results(out), len(read), [names for names in columns if names is None or "text" in names]))
         read.clear()
-    (with_held, decoded), (without, again) = found
+        columns.clear()
+    (with_held, decoded, once), (without, again, twice) = found
     assert with_held == without
     assert again == 2 * decoded
+    assert once == [["text"]] * decoded and None in twice
 
 
 def test_a_small_budget_holds_nothing() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pytest
 
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files, format_of
-from gpulsh.io.format import Columns, Divisible
+from gpulsh.io.format import Columns, Divisible, Known, Part, Writing
 from gpulsh.io.formats.arrow_ipc import format as ipc
 from gpulsh.io.formats.parquet import format as parquet
 from gpulsh.io.formats.parquet import spilled_rows
@@ -41,9 +43,9 @@ def documents(path: Path, readers: int = 1, max_bytes: int = 1 << 16) -> list[by
     ]
 
 
-def write_kept(path: Path, target: Path, keep: np.ndarray) -> bytes:
+def write_kept(path: Path, target: Path, keep: np.ndarray, **how: Unpack[Writing]) -> bytes:
     (file,) = find_files([str(path)])
-    format_of(file).write_kept(file, keep, str(target))
+    format_of(file).write_kept(file, keep, str(target), **how)
     return target.read_bytes()
 
 
@@ -67,6 +69,14 @@ def test_spilled_rows_give_the_same_file(
     rows = [int(keep[start : start + group].sum()) for start in range(0, ROWS, group)]
     assert [groups.row_group(number).num_rows for number in range(groups.num_row_groups)] == [n for n in rows if n]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.parquet", "held", "spilled"]
+
+    def texts(part: Part, packed: Iterable[bytes]) -> list[pa.Array] | None:
+        if part.number == 2:
+            return None
+        rows = given.column("text").slice(part.start, part.rows)
+        return [rows.slice(start, 450).combine_chunks() for start in range(0, part.rows, 450)]
+
+    assert write_kept(tmp_path / "a.parquet", tmp_path / "known", keep, known=Known(Columns("text"), texts)) == held
 
 
 def test_a_value_of_a_dictionary_in_every_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,7 +117,7 @@ def test_a_value_of_a_dictionary_in_every_row_of_another_column(
     monkeypatch.setattr(parquet, "WORST_BYTES", 1 << 20)
     (file,) = find_files([str(tmp_path / "a.parquet")])
     with parquet._opened(file) as source:
-        sizes = [batch.nbytes for batch in parquet._kept_rows(file, source, 0, 0, np.ones(rows, bool), unseen)]
+        sizes = [batch.nbytes for batch in parquet._kept_batches(file, source, 0, 0, np.ones(rows, bool), unseen, None)]
     assert max(sizes) <= 2 << 20 and len(sizes) < rows
     assert write_kept(tmp_path / "a.parquet", np.ones(rows, bool), tmp_path / "out", None).equals(table)
     monkeypatch.setattr(parquet, "MOST_DECODED", 4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from typing import Unpack
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gpulsh.backends.recent import Recent
 from gpulsh.errors import DamagedInputError
+from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of
 from gpulsh.io.arrow.selection import chosen, kept
 from gpulsh.io.arrow.soundness import check_batch, check_values
@@ -28,6 +29,7 @@ from gpulsh.io.format import (
     Columns,
     File,
     Format,
+    Known,
     Limit,
     Mask,
     Part,
@@ -45,7 +47,7 @@ from gpulsh.io.format import (
 )
 from gpulsh.io.formats.parquet.footer import check_footer
 from gpulsh.io.formats.parquet.packing import writer_options
-from gpulsh.io.formats.parquet.pages import Pages, largest_pages, largest_value, longest_value
+from gpulsh.io.formats.parquet.pages import Pages, largest_pages, largest_value, longest_value, stored_bytes
 from gpulsh.io.formats.parquet.pages import reader as page_reader
 from gpulsh.io.formats.parquet.spilled_rows import SpilledRows
 from gpulsh.io.rows import piece_rows
@@ -94,12 +96,21 @@ class Parquet(Format):
             return list(_parts(source, columns))
 
     def read_part(
-        self, file: File, columns: Columns, part: Part, block_bytes: int, rules: Rules = STRICT
+        self,
+        file: File,
+        columns: Columns,
+        part: Part,
+        block_bytes: int,
+        rules: Rules = STRICT,
+        packed: Callable[[bytes], None] | None = None,
     ) -> Iterator[Block]:
         """A row group in batches of about `block_bytes`."""
         with reading(file), _opened_again(file) as source:
             if part.number >= source.num_row_groups or source.metadata.row_group(part.number).num_rows != part.rows:
                 raise wrong_length(file)
+            if packed is not None:
+                for content in _packed(file, source, part.number, columns):
+                    packed(content)
             yield from _part_blocks(file, source, part, columns, block_bytes, rules)
 
     def groups(self, file: File, columns: Columns) -> list[tuple[int, int]]:
@@ -141,7 +152,7 @@ class Parquet(Format):
 
         It is a few bytes larger where that cannot be had: levels that take much memory are not tried.
         """
-        seen, limit = how.get("seen", unseen), how.get("limit")
+        seen, limit, known = how.get("seen", unseen), how.get("limit"), how.get("known")
         with _opened(file) as source:
             pages: dict[str, Pages] = {}
             with reading(file):
@@ -160,7 +171,7 @@ class Parquet(Format):
                     part = keep[start:stop]
                     if part.any():
                         with SpilledRows(source.schema_arrow, target + ".rows") as rows:
-                            for batch in _kept_rows(file, source, group, start, part, seen):
+                            for batch in _kept_batches(file, source, group, start, part, seen, known):
                                 rows.add(batch)
                                 del batch  # before the next one is read
                                 if limit is not None and rows.size > MOST_DECODED * limit.document:
@@ -316,15 +327,76 @@ def _all_rejected(file: File, source: pq.ParquetFile, part: Part, columns: Colum
     return Block(part.start, piece_rows([None] * part.rows), key, (why,))
 
 
-def _kept_rows(
-    file: File, source: pq.ParquetFile, number: int, first: int, keep: Mask, seen: Seen
+def _packed(file: File, source: pq.ParquetFile, number: int, columns: Columns) -> Iterator[bytes]:
+    """What the column of the texts of a row group is decoded from."""
+    with page_reader(file) as read:
+        for chunk in _chunks(source.metadata.row_group(number)):
+            if chunk.path_in_schema == columns.whole:
+                yield from stored_bytes(read, chunk)
+
+
+def _known_texts(file: File, source: pq.ParquetFile, number: int, known: Known) -> list[pa.Array] | None:
+    """The texts of a row group, where they are known in the type of their column, and others can be read by name."""
+    schema, column = source.schema_arrow, known.columns.whole
+    if column not in schema.names or len(set(schema.names)) < len(schema) or any("." in name for name in schema.names):
+        return None
+    part = list(_parts(source, known.columns))[number]
+    texts = known.texts(part, _packed(file, source, number, known.columns))
+    kind = schema.field(column).type
+    fits = texts is not None and sum(map(len, texts)) == part.rows and all(each.type == kind for each in texts)
+    return texts if fits else None
+
+
+def _kept_batches(
+    file: File, source: pq.ParquetFile, number: int, first: int, keep: Mask, seen: Seen, known: Known | None
 ) -> Iterator[pa.RecordBatch]:
-    """The kept rows of a row group in batches of equal length, chosen batch by batch: what is dropped is not held."""
+    """The kept rows of a row group in batches of equal length. Where a column is known, only others are decoded."""
+    schema = source.schema_arrow
+    with reading(file):
+        fitting = _fitting_rows(file, source, number)
+        texts = None if known is None else _known_texts(file, source, number, known)
+    if known is None or texts is None:
+        yield from _kept_rows(file, source, number, first, keep, seen, schema, fitting)
+        return
+    place = schema.get_field_index(known.columns.whole)
+    kept_texts = _kept_texts(pa.chunked_array(texts), keep, fitting[1])
+    del texts
+    if len(schema) == 1:
+        yield from (pa.RecordBatch.from_arrays([each], schema=schema) for each in kept_texts)
+        return
+    others = _kept_rows(file, source, number, first, keep, unseen, schema.remove(place), fitting)
+    for batch, each in zip(others, kept_texts, strict=True):
+        columns = batch.columns
+        yield pa.RecordBatch.from_arrays([*columns[:place], each, *columns[place:]], schema=schema)
+
+
+def _kept_texts(column: pa.ChunkedArray, keep: Mask, length: int) -> Iterator[pa.Array]:
+    """The kept texts, cut as `_cut` does it."""
+    rows = np.flatnonzero(keep)
+    for start in range(0, len(rows) + 1, length):
+        some = rows[start : start + length]
+        first, last = (some[0], some[-1] + 1) if len(some) else (0, 0)
+        chunks = column.slice(first, last - first).filter(to_arrow(keep[first:last])).chunks
+        yield pa.concat_arrays(chunks) if chunks else pa.nulls(0, column.type)
+
+
+def _kept_rows(
+    file: File,
+    source: pq.ParquetFile,
+    number: int,
+    first: int,
+    keep: Mask,
+    seen: Seen,
+    schema: pa.Schema,
+    fitting: tuple[int, int],
+) -> Iterator[pa.RecordBatch]:
+    """The columns of `schema`, chosen batch by batch: what is dropped is not held."""
     parts: list[pa.RecordBatch] = []
     start = held = 0
+    rows, length = fitting
     with reading(file):
-        rows, length = _fitting_rows(file, source, number)
-        for batch in source.iter_batches(rows, row_groups=[number], use_threads=False):
+        names = schema.names if len(schema) < len(source.schema_arrow) else None
+        for batch in source.iter_batches(rows, row_groups=[number], columns=names, use_threads=False):
             check_batch(file, batch)
             seen(first + start, batch)
             part = keep[start : start + len(batch)]
@@ -335,7 +407,7 @@ def _kept_rows(
                 held += len(parts[-1])
             del batch
             if held >= length:
-                *full, rest = _cut(parts, length, source.schema_arrow)
+                *full, rest = _cut(parts, length, schema)
                 parts, held = [rest], len(rest)
                 full.reverse()
                 while full:
@@ -343,7 +415,7 @@ def _kept_rows(
             if large:
                 pa.default_memory_pool().release_unused()
     _check_rows(file, source, number, start)
-    yield from _cut(parts, length, source.schema_arrow)
+    yield from _cut(parts, length, schema)
 
 
 def check_pages(

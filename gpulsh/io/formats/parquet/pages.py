@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -29,9 +30,10 @@ LEVEL_BYTES = 5, 6  # fields of what it says of data of version 2: bytes of leve
 DICTIONARY_PAGE = 2
 HEADS = 256  # bytes in which the header of a page mostly ends; with statistics it may have many more
 MOST_HEAD = 16 << 20  # as Arrow has it
+READ_BYTES = 1 << 20  # of a chunk that are read at once
 REMOTE_BYTES = 1 << 16  # of a file that is not on this machine are asked for at once
 WORST_RATIO = {"UNCOMPRESSED": 1, "SNAPPY": 32, "LZ4": 256, "LZ4_RAW": 256, "GZIP": 1040}  # of content to its bytes
-LENGTH_BYTES = 4  # of a value in the page of a dictionary
+LENGTH = Struct("<I")  # of a value in the page of a dictionary, before it
 VALUE_COST = 16  # bytes that a value of a dictionary takes beside its own
 MIXED_PAGE = 4 << 20  # bytes of a page beyond which nearly all of it may be one value
 SHARE = 4  # a value is taken for at most so small a part of a dictionary of many values
@@ -65,12 +67,23 @@ class Page(NamedTuple):
     is_dictionary: bool
 
 
-def pages_of(read: Read, chunk: pq.ColumnChunkMetaData) -> Iterator[Page]:
-    """The pages of a chunk, its dictionary first; a ValueError at the first that has no header."""
-    place, left = int(chunk.data_page_offset), int(chunk.num_values)
+def _bounds(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    """Where a chunk begins in its file, and where it ends."""
+    place = int(chunk.data_page_offset)
     if chunk.dictionary_page_offset and 0 < chunk.dictionary_page_offset < place:
         place = int(chunk.dictionary_page_offset)  # some writers leave it out: the data then begins with it
-    end = place + int(chunk.total_compressed_size)
+    return place, place + int(chunk.total_compressed_size)
+
+
+def stored_bytes(read: Read, chunk: pq.ColumnChunkMetaData) -> Iterator[bytes]:
+    """A chunk as it stands in its file."""
+    start, end = _bounds(chunk)
+    return (read(place, min(READ_BYTES, end - place)) for place in range(start, end, READ_BYTES))
+
+
+def pages_of(read: Read, chunk: pq.ColumnChunkMetaData) -> Iterator[Page]:
+    """The pages of a chunk, its dictionary first; a ValueError at the first that has no header."""
+    (place, end), left = _bounds(chunk), int(chunk.num_values)
     while left > 0 and place < end:
         page = _page(read, place, end)
         if min(page.size, page.packed, page.values, page.levels) < 0:
@@ -114,10 +127,12 @@ def longest_value(read: Read, chunk: pq.ColumnChunkMetaData) -> int:
     content = content_of(read, chunk, page) if page is not None and page.is_dictionary else None
     if content is None:
         return largest_value(read, chunk)
-    at = longest = 0
-    while at + LENGTH_BYTES <= len(content):
-        size = int.from_bytes(content[at : at + LENGTH_BYTES], "little")
-        longest, at = max(longest, size), at + LENGTH_BYTES + size
+    at, longest, last = 0, 0, len(content) - LENGTH.size
+    while at <= last:  # of many short values, so that each line counts
+        (size,) = LENGTH.unpack_from(content, at)
+        if size > longest:
+            longest = size
+        at += LENGTH.size + size
     return min(longest, len(content))
 
 
