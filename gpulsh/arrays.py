@@ -77,7 +77,8 @@ def dtype_of(array: Array) -> np.dtype[np.generic] | None:
 def _check(owner: object, name: str, array: Array, dtype: type[np.generic], ndim: int) -> None:
     array = held(array)
     object.__setattr__(owner, name, array)
-    if dtype_of(array) != np.dtype(dtype) or array.ndim != ndim:
+    given_dtype = dtype_of(array)
+    if given_dtype is None or given_dtype != np.dtype(dtype) or array.ndim != ndim:
         given = f"{getattr(array, 'dtype', type(array).__name__)} with {getattr(array, 'ndim', 'no')} dimensions"
         wanted = f"{np.dtype(dtype).name} with {ndim}"
         raise ParameterError(f"{type(owner).__name__}.{name} is {given}; give an array of {wanted}")

@@ -20,6 +20,7 @@ from gpulsh.params import (
     check_choice,
     checked_text_parameters,
     chosen_family,
+    shown,
 )
 from gpulsh.theory import default_banding
 
@@ -77,11 +78,15 @@ class Method(Parameters):
         distance: int | None = None,
     ) -> Self:
         """What was left open is chosen. ParameterError names what is wrong."""
+        check_choice("measure", measure, get_args(MeasureName))
+        check_choice("verify", verify, get_args(Verify))
         shingling, folding = checked_text_parameters(shingling, folding)
         filtered = None if also is None else _near("also", also, distance)
         near = _near("sketch", sketch, DISTANCE if distance is None else distance) if hasattr(sketch, "near") else None
         if distance is not None and near is None and filtered is None:
-            raise ParameterError(f"distance is {distance} and no sketch has bits; give also=SimHash() or leave it out")
+            raise ParameterError(
+                f"distance is {shown(distance)} and no sketch has bits; give also=SimHash() or leave it out"
+            )
         family = chosen_family(sketch, num_perm, seed) if near is None else Family()
         if measure == "containment":  # all shingles are joined, and nothing is sketched
             family, near, bands, rows = Family(num_perm=1, seed=family.seed), None, 1, 1

@@ -9,6 +9,7 @@ import re
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from math import comb
+from operator import index
 from types import NoneType
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard, get_args
 
@@ -16,6 +17,7 @@ from gpulsh.display import Tidy
 from gpulsh.errors import ParameterError
 from gpulsh.words import Stems, stems, stop_words
 
+SHOWN = 80  # characters of a value that a message repeats
 MAX_NUM_PERM = 65536  # the longest signature
 MAX_SEED = 2**64 - 1
 MOST_TABLES = 1024  # of a Hamming search
@@ -65,11 +67,20 @@ WRAPPED = {
 _WIDE = ("affine61", "affine64", "wrapped61", "splitmix_rounds")  # their values have 64 bits
 
 
+def shown(value: object) -> str:
+    """What a message says of a value: itself where that is one short line, otherwise its type."""
+    told = repr(value)
+    return told if len(told) <= SHOWN and "\n" not in told else f"of type {type(value).__name__}"
+
+
 def check_integer(name: str, value: object, low: int, high: int) -> int:
     """`value` as an int within [low, high], or a ParameterError that names the parameter."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise ParameterError(f"{name} is {value!r}; give an integer from {low} to {high}")
-    number = int(value.__index__())
+    try:
+        number = index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        raise ParameterError(f"{name} is {shown(value)}; give an integer from {low} to {high}")
     if not low <= number <= high:
         raise ParameterError(f"{name} is {number}; give an integer from {low} to {high}")
     return number
@@ -83,14 +94,14 @@ def set_integer(owner: object, name: str, low: int, high: int) -> None:
 def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
     """A ParameterError unless `value` is one of `allowed`."""
     if not isinstance(value, Hashable) or value not in allowed:  # an array compares value by value
-        raise ParameterError(f"{name} is {value!r}; give one of {', '.join(map(repr, allowed))}")
+        raise ParameterError(f"{name} is {shown(value)}; give one of {', '.join(map(repr, allowed))}")
 
 
 def check_type(name: str, value: object, *allowed: type) -> None:
     """A ParameterError unless `value` is an instance of one of `allowed`."""
     if not isinstance(value, allowed):
-        shown = repr(value) if isinstance(value, (str, int, float, type(None))) else f"of type {type(value).__name__}"
-        raise ParameterError(f"{name} is {shown}; give an object of {' or '.join(kind.__name__ for kind in allowed)}")
+        told = repr(value) if isinstance(value, (str, int, float, type(None))) else f"of type {type(value).__name__}"
+        raise ParameterError(f"{name} is {told}; give an object of {' or '.join(kind.__name__ for kind in allowed)}")
 
 
 def checked_folder(name: str, path: object) -> str:
@@ -109,7 +120,7 @@ def shown_type(value: object) -> str:
     """What a message says of a value that is no path."""
     if value is None:
         return "None"
-    return "empty" if value == "" else f"of type {type(value).__name__}"
+    return "empty" if isinstance(value, str) and not value else f"of type {type(value).__name__}"
 
 
 class Reading(NamedTuple):
@@ -236,7 +247,8 @@ class Shingling(Parameters):
 
     def _check_words(self) -> None:
         if self.stop is not None and not isinstance(self.stop, str):
-            words = (*self.stop,) if isinstance(self.stop, Iterable) else (self.stop,)
+            several = isinstance(self.stop, Iterable) and getattr(self.stop, "shape", None) != ()
+            words = (*self.stop,) if several else (self.stop,)
             for word in words:
                 check_type("a word of stop", word, str)
             object.__setattr__(self, "stop", tuple(sorted(set(words))))

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, check_integer, set_integer
+from gpulsh.params import MAX_NUM_PERM, check_integer, set_integer, shown
 from gpulsh.ragged import within_runs
 
 
@@ -270,8 +270,8 @@ def checked_requirement(name: str, value: tuple[float, float]) -> tuple[float, f
     try:
         similarity, probability = value
     except (TypeError, ValueError):
-        raise ParameterError(f"{name} is {value!r}; give two numbers, (similarity, probability)") from None
-    similarity = float(_fractions(f"the similarity of {name}", similarity))
+        raise ParameterError(f"{name} is {shown(value)}; give two numbers, (similarity, probability)") from None
+    similarity = float(_fractions(f"the similarity of {name}", checked_number(f"the similarity of {name}", similarity)))
     probability = checked_number(f"the probability of {name}", probability)
     if not 0 < probability < 1:
         raise ParameterError(f"the probability of {name} is {probability!r}; give a number above 0 and below 1")
@@ -280,21 +280,26 @@ def checked_requirement(name: str, value: tuple[float, float]) -> tuple[float, f
 
 def checked_number(name: str, value: object) -> float:
     """`value` as a float, or a ParameterError that names the parameter."""
-    array = np.asarray(value)
-    if array.ndim or array.dtype.kind not in "iuf" or isinstance(value, str):
-        raise ParameterError(f"{name} is {value!r}; give a number")
+    array = _array(value)
+    if array.ndim or array.dtype.kind not in "iuf":
+        raise ParameterError(f"{name} is {shown(value)}; give a number")
     return float(array)
+
+
+def _array(value: object) -> NDArray[Any]:
+    """`value` as an array; one of None where its rows are of unequal length."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return np.asarray(None)
 
 
 def _fractions(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """`value` as float64 within [0, 1], or a ParameterError that names the first value that is not."""
-    try:
-        given = np.asarray(value)
-    except ValueError:  # rows of unequal length
-        given = np.asarray(None)
+    given = _array(value)
     if given.size and given.dtype.kind not in "iuf":
         alone = isinstance(value, (str, bytes)) or not given.ndim
-        what = f"is {value!r}" if alone else f"holds values of type {given.dtype}"
+        what = f"is {shown(value)}" if alone else f"holds values of type {given.dtype}"
         raise ParameterError(f"{name} {what}; give a number from 0 to 1, or an array of them")
     array = given.astype(np.float64)
     wrong = ~((array >= 0) & (array <= 1))

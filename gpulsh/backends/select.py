@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import BackendError, ParameterError
-from gpulsh.params import check_choice, check_integer
+from gpulsh.params import check_choice, check_integer, shown
 
 BackendName = Literal["auto", "reference", "cpu", "cuda"]
 
@@ -57,7 +57,7 @@ def backend_status() -> dict[str, str | None]:
 def _check_devices(devices: Sequence[int], name: str) -> None:
     numbers = isinstance(devices, (list, tuple, range)) and all(type(number) is int for number in devices)
     if not numbers or not devices or len(set(devices)) < len(devices):
-        raise ParameterError(f"devices is {devices!r}; give the numbers of CUDA devices, each once, as [0, 1]")
+        raise ParameterError(f"devices is {shown(devices)}; give the numbers of CUDA devices, each once, as [0, 1]")
     if name not in ("auto", "cuda"):
         raise ParameterError(f"devices names CUDA devices and backend is {name!r}; give backend='cuda', or no devices")
 

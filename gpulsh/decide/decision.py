@@ -125,7 +125,7 @@ class Decision(Arrays):
         Raises ParameterError where the length differs or the object has no rows to choose.
         """
         home = type(table).__module__.partition(".")[0]
-        if not hasattr(table, "__len__"):
+        if not hasattr(table, "__len__") or getattr(table, "shape", None) == ():
             what = "collect it first" if hasattr(table, "collect") else "give the rows that were decided"
             raise ParameterError(f"table is a {type(table).__name__}, which has no rows to choose from; {what}")
         if len(table) != len(self):

@@ -14,6 +14,7 @@ from gpulsh.arrays import Values
 from gpulsh.errors import ParameterError
 from gpulsh.index.segments.segment import KEY_TYPES, Keys
 from gpulsh.io.arrow.soundness import check_given
+from gpulsh.params import shown
 
 Key = str | int
 HASHED_AT_ONCE = 1 << 16  # as Python strings
@@ -21,7 +22,7 @@ HASHED_AT_ONCE = 1 << 16  # as Python strings
 
 def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None]:
     """Keys as a pyarrow.Array of large_string or int64, and their kind, None where there is no key at all."""
-    if isinstance(keys, (str, bytes)) or not hasattr(keys, "__iter__"):
+    if isinstance(keys, (str, bytes)) or not hasattr(keys, "__iter__") or getattr(keys, "shape", None) == ():
         raise ParameterError(f"{name} is of type {type(keys).__name__}; give a list of strings or integers")
     if isinstance(keys, (pa.Array, pa.ChunkedArray)):
         check_given(keys, name, utf8=True)
@@ -41,7 +42,7 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None
     for place, key in enumerate(given):
         if not isinstance(key, wanted) or isinstance(key, bool):
             raise ParameterError(
-                f"{name}[{place}] is {key!r}; give strings, or integers, and one kind of them in an index"
+                f"{name}[{place}] is {shown(key)}; give strings, or integers, and one kind of them in an index"
             )
     try:
         return pa.array(given, KEY_TYPES[kind]), kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,7 +14,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.lsh.table_designs import Design, designs
-from gpulsh.params import check_integer, check_type, set_integer
+from gpulsh.params import check_integer, check_type, set_integer, shown
 from gpulsh.permutations import mixed
 from gpulsh.sketch.bits.bit_sketch import WORD_BITS, check_bits
 from gpulsh.sketch.bits.hamming import distances
@@ -60,9 +60,9 @@ class HammingTables:
             raise ParameterError(
                 f"distance is {self.distance} of {self.bits} bits, which takes more tables than there can be; give less"
             )
-        if self.tables != "auto" and self.tables not in list(known):  # which takes what cannot be hashed
+        if not isinstance(self.tables, Hashable) or self.tables not in ("auto", *known):
             raise ParameterError(
-                f"tables is {self.tables!r}; give 'auto', {' or '.join(map(str, sorted(known)))} for distance"
+                f"tables is {shown(self.tables)}; give 'auto', {' or '.join(map(str, sorted(known)))} for distance"
                 f" {self.distance} of {self.bits} bits"
             )
 

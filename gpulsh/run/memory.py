@@ -124,7 +124,7 @@ def _decision_order(priority: object, count: int) -> Numbers:
 def _no_numbers(priority: object) -> str:
     """What is said of a priority that holds something else."""
     rule = "give floats or integers, one for each document, the higher kept first"
-    if isinstance(priority, (str, bytes)) or not hasattr(priority, "__iter__"):
+    if isinstance(priority, (str, bytes)) or not hasattr(priority, "__iter__") or np.ndim(_numbers(priority)) == 0:
         return f"priority is of type {type(priority).__name__}; {rule}"
     for place, value in enumerate(priority):
         if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):

@@ -9,7 +9,7 @@ import numpy as np
 from gpulsh.arrays import Array, Made, held
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
-from gpulsh.params import check_type
+from gpulsh.params import check_integer, check_type
 from gpulsh.theory import checked_number
 
 PAIRS_AT_ONCE = 1 << 14  # whose rows are gathered at once
@@ -37,8 +37,8 @@ def check_estimated(value: float, size: int | None, measure: str = "similarity",
     """A ParameterError unless a `measure` can be `value` and the union of two documents have `size` shingles."""
     if not low <= checked_number("value", value) <= 1:
         raise ParameterError(f"value is {value}; give a {measure} from {low} to 1")
-    if size is not None and not (hasattr(size, "__index__") and size >= 1):
-        raise ParameterError(f"size is {size!r}; give the number of shingles that either document has, at least 1")
+    if size is not None:
+        check_integer("size, the number of shingles that either document has,", size, 1, 1 << 62)
 
 
 def check_made(sketched: object, kind: type[Made], name: str, sketch: object) -> None:

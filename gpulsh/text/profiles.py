@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gpulsh.errors import ParameterError
 from gpulsh.io.memory.texts import open_texts
-from gpulsh.params import check_integer
+from gpulsh.params import check_integer, shown
 from gpulsh.text.documents import BATCH_BYTES
 
 _WORD = re.compile(r"[^\W_]+")
@@ -52,7 +52,7 @@ def text_profiles(texts: object, min_token_len: int = 2, quant_rate: float = 0.0
     """
     min_token_len = check_integer("min_token_len", min_token_len, 0, 2**31 - 1)
     if not isinstance(quant_rate, (int, float, np.floating)) or not 0 <= quant_rate <= 1:
-        raise ParameterError(f"quant_rate is {quant_rate!r}; give a number from 0 to 1")
+        raise ParameterError(f"quant_rate is {shown(quant_rate)}; give a number from 0 to 1")
     return _digests(texts, lambda text: _profile(text, min_token_len, float(quant_rate)) or text)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Arrays, Fingerprints, Numbers
 from gpulsh.errors import ParameterError
+from gpulsh.params import check_integer
 from gpulsh.ragged import cuts, offsets, within_runs
 from gpulsh.theory import SCurve
 
@@ -43,7 +44,7 @@ class Spread(Arrays):
 
     def histogram(self, bins: int) -> Numbers:
         """int64 [bins]: the pairs that share a shingle, in so many equal steps of similarity; `bins` divides FINE."""
-        if FINE % bins:
+        if FINE % check_integer("bins", bins, 1, FINE):
             raise ParameterError(f"bins is {bins}; give a divisor of {FINE}")
         counts: Numbers = self.counts.reshape(bins, -1).sum(axis=1)
         return counts

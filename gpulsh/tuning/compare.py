@@ -17,7 +17,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.lsh.pairs import distinct, packed
 from gpulsh.lsh.similarity import jaccard
 from gpulsh.method import Verify
-from gpulsh.params import Folding, Shingling, check_choice, check_type, text_reading
+from gpulsh.params import Folding, Shingling, check_choice, check_type, shown, text_reading
 from gpulsh.sketch.agreement import checked_pairs
 from gpulsh.text.shingling import shingle
 from gpulsh.theory import checked_threshold
@@ -126,7 +126,7 @@ def compare(
     threshold = checked_threshold(threshold)
     for parameter, given in (("methods", methods), ("verify", verify)):
         if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-            raise ParameterError(f"{parameter} is {given!r}; give a list of names, not empty")
+            raise ParameterError(f"{parameter} is {shown(given)}; give a list of names, not empty")
     for method in methods:
         check_type("a method", method, str)
     for one in verify:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpulsh.errors import ParameterError
+from gpulsh.params import is_path, shown_type
 from gpulsh.store.durable import writing
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ BARS, CURVE, OTHERS = "#9db8d2", "#b3471f", "#8a8a8a"
 
 def check_plot(path: str | os.PathLike[str]) -> None:
     """ParameterError where no picture can be made under this name, or at all."""
+    if not is_path(path):
+        raise ParameterError(f"plot is {shown_type(path)}; give the path of a file")
     if Path(path).suffix not in ENDINGS:
         raise ParameterError(f"plot is {os.fspath(path)!r}; give a file that ends with {' or '.join(ENDINGS)}")
     if find_spec("matplotlib") is None:

@@ -147,11 +147,11 @@ def study(
     """
     shingling, folding = text_reading(shingling, folding)
     threshold = checked_threshold(threshold)
-    name, stated = ("capture", capture) if capture else ("threshold and recall", (threshold, recall))
+    name, stated = ("capture", capture) if capture is not None else ("threshold and recall", (threshold, recall))
     capture = checked_requirement(name, stated)
     # With a similarity to reject this checks it, and says what comes closest where nothing meets both.
-    captured = [choose_banding(num_perm, capture, reject)] if reject else []
-    captured += [curve for curve in _capturing(num_perm, *capture) if not reject or _rejects(curve, *reject)]
+    captured = [choose_banding(num_perm, capture, reject)] if reject is not None else []
+    captured += [curve for curve in _capturing(num_perm, *capture) if reject is None or _rejects(curve, *reject)]
     shown = _bandings(num_perm, threshold, bands, rows)
     ops = select_backend(backend, threads=threads)
     drawn = draw_sample(texts, sample, seed)
@@ -212,7 +212,8 @@ def _rejects(curve: SCurve, similarity: float, probability: float) -> bool:
 
 def _bandings(num_perm: int, threshold: float, bands: int | None, rows: int | None) -> set[SCurve]:
     """Those to study whatever the text is like."""
-    found = {default_banding(num_perm, threshold, bands=bands, rows=rows)} if bands or rows else set()
+    given = bands is not None or rows is not None
+    found = {default_banding(num_perm, threshold, bands=bands, rows=rows)} if given else set()
     for at in THRESHOLDS:
         try:
             found.add(default_banding(num_perm, at))

@@ -80,7 +80,10 @@ def test_texts(backend: Any) -> None:
         (lambda: gpulsh.BBit(num_perm=64)(gpulsh.MinHash().from_texts(["a"])), "128 values and num_perm is 64"),
         (lambda: gpulsh.BBit().estimate(PackedSignatures(np.zeros((1, 3), np.uint64)), [[0, 0]]), "3 words a row"),
         (lambda: gpulsh.BBit().standard_deviation(-1), "value is -1"),
-        (lambda: gpulsh.BBit().standard_deviation(0.5, size=0), "size is 0; give the number of shingles"),
+        (
+            lambda: gpulsh.BBit().standard_deviation(0.5, size=0),
+            "size, the number of shingles",
+        ),
     ],
 )
 def test_what_is_refused(call: Any, said: str) -> None:

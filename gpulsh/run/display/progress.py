@@ -15,6 +15,7 @@ from gpulsh.account.progress import Progress
 from gpulsh.backends.compiling import COMPILING, Stopwatch
 from gpulsh.backends.kernel_cache import kernel_cache
 from gpulsh.facts import Facts
+from gpulsh.params import check_choice
 from gpulsh.report.funnel import size
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ Show = bool | Literal["json"]
 
 def open_progress(show: Show, stream: TextIO | None = None) -> Progress:
     """A listener that shows progress on `stream` (standard error): not at all, as bars, as lines, or as JSON lines."""
+    check_choice("progress", show, (False, True, "json"))
     if not show:
         return Progress()
     shown = _Undisturbed(stream or sys.stderr)

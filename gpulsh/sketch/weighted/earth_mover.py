@@ -117,7 +117,10 @@ class EarthMover(Arrays):
         Raises ParameterError where labels are no points of the metric, or `pairs` no rows of them.
         """
         ops = select_backend(backend, threads=threads)
-        labels = ops.asarray(labels)
+        try:
+            labels = ops.asarray(labels)
+        except (TypeError, ValueError) as error:
+            raise ParameterError(f"labels is no array: {error}; give those that the sketch gave") from None
         if labels.ndim != 2 or labels.dtype != np.int64:
             raise ParameterError(
                 f"labels is an array of {labels.dtype} with {labels.ndim} dimensions; give those that the sketch gave"

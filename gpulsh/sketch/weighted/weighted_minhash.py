@@ -8,6 +8,7 @@ libraries differ in their last bits; darts are compared as integers.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
@@ -66,8 +67,8 @@ class WeightedMinHash(SignatureSketch):
 
         `texts` is any kind that `deduplicate` takes. Raises InputTypeError where a row is no text.
         """
-        if weights != "count":
-            check_choice("weights", weights, ("count", "idf"))
+        check_choice("weights", weights, get_args(Weights))
+        if weights == "idf":
             weighted = weigh(texts, weights, shingling=shingling, folding=folding, backend=backend, threads=threads)
             return self(weighted, backend=backend, threads=threads)
         documents = Documents.opened(texts, shingling, folding, backend, threads)

@@ -1,0 +1,100 @@
+"""Whatever a new user gives any parameter of any public name: it is taken, or refused in one short line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpulsh
+
+ON: Any = {"backend": "reference"}
+TEXTS = ["a b c d e f g", "A b c d e f g!", "x y z"]
+LINE = abs(np.arange(3.0)[:, None] - np.arange(3.0))
+PAIRS = [[0, 1]]
+ODD = [
+    *(None, -1, 0, 3.5, True, 2**70, -0.5, float("nan"), "x", "", b"x", [], [1, 2, 3], [None], {"a": 1}, {1, 2}),
+    *(object(), np.zeros((2, 2)), np.array("x"), np.array(2**40), [[1, 2], [3]], (0.5,), len),
+]
+
+PRINTS = gpulsh.shingle(TEXTS, **ON)
+SIGNATURES = gpulsh.MinHash(num_perm=8)(PRINTS, **ON)
+BITS = gpulsh.SimHash()(PRINTS, **ON)
+DECIDED = gpulsh.deduplicate(TEXTS, **ON)
+STUDY = gpulsh.study(TEXTS * 2, **ON)
+MOVER = gpulsh.EarthMover(LINE, num_trees=2)
+ARRAY, OFFSET = np.zeros(2, np.uint64), np.array([0, 2])
+BUILT = gpulsh.HammingTables().build(BITS, **ON)
+SKETCHES: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [  # with what it sketches, and what it made
+    (gpulsh.MinHash(num_perm=8), {"fingerprints": PRINTS}, {"signatures": SIGNATURES}),
+    (gpulsh.SimHash(), {"fingerprints": PRINTS}, {"bit_signatures": BITS}),
+    (gpulsh.BottomS(), {"fingerprints": PRINTS}, {"samples": gpulsh.BottomS()(PRINTS, **ON)}),
+    (gpulsh.BBit(num_perm=8), {"signatures": SIGNATURES}, {"packed": gpulsh.BBit(num_perm=8)(SIGNATURES, **ON)}),
+    (gpulsh.WeightedMinHash(num_perm=8), {"rows": LINE}, {"signatures": SIGNATURES}),
+    (gpulsh.KleinbergTardos(num_perm=8), {"vectors": LINE}, {"signatures": SIGNATURES}),
+    (gpulsh.Hyperplanes(), {"vectors": LINE}, {"bit_signatures": BITS}),
+    (MOVER, {"distributions": np.eye(3)}, {"labels": MOVER(np.eye(3), **ON)}),
+]
+CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "shingle": (gpulsh.shingle, {"texts": TEXTS, **ON}),
+    "weigh": (gpulsh.weigh, {"texts": TEXTS, **ON}),
+    "md5_signatures": (gpulsh.md5_signatures, {"texts": TEXTS}),
+    "text_profiles": (gpulsh.text_profiles, {"texts": TEXTS}),
+    "candidate_pairs": (gpulsh.candidate_pairs, {"digests": gpulsh.BandDigests(np.eye(2, dtype=np.uint64)), **ON}),
+    "jaccard": (gpulsh.jaccard, {"sketches": PRINTS, "pairs": PAIRS, **ON}),
+    "containment": (gpulsh.containment, {"fingerprints": PRINTS, "pairs": PAIRS, **ON}),
+    "hamming": (gpulsh.hamming, {"bit_signatures": BITS, "pairs": PAIRS, **ON}),
+    "choose_banding": (gpulsh.choose_banding, {}),
+    "study": (gpulsh.study, {"texts": TEXTS, **ON}),
+    "compare": (gpulsh.compare, {"texts": TEXTS, "methods": ["md5"], **ON}),
+    "deduplicate": (gpulsh.deduplicate, {"texts": TEXTS, **ON}),
+    "Index": (gpulsh.Index, ON),
+    "Index.insert": (lambda keys, texts: gpulsh.Index(**ON).insert(keys, texts), {"keys": [1, 2, 3], "texts": TEXTS}),
+    "Index.open": (gpulsh.Index.open, {"path": "nowhere"}),
+    "Index.save": (lambda path: gpulsh.Index(**ON).save(path), {"path": ""}),
+    "SCurve.probability": (gpulsh.SCurve(bands=2, rows=2).probability, {"similarity": 0.5}),
+    "SCurve.similarity_at": (gpulsh.SCurve(bands=2, rows=2).similarity_at, {"probability": 0.5}),
+    "Decision.filter": (DECIDED.filter, {"table": [1, 2, 3]}),
+    "Decision.duplicates": (DECIDED.duplicates, {"ids": [1, 2, 3], "texts": TEXTS}),
+    "Study.histogram": (STUDY.histogram, {}),
+    "Study.plot": (STUDY.plot, {"path": "x.txt"}),
+    "HammingTables.design": (gpulsh.HammingTables().design, {"count": 5}),
+    "BuiltTables.query": (BUILT.query, {"bit_signatures": BITS, **ON}),
+    "TextBatch": (gpulsh.TextBatch, {"values": np.zeros(2, np.uint8), "offset": OFFSET}),
+    "Fingerprints": (gpulsh.Fingerprints, {"values": ARRAY, "offset": OFFSET}),
+    "WeightedFingerprints": (
+        gpulsh.WeightedFingerprints,
+        {"values": ARRAY, "weight": np.ones(2), "offset": np.array([0, 1, 2])},
+    ),
+    "Signatures": (gpulsh.Signatures, {"values": np.zeros((2, 2), np.uint32)}),
+    **{kind.__name__: (kind, {}) for kind in (gpulsh.MinHash, gpulsh.OnePermutation, gpulsh.BBit, gpulsh.BottomS)},
+    **{kind.__name__: (kind, {}) for kind in (gpulsh.ModM, gpulsh.SimHash, gpulsh.HammingTables, gpulsh.Supershingles)},
+    **{kind.__name__: (kind, {}) for kind in (gpulsh.Shingling, gpulsh.Folding)},
+    **{kind.__name__: (kind, {"bands": 2, "rows": 2}) for kind in (gpulsh.Banding, gpulsh.BitSampling, gpulsh.SCurve)},
+    "EarthMover": (gpulsh.EarthMover, {"distances": LINE}),
+    **{f"{type(one).__name__}()": (one, {**given, **ON}) for one, given, _ in SKETCHES},
+    **{f"{type(one).__name__}.estimate": (one.estimate, {**made, "pairs": PAIRS, **ON}) for one, _, made in SKETCHES},
+    **{f"{type(one).__name__}.standard_deviation": (one.standard_deviation, {"value": 0.5}) for one, *_ in SKETCHES},
+    **{f"{type(one).__name__}.from_texts": (one.from_texts, {"texts": TEXTS, **ON}) for one, *_ in SKETCHES[:5]},
+}
+ELSEWHERE = ("backend", "threads")  # of every call alike, and tried with one
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_one_clear_message(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    call, given = CALLS[name]
+    for parameter in inspect.signature(call).parameters:
+        if parameter in ELSEWHERE and name != "shingle":
+            continue
+        for odd in ODD:
+            try:
+                call(**{**given, parameter: odd})
+            except gpulsh.GpulshError as error:
+                assert "\n" not in str(error) and len(str(error)) < 1000, (parameter, odd)
+            except Exception as error:
+                raise AssertionError(f"{name}({parameter}={odd!r})") from error
