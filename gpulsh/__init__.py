@@ -103,6 +103,7 @@ _NAMES = {  # of each module
     "text.weights": ("weigh",),
     "theory": ("SCurve", "choose_banding"),
     "tuning.compare": ("compare",),
+    "tuning.resemblance": ("sample",),
     "tuning.study": ("study",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}

@@ -1,8 +1,10 @@
-"""Draws documents from a corpus, each as likely as any other, in one pass and in the memory of twice the sample."""
+"""Draws documents from a corpus in one pass and in the memory of twice the sample: each as likely as any other, and
+each by itself, or similar ones together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.arrays import Fingerprints, Numbers, TextBatch
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError
 from gpulsh.io.files.file_texts import FileTexts
@@ -26,6 +28,9 @@ from gpulsh.text.documents import BATCH_BYTES
 
 LARGEST = 1 << 16  # documents, all pairs of which are counted
 DEFAULT = 10_000
+NEVER = np.uint64(2**64 - 1)  # the random number of what is not drawn
+
+_Lots = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +40,7 @@ class Sample:
     texts: TextBatch
     positions: Numbers
     documents: int
+    share: float  # how likely a document was to be drawn
 
     def places(self, pairs: Numbers) -> Numbers:
         """Of `pairs` [m, 2] of positions in the corpus those that lie in the sample, int64 [k, 2], as places in it."""
@@ -63,11 +69,33 @@ def draw_sample(texts: object, size: int, seed: int) -> Sample:
     """
     size = check_integer("sample", size, 2, LARGEST)
     seed = check_integer("seed", seed, 0, MAX_SEED)
-    if not isinstance(texts, FileTexts):
-        return _drawn(open_texts(texts), size, seed)
-    texts.check()
-    with texts.kept():
-        return _drawn(texts, size, seed)
+
+    def lots(batch: TextBatch, positions: Numbers) -> _Lots:
+        return words_at("sample", seed, positions.astype(np.uint64))
+
+    return _drawn(texts, size, lots)
+
+
+def draw_similar(texts: object, size: int, seed: int, fingerprints: Callable[[TextBatch], Fingerprints]) -> Sample:
+    """As `draw_sample`, without documents that have no shingle, and the more similar two are the likelier together.
+
+    A document is drawn by the least of its fingerprints, on the host, in a random order, which two have in common with
+    the probability of their Jaccard similarity s (Broder 1997). So of the pairs of that similarity the part drawn is
+    `share` * (s + (1 - s) * `share`), where of documents drawn one by one it were `share` ** 2. A page of very many
+    copies is drawn with all of them, and may then be all of the sample.
+    """
+    size = check_integer("sample", size, 2, LARGEST)
+    seed = check_integer("seed", seed, 0, MAX_SEED)
+
+    def lots(batch: TextBatch, positions: Numbers) -> _Lots:
+        read = fingerprints(batch)
+        found = np.full(len(read), NEVER)
+        some = np.flatnonzero(np.diff(read.offset))
+        least = np.minimum.reduceat(words_at("sample", seed, read.values), read.offset[some])
+        found[some] = words_at("sample", seed, least)  # else the longest would come first
+        return found
+
+    return _drawn(texts, size, lots)
 
 
 def read_pairs(path: str, threshold: float) -> Numbers:
@@ -85,21 +113,29 @@ def read_pairs(path: str, threshold: float) -> Numbers:
     return np.sort(pairs, axis=1)
 
 
-def _drawn(source: TextSource, size: int, seed: int) -> Sample:
-    """Every position has a random number of its own; the documents with the least ones are the sample."""
-    held = _Held([], np.empty(0, np.int64), np.empty(0, np.uint64), np.uint64(2**64 - 1))
+def _drawn(texts: object, size: int, lots: Callable[[TextBatch, Numbers], _Lots]) -> Sample:
+    """Every document has a random number; those with the least ones are the sample."""
+    if not isinstance(texts, FileTexts):
+        return _least(open_texts(texts), size, lots)
+    texts.check()
+    with texts.kept():
+        return _least(texts, size, lots)
+
+
+def _least(source: TextSource, size: int, lots_of: Callable[[TextBatch, Numbers], _Lots]) -> Sample:
+    held = _Held([], np.empty(0, np.int64), np.empty(0, np.uint64), NEVER)
     documents = 0
     for batch in source.batches(BATCH_BYTES):
         positions = np.arange(documents, documents + len(batch))
         documents += len(batch)
-        lots = words_at("sample", seed, positions.astype(np.uint64))
-        drawn = np.flatnonzero(lots <= held.bar)
+        lots = lots_of(batch, positions)
+        drawn = np.flatnonzero((lots <= held.bar) & (lots < NEVER))
         texts = [*held.texts, _rows(batch, drawn)]
         held = _Held(texts, np.append(held.positions, positions[drawn]), np.append(held.lots, lots[drawn]), held.bar)
         if len(held.lots) > 2 * size:
             held = held.least(size)
     held = held.least(size)
-    return Sample(held.texts[0], held.positions, documents)
+    return Sample(held.texts[0], held.positions, documents, (int(held.bar) + 1) / 2**64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +144,7 @@ class _Held:
 
     texts: list[TextBatch]
     positions: Numbers
-    lots: NDArray[np.uint64]
+    lots: _Lots
     bar: np.uint64
 
     def least(self, size: int) -> _Held:

@@ -1,0 +1,101 @@
+"""`gpulsh sample`: pairs of the user's own documents by similarity, and what to compare them by."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpulsh.cli.options import backend_options, method_options, parsed, sample_option, text_options
+from gpulsh.cli.terminal import marks, say, say_marked
+
+if TYPE_CHECKING:  # numpy is loaded only when the command runs
+    from gpulsh.backends.select import BackendName
+    from gpulsh.io.files.file_texts import FileTexts
+    from gpulsh.params import Shingling
+    from gpulsh.tuning.resemblance import Pair, Resemblance
+
+
+@click.command(short_help="Show pairs of a sample of files by similarity, and recommend what to compare.")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option(
+    "--threshold",
+    "thresholds",
+    type=float,
+    multiple=True,
+    metavar="J",
+    help="Show pairs around this similarity; may be given several times.  [default: 0.5 0.6 0.7 0.8 0.9]",
+)
+@click.option(
+    "--examples", type=int, default=2, show_default=True, metavar="N", help="Pairs to show on either side of each."
+)
+@sample_option
+@method_options("shingle", otherwise="chosen by what the texts are like where not given")
+@method_options("seed")
+@text_options()
+@backend_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+def sample(
+    inputs: Sequence[str],
+    thresholds: Sequence[float],
+    text_column: str,
+    lines: bool,
+    backend: BackendName,
+    threads: int | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Compare all pairs of a sample of INPUT exactly, and show those around some thresholds.
+
+    Documents are drawn so that similar ones come together. What is recommended goes to `gpulsh dedup` as it stands: the
+    shingles that suit texts of this kind, and the threshold that has the fewest pairs near it. Whether pairs around a
+    threshold are duplicates to you only you can see: they are shown with their differences marked.
+    """
+    from gpulsh.tuning.resemblance import sample as sampled
+    from gpulsh.tuning.sample import open_corpus
+
+    given = parsed(options) | ({"thresholds": thresholds} if thresholds else {})
+    corpus = open_corpus(inputs, text_column=text_column, lines=lines, backend=backend, threads=threads)
+    found = sampled(corpus, backend=backend, threads=threads, **given)
+    if as_json:
+        say(json.dumps(found.facts(), indent=2))
+        return
+    say_marked("\n".join(_told(found, corpus)))
+
+
+def _told(found: Resemblance, corpus: FileTexts) -> Iterator[str]:
+    kind = found.kind
+    yield f"{found.sample:,} of {found.documents:,} documents were compared, drawn so that similar ones come together."
+    yield (
+        f"Half of them have {kind.tokens:,} words or more, {kind.brief:.0%} have fewer than five; of what is written"
+        f" {kind.signs:.0%} are signs, {kind.single:.0%} of the rest is of scripts without spaces."
+    )
+    chosen = f": {kind.why}" if found.shingling == kind.shingling else ""
+    yield f"Compared are shingles {found.shingling}{chosen}."
+    for row in reversed(found.thresholds):
+        if row.examples:
+            yield f"\naround {row.threshold:g}"
+        for pair in row.examples:
+            yield from _shown(pair, found.shingling, corpus)
+    yield ""
+    yield "threshold  pairs of the sample at or above it  about so many of all  of these within 0.05 of it"
+    for row in found.thresholds:
+        mark = "  recommended" if row.threshold == found.recommended else ""
+        yield f"{row.threshold:>9g}  {row.pairs:>34,}  {row.of_all:>20,.0f}  {row.near:>25,.0f}{mark}"
+    yield ""
+    yield f"recommended: --shingle {found.shingling} --threshold {found.recommended:g}"
+
+
+def _shown(pair: Pair, shingling: Shingling, corpus: FileTexts) -> Iterator[str]:
+    import numpy as np
+
+    from gpulsh.report.differences import differences
+    from gpulsh.report.excerpts import beside
+
+    files, rows = corpus.locate(np.array(pair.positions))
+    sides = differences(beside(*pair.texts), shingling)
+    for place, (file, row, pieces) in enumerate(zip(files.tolist(), rows.tolist(), sides, strict=True)):
+        yield f"{f'  {pair.similarity:.4f}' if place == 0 else '':<8}  {corpus.files[file].name}:{row}"
+        yield f"            {marks(pieces, kept=place == 0)}"

@@ -1,0 +1,173 @@
+"""`gpulsh.sample`: pairs of the user's own texts by their similarity, and what to compare them by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints, Numbers, TextBatch
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import ParameterError
+from gpulsh.params import Folding, Shingling, check_integer, text_reading
+from gpulsh.text.shingling import shingle
+from gpulsh.theory import checked_threshold
+from gpulsh.tuning.brute_force import Spread, brute_force
+from gpulsh.tuning.kind import Kind
+from gpulsh.tuning.sample import DEFAULT, Sample, draw_sample, draw_similar
+
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
+USUAL = 0.8  # what is recommended where thresholds are as good as one another
+NEAR = 0.05  # similarity within which a pair lies near a threshold
+KIND_SAMPLE = 1000  # documents that tell what all are like
+SHOWN_BYTES = 4096  # of a text
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two documents by their positions in the corpus, the beginnings of their texts, and their exact similarity."""
+
+    positions: tuple[int, int]
+    texts: tuple[str, str]
+    similarity: float
+
+
+@dataclass(frozen=True)
+class ThresholdOnText:
+    """What a threshold parts."""
+
+    threshold: float
+    pairs: int  # of the sample, at or above it
+    of_all: float  # and of the whole corpus, estimated
+    near: float  # of the whole corpus those that lie within 0.05 of it, estimated
+    examples: tuple[Pair, ...]  # those nearest to it, the most similar first; no document twice
+
+
+@dataclass(frozen=True, eq=False)
+class Resemblance:
+    """A sample of `sample` of `documents` documents, and who in it resembles whom."""
+
+    documents: int
+    sample: int
+    kind: Kind
+    shingling: Shingling
+    spread: Spread
+    thresholds: tuple[ThresholdOnText, ...]
+    best: int  # the place of the recommended one among them
+
+    @property
+    def recommended(self) -> float:
+        """The threshold to take."""
+        return self.thresholds[self.best].threshold
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON values."""
+        return {
+            "documents": self.documents,
+            "sample": self.sample,
+            "kind": asdict(self.kind),
+            "shingle": str(self.shingling),
+            "thresholds": [asdict(row) for row in self.thresholds],
+            "recommended": self.recommended,
+        }
+
+
+def sample(
+    texts: object,
+    *,
+    sample: int = DEFAULT,
+    thresholds: Sequence[float] = THRESHOLDS,
+    examples: int = 2,
+    shingling: Shingling | None = None,
+    folding: Folding | None = None,
+    seed: int = 1,
+    backend: BackendName = "auto",
+    threads: int | None = None,
+) -> Resemblance:
+    """Compare all pairs of a sample of `texts` exactly, and show those around each of `thresholds`.
+
+    `texts` is any kind that `deduplicate` takes, or files, as `gpulsh.tuning.sample.open_corpus` gives them; `sample`
+    of them, from 2 to 65,536, are drawn so that similar ones come together. Of the pairs of a threshold `examples` at
+    or above it and as many below it are given with their texts.
+
+    Where `shingling` is None it is chosen by what the texts are like, which `kind` tells: the longest run of at most
+    five words that leaves documents of the middle length similar where one word in them is another; single signs count
+    in code; characters are compared where documents have too few words. Recommended is the threshold that has the
+    fewest pairs near it, for there it matters the least what is chosen; of equals the one nearest to 0.8.
+
+    Returns a Resemblance. Raises ParameterError and InputTypeError.
+
+    >>> texts = [f"page {i // 2} of a book of {i // 2} pages, print {i}" for i in range(100)]
+    >>> found = sample(texts, thresholds=[0.2, 0.6], backend="cpu")
+    >>> found.kind.tokens, found.shingling
+    (10, Shingling(unit='word', size=1))
+    >>> [row.pairs for row in found.thresholds]
+    [4950, 50]
+    """
+    if not isinstance(thresholds, Sequence) or not thresholds:
+        raise ParameterError(f"thresholds is {thresholds!r}; give a list of numbers, not empty")
+    limits = sorted({checked_threshold(threshold) for threshold in thresholds})
+    examples = check_integer("examples", examples, 0, DEFAULT)
+    ops = select_backend(backend, threads=threads)
+    kind = Kind.of(draw_sample(texts, KIND_SAMPLE, seed).texts, ops)
+    shingling, folding = text_reading(kind.shingling if shingling is None else shingling, folding)
+
+    def fingerprints(batch: TextBatch) -> Fingerprints:
+        read = shingle(batch, shingling=shingling, folding=folding, backend=backend, threads=threads)
+        with ops.here():
+            return ops.unique(read).moved(ops.asnumpy)
+
+    drawn = draw_similar(texts, sample, seed, fingerprints)
+    sets = fingerprints(drawn.texts)
+    spread, pairs, similarity = brute_force(sets, max(limits[0] - NEAR, 0.0))
+    # Of the pairs of a similarity so many of the whole corpus stand behind one of the sample.
+    weight = 1 / (drawn.share * (similarity + (1 - similarity) * drawn.share))
+
+    def on_text(threshold: float) -> ThresholdOnText:
+        above = similarity >= threshold
+        near = abs(similarity - threshold) <= NEAR
+        return ThresholdOnText(
+            threshold=threshold,
+            pairs=int(above.sum()),
+            of_all=float(weight[above].sum()),
+            near=float(weight[near].sum()),
+            examples=tuple(_examples(drawn, pairs, similarity, threshold, examples)),
+        )
+
+    rows = tuple(map(on_text, limits))
+    best = min(rows, key=lambda row: (row.near, abs(row.threshold - USUAL)))
+    return Resemblance(drawn.documents, len(drawn.texts), kind, shingling, spread, rows, rows.index(best))
+
+
+def _examples(
+    drawn: Sample, pairs: Numbers, similarity: NDArray[np.float64], threshold: float, count: int
+) -> Iterator[Pair]:
+    """The `count` pairs nearest to the threshold on either side of it, in which no document stands twice."""
+    seen: set[int] = set()
+    chosen: list[int] = []
+    for side in (similarity >= threshold, similarity < threshold):
+        places = np.flatnonzero(side)
+        some = 0
+        for place in places[np.argsort(abs(similarity[places] - threshold), kind="stable")].tolist():
+            if some == count:
+                break
+            two = pairs[place].tolist()
+            if seen.isdisjoint(two):
+                seen.update(two)
+                chosen.append(place)
+                some += 1
+    for place in sorted(chosen, key=lambda place: -similarity[place]):
+        i, j = pairs[place].tolist()
+        yield Pair(
+            (int(drawn.positions[i]), int(drawn.positions[j])),
+            (_beginning(drawn.texts, i), _beginning(drawn.texts, j)),
+            float(similarity[place]),
+        )
+
+
+def _beginning(texts: TextBatch, row: int) -> str:
+    start, stop = texts.offset[row : row + 2].tolist()
+    return bytes(texts.values[start : min(stop, start + SHOWN_BYTES)]).decode("utf-8", "replace")
