@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from gpulsh.theory import SCurve as SCurve
     from gpulsh.theory import choose_banding as choose_banding
     from gpulsh.tuning.compare import compare as compare
+    from gpulsh.tuning.resemblance import sample as sample
     from gpulsh.tuning.study import study as study
 
 __version__ = "0.1.0"

@@ -75,7 +75,7 @@ def curve(
 
     Two documents become a candidate pair with probability 1 - (1 - s^rows)^bands, where s is their Jaccard similarity.
     Give the banding by --bands and --rows, or let it be chosen: of the bandings that meet both --capture and --reject,
-    the one with the most rows.
+    the one with the most rows. With --threshold it is the banding that `gpulsh dedup --threshold` takes.
 
     With --study it is the one with the fewest candidates below --threshold expected among the documents of INPUT; for
     --threshold and --recall, where --capture is not given.
@@ -84,12 +84,14 @@ def curve(
         of_study |= {"bands": bands, "rows": rows, "num_perm": num_perm, "capture": capture, "reject": reject}
         show_study(study, as_json=as_json, **of_study)
         return
+    threshold = of_study.pop("threshold")
     for name in of_study:
         if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise click.UsageError(f"--{name.replace('_', '-')} is of a study; give --study INPUT, too")
     given = bands is not None or rows is not None
-    if given and (capture is not None or reject is not None):
-        raise click.UsageError("give --bands and --rows, or --capture and --reject, not both")
+    required = capture is not None or reject is not None
+    if given + required + (threshold is not None) > 1:
+        raise click.UsageError("give --bands and --rows, or --capture and --reject, or --threshold")
     from gpulsh.theory import SCurve, choose_banding, default_banding
 
     if bands is not None and rows is not None and num_perm is None:
@@ -97,6 +99,9 @@ def curve(
     elif given:
         # With one of the two given, the threshold decides nothing.
         both = default_banding(DEFAULT_NUM_PERM if num_perm is None else num_perm, 1.0, bands=bands, rows=rows)
+        chosen = SCurve(bands=both[0], rows=both[1])
+    elif threshold is not None:
+        both = default_banding(DEFAULT_NUM_PERM if num_perm is None else num_perm, threshold)
         chosen = SCurve(bands=both[0], rows=both[1])
     else:
         capture, reject = capture or DEFAULT_CAPTURE, reject or DEFAULT_REJECT

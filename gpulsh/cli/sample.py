@@ -50,8 +50,8 @@ def sample(
     """Compare all pairs of a sample of INPUT exactly, and show those around some thresholds.
 
     Documents are drawn so that similar ones come together. What is recommended goes to `gpulsh dedup` as it stands: the
-    shingles that suit texts of this kind, and the threshold that has the fewest pairs near it. Whether pairs around a
-    threshold are duplicates to you only you can see: they are shown with their differences marked.
+    shingles that suit texts of this kind, and 0.8 for the threshold, or one with less than half as many documents near.
+    Whether pairs around a threshold are duplicates to you only you can see: they are shown, their differences marked.
     """
     from gpulsh.tuning.resemblance import sample as sampled
     from gpulsh.tuning.sample import open_corpus
@@ -80,10 +80,10 @@ def _told(found: Resemblance, corpus: FileTexts) -> Iterator[str]:
         for pair in row.examples:
             yield from _shown(pair, found.shingling, corpus)
     yield ""
-    yield "threshold  pairs of the sample at or above it  about so many of all  of these within 0.05 of it"
+    yield "threshold  pairs at or above it  documents of all with another one, about  just so, within 0.05"
     for row in found.thresholds:
         mark = "  recommended" if row.threshold == found.recommended else ""
-        yield f"{row.threshold:>9g}  {row.pairs:>34,}  {row.of_all:>20,.0f}  {row.near:>25,.0f}{mark}"
+        yield f"{row.threshold:>9g}  {row.pairs:>20,}  {row.resembling:>39,.0f}  {row.near:>20,.0f}{mark}"
     yield ""
     yield f"recommended: --shingle {found.shingling} --threshold {found.recommended:g}"
 

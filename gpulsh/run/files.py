@@ -18,6 +18,7 @@ import pyarrow as pa
 from gpulsh import __version__
 from gpulsh.account.counts import definitions
 from gpulsh.account.funnel import Funnel
+from gpulsh.account.hints import give_hints
 from gpulsh.account.progress import Progress
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.select import BackendName
@@ -339,6 +340,7 @@ class _Run:
             ],
             "funnel": outcome.funnel.to_dict(),
             "definitions": definitions(job.method.measure),
+            "hints": give_hints(job.method, outcome.funnel),
             "evidence": summarise(work / "duplicates.parquet", files, job.columns, outcome.gathered),
             "page": {"written": no_page is None, "reason": no_page},
             "outputs": [*_written(work), *([] if no_page else [PAGE])],

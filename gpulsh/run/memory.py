@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from gpulsh.account.hints import give_hints
 from gpulsh.arrays import Numbers, Values, on_host
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.decide.decision import Decision
@@ -100,7 +101,9 @@ def deduplicate(
         priority = source.choose(np.arange(len(source))).sizes()
     order = None if priority is None else _decision_order(priority, len(source))
     shown = open_progress(progress)
-    return decide(sign(source, method, keys, ops, shown), source, order, method, keys, ops, shown)
+    decision = decide(sign(source, method, keys, ops, shown), source, order, method, keys, ops, shown)
+    give_hints(method, decision.funnel)
+    return decision
 
 
 def _decision_order(priority: object, count: int) -> Numbers:

@@ -21,7 +21,8 @@ from gpulsh.tuning.sample import DEFAULT, Sample, draw_sample, draw_similar
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 USUAL = 0.8  # what is recommended where thresholds are as good as one another
-NEAR = 0.05  # similarity within which a pair lies near a threshold
+WORTHWHILE = 2  # times as many documents near a threshold, for which another one is recommended
+NEAR = 0.05  # similarity within which a document lies near a threshold
 KIND_SAMPLE = 1000  # documents that tell what all are like
 SHOWN_BYTES = 4096  # of a text
 
@@ -41,8 +42,8 @@ class ThresholdOnText:
 
     threshold: float
     pairs: int  # of the sample, at or above it
-    of_all: float  # and of the whole corpus, estimated
-    near: float  # of the whole corpus those that lie within 0.05 of it, estimated
+    resembling: float  # documents of the whole corpus that are that similar to another one, estimated
+    near: float  # and those whose greatest similarity with another one lies within 0.05 of it
     examples: tuple[Pair, ...]  # those nearest to it, the most similar first; no document twice
 
 
@@ -96,14 +97,18 @@ def sample(
     Where `shingling` is None it is chosen by what the texts are like, which `kind` tells: the longest run of at most
     five words that leaves documents of the middle length similar where one word in them is another; single signs count
     in code; characters are compared where documents have too few words. Recommended is the threshold that has the
-    fewest pairs near it, for there it matters the least what is chosen; of equals the one nearest to 0.8.
+    fewest documents near it, for there it matters the least what is chosen; of those with at most twice as many the
+    one nearest to 0.8, of two the lower.
 
     Returns a Resemblance. Raises ParameterError and InputTypeError.
 
-    >>> texts = [f"page {i // 2} of a book of {i // 2} pages, print {i}" for i in range(100)]
-    >>> found = sample(texts, thresholds=[0.2, 0.6], backend="cpu")
+    >>> texts = [
+    ...     f"page {i // 2 + 100}, and all that stands on page {i // 2 + 100}, in print {i}"
+    ...     for i in range(100)
+    ... ]
+    >>> found = sample(texts, thresholds=[0.5, 0.8], backend="cpu")
     >>> found.kind.tokens, found.shingling
-    (10, Shingling(unit='word', size=1))
+    (12, Shingling(unit='word', size=1))
     >>> [row.pairs for row in found.thresholds]
     [4950, 50]
     """
@@ -123,22 +128,24 @@ def sample(
     drawn = draw_similar(texts, sample, seed, fingerprints)
     sets = fingerprints(drawn.texts)
     spread, pairs, similarity = brute_force(sets, max(limits[0] - NEAR, 0.0))
-    # Of the pairs of a similarity so many of the whole corpus stand behind one of the sample.
-    weight = 1 / (drawn.share * (similarity + (1 - similarity) * drawn.share))
+    most = np.zeros(len(drawn.texts))  # similarity of a document with the one most like it
+    for side in pairs.T:  # by itself: NumPy's `at` reads beyond values that it has to broadcast
+        np.maximum.at(most, side, similarity)
+    # So many of the whole corpus stand for a document that was drawn together with the one most like it.
+    weight = 1 / (drawn.share * (most + (1 - most) * drawn.share))
 
     def on_text(threshold: float) -> ThresholdOnText:
-        above = similarity >= threshold
-        near = abs(similarity - threshold) <= NEAR
         return ThresholdOnText(
             threshold=threshold,
-            pairs=int(above.sum()),
-            of_all=float(weight[above].sum()),
-            near=float(weight[near].sum()),
+            pairs=int((similarity >= threshold).sum()),
+            resembling=float(weight[most >= threshold].sum()),
+            near=float(weight[abs(most - threshold) <= NEAR].sum()),
             examples=tuple(_examples(drawn, pairs, similarity, threshold, examples)),
         )
 
     rows = tuple(map(on_text, limits))
-    best = min(rows, key=lambda row: (row.near, abs(row.threshold - USUAL)))
+    few = WORTHWHILE * min(row.near for row in rows)
+    best = min(rows, key=lambda row: (row.near > few, round(abs(row.threshold - USUAL), 9)))
     return Resemblance(drawn.documents, len(drawn.texts), kind, shingling, spread, rows, rows.index(best))
 
 

@@ -68,6 +68,8 @@ def test_json_holds_the_figures_of_the_curve_unrounded() -> None:
         (["--bands", "20", "--rows", "5", "--num-perm", "128"], (20, 5)),
         (["--num-perm", "128", "--capture", "0.5:0.99", "--reject", "0.05:0.01"], (42, 3)),
         (["--capture", "0.8:0.99"], (21, 6)),
+        (["--threshold", "0.8"], (21, 6)),
+        (["--threshold", "0.9", "--num-perm", "64"], (9, 7)),
         ([], (42, 3)),
     ],
 )
@@ -86,7 +88,11 @@ def test_defaults_are_those_of_choose_banding() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--bands", "42", "--capture", "0.5:0.99"], "give --bands and --rows, or --capture and --reject, not both"),
+        (
+            ["--bands", "42", "--capture", "0.5:0.99"],
+            "give --bands and --rows, or --capture and --reject, or --threshold",
+        ),
+        (["--threshold", "0.8", "--rows", "3"], "or --threshold"),
         (["--capture", "0.5"], "'0.5' is not SIMILARITY:PROBABILITY, as 0.5:0.99"),
         (["--capture", "a:b"], "'a:b' is not SIMILARITY:PROBABILITY"),
         (["--reject", "0.5:0.1:0.2"], "is not SIMILARITY:PROBABILITY"),

@@ -1,0 +1,61 @@
+"""What to say of a run that did what was asked, where that is perhaps not what was meant."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from gpulsh.account.funnel import Funnel
+from gpulsh.errors import ParameterError
+from gpulsh.method import Method
+from gpulsh.theory import SCurve, default_banding
+
+FOUND = 0.95  # probability of finding a pair at the threshold, below which a banding misses much
+BRIEF = 1.5  # shingles a document, below which at least half of the documents have a single one
+
+_log = logging.getLogger("gpulsh")
+
+
+def hints(method: Method, funnel: Funnel) -> list[str]:
+    """A line each."""
+    return [*_of_banding(method), *_of_brevity(method, funnel)]
+
+
+def give_hints(method: Method, funnel: Funnel) -> list[str]:
+    """The same, and each is logged as a warning."""
+    found = hints(method, funnel)
+    for hint in found:
+        _log.warning("%s", hint)
+    return found
+
+
+def _of_banding(method: Method) -> Iterator[str]:
+    if method.near is not None or method.measure != "jaccard":
+        return
+    bands, rows, threshold = method.banding.bands, method.banding.rows, method.threshold
+    found = float(SCurve(bands=bands, rows=rows).probability(threshold))
+    if found < FOUND:
+        yield (
+            f"{bands} bands of {rows} rows find only {found:.0%} of the pairs of similarity {threshold:g};"
+            f" {_remedy(method)}"
+        )
+
+
+def _remedy(method: Method) -> str:
+    try:
+        bands, rows = default_banding(method.family.num_perm, method.threshold)
+    except ParameterError:
+        return "give a larger num_perm"
+    return f"without bands and rows given, {bands} of {rows} are taken"
+
+
+def _of_brevity(method: Method, funnel: Funnel) -> Iterator[str]:
+    size, unit = method.shingling.size, method.shingling.unit
+    some = funnel.documents - funnel.empty
+    if size > 1 and some and funnel.shingles <= BRIEF * some:
+        tokens = "words" if unit == "word" else "characters"
+        yield (
+            f"at least half of the documents have no more than {size} {tokens}, a single shingle: they duplicate only"
+            f" what has the same {tokens} in the same order; take shorter shingles, as"
+            f" --shingle {'word:1 or char:4' if unit == 'word' else 'char:3'}, which `gpulsh sample` helps to choose"
+        )

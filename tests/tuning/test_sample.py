@@ -1,0 +1,177 @@
+"""What texts are like, pairs of them by similarity, and what is said of a run that misses or compares too much."""
+
+from __future__ import annotations
+
+import json
+import logging
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpulsh
+from gpulsh.account.funnel import Funnel
+from gpulsh.account.hints import hints
+from gpulsh.backends.select import select_backend
+from gpulsh.cli import main
+from gpulsh.errors import ParameterError
+from gpulsh.method import Method
+from gpulsh.text.shingling import shingle
+from gpulsh.tuning.kind import Kind, one_changed
+from gpulsh.tuning.sample import draw_sample, draw_similar
+from tests.tuning.test_tuning import NAIVE, SHINGLING, TEXTS
+
+OPTIONS: dict[str, Any] = {"shingling": SHINGLING, "backend": "cpu"}
+CODE = "def add(a, b):\n    return {'sum': a + b, **kwargs}[key] if not (a < b) else f(a)[0]\n" * 9
+
+
+@pytest.mark.parametrize(
+    ("text", "shingle"),
+    [
+        ("the words of a page, one after the other; " * 12, "word:5"),
+        (
+            "some twenty words of a short message that says what it has to say and then says so once more, again",
+            "word:2",
+        ),
+        ("thirty words of a message " * 6, "word:3"),
+        ("A short title", "char:4+symbols"),
+        (CODE, "word:5+symbols"),
+        ("北京大学的学生们今天在图书馆里面看书" * 4, "word:5"),
+        ("北京大学", "char:4+symbols"),
+        ("", "char:4+symbols"),
+    ],
+)
+def test_shingles_suit_what_texts_are_like(text: str, shingle: str) -> None:
+    ops = select_backend("cpu")
+    kind = Kind.of(draw_sample([text] * 3, 9, 1).texts, ops)
+    assert str(kind.shingling) == shingle
+    if not text:
+        assert kind == Kind(0, 0, 0.0, 0.0, 0.0)
+
+
+def test_the_kind_counts_what_is_there() -> None:
+    kind = Kind.of(draw_sample(["two words!", "一二三四", "..."], 9, 1).texts, select_backend("cpu"))
+    assert kind == Kind(documents=3, tokens=3, brief=1.0, single=4 / 12, signs=4 / 16)
+
+
+@pytest.mark.parametrize(("tokens", "size"), [(9, 1), (20, 2), (49, 5), (6, 5)])
+def test_one_changed_token_leaves_what_sets_say(tokens: int, size: int) -> None:
+    one, other = list(range(tokens)), list(range(tokens))
+    other[tokens // 2] = -1
+    sets = [{tuple(row[at : at + size]) for at in range(tokens - size + 1)} for row in (one, other)]
+    left = len(sets[0] & sets[1]) / len(sets[0] | sets[1])
+    assert one_changed(tokens, size) == pytest.approx(left) or tokens < 2 * size
+
+
+def test_pairs_of_a_whole_corpus_are_those_of_plain_sets() -> None:
+    found = gpulsh.sample(TEXTS, thresholds=[0.7, 0.5], examples=3, **OPTIONS)
+    shingled = [place for place, text in enumerate(TEXTS) if text and text != "..."]
+    assert (found.documents, found.sample) == (len(TEXTS), len(shingled))
+    most = {i: max(s for pair, s in NAIVE.items() if i in pair) for i in shingled}
+    assert [row.threshold for row in found.thresholds] == [0.5, 0.7]
+    for row in found.thresholds:
+        assert row.pairs == sum(s >= row.threshold for s in NAIVE.values())
+        assert row.resembling == pytest.approx(sum(s >= row.threshold for s in most.values()))
+        assert row.near == pytest.approx(sum(abs(s - row.threshold) <= 0.05 for s in most.values()))
+        seen = [position for pair in row.examples for position in pair.positions]
+        assert len(set(seen)) == len(seen)
+        for pair in row.examples:
+            assert pair.similarity == pytest.approx(NAIVE[pair.positions])
+            assert pair.texts == tuple(TEXTS[position] for position in pair.positions)
+        above = [pair.similarity >= row.threshold for pair in row.examples]
+        assert above == sorted(above, reverse=True) and 1 <= sum(above) <= 3 and 1 <= above.count(False) <= 3
+
+
+def test_similar_documents_are_drawn_together() -> None:
+    families = 400
+    texts = [f"{' '.join(f'f{n // 2}w{k}' for k in range(30))} own{n}" for n in range(2 * families)]
+
+    def fingerprints(batch: gpulsh.TextBatch) -> gpulsh.Fingerprints:
+        return gpulsh.Fingerprints(*_distinct(shingle(batch, backend="cpu")))
+
+    together = drawn = 0
+    for seed in range(20):
+        found = draw_similar(texts, 80, seed, fingerprints)
+        again = draw_similar(texts, 80, seed, fingerprints)
+        assert found.positions.tolist() == again.positions.tolist()
+        assert found.share == pytest.approx(0.1, rel=0.5)
+        together += len(found.positions) - len(np.unique(found.positions // 2))
+        drawn += len(found.positions)
+    similarity = 26 / 28  # 27 shingles each, one of which is of the own word
+    # A document's twin is drawn with it as often as they are similar, or else by chance.
+    assert 2 * together / drawn == pytest.approx(similarity + (1 - similarity) * 0.1, abs=0.06)
+
+
+def _distinct(read: gpulsh.Fingerprints) -> tuple[Any, Any]:
+    rows = [np.unique(read.values[start:stop]) for start, stop in pairwise(read.offset.tolist())]
+    return np.concatenate(rows), np.cumsum([0, *map(len, rows)])
+
+
+def test_the_usual_threshold_is_recommended_unless_another_parts_the_text_better() -> None:
+    def pages(similar: int) -> list[str]:
+        words = [
+            " ".join(f"p{n // 2}w{k}" if k < similar or n % 2 else f"own{n}w{k}" for k in range(40)) for n in range(40)
+        ]
+        return words
+
+    def recommended(texts: list[str]) -> float:
+        return gpulsh.sample(texts, shingling=gpulsh.Shingling(size=1), backend="cpu").recommended
+
+    assert recommended(pages(38)) == 0.8  # nothing but about 0.9
+    assert recommended(pages(35)) == 0.7  # all about 0.78, and the next one without any is as far
+
+
+def test_the_command_shows_pairs_with_their_differences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    arguments = [
+        "sample",
+        str(path),
+        "--threshold",
+        "0.5",
+        "--shingle",
+        "word:2",
+        "--backend",
+        "cpu",
+        "--examples",
+        "1",
+    ]
+    assert main(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "recommended: --shingle word:2 --threshold 0.5"
+    found = gpulsh.sample(TEXTS, thresholds=[0.5], examples=1, **OPTIONS)
+    (row,) = found.thresholds
+    for pair in row.examples:
+        head = next(place for place, line in enumerate(lines) if line.startswith(f"  {pair.similarity:.4f}"))
+        assert lines[head].endswith(f"{path}:{pair.positions[0]}")
+        assert lines[head + 2].endswith(f"{path}:{pair.positions[1]}")
+        assert "{+" in lines[head + 1] and "[-" in lines[head + 3]
+    assert main([*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found.facts()))
+    assert main([*arguments[:2], "--threshold", "0"]) == 2
+    assert "threshold is 0.0; give a number above 0" in capsys.readouterr().err
+    with pytest.raises(ParameterError, match="thresholds is ''; give a list"):
+        gpulsh.sample(TEXTS, thresholds="")  # type: ignore[arg-type]
+
+
+def test_a_banding_that_misses_pairs_at_the_threshold_is_said() -> None:
+    (told,) = hints(Method.chosen(bands=10, rows=12), Funnel(documents=9, shingles=900))
+    assert told.startswith("10 bands of 12 rows find only 51% of the pairs of similarity 0.8; without bands and rows")
+    assert told.endswith("21 of 6 are taken")
+    assert not hints(Method.chosen(), Funnel(documents=9, shingles=900))
+    assert not hints(Method.chosen(sketch=gpulsh.SimHash(), distance=3), Funnel(documents=9, shingles=900))
+    (told,) = hints(Method.chosen(0.2, num_perm=4, bands=1), Funnel(documents=9, shingles=900))
+    assert told.endswith("give a larger num_perm")
+
+
+def test_documents_shorter_than_a_shingle_are_said(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "gpulsh"):
+        gpulsh.deduplicate(["two words", "three words here", "a long text of nine words, that is all"], backend="cpu")
+        assert not caplog.records
+        gpulsh.deduplicate(["two words", "three words here", "a text of six words here"], backend="cpu")
+    (record,) = caplog.records
+    assert record.getMessage().startswith("at least half of the documents have no more than 5 words, a single shingle")
+    assert not hints(Method.chosen(shingling=gpulsh.Shingling(size=1)), Funnel(documents=3, shingles=3))
+    assert not hints(Method.chosen(), Funnel(documents=3, empty=3))
