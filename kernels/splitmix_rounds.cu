@@ -1,13 +1,13 @@
 // splitmix_rounds: each document's fingerprints thrown into `bins` bins, in as many rounds, until no bin is empty.
 //
-//   in   values u64 [>= offset[documents]], offset i64 [documents + 1], rounds, own u64 [bins], a word for each round and
-//        for each bin, bins (a power of two)
-//   out  state u64 [documents, 2 bins], all ones on entry: of each bin the round << ROUND_SHIFT | the least value thrown
-//        in it, then, of those that stayed empty, the least hash by their own word
+//   in   values u64 [>= offset[documents]], offset i64 [documents + 1], rounds, own u64 [bins], a word for each round
+//        and for each bin, bins (a power of two)
+//   out  state u64 [documents, 2 bins], all ones on entry: of each bin the round << ROUND_SHIFT | the least value
+//        thrown in it, then, of those that stayed empty, the least hash by their own word
 //
 // Mapping: a block a document; a thread a fingerprint in each round, then a warp a bin that stayed empty. Bound: 64-bit
-// multiplies; atomics in the second-level cache. Geometry: a bin has the least of all values, and no round after the one
-// that filled it has a lesser one. Oracle: gpulsh/backends/reference/sketches/splitmix_rounds.py.
+// multiplies; atomics in the second-level cache. Geometry: a bin has the least of all values, and no round after the
+// one that filled it has a lesser one. Oracle: gpulsh/backends/reference/sketches/splitmix_rounds.py.
 #include "bits.cuh"
 
 __device__ __forceinline__ u64 splitmix64(u64 word) {
