@@ -55,9 +55,14 @@ class DatasketchMinHash(TokenSketch):
         return sha1_bits(64 if self.scheme == "affine64" else 32)
 
     def _ready(self, values: Array, ops: Backend) -> Array:
-        if self.scheme == "legacy":
-            return values
-        return mixed64(values) if self.scheme == "affine64" else upper_halves(mixed32(values))
+        return premixed(values, self.scheme)
+
+
+def premixed(values: Array, scheme: Scheme) -> Array:
+    """Hashes as the functions of a scheme take them, in `affine32` in upper halves; arrays of NumPy or CuPy."""
+    if scheme == "legacy":
+        return values
+    return mixed64(values) if scheme == "affine64" else upper_halves(mixed32(values))
 
 
 def mixed32(values: Array) -> Array:

@@ -67,12 +67,12 @@ class DatasketchWeightedMinHash:
         with ops.here():
             rows = weighted_rows(vectors, ops)
             logarithms = ops.asarray(np.log(on_host(rows.weight).astype(np.float32)))
-            drawn = Drawn(*map(ops.asarray, _drawn(self.dim, self.num_perm, self.seed)))
+            tables = Drawn(*map(ops.asarray, drawn(self.dim, self.num_perm, self.seed)))
             samples = np.zeros((len(rows), self.num_perm, 2), np.int64, like=logarithms) - 1
             sizes = on_host(np.diff(rows.offset))
             for which in _alike(sizes, self.num_perm):
                 at = ops.asarray(which)
-                samples[at] = self._samples(rows, logarithms, at, int(sizes[which[0]]), drawn)
+                samples[at] = self._samples(rows, logarithms, at, int(sizes[which[0]]), tables)
             return samples
 
     def estimate(
@@ -115,7 +115,8 @@ def _alike(sizes: NDArray[np.int64], num_perm: int) -> list[NDArray[np.int64]]:
 
 
 @lru_cache(maxsize=4)
-def _drawn(dim: int, num_perm: int, seed: int) -> Drawn:
+def drawn(dim: int, num_perm: int, seed: int) -> Drawn:
+    """What datasketch's generator draws."""
     generator, shape = np.random.RandomState(seed), (num_perm, dim)
     scale = generator.gamma(2, 1, shape).astype(np.float32)
     level = np.log(generator.gamma(2, 1, shape)).astype(np.float32)

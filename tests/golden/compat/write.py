@@ -52,15 +52,34 @@ def datasketch() -> dict[str, Any]:
                 [[w.encode() for w in row] for row in kept], num_perm=num_perm, seed=seed, scheme=scheme
             )
             signatures[f"{scheme} {num_perm} {seed}"] = [one.hashvalues.tolist() for one in made]
+    stored = {scheme: stored_bytes(scheme) for scheme in ("affine32", "affine64", "legacy")}
     generator = WeightedMinHashGenerator(5, 12, seed=3)
     matrix = np.array(VECTORS)
     return {
         "rows": ROWS,
         "signatures": signatures,
+        "bytes": stored,
         "vectors": VECTORS,
         "weighted": [generator.minhash(row).hashvalues.tolist() for row in matrix],
         "weighted many": [one.hashvalues.tolist() for one in generator.minhash_many(matrix)],
     }
+
+
+def stored_bytes(scheme: str) -> dict[str, Any]:
+    from datasketch import LeanMinHash, MinHash, bBitMinHash
+
+    full, other, found = MinHash(5, seed=7, scheme=scheme), MinHash(5, seed=7, scheme=scheme), {}
+    full.update_batch([b"a", b"b"])
+    other.update(b"b")
+    for order in "@<>":
+        buffer = bytearray(LeanMinHash(full).bytesize(order))
+        LeanMinHash(full).serialize(buffer, order)
+        found[f"lean {order}"] = buffer.hex()
+    for bits in (1, 3, 9, 32):
+        found[f"{bits} bits"] = bytes(bBitMinHash(full, bits).__getstate__()).hex()
+        pairs = [(bBitMinHash(full, bits, r), bBitMinHash(other, bits, s)) for r, s in ((0.0, 0.0), (0.3, 0.1))]
+        found[f"{bits} bits estimates"] = [one.jaccard(two) for one, two in pairs]
+    return found
 
 
 def datatrove() -> dict[str, Any]:

@@ -1,0 +1,35 @@
+"""A drop-in for datasketch 2.0: the same names, the same signatures, in modules of the same names.
+
+What gpulsh does not make, as HyperLogLog and HNSW, is datasketch's own, where that is installed.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from gpulsh.compat.datasketch.b_bit_minhash import bBitMinHash
+from gpulsh.compat.datasketch.hashfunc import sha1_hash32, sha1_hash64
+from gpulsh.compat.datasketch.lean_minhash import LeanMinHash
+from gpulsh.compat.datasketch.minhash import MinHash
+from gpulsh.compat.datasketch.weighted_minhash import WeightedMinHash, WeightedMinHashGenerator
+
+__all__ = [
+    "LeanMinHash",
+    "MinHash",
+    "WeightedMinHash",
+    "WeightedMinHashGenerator",
+    "bBitMinHash",
+    "sha1_hash32",
+    "sha1_hash64",
+]
+_THEIRS = ("HNSW", "HyperLogLog", "HyperLogLogPlusPlus")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _THEIRS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module("datasketch"), name)
+    except ImportError:
+        raise ImportError(f"{name} is datasketch's own, which is not installed: pip install datasketch") from None

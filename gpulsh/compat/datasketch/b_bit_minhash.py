@@ -1,0 +1,103 @@
+"""`bBitMinHash` as datasketch 2.0 has it: the lowest bits of a signature's values, packed when it is pickled."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.compat.datasketch.lean_minhash import CODES, SCHEMES
+from gpulsh.compat.datasketch.minhash import MinHash
+from gpulsh.compat.schemes.datasketch import Scheme
+from gpulsh.errors import ParameterError
+from gpulsh.params import check_choice
+
+_HEAD = "<qBdi"  # seed, b, r and the number of values, negative where a byte for the scheme follows
+
+
+class bBitMinHash:
+    """The lowest `b` bits of each value of a MinHash; `r` is the share of all elements that the set has.
+
+    >>> full = MinHash(num_perm=64)
+    >>> full.update(b"a")
+    >>> bBitMinHash(full, b=2).jaccard(bBitMinHash(full, b=2))
+    1.0
+    """
+
+    __slots__ = ("b", "hashvalues", "r", "scheme", "seed")
+
+    def __init__(self, minhash: MinHash, b: int = 1, r: float = 0.0) -> None:
+        self.b, self.r, self.seed = int(b), float(r), minhash.seed
+        if not 0 <= self.b <= 32:
+            raise ParameterError(f"b is {b}; give a number of bits from 0 to 32")
+        if self.r > 1:
+            raise ParameterError(f"r is {r}; give a share from 0 to 1")
+        self.scheme: Scheme = minhash.scheme
+        check_choice("scheme", self.scheme, get_args(Scheme))
+        low = minhash.hashvalues.astype(np.uint64) & np.uint64((1 << self.b) - 1)
+        self.hashvalues: NDArray[np.uint32] = low.astype(np.uint32)
+
+    def __eq__(self, other: object) -> bool:
+        facts = [(one.scheme, one.seed, one.b, one.r) for one in (self, other) if isinstance(one, bBitMinHash)]
+        return len(facts) == 2 and facts[0] == facts[1] and np.array_equal(self.hashvalues, other.hashvalues)  # type: ignore[attr-defined]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def jaccard(self, other: bBitMinHash) -> float:
+        """The estimate of the Jaccard similarity, corrected for values that agree by chance (Li, Konig 2010)."""
+        for name in ("b", "scheme", "seed"):
+            if getattr(self, name) != getattr(other, name):
+                told = f"{getattr(self, name)!r} and {getattr(other, name)!r}"
+                raise ParameterError(f"cannot compare signatures of {name} {told}; make both by the same")
+        share = float(np.count_nonzero(self.hashvalues == other.hashvalues)) / self.hashvalues.size
+        first, second = (_by_chance(r, self.b) for r in (self.r, other.r))
+        if self.r == other.r == 0.0:
+            return (share - first) / (1 - second)
+        both = self.r + other.r
+        one, two = (first * other.r + second * self.r) / both, (first * self.r + second * other.r) / both
+        return (share - one) / (1 - two)
+
+    def bytesize(self) -> int:
+        """Bytes of the state that is pickled."""
+        return struct.calcsize(self._layout())
+
+    def _layout(self) -> str:
+        scheme = "" if self.scheme == "legacy" else "B"
+        return f"{_HEAD}{scheme}{-(-self.hashvalues.size // (64 // self._slot()))}Q"
+
+    def _slot(self) -> int:
+        """Bits that a value takes."""
+        return next(bits for bits in (1, 2, 4, 8, 16, 32) if bits >= (self.b or 4))
+
+    def __getstate__(self) -> bytearray:
+        size, slot = self.hashvalues.size, self._slot()
+        a_word = 64 // slot
+        padded = np.pad(self.hashvalues.astype(np.uint64), (0, -size % a_word)).reshape(-1, a_word)
+        words = (padded << _shifts(slot)).sum(axis=1, dtype=np.uint64)
+        head = [size] if self.scheme == "legacy" else [-size, CODES[self.scheme]]
+        return bytearray(struct.pack(self._layout(), self.seed, self.b, self.r, *head, *words.tolist()))
+
+    def __setstate__(self, state: Any) -> None:
+        self.seed, self.b, self.r, size = struct.unpack_from(_HEAD, state)
+        self.scheme = "legacy"
+        if size < 0:
+            size, self.scheme = -size, SCHEMES[state[struct.calcsize(_HEAD)]]
+        self.hashvalues = np.zeros(size, np.uint32)
+        layout, slot = self._layout(), self._slot()
+        words = np.array(struct.unpack_from(layout, state)[5 if "B" in layout[len(_HEAD) :] else 4 :], np.uint64)
+        fields = words[:, None] >> _shifts(slot) & np.uint64((1 << slot) - 1)
+        self.hashvalues = fields.reshape(-1)[:size].astype(np.uint32)
+
+
+def _shifts(slot: int) -> NDArray[np.uint64]:
+    """Of the fields of a word, the first highest."""
+    return np.arange(64 - slot, -1, -slot, dtype=np.int64).astype(np.uint64)
+
+
+def _by_chance(r: float, b: int) -> float:
+    """How likely two values agree by chance, as datasketch has it."""
+    if r == 0.0:
+        return 1.0 / (1 << b)
+    return float(r * (1 - r) ** (2**b - 1) / (1 - (1 - r) ** (2 * b)))

@@ -1,0 +1,279 @@
+"""`MinHash` as datasketch 2.0 has it, all of its schemes; `bulk` goes to a backend, many sets at a time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Literal, TypeVar, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gpulsh.arrays import Fingerprints, Values
+from gpulsh.backends.protocol import sketched
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.compat.datasketch.hashfunc import sha1_hash32, sha1_hash64, sha1_heads
+from gpulsh.compat.schemes.datasketch import DatasketchMinHash, Scheme, premixed
+from gpulsh.compat.schemes.draws import given
+from gpulsh.errors import ParameterError
+from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer
+
+HashFunction = Callable[[Any], int]
+GpuMode = Literal["disable", "detect", "always"]
+BACKENDS: dict[GpuMode, BackendName] = {"disable": "cpu", "detect": "auto", "always": "cuda"}
+SETS_AT_ONCE = 1 << 12  # of `bulk`
+FEW = 256  # tokens that are not worth a backend's call
+
+_DTYPES: dict[Scheme, type[np.unsignedinteger[Any]]] = {
+    "affine32": np.uint32,
+    "affine64": np.uint64,
+    "legacy": np.uint64,
+}
+_MASKS = {"affine32": 2**32 - 1, "affine64": 2**64 - 1, "legacy": 2**32 - 1}  # the greatest value, that of an empty set
+_MERSENNE = np.uint64(2**61 - 1)
+
+Same = TypeVar("Same", bound="MinHash")
+
+
+class MinHash:
+    """The signature of a set, to which tokens are added; attributes and arguments are those of `datasketch.MinHash`.
+
+    `hashvalues` are those of datasketch 2.0 bit for bit, of `scheme` "affine32" (uint32, the default), "affine64" or
+    "legacy" (uint64), which is the scheme of 1.x. `hashfunc` makes an integer of a token; None takes SHA-1 of its
+    bytes. `gpu_mode` chooses where `bulk` and `update_batch` work: "disable" on the CPU, "always" on CUDA, "detect"
+    there if it works. Signatures of different schemes, seeds or lengths are never compared: that is a ParameterError,
+    which is a ValueError.
+
+    >>> one, other = MinHash(num_perm=256), MinHash(num_perm=256)
+    >>> one.update_batch([b"a", b"b", b"c"])
+    >>> other.update_batch([b"a", b"b", b"d"])
+    >>> 0.3 < one.jaccard(other) < 0.7
+    True
+    """
+
+    seed: int
+    scheme: Scheme
+    hashvalues: Values
+    hashfunc: HashFunction
+    permutations: Any
+
+    def __init__(
+        self,
+        num_perm: int = 128,
+        seed: int = 1,
+        gpu_mode: GpuMode = "disable",
+        hashfunc: HashFunction | None = None,
+        hashobj: object = None,
+        hashvalues: ArrayLike | None = None,
+        permutations: Sequence[ArrayLike] | NDArray[Any] | None = None,
+        scheme: Scheme | None = None,
+    ) -> None:
+        if scheme is None and (hashvalues is not None or permutations is not None):
+            raise ParameterError(
+                "scheme is None and values of another MinHash are given, which do not tell it; give that MinHash's"
+                " scheme, or scheme='legacy' for one that datasketch made before 2.0"
+            )
+        check_choice("scheme", scheme, (None, *get_args(Scheme)))
+        check_choice("gpu_mode", gpu_mode, tuple(BACKENDS))
+        if hashobj is not None:
+            warnings.warn("hashobj does nothing; give hashfunc", DeprecationWarning, stacklevel=2)
+        if hashfunc is not None and not callable(hashfunc):
+            raise ParameterError(f"hashfunc is of type {type(hashfunc).__name__}; give a function of a token")
+        self.scheme = scheme or "affine32"
+        self.seed = seed
+        self.hashfunc = hashfunc or (sha1_hash64 if scheme == "affine64" else sha1_hash32)
+        self.hashvalues = self._empty(num_perm) if hashvalues is None else scheme_values(hashvalues, self.scheme)
+        self.num_perm = len(self.hashvalues)
+        if permutations is None:
+            self.permutations = _drawn(self.num_perm, check_integer("seed", seed, 0, 2**32 - 1), self.scheme)
+        else:
+            self.permutations = _permutations(permutations, self.scheme)
+        if len(self.permutations[0]) != self.num_perm:
+            raise ParameterError(f"permutations has {len(self.permutations[0])} functions of {self.num_perm} values")
+        self._gpu_mode = gpu_mode
+
+    def _empty(self, num_perm: int) -> Values:
+        check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)
+        return np.full(num_perm, _MASKS[self.scheme], _DTYPES[self.scheme])
+
+    def update(self, b: Any) -> None:
+        """Add a token, of which `hashfunc` makes a number."""
+        self.hashvalues = np.minimum(self.hashvalues, self._permuted(_hashes([b], self.hashfunc, self.scheme))[0])
+
+    def update_batch(self, b: Iterable[Any]) -> None:
+        """Add tokens."""
+        hashes = _hashes(b, self.hashfunc, self.scheme)
+        if not len(hashes):
+            return
+        if len(hashes) <= FEW and self._gpu_mode == "disable":
+            least = self._permuted(hashes).min(axis=0)
+        else:
+            least = self._signed([hashes])[0]
+        self.hashvalues = np.minimum(self.hashvalues, least)
+
+    def _permuted(self, hashes: NDArray[np.uint64]) -> Values:
+        """[tokens, num_perm]: every function of every hash."""
+        a, b = self.permutations
+        if self.scheme == "legacy":
+            legacy: Values = (hashes[:, None] * a + b) % _MERSENNE & np.uint64(_MASKS["legacy"])
+            return legacy
+        ready = premixed(hashes, self.scheme)
+        if self.scheme == "affine32":
+            ready = (ready >> np.uint64(32)).astype(np.uint32)
+        permuted: Values = ready[:, None] * a + b
+        return permuted
+
+    def _signed(self, sets: list[NDArray[np.uint64]]) -> Values:
+        """The hash values of each set, by the backend that `gpu_mode` says."""
+        ops = select_backend(BACKENDS[self._gpu_mode])
+        offset = np.cumsum([0, *map(len, sets)], dtype=np.int64)
+        rows = Fingerprints(np.concatenate(sets), offset).moved(ops.asarray)
+        with ops.here():
+            ready = Fingerprints(premixed(rows.values, self.scheme), rows.offset)
+            signatures = ops.asnumpy(sketched(ops, ready, self._functions()))
+        found: Values = signatures.astype(_DTYPES[self.scheme], copy=False)
+        return found
+
+    def _functions(self) -> GivenFamily:
+        name = "wrapped61_low" if self.scheme == "legacy" else self.scheme
+        first, second = (np.asarray(words).tolist() for words in self.permutations)
+        return given(name, self.seed, first, second)
+
+    def jaccard(self, other: MinHash) -> float:
+        """The estimate of the Jaccard similarity of both sets."""
+        self._check_same(other, "compare")
+        return float(np.count_nonzero(self.hashvalues == other.hashvalues)) / len(self)
+
+    def _check_same(self, other: MinHash, what: str) -> None:
+        for name, own, theirs in (
+            ("scheme", self.scheme, getattr(other, "scheme", None)),
+            ("seed", self.seed, other.seed),
+            ("num_perm", len(self), len(other)),
+        ):
+            if own != theirs:
+                raise ParameterError(
+                    f"cannot {what} signatures of {name} {own!r} and {theirs!r}; make both by the same"
+                )
+
+    def count(self) -> float:
+        """The estimate of the number of different tokens (Cohen 1994)."""
+        return float(len(self) / np.sum(self.hashvalues / float(_MASKS[self.scheme])) - 1.0)
+
+    def merge(self, other: MinHash) -> None:
+        """Make this the union of both."""
+        self._check_same(other, "merge")
+        self.hashvalues = np.minimum(other.hashvalues, self.hashvalues)
+
+    def digest(self) -> Values:
+        """A copy of the hash values."""
+        return self.hashvalues.copy()
+
+    def is_empty(self) -> bool:
+        """Whether there is no token yet."""
+        return bool((self.hashvalues == _MASKS[self.scheme]).all())
+
+    def clear(self) -> None:
+        """Forget all tokens."""
+        self.hashvalues = self._empty(len(self))
+
+    def copy(self: Same) -> Same:
+        """One of its own, that goes on from the same values."""
+        return self._with(self.digest())
+
+    def _with(self: Same, hashvalues: Values) -> Same:
+        made = object.__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.hashvalues = hashvalues
+        return made
+
+    def __len__(self) -> int:
+        return len(self.hashvalues)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            type(self) is type(other)
+            and isinstance(other, MinHash)
+            and (self.scheme, self.seed) == (other.scheme, other.seed)
+            and np.array_equal(self.hashvalues, other.hashvalues)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(num_perm={len(self)}, seed={self.seed}, scheme={self.scheme!r})"
+
+    @classmethod
+    def union(cls: type[Same], *mhs: Same) -> Same:
+        """The union of two or more."""
+        if len(mhs) < 2:
+            raise ParameterError(f"union is given {len(mhs)} signatures; give two or more")
+        for other in mhs[1:]:
+            mhs[0]._check_same(other, "unite")
+        return mhs[0]._with(np.minimum.reduce([one.hashvalues for one in mhs]))
+
+    @classmethod
+    def bulk(cls: type[Same], b: Iterable[Iterable[Any]], **minhash_kwargs: Any) -> list[Same]:
+        """One for each set of tokens; `minhash_kwargs` are those of the class."""
+        return list(cls.generator(b, **minhash_kwargs))
+
+    @classmethod
+    def generator(cls: type[Same], b: Iterable[Iterable[Any]], **minhash_kwargs: Any) -> Generator[Same, None, None]:
+        """Those of `bulk`, one after another; a few thousand sets are taken at once."""
+        empty = cls(**minhash_kwargs)
+        for sets in _groups(b, SETS_AT_ONCE):
+            signed = empty._signed([_hashes(tokens, empty.hashfunc, empty.scheme) for tokens in sets])
+            np.minimum(signed, empty.hashvalues, out=signed)
+            for values in signed:
+                yield empty._with(values.copy())
+
+    def __getstate__(self) -> Any:
+        return self.__dict__.copy()
+
+    def __setstate__(self, state: Any) -> None:
+        self.__dict__.update({"scheme": "legacy", "_gpu_mode": "disable", **state})  # 1.x had one scheme, and told none
+
+
+def _hashes(tokens: Iterable[Any], hashfunc: HashFunction, scheme: Scheme) -> NDArray[np.uint64]:
+    if hashfunc is sha1_hash64:
+        return sha1_heads(tokens)
+    if hashfunc is sha1_hash32:
+        return sha1_heads(tokens) & np.uint64(0xFFFFFFFF)
+    numbers = [hashfunc(token) for token in tokens]
+    if scheme == "affine32" and any(not 0 <= number < 2**32 for number in numbers):
+        raise ParameterError("hashfunc gives numbers beyond 32 bits; give one of 32, or scheme='affine64'")
+    try:
+        return np.array(numbers, np.uint64)
+    except OverflowError:
+        raise ParameterError("hashfunc gives numbers below 0 or beyond 64 bits; give one within") from None
+
+
+def scheme_values(given: ArrayLike, scheme: Scheme) -> Values:
+    """Numbers as the scheme holds them, or a ParameterError where they do not fit."""
+    values = np.array(given, np.uint64 if not isinstance(given, np.ndarray) else None)
+    if scheme != "legacy" and values.size and not 0 <= int(values.min()) <= int(values.max()) <= _MASKS[scheme]:
+        raise ParameterError(f"hashvalues or permutations hold numbers beyond those of scheme {scheme!r}")
+    return values.astype(_DTYPES[scheme])
+
+
+def _permutations(given: Sequence[ArrayLike] | NDArray[Any], scheme: Scheme) -> Any:
+    parsed = np.array([scheme_values(words, scheme) for words in given])
+    if scheme != "legacy" and (parsed[0] % 2 == 0).any():
+        raise ParameterError(f"permutations has even multipliers; those of scheme {scheme!r} are odd")
+    return parsed
+
+
+@lru_cache(maxsize=16)
+def _drawn(num_perm: int, seed: int, scheme: Scheme) -> Values:
+    """[2, num_perm]: multipliers and addends, as datasketch draws them."""
+    functions = DatasketchMinHash(num_perm=num_perm, seed=seed, scheme=scheme).functions
+    drawn = np.array([functions.first, functions.second], _DTYPES[scheme])
+    drawn.flags.writeable = False  # it is handed out again
+    return drawn
+
+
+def _groups(sets: Iterable[Iterable[Any]], size: int) -> Iterator[list[list[Any]]]:
+    rest = iter(sets)
+    while group := [list(tokens) for tokens in islice(rest, size)]:
+        yield group
