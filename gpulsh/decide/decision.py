@@ -120,14 +120,18 @@ class Decision(Arrays):
         return data_frame({name: getattr(self, name) for name in COLUMNS})
 
     def filter(self, table: Any) -> Any:
-        """The kept rows of a pyarrow, pandas, polars or cuDF object, a list, a NumPy or CuPy array, of n rows.
+        """The kept rows of a pyarrow, pandas, polars, cuDF or `datasets` object, a list, a NumPy or CuPy array, of n
+        rows, as another one. Of a polars LazyFrame they are chosen, and its length compared, when it is collected.
 
         Raises ParameterError where the length differs or the object has no rows to choose.
         """
         home = type(table).__module__.partition(".")[0]
+        if home == "polars" and hasattr(table, "collect"):
+            return table.filter(self.to_numpy().keep)
         if not hasattr(table, "__len__") or getattr(table, "shape", None) == ():
-            what = "collect it first" if hasattr(table, "collect") else "give the rows that were decided"
-            raise ParameterError(f"table is a {type(table).__name__}, which has no rows to choose from; {what}")
+            raise ParameterError(
+                f"table is a {type(table).__name__}, which has no rows to choose from; give the rows that were decided"
+            )
         if len(table) != len(self):
             raise ParameterError(
                 f"table has {len(table)} rows and the decision {len(self)}; give the rows that were decided"
@@ -146,13 +150,15 @@ class Decision(Arrays):
             return table.filter(pa.array(keep))
         if home == "polars":
             return table.filter(keep)
+        if home == "datasets" and hasattr(table, "select"):
+            return table.select(np.flatnonzero(keep))
         if home == "pandas" or isinstance(table, np.ndarray):
             return table[keep]
         if isinstance(table, (list, tuple)):
             return [row for row, stays in zip(table, keep.tolist(), strict=True) if stays]
         raise ParameterError(
-            f"table is of type {type(table).__name__}; give a pyarrow, pandas, polars or cuDF object,"
-            " an array or a list"
+            f"table is of type {type(table).__name__}; give a pyarrow, pandas, polars, cuDF or datasets"
+            " object, an array or a list"
         )
 
 

@@ -12,6 +12,7 @@ from gpulsh.arrays import Numbers, Values, on_host
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.decide.decision import Decision
 from gpulsh.errors import ParameterError
+from gpulsh.io.memory.tables import column_of
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import MeasureName, Method, Resolve, Verify
 from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, normalizing
@@ -23,6 +24,7 @@ from gpulsh.secret import chosen_secret, evidence_keys
 def deduplicate(
     texts: object,
     *,
+    text_column: str | None = None,
     threshold: float = 0.8,
     shingling: Shingling | str | None = None,
     folding: Folding | None = None,
@@ -51,7 +53,10 @@ def deduplicate(
     >= `threshold` of their shingles.
 
     texts         list of str, NumPy str or object array, pyarrow Array or ChunkedArray, pandas, polars or cuDF Series,
-                  a TextBatch, or any object with the Arrow C interface, of device memory too; None (null) is kept
+                  column of a Hugging Face Dataset, a TextBatch, or any object with the Arrow C interface, of device
+                  memory too; an iterator of str or of these; with `text_column` a table; None (null) is kept
+    text_column   of a table of pyarrow, pandas, polars (a LazyFrame is collected), cuDF or `datasets`: the column of
+                  the texts, "meta.body" a field in one, "title,body" several, joined by a line end, nulls left out
     threshold     above 0, at most 1
     shingling     what is compared, as Shingling(unit="word", size=5), which None takes, or "word:5" for short
     folding       what is done to texts before; None takes Folding(), which folds case
@@ -96,7 +101,7 @@ def deduplicate(
     method = Method.chosen(*asked)
     keys = evidence_keys(chosen_secret(secret))
     ops = select_backend(backend, threads=threads, devices=devices)
-    source = open_texts(texts, ops)
+    source = open_texts(texts if text_column is None else column_of(texts, text_column), ops)
     if priority is None and (keep == "longest" or (keep is None and measure == "containment")):
         priority = source.choose(np.arange(len(source))).sizes()
     order = None if priority is None else _decision_order(priority, len(source))

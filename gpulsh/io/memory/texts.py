@@ -12,7 +12,8 @@ import numpy as np
 from gpulsh.arrays import Numbers, TextBatch, Values, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
-from gpulsh.io.memory.strings import encoded, fitting
+from gpulsh.io.memory.strings import encoded, fitting, is_null
+from gpulsh.io.memory.tables import column_of, has_columns
 from gpulsh.io.rows import Bytes, Rows, concatenated, cut, joined, packed
 from gpulsh.io.source import TextsReadAgain
 
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
 
 ALLOWED = (
     "give a list of str, a numpy array of str or object, a pyarrow Array or ChunkedArray of strings,"
-    " a pandas, polars or cuDF Series, or a gpulsh.TextBatch"
+    " a pandas, polars or cuDF Series, a Dataset's column, a gpulsh.TextBatch, or an iterator of texts or of these"
 )
 GROUP = 4096  # strings encoded at once
+HELD_BYTES = 16 << 20  # of texts of an iterator that are copied together
 
 
 class MemoryTexts(TextsReadAgain, Protocol):
@@ -36,6 +38,7 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
     """Documents in memory from any kind that is allowed; nothing is copied before it is read.
 
     A row that is None, NaN, pandas' NA or null in Arrow is a null document. Positions are row numbers, never an index.
+    An iterator yields texts, or any of the other kinds, one behind another; what it yields is held as UTF-8.
     With a CUDA backend as `ops`, what lies in device memory stays there, and its batches are the device's.
 
     Raises InputTypeError where `texts` is of no such kind, or, while it is read, names the first row that is no text.
@@ -58,14 +61,18 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
         return _open_numpy(texts)
     if home == "pandas":
         return _open_pandas(texts)
+    if home == "datasets":
+        return _open_dataset(texts)
+    if isinstance(texts, Iterator):
+        return _stream_texts(texts)
     if hasattr(texts, "__arrow_c_device_array__") and not getattr(texts, "is_cpu", home == "pyarrow"):
         return _open_arrow_device(texts, ops)
     if hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__"):
         return _open_arrow(texts)
     if hasattr(texts, "collect"):
         raise InputTypeError(
-            f"texts is a {type(texts).__name__}, whose rows are not there yet; collect it, and give one of its columns,"
-            " as frame.collect()['text']"
+            f"texts is a {type(texts).__name__}, whose rows are not there yet; give gpulsh.deduplicate a text_column,"
+            " or collect it, and give one of its columns, as frame.collect()['text']"
         )
     raise InputTypeError(f"texts is of type {type(texts).__name__}; {ALLOWED}")
 
@@ -92,17 +99,75 @@ def _open_pandas(series: Any) -> MemoryTexts:
     return _StringTexts(series.to_numpy(dtype=object))
 
 
-def _open_batch(batch: TextBatch, ops: Backend | None) -> MemoryTexts:
-    import pyarrow as pa
+def _open_dataset(texts: Any) -> MemoryTexts:
+    if not hasattr(texts, "source"):
+        split = " of one of its splits" if isinstance(texts, dict) else ""
+        raise InputTypeError(
+            f"texts is a {type(texts).__name__}; give one column{split}, as dataset['text'], or gpulsh.deduplicate a"
+            " text_column"
+        )
+    source = texts.source
+    if has_columns(source) and hasattr(source, "__len__"):
+        return _open_arrow(column_of(source, f"column:{texts.column_name}"))
+    return _stream_texts(iter(texts))  # read as it comes, or a field of a column
 
+
+def _stream_texts(items: Iterator[object]) -> MemoryTexts:
+    from gpulsh.io.arrow.rows import arrow_rows
+
+    arriving = _Arriving(items)
+    blocks = [arrow_rows(_binary(batch.moved(on_host))) for batch in packed(arriving.batches(), HELD_BYTES)]
+    return _HeldTexts(blocks, arriving.nulls)
+
+
+class _Arriving:
+    """Texts as they come, alone or several at once, and how many of those that came are null."""
+
+    def __init__(self, items: Iterator[object]) -> None:
+        self._items, self.nulls = items, 0
+
+    def batches(self) -> Iterator[TextBatch]:
+        alone: list[object] = []
+        for number, item in enumerate(self._items):
+            if isinstance(item, str) or is_null(item):
+                alone.append(item)
+                if len(alone) < GROUP:
+                    continue
+            if alone:
+                yield self._joined(alone)
+                alone = []
+            if not isinstance(item, str) and not is_null(item):
+                yield from self._several(number, item)
+        yield self._joined(alone)
+
+    def _joined(self, texts: list[object]) -> TextBatch:
+        pieces, nulls = encoded(texts, 0)
+        self.nulls += nulls
+        return joined(pieces)
+
+    def _several(self, number: int, item: object) -> Iterator[TextBatch]:
+        try:
+            texts = open_texts(item)
+            yield from texts.batches(HELD_BYTES)
+        except InputTypeError as error:
+            raise InputTypeError(f"item {number} of texts: {error}") from error
+        self.nulls += texts.nulls()
+
+
+def _open_batch(batch: TextBatch, ops: Backend | None) -> MemoryTexts:
     if ops is not None and ops.name == "cuda" and not isinstance(batch.values, np.ndarray):
         from gpulsh.io.memory.device import DeviceTexts
 
         with ops.here():
             return DeviceTexts(batch.moved(ops.asarray), None, ops)
-    batch = batch.moved(on_host)
+    return arrow_texts(_binary(batch.moved(on_host)), "TextBatch")
+
+
+def _binary(batch: TextBatch) -> pa.Array:
+    import pyarrow as pa
+
     buffers = [None, *(pa.py_buffer(np.ascontiguousarray(part)) for part in (batch.offset, batch.values))]
-    return arrow_texts(pa.Array.from_buffers(pa.large_binary(), len(batch), buffers), "TextBatch")
+    return pa.Array.from_buffers(pa.large_binary(), len(batch), buffers)
 
 
 def _open_arrow_device(texts: Any, ops: Backend | None) -> MemoryTexts:
@@ -251,6 +316,17 @@ class _RowTexts:
             for place, piece in zip(here.tolist(), self._blocks[number].pieces(of), strict=True):
                 pieces[place] = piece
         return joined(pieces)
+
+
+class _HeldTexts(_RowTexts):
+    """Blocks of which it is known before how many rows are null."""
+
+    def __init__(self, blocks: Sequence[Rows], nulls: int) -> None:
+        super().__init__(blocks)
+        self._nulls = nulls
+
+    def nulls(self) -> int:
+        return self._nulls
 
 
 @dataclass(frozen=True, eq=False)

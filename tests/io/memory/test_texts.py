@@ -253,7 +253,6 @@ def test_arrow_text_is_not_copied() -> None:
         (pl.Series([1]), "Arrow type int64"),
         ({"a"}, "of type set"),
         (7, "of type int"),
-        ((text for text in "ab"), "of type generator"),
     ],
 )
 def test_what_is_no_text_is_refused(texts: Any, told: str) -> None:

@@ -1,0 +1,107 @@
+"""The text of tables in memory: of pyarrow, pandas, polars, cuDF and `datasets`, whose library is loaded already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from gpulsh.errors import InputTypeError
+from gpulsh.params import check_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from gpulsh.io.format import Columns
+
+ROWS = 4096  # that are taken of a stream at once
+TABLES = {
+    "pyarrow": ("Table", "RecordBatch"),
+    "pandas": ("DataFrame",),
+    "polars": ("DataFrame", "LazyFrame"),
+    "cudf": ("DataFrame",),
+    "datasets": ("Dataset", "IterableDataset"),
+}
+
+
+def has_columns(given: object) -> bool:
+    """Whether it is a table, one that is computed or read later included."""
+    kind = type(given)
+    return kind.__name__ in TABLES.get(kind.__module__.partition(".")[0], ())
+
+
+def column_of(table: Any, text_column: str) -> object:
+    """The texts of a table that `text_column` names as `deduplicate_files` takes it; all of a table with columns.
+
+    A LazyFrame is collected, and a Dataset read, for these columns alone. Raises InputTypeError where there is no such
+    column, InputError where it holds no text.
+    """
+    from gpulsh.io.format import Columns
+
+    check_type("text_column", text_column, str)
+    kind = type(table).__name__
+    if not has_columns(table):
+        raise InputTypeError(f"text_column is {text_column!r}, and texts, a {kind}, has no columns; leave it out")
+    columns = Columns(text_column)
+    names = list(dict.fromkeys(name for name, *_ in columns.texts))
+    present = _names(table)
+    for name in names:
+        if name not in present:
+            raise InputTypeError(
+                f"text_column is {text_column!r}, and texts, a {kind}, has no column {name!r}; its columns are:"
+                f" {', '.join(map(str, present))}"
+            )
+    if kind == "IterableDataset":
+        return _streamed(table, columns)
+    chosen = _chosen(table, names)
+    if columns.texts == ((names[0],),):
+        return chosen[names[0]]
+    return _texts(_arrow(chosen), columns)
+
+
+def _names(table: Any) -> list[str]:
+    if type(table).__name__ == "LazyFrame":
+        return list(table.collect_schema().names())
+    names = getattr(table, "column_names", None)
+    return list(table.columns if names is None else names)
+
+
+def _chosen(table: Any, names: list[str]) -> Any:
+    """The columns as a table that is there."""
+    home, _, _ = type(table).__module__.partition(".")
+    if home == "datasets":
+        return table.select_columns(names).with_format("arrow")[:]
+    if home in ("pyarrow", "polars"):
+        table = table.select(names)
+        return table.collect() if hasattr(table, "collect") else table
+    return table[names]
+
+
+def _streamed(table: Any, columns: Columns) -> Iterator[pa.ChunkedArray]:
+    for rows in table.with_format("arrow").iter(ROWS):
+        yield _texts(rows, columns)
+
+
+def _arrow(table: Any) -> pa.Table:
+    import pyarrow as pa
+
+    home, _, _ = type(table).__module__.partition(".")
+    if home == "pyarrow":
+        return table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
+    try:
+        return pa.Table.from_pandas(table, preserve_index=False) if home == "pandas" else table.to_arrow()
+    except pa.ArrowException as error:
+        raise InputTypeError(f"texts, a {type(table).__name__}, holds no Arrow columns: {error}") from error
+
+
+def _texts(table: pa.Table, columns: Columns) -> pa.ChunkedArray:
+    import pyarrow as pa
+
+    from gpulsh.io.arrow.soundness import check_given
+    from gpulsh.io.arrow.texts import text_column
+    from gpulsh.io.arrow.types import check_columns
+    from gpulsh.io.format import File
+
+    check_given(table, "texts")
+    check_columns(File("texts", "", ""), table.schema, columns)
+    found = [text_column(batch, columns) for batch in table.to_batches()]
+    return pa.chunked_array(found) if found else pa.chunked_array([], pa.string())
