@@ -11,6 +11,7 @@ from pathlib import Path
 from gpulsh.backends.protocol import Sizes
 from gpulsh.errors import ParameterError
 from gpulsh.io.format import LEAST_MEMORY
+from gpulsh.params import shown
 
 MOST_CHOSEN = 8 << 30  # where nothing is given
 PROGRAM = 256 << 20  # the interpreter, compiled code and libraries
@@ -49,7 +50,7 @@ def parse_memory(given: int | str | None) -> int:
     memory = float(found[1]) * UNITS[found[2].upper()] if found and not isinstance(given, bool) else math.nan
     if not LEAST_MEMORY <= memory < math.inf:
         what = "too little to work in" if memory < LEAST_MEMORY else "no amount of memory"
-        raise ParameterError(f"memory is {given!r}, {what}; give at least 512MiB, as 4GiB")
+        raise ParameterError(f"memory is {shown(given)}, {what}; give at least 512MiB, as 4GiB")
     return int(memory)
 
 

@@ -52,6 +52,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "study": (gpulsh.study, {"texts": TEXTS, **ON}),
     "compare": (gpulsh.compare, {"texts": TEXTS, "methods": ["md5"], **ON}),
     "deduplicate": (gpulsh.deduplicate, {"texts": TEXTS, **ON}),
+    "deduplicate_files": (gpulsh.deduplicate_files, {"inputs": "nothing.jsonl", "output": "out", **ON}),
     "Index": (gpulsh.Index, ON),
     "Index.insert": (lambda keys, texts: gpulsh.Index(**ON).insert(keys, texts), {"keys": [1, 2, 3], "texts": TEXTS}),
     "Index.open": (gpulsh.Index.open, {"path": "nowhere"}),

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from html import escape
 from itertools import groupby
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
@@ -44,6 +45,7 @@ from gpulsh.params import (
     checked_folder,
     is_path,
     normalizing,
+    shown,
     shown_type,
 )
 from gpulsh.report.evidence import summarise
@@ -152,38 +154,49 @@ def deduplicate_files(
 ) -> FilesResult:
     """Finds the near-duplicates among the documents of files and writes what is kept, and the evidence, to a folder.
 
-    `inputs` are files, folders, globs or URLs of Parquet, Arrow IPC, WARC and WET (plain, .gz), JSON lines, CSV and TSV
-    with a header, or plain text (plain, .gz, .bz2, .xz, .zst), a document a file or, with `lines`, a line; named pipes,
-    and "-", which is standard input, are read once, into a temporary file (in TMPDIR), as JSON lines where name and
-    content show nothing else.
-    `text_column` is the column or JSON field of the text, "meta.body" one of its fields, "title,body" several, joined
-    by a line end, nulls left out; "column:a.b" is the column of that name.
-    `output` is made, or empty, or with `overwrite` an earlier run's, or with `resume` that of the same job, which goes
-    on where it was, or is left as it is where it was finished. It gets `data/` (one file an input file with the kept
-    rows and every column, where several inputs are folders or globs, or files have equal names, in a folder for each
-    input, named by the shortest end of its path that no other shares; not with `write="duplicates"`),
-    `duplicates.parquet` (a row a dropped document), `report.json` and, with the extra `report`, `report.html`. `keep`
-    says which of two duplicates is kept: the "first" (what None takes), the "longest" text in bytes (what None takes
-    where `measure` is "containment", unless there is an index), the one with the highest value of a column, or by
-    "source:A,B" the one of the INPUT that is listed first. Documents of `protect` are never dropped, others are for
-    them, and they are not written. With `within`, only documents of one INPUT are duplicates; with `across`, only those
-    of two. `memory` is what the run may take, as "4GiB" or bytes (at least 512 MiB and four times the largest
-    document); the work is cut to fit. `engine="ray"` does the work on the Ray cluster at `address`, or on
-    one of its own on this machine; all its nodes see inputs and output under the same paths; `memory` and `threads` are
-    of one worker (4 GiB and 4, or less where nodes have less), which has a GPU where the backend is CUDA. A bad record
-    stops the run, or with `on_error="skip"` is listed in `rejected.parquet` and is no document (see
-    `gpulsh.io.files.rejected`). `reader="cudf"` decodes the text of Parquet files on the device of the CUDA backend.
-    `progress="json"` writes its events to standard error as JSON lines: the "begin" and the "end" of each stage, with
-    seconds, amounts and rates. `compression` is how kept rows are packed, as "zstd:9" or "snappy": Parquet files with
-    any codec, .gz and .zst files at a level of their own one; None takes the input's codec at the cheapest level at
-    which rows take no more bytes, which may be a slow one.
-    `index` is the folder of an index of earlier runs, made where it is absent: its documents come before all others,
-    and those of the run are added to it, by `id_column` or FILE:ROW. Parameters left open are the index's own;
-    documents are kept by order, verified exactly, on this machine.
-    The secret that evidence is hashed under is drawn for each run, or is the index's; it lies in the work folder while
-    the run goes, for its owner alone. `secret` gives it, for tests: no byte of the results depends on it.
-    All other parameters are those of `deduplicate`; None takes its default.
+    The folder gets `data/` (the kept rows with every column, one file an input file; where several inputs are folders
+    or globs, or files have equal names, in a folder for each input, named by the shortest end of its path that no other
+    shares), `duplicates.parquet` (a row a dropped document; `gpulsh.account.duplicates` tells its columns),
+    `report.json` and, with the extra `report`, `report.html`. Parameters that are not told of here are those of
+    `deduplicate`; None takes its default.
 
+    inputs          files, folders, globs or URLs of Parquet, Arrow IPC, WARC and WET (plain, .gz), JSON lines, CSV and
+                    TSV with a header, or plain text (plain, .gz, .bz2, .xz, .zst), a document a file. Named pipes, and
+                    "-", which is standard input, are read once, into a temporary file (in TMPDIR), as JSON lines where
+                    name and content show nothing else
+    output          a folder, made here, or empty; see `overwrite` and `resume`
+    text_column     the column or JSON field of the text, "meta.body" one of its fields, "title,body" several, joined by
+                    a line end, nulls left out; "column:a.b" is the column of that name
+    lines           each line of a text file is a document
+    id_column       what documents are called by in the evidence, and in an index; None takes WARC's record id, or none
+    keep            which of two duplicates is kept: the "first" (what None takes), the "longest" text in bytes (what
+                    None takes where `measure` is "containment", unless there is an index), the one with the highest
+                    value of the column of this name, or by "source:A,B" the one of the INPUT that is listed first
+    protect         files, as `inputs`, whose documents are never dropped and not written; others are dropped for them
+    within, across  only documents of one INPUT are duplicates; only those of two
+    index           folder of an index of earlier runs, made where it is absent: its documents come before all others,
+                    and those of the run are added to it, by `id_column` or FILE:ROW. Parameters left open are the
+                    index's own; documents are kept by order, verified exactly, on this machine
+    write           "data", or "duplicates" for the evidence alone
+    compression     how kept rows are packed, as "zstd:9" or "snappy": Parquet files with any codec, .gz and .zst files
+                    at a level of their own one; None takes the input's codec at the cheapest level at which rows take
+                    no more bytes, which may be a slow one
+    reader          "cudf" decodes the text of Parquet files on the device of the CUDA backend
+    on_error        a bad record stops the run, or with "skip" is listed in `rejected.parquet` and is no document (see
+                    `gpulsh.io.files.rejected`)
+    memory          what the run may take, as "4GiB" or bytes, at least 512 MiB and four times the largest document; the
+                    work is cut to fit. None takes 8 GiB, or half of the machine's where that is less
+    engine          "ray" does the work on the Ray cluster at `address`, or on one of its own on this machine; all its
+                    nodes see inputs and output under the same paths; `memory` and `threads` are of one worker (4 GiB
+                    and 4, or less where nodes have less), which has a GPU where the backend is CUDA
+    overwrite       replaces an earlier run's results in `output`
+    resume          goes on with an unfinished run of the same job, or leaves it as it is where it was finished
+    progress        True shows bars, or lines; "json" writes events to standard error as JSON lines: the "begin" and the
+                    "end" of each stage, with seconds, amounts and rates
+    secret          32 bytes that evidence is hashed under, for tests: no byte of the results depends on it. None draws
+                    them for each run, or takes the index's; they lie in the work folder while the run goes
+
+    Returns a FilesResult.
     Raises ParameterError, InputError, OutputError or BackendError; then nothing of what it made is left, or, where
     much was finished, what `resume` goes on from. Interrupted (KeyboardInterrupt, SystemExit), it leaves whatever was
     finished.
@@ -199,7 +212,7 @@ def deduplicate_files(
     <BLANKLINE>
     """
     start = _Start()
-    given, guarded = _paths("inputs", inputs), _paths("protect", protect) if protect else []
+    given, guarded = _paths("inputs", inputs), _paths("protect", protect) if _given(protect) else []
     given_output = checked_folder("output", output)
     out = Path(given_output)
     check_choice("write", write, get_args(Write))
@@ -208,6 +221,8 @@ def deduplicate_files(
     flags = {"lines": lines, "within": within, "across": across, "overwrite": overwrite, "resume": resume}
     for name, flag in flags.items():
         check_type(name, flag, bool)
+    check_type("keep", keep, str, NoneType)
+    check_choice("measure", measure, (None, *get_args(MeasureName)))
     _check_name("text_column", text_column)
     if id_column is not None:
         _check_name("id_column", id_column)
@@ -387,7 +402,11 @@ def _paths(name: str, inputs: Input | Sequence[Input]) -> list[str]:
 
 def _check_name(name: str, value: object) -> None:
     if not isinstance(value, str):
-        raise ParameterError(f"{name} is {value!r}; give the name of a column")
+        raise ParameterError(f"{name} is {shown(value)}; give the name of a column")
+
+
+def _given(paths: object) -> bool:
+    return not isinstance(paths, (str, list, tuple, NoneType)) or bool(paths)
 
 
 def _written(work: Path) -> list[str]:

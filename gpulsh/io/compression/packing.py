@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple
 
 from gpulsh.errors import ParameterError
+from gpulsh.params import shown
 
 LEVELS: dict[str, tuple[int, ...]] = {
     "none": (),
@@ -48,7 +49,9 @@ class Packing:
         codec, colon, level = given.partition(":") if isinstance(given, str) else ("", "", "")
         levels = LEVELS.get(codec)
         if levels is None:
-            raise ParameterError(f"compression is {given!r}; give one of {', '.join(LEVELS)}, or CODEC:LEVEL as zstd:9")
+            raise ParameterError(
+                f"compression is {shown(given)}; give one of {', '.join(LEVELS)}, or CODEC:LEVEL as zstd:9"
+            )
         if not colon:
             return cls(codec)
         if not (level.isascii() and level.isdigit() and int(level) in levels):

@@ -15,7 +15,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.budget import parse_memory
 from gpulsh.errors import BackendError, ParameterError
 from gpulsh.facts import Facts
-from gpulsh.params import check_choice
+from gpulsh.params import check_choice, shown
 from gpulsh.run.engines.in_process import ThisProcess
 from gpulsh.run.engines.steps import Steps
 from gpulsh.run.job.job import Job
@@ -48,7 +48,7 @@ def check_engine(engine: str, address: str | None, devices: Sequence[int] | None
     """Raises ParameterError for what no engine can do, BackendError where Ray is asked for but not installed."""
     check_choice("engine", engine, get_args(EngineName))
     if address is not None and not isinstance(address, str):
-        raise ParameterError(f"address is {address!r}; give that of a Ray cluster, as '192.0.2.1:6379', or 'auto'")
+        raise ParameterError(f"address is {shown(address)}; give that of a Ray cluster, as '192.0.2.1:6379', or 'auto'")
     if engine != "ray":
         if address is not None:
             raise ParameterError(
