@@ -17,7 +17,7 @@ import pytest
 
 import gpulsh
 from gpulsh.cli import main
-from gpulsh.cli.drawing import BLOCKS, MARK, draw
+from gpulsh.cli.choice.drawing import BLOCKS, MARK, draw
 from gpulsh.cli.options import sample_option
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.theory import SCurve, default_banding

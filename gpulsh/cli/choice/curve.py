@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from gpulsh.cli.drawing import drawing
-from gpulsh.cli.study import show_study, study_options
+from gpulsh.cli.choice.drawing import drawing
+from gpulsh.cli.choice.study import show_study, study_options
 from gpulsh.cli.terminal import say
 from gpulsh.facts import Facts
 

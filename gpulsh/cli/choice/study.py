@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpulsh.cli.drawing import MARK, drawing
+from gpulsh.cli.choice.drawing import MARK, drawing
 from gpulsh.cli.options import backend_options, method_options, parsed, sample_option, text_options, together
 from gpulsh.cli.terminal import say
 
