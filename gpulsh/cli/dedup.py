@@ -12,33 +12,64 @@ from typing import Any
 
 import click
 
-from gpulsh.cli.options import DECISION, backend_options, choice, method_options, parsed, text_options
+from gpulsh.cli.options import backend_options, choice, method_options, parsed, text_options
+from gpulsh.cli.sections import SectionedCommand
 from gpulsh.cli.terminal import conclude, tell
 
+SECTIONS = {  # first option -> heading
+    "text_column": "Input",
+    "output": "Output",
+    "threshold": "What a duplicate is",
+    "keep": "Which of two is kept",
+    "sketch": "How candidates are found",
+    "backend": "Machine",
+    "help": "Other",
+}
+EXAMPLES = {  # command -> what it is for
+    "gpulsh dedup crawl/ -o clean/": "A folder of Parquet, JSON lines, CSV, WARC or text files",
+    "gpulsh dedup posts.jsonl.gz -o clean/ --text-column body --id-column id": "Another column; ids in the evidence",
+    "gpulsh dedup titles.csv -o clean/ --text-column title --shingle char:4+symbols": "Texts of a few words",
+    "gpulsh dedup train/ -o clean/ --protect test/": "Drop from a training set what is near a test set",
+    "gpulsh dedup march/ -o clean/march --index known/ --id-column url": "Drop what earlier months had, too",
+    "gpulsh dedup crawl/ -o clean/ --resume": "Go on after a kill",
+}
 
-@click.command(short_help="Remove near-duplicates from files.")
+
+@click.command(
+    cls=SectionedCommand, sections=SECTIONS, examples=EXAMPLES, short_help="Remove near-duplicates from files."
+)
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
-@click.option("-o", "--output", required=True, metavar="OUT", help="Folder of the results, made here.")
 @text_options(ids="Column or field to name documents by in duplicates.parquet.")
-@method_options(*DECISION)
-@choice("--verify", "exact", "signature", "none", help="How candidates are judged.")
-@choice(
-    "--resolve",
-    "kept",
-    "components",
-    help="Drop only what duplicates a kept document, or all but one of a connected component.",
-)
+@choice("--on-error", "fail", "skip", help="Stop at a bad record, or list it in rejected.parquet and go on.")
+@click.option("-o", "--output", required=True, metavar="OUT", help="Folder of the results, made here.")
+@choice("--write", "data", "duplicates", help="Kept rows and the evidence, or the evidence alone.")
 @click.option(
-    "--and",
-    "also",
-    metavar="simhash:[BITS:]DISTANCE",
-    help="Only candidates whose SimHash signatures differ in at most DISTANCE bits are compared.",
+    "--compression",
+    metavar="CODEC[:LEVEL]",
+    help="Of Parquet none, snappy, lz4, gzip, brotli or zstd, as zstd:9; of other .gz and .zst files a level of their"
+    " own. Not given: packed as well as INPUT.",
 )
+@click.option("--resume", is_flag=True, help="Go on with an unfinished run of the same job in OUT.")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier run's results in OUT, and nothing else.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the report as JSON instead of the table, and the progress as JSON lines on standard error.",
+)
+@method_options("threshold", "shingle", "normalize", "measure")
+@choice("--verify", "exact", "signature", "none", help="How candidates are judged.")
 @click.option(
     "--keep",
     metavar="first|longest|source:INPUT,...|COLUMN",
     help="Which of two duplicates is kept: by order, by length, by input, or by the highest value of a column."
     "  [default: first; longest with --measure containment, but not with --index]",
+)
+@choice(
+    "--resolve",
+    "kept",
+    "components",
+    help="Drop only what duplicates a kept document, or all but one of a connected component.",
 )
 @click.option(
     "--protect",
@@ -53,6 +84,13 @@ from gpulsh.cli.terminal import conclude, tell
     metavar="PATH",
     help="Index of earlier runs, made where absent: drop what it holds too, and add the documents by id or FILE:ROW.",
 )
+@method_options("sketch", "num-perm", "bands", "rows", "seed")
+@click.option(
+    "--and",
+    "also",
+    metavar="simhash:[BITS:]DISTANCE",
+    help="Only candidates whose SimHash signatures differ in at most DISTANCE bits are compared.",
+)
 @backend_options
 @click.option(
     "--devices",
@@ -61,14 +99,6 @@ from gpulsh.cli.terminal import conclude, tell
     help="Numbers of the CUDA devices that share the work; all where not given.",
 )
 @choice("--reader", "arrow", "cudf", help="cudf decodes Parquet files on the device, with --backend cuda.")
-@choice("--write", "data", "duplicates", help="Kept rows and the evidence, or the evidence alone.")
-@click.option(
-    "--compression",
-    metavar="CODEC[:LEVEL]",
-    help="Of Parquet none, snappy, lz4, gzip, brotli or zstd, as zstd:9; of other .gz and .zst files a level of their"
-    " own. Not given: packed as well as INPUT.",
-)
-@choice("--on-error", "fail", "skip", help="Stop at a bad record, or list it in rejected.parquet and go on.")
 @click.option(
     "--memory",
     metavar="SIZE",
@@ -84,14 +114,6 @@ from gpulsh.cli.terminal import conclude, tell
     "--address",
     metavar="HOST:PORT",
     help="Ray cluster to join, or auto, with --engine ray; one is started on this machine where not given.",
-)
-@click.option("--resume", is_flag=True, help="Go on with an unfinished run of the same job in OUT.")
-@click.option("--overwrite", is_flag=True, help="Replace an earlier run's results in OUT, and nothing else.")
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print the report as JSON instead of the table, and the progress as JSON lines on standard error.",
 )
 def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
     """Write INPUT without its near-duplicates to OUT.

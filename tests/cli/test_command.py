@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import gpulsh
 from gpulsh.cli import main
+from gpulsh.cli.dedup import EXAMPLES, SECTIONS, dedup
 
 TEXTS = [f"some words of a text that is about number {number} and nothing else at all" for number in range(20)]
 
@@ -104,6 +108,17 @@ def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("Usage: gpulsh")
 
 
+def test_dedup_has_its_options_under_headings_and_examples_that_parse(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dedup", "--help"]) == 0
+    shown = capsys.readouterr().out
+    headings = re.findall(r"^(\w.*):$", shown, flags=re.MULTILINE)
+    assert headings == [*SECTIONS.values(), "Examples"]
+    assert set(SECTIONS) <= {option.name for option in dedup.get_params(click.Context(dedup))}
+    for line, meaning in EXAMPLES.items():
+        assert f"  # {meaning}\n  {line}\n" in shown
+        dedup.make_context("dedup", shlex.split(line)[2:])
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"gpulsh {gpulsh.__version__}\n"
@@ -147,6 +162,7 @@ def endless(*_):
 {endless} = endless
 signal.signal({int(number)}, signal.{"SIG_IGN" if ignored else usual})
 from gpulsh.cli import main
+from gpulsh.cli.dedup import EXAMPLES, SECTIONS, dedup
 sys.exit(main(["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]))
 """
     process = subprocess.Popen(
@@ -202,6 +218,7 @@ class Pressed:
             raise KeyboardInterrupt
 sys.meta_path.insert(0, Pressed())
 from gpulsh.cli import main
+from gpulsh.cli.dedup import EXAMPLES, SECTIONS, dedup
 """
 WHILE_IT_ENDS = """
 import os, signal, sys, threading, time

@@ -1,0 +1,40 @@
+"""A command with many options: its help has them under headings, and examples at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+
+class SectionedCommand(click.Command):
+    """A command whose options stand under headings, in the order in which they are declared.
+
+    `sections` maps the name of a section's first option to its heading, so that an option which is added later has one;
+    `examples` maps a command line to what it does.
+    """
+
+    def __init__(self, *args: Any, sections: Mapping[str, str], examples: Mapping[str, str], **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.sections, self.examples = sections, examples
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each section under its heading."""
+        rows: dict[str, list[tuple[str, str]]] = {}
+        heading = "Options"
+        for option in self.get_params(ctx):
+            heading = self.sections.get(option.name or "", heading)
+            row = option.get_help_record(ctx) if isinstance(option, click.Option) else None
+            if row is not None:
+                rows.setdefault(heading, []).append(row)
+        for heading, of_section in rows.items():
+            with formatter.section(heading):
+                formatter.write_dl(of_section)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, each below what it does; a command line is never wrapped."""
+        with formatter.section("Examples"):
+            for line, meaning in self.examples.items():
+                indent = " " * formatter.current_indent
+                formatter.write(f"{indent}# {meaning}\n{indent}{line}\n")
