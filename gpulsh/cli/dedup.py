@@ -23,7 +23,6 @@ SECTIONS = {  # first option -> heading
     "keep": "Which of two is kept",
     "sketch": "How candidates are found",
     "backend": "Machine",
-    "help": "Other",
 }
 EXAMPLES = {  # command -> what it is for
     "gpulsh dedup crawl/ -o clean/": "A folder of Parquet, JSON lines, CSV, WARC or text files",

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+OTHER = "Other"  # heading of what click adds: --help
+
 
 class SectionedCommand(click.Command):
     """A command whose options stand under headings, in the order in which they are declared.
@@ -22,9 +24,9 @@ class SectionedCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each section under its heading."""
         rows: dict[str, list[tuple[str, str]]] = {}
-        heading = "Options"
+        heading = OTHER
         for option in self.get_params(ctx):
-            heading = self.sections.get(option.name or "", heading)
+            heading = OTHER if option not in self.params else self.sections.get(option.name or "", heading)
             row = option.get_help_record(ctx) if isinstance(option, click.Option) else None
             if row is not None:
                 rows.setdefault(heading, []).append(row)

@@ -112,7 +112,7 @@ def test_dedup_has_its_options_under_headings_and_examples_that_parse(capsys: py
     assert main(["dedup", "--help"]) == 0
     shown = capsys.readouterr().out
     headings = re.findall(r"^(\w.*):$", shown, flags=re.MULTILINE)
-    assert headings == [*SECTIONS.values(), "Examples"]
+    assert headings == [*SECTIONS.values(), "Other", "Examples"]
     assert set(SECTIONS) <= {option.name for option in dedup.get_params(click.Context(dedup))}
     for line, meaning in EXAMPLES.items():
         assert f"  # {meaning}\n  {line}\n" in shown
