@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gpulsh.arrays import BandDigests as BandDigests
     from gpulsh.arrays import BitSignatures as BitSignatures
     from gpulsh.arrays import Fingerprints as Fingerprints
+    from gpulsh.arrays import PackedSignatures as PackedSignatures
+    from gpulsh.arrays import Samples as Samples
     from gpulsh.arrays import Signatures as Signatures
     from gpulsh.arrays import TextBatch as TextBatch
     from gpulsh.arrays import WeightedFingerprints as WeightedFingerprints
@@ -70,7 +72,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {  # of each module
-    "arrays": ("BandDigests", "BitSignatures", "Fingerprints", "Signatures", "TextBatch", "WeightedFingerprints"),
+    "arrays": (
+        *("BandDigests", "BitSignatures", "Fingerprints", "PackedSignatures", "Samples", "Signatures", "TextBatch"),
+        "WeightedFingerprints",
+    ),
     "decide.decision": ("Decision",),
     "errors": (
         *("BackendError", "ChangedInputError", "DamagedInputError", "DeviceMemoryError", "GpulshError", "InputError"),

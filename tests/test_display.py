@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import gpulsh
 from gpulsh import BitSignatures, Fingerprints, Signatures, TextBatch, WeightedFingerprints
+from tests.kernels.device_arrays import DeviceArray
 
 TEXTS = ["one two three four five six", "ONE two, three four five six!", "something else", None]
 ON: Any = {"backend": "reference"}
@@ -100,6 +102,16 @@ def test_rows_are_equal_wherever_they_are_cut() -> None:
     values = np.arange(6, dtype=np.uint32).reshape(2, 3)
     assert Signatures(values) == Signatures(values.copy()) != Signatures(values[:1])
     assert Signatures(values.astype(np.uint64)) != BitSignatures(values.astype(np.uint64))
+
+
+def test_of_device_memory() -> None:
+    here = prints()
+    there = here.moved(DeviceArray)
+    assert repr(there) == "Fingerprints(4 rows, values=uint64[5] of tests, offset=int64[5] of tests)"  # as of CuPy's
+    assert there == here == here.moved(DeviceArray) and there._repr_html_().count("…") == 0
+    decided = gpulsh.deduplicate(TEXTS, **ON)
+    moved = replace(decided, keep=DeviceArray(decided.keep), similarity=DeviceArray(decided.similarity))
+    assert moved == decided and repr(moved) == repr(decided)
 
 
 def test_decisions_are_equal_that_decide_alike() -> None:
