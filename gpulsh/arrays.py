@@ -312,10 +312,12 @@ class _Matrix(Arrays):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """That of `values`."""
         return tuple(self.values.shape)
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
+        """That of `values`, as NumPy names it."""
         dtype = dtype_of(self.values)
         assert dtype is not None
         return dtype

@@ -439,6 +439,18 @@ def test_progress_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert out == "" and "sign" in told
 
 
+@pytest.mark.parametrize("name", sorted({*gpulsh.__all__} - {"__version__"}))
+def test_help_has_examples_and_errors(name: str) -> None:
+    public = getattr(gpulsh, name)
+    if not inspect.isclass(public) or not issubclass(public, Exception):
+        told = inspect.getdoc(public) or ""
+        assert ">>> " in told and ("Error" in told or public is gpulsh.Decision), name
+        for member in dir(public):
+            own = inspect.getattr_static(public, member)
+            if not member.startswith("_") and (inspect.isroutine(own) or isinstance(own, property)):
+                assert inspect.getdoc(own), f"{name}.{member}"
+
+
 def test_what_is_not_there_is_not_stubbed() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         gpulsh.nothing  # noqa: B018

@@ -28,17 +28,25 @@ class Decision(Arrays):
     document and `similarity` says how similar (`resolve="kept"`, `verify="exact"`). Two are equal that decide the same
     with the same evidence, however long they took.
 
+    keep             bool [n]
+    duplicate_of     int64 [n]: position of the kept document it duplicates; its own where kept
+    similarity       float32 [n]: Jaccard similarity with that document; 1.0 where kept
+    cluster          int64 [n]: smallest position of its connected component of verified pairs
+    pairs            int64 [m, 2]: verified pairs, i < j, lexicographic
+    pair_similarity  float32 [m]
+    funnel           counts and seconds of every stage
+
     >>> import gpulsh
     >>> gpulsh.deduplicate(["One, two, three.", "one two three", "four"], backend="cpu")
     Decision(documents=3, kept=2, dropped=1, pairs=1)
     """
 
-    keep: Array  # bool [n]
-    duplicate_of: Array  # int64 [n] position of the kept document it duplicates; its own where kept
-    similarity: Array  # float32 [n] Jaccard with duplicate_of; 1.0 where kept
-    cluster: Array  # int64 [n] smallest position of its connected component of verified pairs
-    pairs: Array  # int64 [m, 2] verified pairs, i < j, lexicographic
-    pair_similarity: Array  # float32 [m]
+    keep: Array
+    duplicate_of: Array
+    similarity: Array
+    cluster: Array
+    pairs: Array
+    pair_similarity: Array
     funnel: Funnel = field(compare=False)
 
     def __repr__(self) -> str:

@@ -114,7 +114,8 @@ class Index(Tidy):
     one makes that the writer until it is closed, and its changes are committed by `save`, all or none. With a folder,
     what is taken in holds a part of `memory` bytes, at least 512 MiB; None takes what serves speed. What proves is
     hashed under a secret of 256 bits, the index's own, which lies in its folder; `secret` gives it, for tests.
-    Not safe to use from several threads at once.
+    Not safe to use from several threads at once. Raises ParameterError, and BackendError where CUDA was asked for and
+    does not work.
 
     >>> index = Index(threshold=0.5, backend="cpu")
     >>> index.insert(["a", "b"], ["one two three four five six", "something else"])
@@ -266,7 +267,8 @@ class Index(Tidy):
     def query(self, texts: object) -> Matches:
         """For each text the held documents that share a band with it and are at least `threshold` similar.
 
-        By containment, all that contain at least `threshold` of it.
+        By containment, all that contain at least `threshold` of it. `texts` is any kind that `deduplicate` takes.
+        Raises InputTypeError where a row is no text.
         """
         source = open_texts(texts, self._ops)
         positions, numbers, similarity = self.find_similar(source)

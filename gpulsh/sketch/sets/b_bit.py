@@ -87,7 +87,10 @@ class BBit(TextSketch[PackedSignatures]):
             return of_pairs(rows, lambda some: self._corrected(values[some[:, 0]], values[some[:, 1]]))
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:
-        """What theory says of the estimate where the similarity is `value`; that of any `size` of the union."""
+        """What theory says of the estimate where the similarity is `value`; that of any `size` of the union.
+
+        Raises ParameterError for a `value` outside 0 to 1 and a `size` below 1.
+        """
         check_estimated(value, size)
         share = self._chance + (1 - self._chance) * value
         return float(np.sqrt(share * (1 - share) / self.num_perm) / (1 - self._chance))
