@@ -26,7 +26,6 @@ from gpulsh import budget
 from gpulsh.budget import Cut
 from gpulsh.errors import OutputError
 from gpulsh.run.stages.compare import compare as compare_share
-from gpulsh.store import durable
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score"}
 
@@ -256,26 +255,6 @@ def interrupted(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_torn_line_of_the_manifest_is_as_if_it_were_not_there(tmp_path: Path) -> None:
-    from gpulsh.store.manifest import NAME, Manifest
-
-    manifest = Manifest.begin(tmp_path, {"a": 1}, bytes(32))
-    manifest.add("one", {}, {"n": 1})
-    whole = (tmp_path / NAME).read_bytes()
-    manifest.add("two", {}, {"n": 2})
-    both = (tmp_path / NAME).read_bytes()
-    for length in range(len(whole), len(both)):
-        (tmp_path / NAME).write_bytes(both[:length])
-        found = Manifest.open(tmp_path)
-        assert found is not None and found.find("one") is not None and found.find("two") is None
-        found.add("three", {}, {})
-        again = Manifest.open(tmp_path)
-        assert again is not None and again.find("three") is not None
-    for length in range(whole.index(b"\n") + 1):
-        (tmp_path / NAME).write_bytes(whole[:length])
-        assert Manifest.open(tmp_path) is None
-
-
 def test_another_job_is_refused_with_the_difference(inputs: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = gpulsh.deduplicate_files(inputs, out, **OPTIONS)
@@ -330,20 +309,6 @@ def test_a_run_without_a_secret_is_refused_or_replaced(
     assert path.read_bytes() == before
     gpulsh.deduplicate_files(inputs, out, overwrite=True, **OPTIONS)
     assert not (out / "_work").exists() and (out / "report.json").exists()
-
-
-def test_durable_files_are_whole_or_absent(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    with pytest.raises(ValueError, match="no more"), durable.durable_file(path) as file:
-        file.write(b"half")
-        raise ValueError("no more")
-    assert list(tmp_path.iterdir()) == []
-    with durable.durable_file(path) as file:
-        file.write(b"whole")
-        fact = file.fact()
-    assert path.read_bytes() == b"whole" and durable.fact_of(path) == fact
-    path.write_bytes(b"whale")
-    assert durable.fact_of(path) != fact
 
 
 RUN = """

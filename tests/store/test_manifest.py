@@ -1,0 +1,67 @@
+"""Which steps of a job are done: what a crash or a hand leaves of its manifest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpulsh.errors import OutputError
+from gpulsh.store.durable import durable_file
+from gpulsh.store.manifest import NAME, Manifest
+
+SECRET = bytes(range(32))
+
+
+def test_steps_are_found_again_with_their_files_and_facts(tmp_path: Path) -> None:
+    manifest = Manifest.begin(tmp_path, {"a": 1}, SECRET)
+    with durable_file(tmp_path / "made") as file:
+        file.write(b"content")
+        fact = file.fact()
+    manifest.add("one", {"made": fact}, {"n": 1})
+    manifest.add("one", {"made": fact}, {"n": 2})  # done again: the last counts
+    found = Manifest.open(tmp_path)
+    assert found is not None and (found.job, found.secret) == ({"a": 1}, SECRET)
+    ((name, step),) = found.steps()
+    assert (name, step.files, step.facts) == ("one", {"made": fact}, {"n": 2})
+    assert found.damaged(step) is None
+    (tmp_path / "made").write_bytes(b"contend")
+    assert found.damaged(step) == "made"
+    (tmp_path / "made").unlink()
+    assert found.damaged(step) == "made"
+    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_torn_line_is_as_if_it_were_not_there(tmp_path: Path) -> None:
+    manifest = Manifest.begin(tmp_path, {"a": 1}, SECRET)
+    manifest.add("one", {}, {"n": 1})
+    whole = (tmp_path / NAME).read_bytes()
+    manifest.add("two", {}, {"n": 2})
+    both = (tmp_path / NAME).read_bytes()
+    for length in range(len(whole), len(both)):
+        (tmp_path / NAME).write_bytes(both[:length])
+        found = Manifest.open(tmp_path)
+        assert found is not None and found.find("one") is not None and found.find("two") is None
+        found.add("three", {}, {})
+        again = Manifest.open(tmp_path)
+        assert again is not None and again.find("three") is not None
+    for length in range(whole.index(b"\n") + 1):
+        (tmp_path / NAME).write_bytes(whole[:length])
+        assert Manifest.open(tmp_path) is None
+
+
+@pytest.mark.parametrize("name", ["../out", "/etc/passwd", "other/file", "data/../../out", "data//file", "a\0b"])
+def test_a_step_with_a_file_elsewhere_is_refused(name: str, tmp_path: Path) -> None:
+    with durable_file(tmp_path / "made") as file:
+        fact = file.fact()
+    Manifest.begin(tmp_path, {}, SECRET).add("one", {name: fact}, {})
+    with pytest.raises(OutputError, match="was tampered with, it names"):
+        Manifest.open(tmp_path)
+
+
+def test_no_secret_of_an_older_version_is_said_when_it_is_asked_for(tmp_path: Path) -> None:
+    Manifest.begin(tmp_path, {}, b"short")
+    found = Manifest.open(tmp_path)
+    assert found is not None
+    with pytest.raises(OutputError, match="holds no secret of 32 bytes"):
+        _ = found.secret
