@@ -75,6 +75,8 @@ def dtype_of(array: Array) -> np.dtype[np.generic] | None:
 
 
 def _check(owner: object, name: str, array: Array, dtype: type[np.generic], ndim: int) -> None:
+    if isinstance(array, np.ndarray) and array.dtype == dtype and array.ndim == ndim:
+        return
     array = held(array)
     object.__setattr__(owner, name, array)
     given_dtype = dtype_of(array)
@@ -197,7 +199,10 @@ class Rows(_ByOffset):
 
     def moved(self, asarray: Callable[[Array], Array]) -> Self:
         """The rows as `asarray` gives their two arrays, where the offsets of a device's are checked, too."""
-        there = type(self)(asarray(self.values), asarray(self.offset))
+        values, offset = asarray(self.values), asarray(self.offset)
+        if values is self.values and offset is self.offset and isinstance(offset, np.ndarray):
+            return self
+        there = type(self)(values, offset)
         if not isinstance(there.offset, np.ndarray):
             _check_ascends(self, there.offset, there.values)
         return there

@@ -6,6 +6,7 @@ In NumPy, but for what says that CuPy arrays do as well.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -29,6 +30,11 @@ def first_of_runs(values: Array) -> Array:
     first = np.ones_like(values, bool)
     first[1:] = values[1:] != values[:-1]
     return first
+
+
+def run_bounds(values: Array) -> Iterator[tuple[int, int]]:
+    """[start, stop) of each run of equal values [n]."""
+    return pairwise([*np.flatnonzero(first_of_runs(values)).tolist(), len(values)])
 
 
 def within_runs(counts: Numbers) -> Numbers:

@@ -69,7 +69,9 @@ class Meeting:
     def resolve(self, small: Edges, advance: Advance = untold) -> tuple[NDArray[np.bool_], Edges]:
         """Which are kept, and all verified pairs; `small` are those of small buckets."""
         count = len(self.numbers)
-        crowd = np.flatnonzero(np.isin(self.numbers, self.met.crowded))
+        crowd = self.met.crowded
+        if len(crowd):
+            crowd = np.flatnonzero(np.isin(self.numbers, crowd))
         if len(crowd) == 0:
             return resolve_kept(count, small, None, crowd)
         if self.method.verify == "exact":

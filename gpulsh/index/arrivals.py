@@ -72,7 +72,7 @@ def admit(arrivals: Arrivals, start: int, holdings: Holdings, method: Method, op
     rest = with_token[~is_known]
     with ops.here():
         copies, first = first_copies(ops.asarray(arrivals.exact), ops.asarray(rest), lambda rows: rows, ops)
-    taking_part = np.setdiff1d(rest, copies, assume_unique=True)
+    taking_part = np.setdiff1d(rest, copies, assume_unique=True) if len(copies) else rest
     sets = fingerprint_sets(arrivals.batch, taking_part, method.reading, arrivals.keys, ops)
     with ops.here():
         met = _met(arrivals, taking_part, sets, holdings, method, ops)

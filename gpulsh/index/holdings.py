@@ -94,10 +94,11 @@ class Holdings:
             is_own[place] = documents.witness[row] == documents.number[row]
         return witness, similarity, is_own
 
-    def let_go(self) -> None:
-        """Let the system drop the pages that were read from files."""
-        for segment in self.segments:
-            segment.let_go()
+    def let_go(self, looked_up: int) -> None:
+        """Let the system drop the pages that were read from files, where `looked_up` says that they are many."""
+        if looked_up >= MANY:
+            for segment in self.segments:
+                segment.let_go()
 
     def find(self, keys: Keys) -> Numbers:
         """The number of the live document with each key [m]; NOBODY where there is none."""
@@ -116,15 +117,17 @@ class Holdings:
 
     def keys(self, numbers: Numbers, kind: pa.DataType) -> pa.Array:
         """The keys, of type `kind`, of documents that are here."""
-        parts, places = [pa.array([], kind)], [np.empty(0, np.int64)]
         if len(numbers) == 0:
-            return parts[0]
+            return pa.array([], kind)
+        parts, places = [], []
         for segment, here, rows in self._rows(numbers):
             assert segment.keys is not None
             parts.append(segment.keys.key.take(pa.array(rows)))
             check_given(parts[-1], "the index's column of keys", utf8=True)
             places.append(here)
-        return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
+        if len(parts) == 1:
+            return parts[0]
+        return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
 
     def sizes(self, numbers: Numbers) -> Numbers:
         """int64 [m]: how many fingerprints are held of each."""
@@ -152,8 +155,11 @@ class Holdings:
 
     def _rows(self, numbers: Numbers) -> Iterator[tuple[Segment, Numbers, Numbers]]:
         """Each segment that has some of `numbers`, their places among these, and their rows; all must be found."""
-        found = 0
+        found, (first, last) = 0, (numbers.min(), numbers.max()) if len(numbers) else (0, NOBODY)
         for segment in self.segments:
+            own = segment.documents.number
+            if len(own) == 0 or own[-1] < first or own[0] > last:
+                continue
             here, rows = segment.rows_of(numbers)
             if len(here):
                 found += len(here)

@@ -384,7 +384,7 @@ class Index(Tidy):
                 if decide:
                     holdings = _holdings_of([*before.shelves, *new], before.removed)
                     segment = admit(arrivals, number, holdings, self._method, ops, tally)
-                    holdings.let_go()
+                    holdings.let_go(len(arrivals))
                 else:
                     segment = hold_all(arrivals, number, self._method, ops)
                 number += len(segment)
@@ -398,7 +398,7 @@ class Index(Tidy):
                     holdings = _holdings_of([*before.shelves, *new[:place]], before.removed)
                     first = int(shelved.segment.documents.number[0]) - before.next_number
                     self._refuse_known(own, holdings, first, names)
-                    holdings.let_go()
+                    holdings.let_go(len(own.key))
                 new[place] = keyed(shelved, own, path)
                 del own
                 if shelved.stored:
@@ -424,7 +424,7 @@ class Index(Tidy):
         found: list[tuple[Values, ...]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
         for arrivals in self._signed(source):
             if start:
-                holdings.let_go()
+                holdings.let_go(len(arrivals))
             rows, numbers, similarity = similar(arrivals, holdings, self._method, self._ops)
             found.append((rows + start, numbers, similarity))
             start += len(arrivals)
@@ -439,7 +439,7 @@ class Index(Tidy):
         """Return the keys of the documents `numbers` as an Arrow array."""
         holdings = self._holdings()
         keys = holdings.keys(numbers, KEY_TYPES[self._contents.keys or "string"])
-        holdings.let_go()
+        holdings.let_go(len(numbers))
         return keys
 
     def key_kind(self) -> str | None:

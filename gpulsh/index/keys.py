@@ -83,6 +83,8 @@ GIVEN = KeyNames()
 def refuse_repeats(known: Keys, start: int = 0, names: KeyNames = GIVEN) -> None:
     """ParameterError where a key comes twice; the first is told as key number `start`."""
     alike = np.flatnonzero(known.key_hash[1:] == known.key_hash[:-1])
+    if len(alike) == 0:
+        return
     seen: dict[Key, int] = {}
     for place in np.unique(known.key_row[np.concatenate([alike, alike + 1])]).tolist():  # those that share their hash
         key = known.key[place].as_py()

@@ -276,8 +276,11 @@ def _groups(pairs: Numbers, text_sizes: Numbers, ops: Backend) -> list[Numbers]:
     """Pair numbers grouped by the tiles of their places."""
     if len(pairs) == 0:
         return []
+    sizes = ops.sizes()
+    if int(text_sizes.sum()) < sizes.tile:
+        return [np.arange(len(pairs))]
     component = ops.asnumpy(ops.components(len(text_sizes), ops.asarray(pairs)))
-    tiles = _tiles(component, text_sizes, ops.sizes())[pairs]
+    tiles = _tiles(component, text_sizes, sizes)[pairs]
     both = np.minimum(*tiles.T) << 32 | np.maximum(*tiles.T)
     if (both == both[0]).all():
         return [np.arange(len(both))]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,9 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.index.segments.filters import Sought, Words
-from gpulsh.ragged import first_of_runs, within_runs
+from gpulsh.ragged import run_bounds, within_runs
+
+NONE = np.empty(0, np.int64)
 
 
 class Band(NamedTuple):
@@ -73,13 +74,14 @@ def holders(
         place, found = matches(bands.digest, sought)
         same = bands.band[found] == asked[place]
         return place[same], bands.document[found[same]]
-    places, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    for start, stop in pairwise([*np.flatnonzero(first_of_runs(asked)).tolist(), len(asked)]):
-        band = bands[asked[start]]
-        place, found = matches(band.digest, sought.slice(start, stop), filters[asked[start]] if filters else None)
-        if len(place):
-            places.append(place + start)
-            numbers.append(band.document[found])
+    places, numbers = [NONE], [NONE]
+    met = sought.places_in_own(filters, asked) if filters else np.arange(len(sought))
+    for start, stop in run_bounds(asked[met]):
+        some = met[start:stop]
+        band = bands[asked[some[0]]]
+        place, found = matches(band.digest, Sought(sought.values[some]))
+        places.append(some[place])
+        numbers.append(band.document[found])
     return np.concatenate(places), np.concatenate(numbers)
 
 
@@ -109,6 +111,3 @@ def runs(known: NDArray[np.uint64], sought: Sought, words: Words | None = None) 
     first, values = first[equal], values[equal]
     count = np.maximum(known.searchsorted(values, side="right") - first, 0)  # of what ascends it is
     return (equal if met is None else met[equal]), first, count
-
-
-NONE = np.empty(0, np.int64)

@@ -7,12 +7,14 @@ looked up in ascending words, the bits by its lower half. About one absent hash 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
+from gpulsh.ragged import run_bounds
 
 BITS = 12  # of a filter, a hash
 HASHES_AT_ONCE = 1 << 18  # put into a filter at once
@@ -43,14 +45,8 @@ class Sought:
     def __len__(self) -> int:
         return len(self.values)
 
-    def slice(self, start: int, stop: int) -> Sought:
-        """Those from `start` to `stop`."""
-        some = Sought(self.values[start:stop])
-        some.upper, some.bits = self.upper[start:stop], self.bits[start:stop]
-        return some
-
-    def words(self, count: int) -> Numbers:
-        """int64 [m]: the word of each in a filter of `count` words, ascending."""
+    def words(self, count: int | Words) -> Numbers:
+        """int64 [m]: the word of each in a filter of `count` words, ascending, or of `count` [m]."""
         return ((self.upper * np.uint64(count)) >> np.uint64(32)).astype(np.int64)
 
     def places_in(self, words: Words) -> Numbers:
@@ -58,6 +54,16 @@ class Sought:
         if len(words) == 0:
             return np.empty(0, np.int64)
         return np.flatnonzero((words[self.words(len(words))] & self.bits) == self.bits)
+
+    def places_in_own(self, filters: Sequence[Words], which: Numbers) -> Numbers:
+        """The same where each is looked for in a filter of its own, number `which` [m], which ascend."""
+        counts = np.array([len(words) for words in filters], np.uint64)
+        places, found = self.words(counts[which]), np.zeros(len(self), np.uint64)
+        for start, stop in run_bounds(which):
+            words = filters[which[start]]
+            if len(words):
+                found[start:stop] = words[places[start:stop]]
+        return np.flatnonzero((found & self.bits) == self.bits)
 
 
 def make_filter(hashes: NDArray[np.uint64]) -> Words:
