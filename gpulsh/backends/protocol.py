@@ -348,6 +348,10 @@ class Backend(Protocol):
         least share * s in common with it. Where more are counted less than `rare`, all of these. Sets are not held.
         """
 
+    def sha1(self, text: TextBatch) -> Array:
+        """uint64 [n]: of every text the first 64 bits of SHA-1 (FIPS 180-4), as a little-endian number."""
+        ...
+
     def simhash(self, fingerprints: Fingerprints, keys: Array, weights: Array | None = None) -> Array:
         """uint64 [n, words] from NumPy's uint64 `keys` [words]; an empty row has no bit (Charikar 2002).
 

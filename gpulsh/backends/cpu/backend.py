@@ -23,6 +23,7 @@ from gpulsh.backends.cpu.intersect import intersect
 from gpulsh.backends.cpu.prefixes import frequencies, prefix_rows, prefixes
 from gpulsh.backends.cpu.room import Room
 from gpulsh.backends.cpu.set_sketch import ThreadedSketch
+from gpulsh.backends.cpu.sha1 import sha1
 from gpulsh.backends.cpu.shingle import exact_hashes, set_rows, shingle, shingle_part, shingle_rows, shingle_sets
 from gpulsh.backends.cpu.sign import sign_rows
 from gpulsh.backends.cpu.simhash import simhash, text_simhash
@@ -87,6 +88,7 @@ class CpuBackend:
     bitmaps = _method(bitmaps)
     overlap_bounds = _method(overlap_bounds)
     prefixes = _method(prefixes)
+    sha1 = _method(sha1)
     simhash = _method(simhash)
     text_simhash = or_in_steps(_method(text_simhash))
 

@@ -29,6 +29,7 @@ from gpulsh.backends.cuda.pieces import TextPieces, shingle_part
 from gpulsh.backends.cuda.prefixes import frequencies, prefixes
 from gpulsh.backends.cuda.ranges import collisions_by_range
 from gpulsh.backends.cuda.set_sketch import AnywhereSketch, DeviceSketch
+from gpulsh.backends.cuda.sha1 import sha1
 from gpulsh.backends.cuda.shared import Shared
 from gpulsh.backends.cuda.shingle import shingle_sums, shingles
 from gpulsh.backends.cuda.sign import Signer
@@ -140,6 +141,10 @@ class CudaBackend:
     def sizes(self) -> Sizes:
         with self._machine.here():
             return text_sizes(free_bytes(self._machine.arrays), LANES, self._machine.geometry.text_bytes)
+
+    @_on_device
+    def sha1(self, text: TextBatch) -> Array:
+        return sha1(self._machine, text.moved(self.asarray))
 
     @_on_device
     def asarray(self, array: Array) -> Array:

@@ -18,6 +18,7 @@ from gpulsh.backends.reference.components import components
 from gpulsh.backends.reference.gather import gather
 from gpulsh.backends.reference.intersect import intersect
 from gpulsh.backends.reference.prefixes import frequencies, prefixes, rare_or_first
+from gpulsh.backends.reference.sha1 import sha1
 from gpulsh.backends.reference.shingle import exact_hashes, shingle, shingle_part, shingles
 from gpulsh.backends.reference.simhash import simhash
 from gpulsh.backends.reference.sketches import sketch_of
@@ -56,6 +57,7 @@ class ReferenceBackend:
     components = staticmethod(components)
     frequencies = staticmethod(frequencies)
     prefixes = staticmethod(prefixes)
+    sha1 = staticmethod(sha1)
     simhash = staticmethod(simhash)
     set_sketch = staticmethod(sketch_of)
     asarray = staticmethod(on_host)
