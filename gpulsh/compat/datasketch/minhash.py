@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from functools import lru_cache
-from itertools import islice
+from functools import lru_cache, partial
+from itertools import chain, islice
 from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpulsh.arrays import Fingerprints, Values
-from gpulsh.backends.protocol import sketched
+from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.compat.datasketch.hashfunc import sha1_hash32, sha1_hash64, sha1_heads
+from gpulsh.compat.datasketch.hashfunc import sha1_hash32, sha1_hash64
 from gpulsh.compat.schemes.datasketch import DatasketchMinHash, Scheme, premixed
 from gpulsh.compat.schemes.draws import given
+from gpulsh.compat.schemes.hashes import Sha1
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer
+from gpulsh.ragged import offsets
 
 HashFunction = Callable[[Any], int]
 GpuMode = Literal["disable", "detect", "always"]
 BACKENDS: dict[GpuMode, BackendName] = {"disable": "cpu", "detect": "auto", "always": "cuda"}
-SETS_AT_ONCE = 1 << 12  # of `bulk`
+SETS_AT_ONCE = 1 << 9  # of `bulk`: while threads are at some, others become arrays
 FEW = 256  # tokens that are not worth a backend's call
 
 _DTYPES: dict[Scheme, type[np.unsignedinteger[Any]]] = {
@@ -32,6 +34,7 @@ _DTYPES: dict[Scheme, type[np.unsignedinteger[Any]]] = {
     "legacy": np.uint64,
 }
 _MASKS = {"affine32": 2**32 - 1, "affine64": 2**64 - 1, "legacy": 2**32 - 1}  # the greatest value, that of an empty set
+_SHA1: dict[int, HashFunction] = {32: sha1_hash32, 64: sha1_hash64}
 _MERSENNE = np.uint64(2**61 - 1)
 
 Same = TypeVar("Same", bound="MinHash")
@@ -100,18 +103,28 @@ class MinHash:
 
     def update(self, b: Any) -> None:
         """Add a token, of which `hashfunc` makes a number."""
-        self.hashvalues = np.minimum(self.hashvalues, self._permuted(_hashes([b], self.hashfunc, self.scheme))[0])
+        self.hashvalues = np.minimum(self.hashvalues, self._permuted(self._hashes([b]))[0])
 
     def update_batch(self, b: Iterable[Any]) -> None:
         """Add tokens."""
-        hashes = _hashes(b, self.hashfunc, self.scheme)
-        if not len(hashes):
+        tokens = list(b)
+        if not tokens:
             return
-        if len(hashes) <= FEW and self._gpu_mode == "disable":
-            least = self._permuted(hashes).min(axis=0)
+        if len(tokens) <= FEW and self._gpu_mode == "disable":
+            least = self._permuted(self._hashes(tokens)).min(axis=0)
         else:
-            least = self._signed([hashes])[0]
+            least = self._signed(self._backend, [tokens])[0]
         self.hashvalues = np.minimum(self.hashvalues, least)
+
+    def _hashes(self, tokens: Iterable[Any]) -> NDArray[np.uint64]:
+        """uint64 [tokens]: what `hashfunc` makes of them, or a ParameterError where the scheme has no room for it."""
+        numbers = [self.hashfunc(token) for token in tokens]
+        if self.scheme == "affine32" and any(not 0 <= number < 2**32 for number in numbers):
+            raise ParameterError("hashfunc gives numbers beyond 32 bits; give one of 32, or scheme='affine64'")
+        try:
+            return np.array(numbers, np.uint64)
+        except OverflowError:
+            raise ParameterError("hashfunc gives numbers below 0 or beyond 64 bits; give one within") from None
 
     def _permuted(self, hashes: NDArray[np.uint64]) -> Values:
         """[tokens, num_perm]: every function of every hash."""
@@ -125,13 +138,24 @@ class MinHash:
         permuted: Values = ready[:, None] * a + b
         return permuted
 
-    def _signed(self, sets: list[NDArray[np.uint64]]) -> Values:
-        """The hash values of each set, by the backend that `gpu_mode` says."""
-        ops = select_backend(BACKENDS[self._gpu_mode])
-        offset = np.cumsum([0, *map(len, sets)], dtype=np.int64)
-        rows = Fingerprints(np.concatenate(sets), offset).moved(ops.asarray)
+    @property
+    def _backend(self) -> Backend:
+        return select_backend(BACKENDS[self._gpu_mode])
+
+    @property
+    def _sha1(self) -> Sha1 | None:
+        """What `hashfunc` is, where a backend has it."""
+        return next((Sha1(bits) for bits, own in _SHA1.items() if self.hashfunc is own), None)
+
+    def _signed(self, ops: Backend, sets: Sequence[Sequence[Any]]) -> Values:
+        """The hash values of each set of tokens."""
         with ops.here():
-            ready = Fingerprints(premixed(rows.values, self.scheme), rows.offset)
+            if self._sha1 is None:
+                hashes = Fingerprints(self._hashes(chain.from_iterable(sets)), offsets([len(one) for one in sets]))
+                hashes = hashes.moved(ops.asarray)
+            else:
+                hashes = self._sha1.of_all(sets, ops)
+            ready = Fingerprints(premixed(hashes.values, self.scheme), hashes.offset)
             signatures = ops.asnumpy(sketched(ops, ready, self._functions()))
         found: Values = signatures.astype(_DTYPES[self.scheme], copy=False)
         return found
@@ -222,8 +246,10 @@ class MinHash:
     def generator(cls: type[Same], b: Iterable[Iterable[Any]], **minhash_kwargs: Any) -> Generator[Same, None, None]:
         """Those of `bulk`, one after another; a few thousand sets are taken at once."""
         empty = cls(**minhash_kwargs)
-        for sets in _groups(b, SETS_AT_ONCE):
-            signed = empty._signed([_hashes(tokens, empty.hashfunc, empty.scheme) for tokens in sets])
+        ops, groups = empty._backend, _groups(b, SETS_AT_ONCE)
+        # A hashfunc of the user's own is called where this is, one set after another.
+        each = map(partial(empty._signed, ops), groups) if empty._sha1 is None else ops.each(groups, empty._signed)
+        for signed in each:
             np.minimum(signed, empty.hashvalues, out=signed)
             for values in signed:
                 yield empty._with(values.copy())
@@ -233,20 +259,6 @@ class MinHash:
 
     def __setstate__(self, state: Any) -> None:
         self.__dict__.update({"scheme": "legacy", "_gpu_mode": "disable", **state})  # 1.x had one scheme, and told none
-
-
-def _hashes(tokens: Iterable[Any], hashfunc: HashFunction, scheme: Scheme) -> NDArray[np.uint64]:
-    if hashfunc is sha1_hash64:
-        return sha1_heads(tokens)
-    if hashfunc is sha1_hash32:
-        return sha1_heads(tokens) & np.uint64(0xFFFFFFFF)
-    numbers = [hashfunc(token) for token in tokens]
-    if scheme == "affine32" and any(not 0 <= number < 2**32 for number in numbers):
-        raise ParameterError("hashfunc gives numbers beyond 32 bits; give one of 32, or scheme='affine64'")
-    try:
-        return np.array(numbers, np.uint64)
-    except OverflowError:
-        raise ParameterError("hashfunc gives numbers below 0 or beyond 64 bits; give one within") from None
 
 
 def scheme_values(given: ArrayLike, scheme: Scheme) -> Values:
@@ -273,7 +285,7 @@ def _drawn(num_perm: int, seed: int, scheme: Scheme) -> Values:
     return drawn
 
 
-def _groups(sets: Iterable[Iterable[Any]], size: int) -> Iterator[list[list[Any]]]:
+def _groups(sets: Iterable[Iterable[Any]], size: int) -> Iterator[Sequence[Sequence[Any]]]:
     rest = iter(sets)
-    while group := [list(tokens) for tokens in islice(rest, size)]:
+    while group := [tokens if isinstance(tokens, (list, tuple)) else list(tokens) for tokens in islice(rest, size)]:
         yield group

@@ -10,7 +10,7 @@ import numpy as np
 from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
 from gpulsh.compat.schemes.draws import MAX_SEED, MERSENNE_61, by_turns, odd
-from gpulsh.compat.schemes.hashes import Hash, sha1_bits
+from gpulsh.compat.schemes.hashes import Hash, Sha1
 from gpulsh.compat.schemes.token_sketch import TokenSketch, upper_halves
 from gpulsh.params import GivenFamily, check_choice, check_integer
 
@@ -52,7 +52,7 @@ class DatasketchMinHash(TokenSketch):
     @property
     def token_hash(self) -> Hash:
         """SHA-1 of a token's bytes, its first 32 or 64 bits."""
-        return sha1_bits(64 if self.scheme == "affine64" else 32)
+        return Sha1(64 if self.scheme == "affine64" else 32)
 
     def _ready(self, values: Array, ops: Backend) -> Array:
         return premixed(values, self.scheme)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpulsh.compat.schemes.draws import MAX_SEED, MERSENNE_61, at_once
-from gpulsh.compat.schemes.hashes import Hash, sha1_bits, xxhash_function
+from gpulsh.compat.schemes.hashes import Hash, Sha1, xxhash_function
 from gpulsh.compat.schemes.token_sketch import TokenSketch, runs
 from gpulsh.params import GivenFamily, check_choice, check_integer, set_integer
 
@@ -46,7 +46,7 @@ class DatatroveMinHash(TokenSketch):
     @property
     def token_hash(self) -> Hash:
         """SHA-1, its first bits, or xxHash (XXH32, XXH64) of a run's bytes."""
-        return sha1_bits(self.precision) if self.hash == "sha1" else xxhash_function(f"xxh{self.precision}_intdigest")
+        return Sha1(self.precision) if self.hash == "sha1" else xxhash_function(f"xxh{self.precision}_intdigest")
 
     def _hashed_tokens(self, tokens: list[bytes]) -> list[bytes]:
         return runs(tokens, self.n_grams)

@@ -10,7 +10,7 @@ from typing import Literal
 from gpulsh.arrays import Signatures
 from gpulsh.backends.select import BackendName
 from gpulsh.compat.schemes.draws import MAX_SEED, MERSENNE_61, Word, at_once
-from gpulsh.compat.schemes.hashes import Hash, sha1_bits, xxhash_function
+from gpulsh.compat.schemes.hashes import Hash, Sha1, xxhash_function
 from gpulsh.compat.schemes.token_sketch import TokenSketch, runs
 from gpulsh.params import ForeignName, GivenFamily, check_choice, check_integer, set_integer
 
@@ -75,7 +75,7 @@ class TextDedupMinHash(TokenSketch):
     def token_hash(self) -> Hash:
         """Of a run's bytes; of 16 bits XXH3 is the first of 128, big-endian, without the seed."""
         if self.hash == "sha1":
-            return sha1_bits(min(self.hash_bits, 32))
+            return Sha1(min(self.hash_bits, 32))
         if self.hash_bits == 16:
             digest = xxhash_function("xxh3_128_digest")
             return lambda token: int.from_bytes(digest(token)[:2], "big")
@@ -88,7 +88,7 @@ class TextDedupMinHash(TokenSketch):
         """`from_tokens` of each text's words."""
         return self.from_tokens(map(words, texts), backend=backend, threads=threads)
 
-    def _hashed_tokens(self, tokens: list[bytes]) -> Iterable[bytes]:
+    def _hashed_tokens(self, tokens: list[bytes]) -> list[bytes]:
         if len(tokens) < max(self.min_length, 1):
             return []
         return runs(tokens, min(self.ngram_size, len(tokens)))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Signatures
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.compat.schemes.hashes import Hash
+from gpulsh.compat.schemes.hashes import Hash, Sha1
 from gpulsh.errors import InputTypeError, ParameterError
 from gpulsh.params import GivenFamily, check_type
+from gpulsh.ragged import offsets
 from gpulsh.sketch.signature_sketch import SignatureSketch
 
 Token = bytes | str
@@ -67,17 +68,19 @@ class TokenSketch(HashSketch):
 
         InputTypeError names the first row that holds something else.
         """
-        return self(self.hashes(rows), backend=backend, threads=threads)
+        return self(self.hashes(rows, backend=backend, threads=threads), backend=backend, threads=threads)
 
-    def hashes(self, rows: TokenRows) -> Fingerprints:
-        """Each token's hash, of rows of tokens."""
-        hashed, token_hash, sizes = array("Q"), self.token_hash, [0]
-        for number, row in enumerate(rows):
-            hashed.extend(map(token_hash, self._hashed_tokens(encoded(row, number))))
-            sizes.append(len(hashed))
-        return Fingerprints(np.frombuffer(hashed, np.uint64), np.array(sizes, np.int64))
+    def hashes(self, rows: TokenRows, *, backend: BackendName = "auto", threads: int | None = None) -> Fingerprints:
+        """Each token's hash, of rows of tokens, in the backend's memory."""
+        token_hash, ops = self.token_hash, select_backend(backend, threads=threads)
+        sets = [self._hashed_tokens(encoded(row, number)) for number, row in enumerate(rows)]
+        with ops.here():
+            if isinstance(token_hash, Sha1):
+                return token_hash.of_all(sets, ops)
+            values = np.fromiter(map(token_hash, chain.from_iterable(sets)), np.uint64)
+            return Fingerprints(values, offsets([len(one) for one in sets])).moved(ops.asarray)
 
-    def _hashed_tokens(self, tokens: list[bytes]) -> Iterable[bytes]:
+    def _hashed_tokens(self, tokens: list[bytes]) -> list[bytes]:
         """What is hashed, of a document's tokens: these, or runs of them."""
         return tokens
 
