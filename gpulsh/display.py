@@ -18,15 +18,20 @@ class Tidy:
 
 
 def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table under its caption; None is an empty cell.
+    """A table under its caption; None is an empty cell, a fraction has four digits.
 
-    >>> html_table("a < b", ["n"], [[1], [None]])
-    '<table><caption>a &lt; b</caption><tr><th>n</th></tr><tr><td>1</td></tr><tr><td></td></tr></table>'
+    >>> html_table("a < b", ["n", "p"], [[1, 2 / 3], [2, None]])[47:]
+    '<th>p</th></tr><tr><td>1</td><td>0.6667</td></tr><tr><td>2</td><td></td></tr></table>'
     """
     lines = [_row("th", head), *(_row("td", row) for row in rows)]
     return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"
 
 
 def _row(tag: str, cells: Sequence[object]) -> str:
-    told = (f"<{tag}>{'' if cell is None else escape(str(cell))}</{tag}>" for cell in cells)
-    return f"<tr>{''.join(told)}</tr>"
+    return f"<tr>{''.join(f'<{tag}>{_told(cell)}</{tag}>' for cell in cells)}</tr>"
+
+
+def _told(cell: object) -> str:
+    if isinstance(cell, float):
+        return f"{cell:.4f}"
+    return "" if cell is None else escape(str(cell))

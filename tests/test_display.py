@@ -110,8 +110,10 @@ def test_of_device_memory() -> None:
     assert repr(there) == "Fingerprints(4 rows, values=uint64[5] of tests, offset=int64[5] of tests)"  # as of CuPy's
     assert there == here == here.moved(DeviceArray) and there._repr_html_().count("…") == 0
     decided = gpulsh.deduplicate(TEXTS, **ON)
-    moved = replace(decided, keep=DeviceArray(decided.keep), similarity=DeviceArray(decided.similarity))
-    assert moved == decided and repr(moved) == repr(decided)
+    names = "keep", "duplicate_of", "similarity", "cluster"
+    moved = replace(decided, **{name: DeviceArray(getattr(decided, name)) for name in names})
+    assert moved == decided and repr(moved) == repr(decided) and moved._repr_html_() == decided._repr_html_()
+    assert Balanced(decided._repr_html_()).texts[-4:] == ["1", "0", "1.0000", "0"]
 
 
 def test_decisions_are_equal_that_decide_alike() -> None:

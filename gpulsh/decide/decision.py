@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpulsh.account.funnel import Funnel
-from gpulsh.arrays import Array, Arrays, Values
+from gpulsh.arrays import Array, Arrays, Values, on_host
 from gpulsh.display import html_table
 from gpulsh.errors import BackendError, ParameterError
 
@@ -54,9 +54,9 @@ class Decision(Arrays):
         return f"Decision(documents={len(self)}, kept={kept}, dropped={len(self) - kept}, pairs={len(self.pairs)})"
 
     def _repr_html_(self) -> str:
-        here = self.to_numpy()
-        first = np.flatnonzero(~here.keep)[:FIRST].tolist()
-        rows = ((row, here.duplicate_of[row], here.similarity[row], here.cluster[row]) for row in first)
+        first = np.flatnonzero(~self.keep)[:FIRST]
+        columns = [first, *(getattr(self, name)[first] for name in COLUMNS[1:])]
+        rows = zip(*(on_host(column).tolist() for column in columns), strict=True)
         return html_table(repr(self), ("dropped", *COLUMNS[1:]), rows)
 
     def __len__(self) -> int:
