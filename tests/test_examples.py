@@ -50,7 +50,9 @@ def write(path: Path, texts: list[str]) -> Path:
 
 
 def test_every_example_is_here() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {"in_memory", "files", "index_over_days", "choose"}
+    alone = {"in_memory", "files", "index_over_days", "choose"}
+    with_others = {"scikit_learn"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == alone | with_others
 
 
 def test_in_memory(told: Told, texts: list[str], tmp_path: Path) -> None:
@@ -98,3 +100,15 @@ def test_choosing(told: Told, texts: list[str], tmp_path: Path) -> None:
     }
     assert set(errors) == {"MinHash(128)", "MinHash(512)", "OnePermutation(512)"}
     assert errors["MinHash(512)"] < errors["MinHash(128)"] < 0.05 and errors["OnePermutation(512)"] < 0.05
+
+
+def test_scikit_learn(told: Told, texts: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    head, *lines = told("scikit_learn", write(tmp_path / "texts.parquet", texts)).splitlines()
+    known = FEW * 9 // 10
+    fingerprints = gpulsh.shingle(texts)
+    pairs = np.stack(np.meshgrid(np.arange(known), np.arange(known, FEW)), -1).reshape(-1, 2)
+    nearest = gpulsh.jaccard(fingerprints, pairs).reshape(-1, known).max(axis=1)
+    similar = int(head.partition(" ")[0])
+    assert head.endswith(f" of {FEW - known} new texts resemble a known one") and len(lines) == 5
+    assert (nearest >= 0.9).sum() <= similar <= (nearest >= 0.7).sum() and 0 < similar < FEW - known

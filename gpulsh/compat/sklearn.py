@@ -1,0 +1,99 @@
+"""Sketches of texts as a step of a scikit-learn pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import BandDigests, BitSignatures, Signatures, Values, on_host
+from gpulsh.backends.select import BackendName
+from gpulsh.errors import ParameterError
+from gpulsh.lsh.banding import Banding
+from gpulsh.lsh.bit_sampling import BitSampling
+from gpulsh.params import Folding, Shingling, check_type
+from gpulsh.sketch.bits.simhash import SimHash
+from gpulsh.sketch.sets.minhash import MinHash
+from gpulsh.sketch.sets.set_sketch import SetSketch
+
+try:
+    from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+except ImportError as error:
+    raise ImportError("gpulsh.compat.sklearn needs scikit-learn: pip install scikit-learn") from error
+
+
+class SketchVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Texts to rows of numbers; the share of columns in which two rows differ tells how far apart the texts are.
+
+    That share is what scikit-learn calls `metric="hamming"`: neighbours and clusters by it need no other step.
+
+    =====================  ==============================  ===========================================
+    `sketch`, `banding`    `transform` gives               the share of columns that differ is
+    =====================  ==============================  ===========================================
+    MinHash and its like   uint32 or uint64 [n, num_perm]  1 - the estimated Jaccard similarity
+    SimHash                uint8 [n, bits], 0 or 1         the estimated angle / pi
+    either, with banding   uint64 [n, bands]               below 1 where two are a candidate pair
+    =====================  ==============================  ===========================================
+
+    `sketch` is MinHash() where it is None, `banding` a Banding or, of SimHash, a BitSampling; the other parameters are
+    those of `from_texts`. Nothing is learned from texts, so that `fit` only checks parameters: ParameterError where one
+    is wrong, and of SimHash by "idf", whose weights other texts would change. All texts without a shingle are alike.
+
+    >>> vectorizer = SketchVectorizer(backend="cpu")
+    >>> vectorizer.fit_transform(["one two three four five", "One, two, three, four, five!"]).shape
+    (2, 128)
+    """
+
+    def __init__(
+        self,
+        sketch: SetSketch | SimHash | None = None,
+        *,
+        banding: Banding | BitSampling | None = None,
+        shingling: Shingling | str | None = None,
+        folding: Folding | None = None,
+        backend: BackendName = "auto",
+        threads: int | None = None,
+    ) -> None:
+        self.sketch = sketch
+        self.banding = banding
+        self.shingling = shingling
+        self.folding = folding
+        self.backend = backend
+        self.threads = threads
+
+    def fit(self, texts: object, y: object = None) -> Self:
+        """Checks the parameters; `texts` are not looked at."""
+        self.transform([])
+        return self
+
+    def transform(self, texts: object) -> Values:
+        """A row a text, of any kind that `gpulsh.deduplicate` takes. Raises InputTypeError where a row is no text."""
+        sketch = MinHash() if self.sketch is None else self.sketch
+        check_type("sketch", sketch, SetSketch, SimHash)
+        if isinstance(sketch, SimHash) and sketch.weights == "idf":
+            raise ParameterError("weights is 'idf', which only all documents together have; give 'set' or 'count'")
+        sketched: Signatures | BitSignatures | BandDigests = sketch.from_texts(
+            texts, shingling=self.shingling, folding=self.folding, backend=self.backend, threads=self.threads
+        )
+        if self.banding is not None:
+            digested: Callable[..., BandDigests] = self.banding  # refuses what another kind of sketch made
+            sketched = digested(sketched, backend=self.backend, threads=self.threads)
+        values: Values = on_host(sketched.values)
+        return _bits(values) if isinstance(sketched, BitSignatures) else values
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.transform([]).shape[1])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        tags.requires_fit = False
+        return tags
+
+
+def _bits(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """The bits of each row's words, the lowest first."""
+    return np.unpackbits(words.astype("<u8").view(np.uint8), axis=1, bitorder="little")
