@@ -20,7 +20,7 @@ class Tidy:
 def html_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table under its caption; None is an empty cell, a fraction has four digits.
 
-    >>> html_table("a < b", ["n", "p"], [[1, 2 / 3], [2, None]])[47:]
+    >>> html_table("a < b", ["n", "p"], [[1, 2 / 3], [2, None]])[48:]
     '<th>p</th></tr><tr><td>1</td><td>0.6667</td></tr><tr><td>2</td><td></td></tr></table>'
     """
     lines = [_row("th", head), *(_row("td", row) for row in rows)]
