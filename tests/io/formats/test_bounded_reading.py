@@ -100,9 +100,12 @@ def test_the_largest_value_is_read_where_the_page_leaves_few_rows(
     pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
     monkeypatch.setattr(parquet, "WORST_BYTES", 4000)
     (file,) = find_files([str(tmp_path / "a.parquet")])
+    asked: list[object] = []
+    monkeypatch.setattr(parquet, "longest_value", lambda *given: asked.append(given) or longest_value(*given))
     with parquet._opened(file) as source:
         rows, _ = parquet._fitting_rows(file, source, 0, ["text"])
-    assert rows == 4000 // len("document 2999")
+        assert parquet._fitting_rows(file, source, 0)[0] == rows == 4000 // len("document 2999")
+    assert len(asked) == 1  # for both
     assert documents(tmp_path / "a.parquet") == [text.encode() for text in texts]
 
 

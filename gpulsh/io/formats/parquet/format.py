@@ -47,7 +47,7 @@ from gpulsh.io.format import (
 )
 from gpulsh.io.formats.parquet.footer import check_footer
 from gpulsh.io.formats.parquet.packing import writer_options
-from gpulsh.io.formats.parquet.pages import Pages, largest_pages, largest_value, longest_value, stored_bytes
+from gpulsh.io.formats.parquet.pages import Pages, Read, largest_pages, largest_value, longest_value, stored_bytes
 from gpulsh.io.formats.parquet.pages import reader as page_reader
 from gpulsh.io.formats.parquet.spilled_rows import SpilledRows
 from gpulsh.io.rows import piece_rows
@@ -67,6 +67,7 @@ PAGE_COPIES = 6  # of a page, with the values that are decoded of it, that are h
 MOST_DECODED = 64  # times the largest document that the rows of a row group may take, which wait in a file
 MANY_GROUPS = 64  # of a file whose footer is kept
 MOST_FOOTERS = 8
+MOST_LONGEST = 1 << 12
 READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
 
 
@@ -199,6 +200,8 @@ def _opened(file: File, metadata: pq.FileMetaData | None = None) -> Iterator[pq.
 
 # Footers of local files of many row groups: reading one anew for each group would take as long as the square of them.
 _footers: Recent[tuple[object, ...], pq.FileMetaData] = Recent(MOST_FOOTERS)
+# What unpacking a dictionary tells, for each reading of its row group asks.
+_longest: Recent[tuple[object, ...], int] = Recent(MOST_LONGEST)
 
 
 @contextmanager
@@ -525,9 +528,16 @@ def _fitting_rows(
             if most * sum(largest) > WORST_BYTES:
                 for place, chunk in enumerate(chunks):
                     if most * len(chunks) * largest[place] > WORST_BYTES:
-                        largest[place] = longest_value(read, chunk)
+                        largest[place] = _longest_value(file, read, chunk)
     row = max(1, sum(largest))
     return max(1, min(decoded, WORST_BYTES // row)), max(1, min(written, CHUNK_BYTES // row))
+
+
+def _longest_value(file: File, read: Read, chunk: pq.ColumnChunkMetaData) -> int:
+    identity = _identity(file)
+    if identity is None:
+        return longest_value(read, chunk)
+    return _longest.of((*identity, chunk.data_page_offset), lambda: longest_value(read, chunk))
 
 
 def _chunks(group: pq.RowGroupMetaData) -> list[pq.ColumnChunkMetaData]:
