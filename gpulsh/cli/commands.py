@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
+import os
 import signal
 import sys
 import traceback
@@ -80,6 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # one at the end, takes long and gains nothing.
         gc.set_threshold(MANY_OBJECTS)
         atexit.register(gc.freeze)
+        # NumPy's library of linear algebra, of which no command asks anything, would start a thread for each processor
+        # when it is loaded, and each would look for work in a loop before it sleeps.
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"
     open_standard_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
     verbose = "--verbose" in given

@@ -61,6 +61,18 @@ def test_the_end_of_the_process_frees_nothing(corpus: Path) -> None:
     subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), check=True)
 
 
+def test_libraries_start_no_threads() -> None:
+    code = "from gpulsh.cli import main; import os; main(); print(len(os.listdir('/proc/self/task')))"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "curve", "--bands", "42", "--rows", "3"],
+        capture_output=True,
+        env={**environment(), "OPENBLAS_NUM_THREADS": "4"},
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.splitlines()[-1] == "1"
+
+
 def test_json_is_the_report(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference", "--json", "--threshold", "1"]) == 0
     report = json.loads(capsys.readouterr().out)
