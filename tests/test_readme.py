@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-from pathlib import Path
 from typing import Any
 
 import click
 import pyarrow as pa
 import pytest
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+from gpulsh.cli import group, main
+from tests.support.pages import README, blocks, run_python
 
-
-def blocks(language: str) -> list[str]:
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
-    return [block for named, block in fenced if named == language]
+COMMANDS = [
+    line.partition("#")[0]
+    for block in blocks(README)
+    if block.language == ""
+    for line in block.text.splitlines()
+    if line.startswith("gpulsh ")
+]
 
 
 def test_python_gives_what_its_comments_say() -> None:
-    found: dict[str, Any] = {"table": pa.table({"row": [0, 1, 2]})}
-    code = "".join(blocks("python"))
-    exec(code, found)
-    said = re.findall(r"^([\w.]+(?:, [\w.]+)*) +# ([\[(].*?[\])])", code, flags=re.MULTILINE)
-    assert len(said) == 6
-    for expression, value in said:
-        result = eval(expression, found)
-        assert str(result.tolist() if hasattr(result, "tolist") else result) == value, expression
-    assert found["result"].filter(found["table"]).column("row").to_pylist() == [0, 1]
-
-
-COMMANDS = [line.partition("#")[0] for block in blocks("") for line in block.splitlines() if line.startswith("gpulsh ")]
+    names: dict[str, Any] = {"table": pa.table({"row": [0, 1, 2]})}
+    assert sum(run_python(block.text, names) for block in blocks(README) if block.language == "python") >= 5
+    assert names["result"].filter(names["table"]).column("row").to_pylist() == [0, 1]
 
 
 def test_there_are_commands() -> None:
@@ -40,19 +33,17 @@ def test_there_are_commands() -> None:
 
 @pytest.mark.parametrize("line", COMMANDS)
 def test_commands_parse(line: str) -> None:
-    import gpulsh.cli
+    parse(line)
 
+
+def parse(line: str) -> None:
     _, name, *arguments = shlex.split(line)
-    group = next(value for value in vars(gpulsh.cli).values() if isinstance(value, click.Group))
     command = group.get_command(click.Context(group), name)
     assert command is not None, name
     command.make_context(name, arguments, resilient_parsing=False)
 
 
 def test_plan_prints_what_the_readme_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    from gpulsh.cli import main
-
-    (line,) = [line for line in COMMANDS if line.startswith("gpulsh plan ") and "--rate" in line]
-    assert main(shlex.split(line)[1:]) == 0
-    (shown,) = blocks("text")
-    assert capsys.readouterr().out == shown
+    (block,) = [block for block in blocks(README) if block.shown is not None]
+    assert main(shlex.split(block.text)[1:]) == 0
+    assert capsys.readouterr().out == block.shown

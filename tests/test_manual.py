@@ -1,0 +1,97 @@
+"""Every page of the manual, and the tutorial, run from top to bottom beside small files: outputs are those shown."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from gpulsh.cli import main
+from tests.support.pages import MANUAL, Block, blocks, run_python
+from tests.test_readme import parse
+
+Row = dict[str, Any]
+
+
+def page(number: int, last: str = "end") -> Row:
+    """A document of 60 words; those of one number differ in their last word."""
+    text = " ".join([*(f"word{number}of{place}" for place in range(60)), last])
+    return {"id": f"{number}{last}", "url": f"https://example.org/{number}/{last}", "date": number, "text": text}
+
+
+def near(numbers: range, last: str) -> list[Row]:
+    return [page(number, last) for number in numbers]
+
+
+FILES: dict[str, list[Row]] = {
+    "crawl/a.parquet": [*near(range(12), "one"), *near(range(4), "two")],
+    "crawl/b.jsonl": near(range(2, 9), "three"),
+    "books/a.jsonl": near(range(8), "book"),
+    "wiki/a.jsonl": near(range(4, 12), "wiki"),
+    "january/a.jsonl": near(range(8), "january"),
+    "february/a.jsonl": near(range(4, 12), "february"),
+    "train/a.jsonl": near(range(10), "train"),
+    "test/a.jsonl": near(range(8, 12), "test"),
+    "titles.jsonl": [{"id": number, "title": f"Engineer {number}, senior (m/f/d)"} for number in range(6)],
+    "code.jsonl": [{"text": f"def f{number}(x):\n    return x ** {number} + [x, {number}][0]"} for number in range(6)],
+    "zh.jsonl": [{"text": "这是一个关于重复文档的例子" * 3 + str(number)} for number in range(4)],
+}
+
+
+@pytest.fixture
+def beside_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, rows in FILES.items():
+        path = Path(name)
+        path.parent.mkdir(exist_ok=True)
+        if path.suffix == ".parquet":
+            pq.write_table(pa.Table.from_pylist(rows), path)
+        else:
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    Path("broken.jsonl").write_text('{"text": "one"}\n{"text": "two"\n')
+    Path("notes.docx").write_text("one")
+
+
+def commands(block: Block) -> Iterator[str]:
+    """Of a block of shell, lines that end in a backslash joined; comments and what is not gpulsh's left out."""
+    for line in block.text.replace("\\\n", " ").splitlines():
+        if line.startswith("gpulsh "):
+            yield line.partition(" #")[0]
+
+
+@pytest.mark.parametrize("path", MANUAL, ids=lambda path: path.stem)
+@pytest.mark.usefixtures("beside_files")
+def test_page(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    for block in blocks(path):
+        if block.language == "python" and "title" in block.title:  # another library's: it need not be installed
+            compile(block.text, path.name, "exec")
+        elif block.language == "python":
+            run_python(block.text, names)
+        elif block.language == "sh":  # wants a cluster, a device or a bucket
+            for line in commands(block):
+                parse(line)
+        elif block.language == "bash":
+            for line in commands(block):
+                capsys.readouterr()
+                status = main(shlex.split(line)[1:])
+                out, err = capsys.readouterr()
+                fails = block.shown is not None and block.shown.startswith("gpulsh: error: ")
+                assert (status != 0) == fails, err
+                assert block.shown is None or block.shown == (err.splitlines(keepends=True)[-1] if fails else out)
+        else:
+            assert block.language in ("text", "sql", "json"), f"{path.name} has a block of {block.language!r}"
+
+
+def test_links_stay_within_the_manual_or_are_addresses() -> None:
+    """mkdocs checks those to pages and headings; one out of docs/ would work on no site."""
+    for path in MANUAL:
+        for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
+            assert not target.startswith(("../", "/")), f"{path.name}: {target}"
