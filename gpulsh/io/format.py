@@ -49,6 +49,7 @@ class File:
     filesystem: Any = None  # of fsspec; None for a local path
     source: str = ""  # the INPUT that named it
     lines: bool = False  # of a text file: each line is a document
+    unit: str = "line"  # what messages call a record of it
     intact_only: bool = False  # a compressed member is read when it is known to be intact, and passed over otherwise
 
     def open(self) -> BinaryIO:

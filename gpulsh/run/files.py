@@ -160,10 +160,10 @@ def deduplicate_files(
     `report.json` and, with the extra `report`, `report.html`. Parameters that are not told of here are those of
     `deduplicate`; None takes its default.
 
-    inputs          files, folders, globs or URLs of Parquet, Arrow IPC, WARC and WET (plain, .gz), JSON lines, CSV and
-                    TSV with a header, or plain text (plain, .gz, .bz2, .xz, .zst), a document a file. Named pipes, and
-                    "-", which is standard input, are read once, into a temporary file (in TMPDIR), as JSON lines where
-                    name and content show nothing else
+    inputs          files, folders, globs or URLs of Parquet, Arrow IPC, WARC and WET (plain, .gz), JSON lines, one
+                    JSON array of objects (.json), CSV and TSV with a header, or plain text (plain, .gz, .bz2, .xz,
+                    .zst), a document a file. Named pipes, and "-", which is standard input, are read once, into a
+                    temporary file (in TMPDIR), as JSON lines where name and content show nothing else
     output          a folder, made here, or empty; see `overwrite` and `resume`
     text_column     the column or JSON field of the text, "meta.body" one of its fields, "title,body" several, joined by
                     a line end, nulls left out; "column:a.b" is the column of that name

@@ -21,6 +21,7 @@ from gpulsh.io.files.places import above_all, climbs, in_folder, origin, own_fol
 from gpulsh.io.format import File, Format
 from gpulsh.io.formats.arrow_ipc.format import Ipc
 from gpulsh.io.formats.delimited.format import Delimited
+from gpulsh.io.formats.jsonl.array import Json
 from gpulsh.io.formats.jsonl.format import JsonLines
 from gpulsh.io.formats.parquet.format import Parquet
 from gpulsh.io.formats.text.lines import TextLines, tell_of_lines
@@ -29,7 +30,8 @@ from gpulsh.io.formats.warc.format import Warc
 
 COMPRESSIONS: tuple[Compression, ...] = ("", "gz", "bz2", "xz", "zst")
 STREAMED: dict[str, Callable[[Compression], Format]] = {
-    **dict.fromkeys((".jsonl", ".ndjson", ".json"), JsonLines),
+    **dict.fromkeys((".jsonl", ".ndjson"), JsonLines),
+    ".json": Json,
     ".csv": partial(Delimited, ","),
     ".tsv": partial(Delimited, "\t"),
     ".txt": PlainText,

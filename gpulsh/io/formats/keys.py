@@ -11,12 +11,14 @@ Key = int | float | None
 
 
 def key_of(file: File, number: int, column: str, value: object, told: str) -> Key:
-    """A number, or None; an error that names the line of any other value, of which `told` says what it is."""
+    """A number, or None; an error that names the record of any other value, of which `told` says what it is."""
     if isinstance(value, float) and value != value:
-        raise InputError(f"{file.name}: line {number}: {column!r} is NaN; make it a number, or null to be kept last")
+        raise InputError(
+            f"{file.name}: {file.unit} {number}: {column!r} is NaN; make it a number, or null to be kept last"
+        )
     if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
         return value
-    raise InputTypeError(f"{file.name}: line {number}: {column!r} is {told}; --keep takes numbers here")
+    raise InputTypeError(f"{file.name}: {file.unit} {number}: {column!r} is {told}; --keep takes numbers here")
 
 
 def typed_keys(keys: list[Key]) -> Keys:

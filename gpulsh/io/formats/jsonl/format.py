@@ -6,18 +6,20 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Unpack
+from itertools import chain
+from typing import Any, BinaryIO, Unpack
 
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.errors import DamagedInputError, InputTypeError
+from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
 from gpulsh.io.arrow.ids import json_texts
 from gpulsh.io.compression.members import PLAIN_STEP
 from gpulsh.io.compression.streams import IntactBlocks, Sink, blocks
 from gpulsh.io.compression.zstd import Window, WindowError
 from gpulsh.io.format import (
     BETWEEN,
+    COPIES,
     STRICT,
     Block,
     Columns,
@@ -52,6 +54,11 @@ PARSED_BYTES = 8 << 20  # that a line's other fields may take beside the largest
 Group = tuple[Iterator[tuple[int, Line]], bytes]
 Lost = Callable[[str], None]
 
+
+def nothing_lost(told: str) -> None:
+    """Told of what is passed over, where nobody asks."""
+
+
 MOST_REJECTED = 1 << 14  # lines of a block
 BLANK = re.compile(rb"\s*+\Z")
 BOM = b"\xef\xbb\xbf"
@@ -71,16 +78,12 @@ class JsonLines(Streamed):
 
     def check(self, file: File, columns: Columns) -> int | None:
         """Check that the file opens and that its first line is a record."""
-        # A longer line, and damage where files are read as far as they are intact, are met by the pass in order.
-        with reading(file), file.open() as source, contextlib.suppress(LongLineError):
-            filled, number = BlankLines(blocks(source, self.compression)), 1
-            for lines, _ in split_lines(filled, CHECKED_LINE):
-                count = len(lines)
-                first = next(_rows(lines, number + filled.left_out), None)
-                if first is not None:
-                    _parsed(file, *first)
-                    break
-                number += count
+        small = Limit(COPIES * CHECKED_LINE)  # a longer line is met by the pass in order
+        with reading(file), file.open() as source, contextlib.suppress(LargeDocumentError):
+            told = self._looked_at(file, source, small)
+            for first in chain.from_iterable(lines for lines, _ in self._groups(told, source, small)):
+                _parsed(told, *first)
+                break
         return self._size(file)
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
@@ -95,8 +98,9 @@ class JsonLines(Streamed):
         def lost(told: str) -> None:
             damage.append(Rejection(row, 0, "row", row, told))
 
-        with reading(file):
-            for lines, _ in self._groups(file, rules.limit, window, lost):
+        with reading(file), file.open() as source:
+            file = self._looked_at(file, source, rules.limit)
+            for lines, _ in self._groups(file, source, rules.limit, window, lost):
                 start = row
                 texts: list[Bytes | None] = []
                 keys: list[Key] = []
@@ -119,12 +123,12 @@ class JsonLines(Streamed):
                             if not rules.skip:
                                 raise
                             text = None
-                            rejected.append(Rejection(row, 1, "line", number, reason(file, error)))
+                            rejected.append(_rejection(file, row, number, error))
                         else:
                             if columns.key is not None and wanted is None:
                                 key = key_of(file, number, columns.key, sorted_by, _kind(sorted_by))
                         if text is not None and rules.limit is not None and len(text) > rules.limit.document:
-                            raise too_large(file, f"line {number}", len(text), rules.limit)
+                            raise too_large(file, f"{file.unit} {number}", len(text), rules.limit)
                     texts.append(text)
                     keys.append(key)
                     row += 1
@@ -144,8 +148,10 @@ class JsonLines(Streamed):
         held = 0
         wanted = iter(rows.tolist())
         sought = next(wanted, None)
-        with reading(file):
-            for row, (number, line) in enumerate(self._records(file)):
+        with reading(file), file.open() as source:
+            file = self._looked_at(file, source, limit)
+            records = chain.from_iterable(lines for lines, _ in self._groups(file, source))
+            for row, (number, line) in enumerate(records):
                 if sought is None:
                     break
                 if row == sought:
@@ -166,25 +172,43 @@ class JsonLines(Streamed):
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are, in the same compression."""
         row = 0
-        with self._writer(file, target, how.get("packing")) as out:
+        with reading(file):
+            source = file.open()
+        with source, self._writer(file, target, how.get("packing")) as out:
+            with reading(file):
+                file = self._looked_at(file, source, how.get("limit"))
+            layout = self._layout(file, out)
             try:
-                for lines, end in self._groups(file):
+                for lines, end in self._groups(file, source):
                     kept: list[Line] = []
                     for _, line in lines:
                         if row < len(keep) and keep[row]:
                             kept.append(line)
                         row += 1
                     if kept:
-                        _write_lines(out, kept, end)
+                        layout.write(kept, end)
                     kept.clear()
             except DamagedInputError:
                 if row != len(keep):  # otherwise behind the last row that is known
                     raise
+            layout.close()
         if row != len(keep):
             raise wrong_length(file)
 
+    def _looked_at(self, file: File, source: BinaryIO, limit: Limit | None) -> File:
+        """The file as messages are to tell of it; what was read of `source` is read again."""
+        return file
+
+    def _layout(self, file: File, out: Sink) -> Layout:
+        return Layout(out)
+
     def _groups(
-        self, file: File, limit: Limit | None = None, window: Window | None = None, lost: Lost = lambda told: None
+        self,
+        file: File,
+        source: BinaryIO,
+        limit: Limit | None = None,
+        window: Window | None = None,
+        lost: Lost = nothing_lost,
     ) -> Iterator[Group]:
         """The rows with their lines' numbers, as they stand in the file, and the end of the group's last line.
 
@@ -193,7 +217,7 @@ class JsonLines(Streamed):
         """
         most = None if limit is None else limit.document
         number, start = 1, 0
-        with reading(file), file.open() as source:
+        with reading(file):
             while True:
                 intact = None
                 if file.intact_only and self.compression:
@@ -226,9 +250,24 @@ class JsonLines(Streamed):
                     return
                 start = intact.next
 
-    def _records(self, file: File) -> Iterator[tuple[int, Line]]:
-        for lines, _ in self._groups(file):
-            yield from lines
+
+class Layout:
+    """How kept records are put: lines, of which a group's last ends as it did."""
+
+    def __init__(self, out: Sink) -> None:
+        self._out = out
+
+    def write(self, kept: list[Line], end: bytes) -> None:
+        """More of them, in order."""
+        write_lines(self._out, kept, end)
+
+    def close(self) -> None:
+        """No more come."""
+
+
+def _rejection(file: File, row: int, number: int, error: InputError) -> Rejection:
+    told = reason(file, error)
+    return Rejection(row, 1, "line", number, told) if file.unit == "line" else Rejection(row, 1, "row", row, told)
 
 
 def _block(
@@ -282,7 +321,7 @@ def split_lines(source: Iterable[bytes], most: int | None = None) -> Iterator[tu
         lines = []
 
 
-def _write_lines(out: Sink, lines: list[Line], end: bytes) -> None:
+def write_lines(out: Sink, lines: list[Line], end: bytes) -> None:
     """Write lines with their ends, all at once; a long one in pieces, because a copy of it would be as large."""
     if all(isinstance(line, bytes) for line in lines):
         out.write(b"\n".join(lines) + end)
@@ -334,10 +373,12 @@ def _large(file: File, number: int, line: Line, limit: Limit | None, held: int) 
         return LargeObject(line, _begin(number, line), most)
     except CostError as error:
         assert limit is not None
-        raise too_costly(file, f"line {number}", held + error.size, PARSE_COPIES * limit.document, limit) from None
+        raise too_costly(
+            file, f"{file.unit} {number}", held + error.size, PARSE_COPIES * limit.document, limit
+        ) from None
     except ValueError as error:
         raise DamagedInputError(
-            f"{file.name}: line {number} is not JSON: {error}; give one JSON object a line"
+            f"{file.name}: {file.unit} {number} is not JSON: {error}; give one JSON object for each {file.unit}"
         ) from error
 
 
@@ -353,10 +394,12 @@ def _object(file: File, number: int, content: Line) -> dict[str, Any]:
         except (ValueError, RecursionError) as error:
             told = getattr(error, "msg", str(error))
             raise DamagedInputError(
-                f"{file.name}: line {number} is not JSON: {told}; give one JSON object a line"
+                f"{file.name}: {file.unit} {number} is not JSON: {told}; give one JSON object for each {file.unit}"
             ) from error
     if not isinstance(record, dict):
-        raise DamagedInputError(f"{file.name}: line {number} is {_kind(record)}; give one JSON object a line")
+        raise DamagedInputError(
+            f"{file.name}: {file.unit} {number} is {_kind(record)}; give one JSON object for each {file.unit}"
+        )
     return record
 
 
@@ -374,7 +417,7 @@ def _exact(file: File, record: dict[str, Any], column: str, number: int, line: L
             large = LargeObject(line, _begin(number, line), None)
             return large.restored(_loaded(large.short)[column], long=True)
         except RecursionError as error:  # orjson goes deeper
-            raise DamagedInputError(f"{file.name}: line {number} is nested too deeply; flatten it") from error
+            raise DamagedInputError(f"{file.name}: {file.unit} {number} is nested too deeply; flatten it") from error
     return value.text() if isinstance(value, LongString) else value
 
 
@@ -388,10 +431,13 @@ def _id(file: File, record: dict[str, Any], column: str, number: int, line: Line
             json.dumps(value)
     except UnicodeEncodeError as error:
         raise DamagedInputError(
-            f"{file.name}: line {number}: {column!r} holds half of a surrogate pair; give text that UTF-8 can hold"
+            f"{file.name}: {file.unit} {number}: {column!r} holds half of a surrogate pair; give text that"
+            " UTF-8 can hold"
         ) from error
     except RecursionError as error:
-        raise DamagedInputError(f"{file.name}: line {number}: {column!r} is nested too deeply; flatten it") from error
+        raise DamagedInputError(
+            f"{file.name}: {file.unit} {number}: {column!r} is nested too deeply; flatten it"
+        ) from error
     return value
 
 
@@ -418,7 +464,9 @@ def _text(file: File, number: int, place: Place, record: dict[str, Any], limit: 
             return None
         if not isinstance(value, dict):
             inner = ".".join(place[:depth])
-            raise InputTypeError(f"{file.name}: line {number}: {inner!r} is {_kind(value)}; give an object or null")
+            raise InputTypeError(
+                f"{file.name}: {file.unit} {number}: {inner!r} is {_kind(value)}; give an object or null"
+            )
         value = value.get(name)
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
@@ -426,7 +474,9 @@ def _text(file: File, number: int, place: Place, record: dict[str, Any], limit: 
         return _long_text(file, number, value, limit)
     if value is None or value != value:  # NaN stands for null, as it does in memory
         return None
-    raise InputTypeError(f"{file.name}: line {number}: {'.'.join(place)!r} is {_kind(value)}; give a string or null")
+    raise InputTypeError(
+        f"{file.name}: {file.unit} {number}: {'.'.join(place)!r} is {_kind(value)}; give a string or null"
+    )
 
 
 def _long_text(file: File, number: int, value: LongString, limit: Limit | None) -> Bytes:
@@ -438,7 +488,7 @@ def _long_text(file: File, number: int, value: LongString, limit: Limit | None) 
     for piece in pieces:
         whole += piece
         if limit is not None and len(whole) > limit.document:  # bytes that are no UTF-8 become three each
-            raise too_large(file, f"line {number}", len(whole) + sum(map(len, pieces)), limit)
+            raise too_large(file, f"{file.unit} {number}", len(whole) + sum(map(len, pieces)), limit)
     return memoryview(whole)
 
 

@@ -1,0 +1,125 @@
+"""`.json`: an array of objects gives what the same objects give a line each; each kept one is copied byte for byte."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import gpulsh
+from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
+from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.format import Columns, Limit, Rules
+from gpulsh.io.formats.jsonl import array
+from gpulsh.io.formats.jsonl.array import split_elements
+
+PAGES = [" ".join(random.Random(number).choices([f"w{i}" for i in range(90)], k=12)) for number in range(6)]
+
+
+def run(path: Any, out: Path, **options: Any) -> gpulsh.FilesResult:
+    return gpulsh.deduplicate_files(path, out, backend="reference", **options)
+
+
+def value(draw: random.Random, depth: int = 0) -> Any:
+    kind = draw.randrange(7 if depth < 3 else 4)
+    if kind < 2:
+        return "".join(draw.choices('a"\\[]{},: é\n\u2028', k=draw.randrange(8)))
+    if kind < 4:
+        return draw.choice([None, True, 1.5, -3])
+    if kind < 5:
+        return [value(draw, depth + 1) for _ in range(draw.randrange(4))]
+    return {str(value(draw, 3)): value(draw, depth + 1) for _ in range(draw.randrange(4))}
+
+
+@pytest.mark.parametrize("size", [1, 3, 64, 1 << 20])
+def test_elements_are_those_of_json(size: int) -> None:
+    draw = random.Random(size)
+    for _ in range(60):
+        wanted = [value(draw) for _ in range(draw.randrange(6))]
+        content = json.dumps(wanted, ensure_ascii=draw.random() < 0.5, indent=draw.choice([None, 1])).encode()
+        content = draw.choice([b"", b"\xef\xbb\xbf", b" \n"]) + content + draw.choice([b"", b"\n\n"])
+        found = list(split_elements(content[at : at + size] for at in range(0, len(content), size)))
+        elements = [element for group in found for element in group]
+        assert [json.loads(element) for element in elements] == wanted
+        assert all(element == element.strip() for element in elements)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize("packed", ["", ".gz"])
+def test_results_are_those_of_json_lines(packed: str, indent: int | None, tmp_path: Path) -> None:
+    draw = random.Random(1)
+    rows = [{"meta": {"text": draw.choice(PAGES)}, "n": row, "list": [row, "]"]} for row in range(30)]
+    pack = gzip.compress if packed else bytes
+    (tmp_path / f"a.json{packed}").write_bytes(pack(json.dumps(rows, indent=indent).encode()))
+    (tmp_path / f"b.json{packed}").write_bytes(pack("".join(json.dumps(row) + "\n" for row in rows).encode()))
+    how: dict[str, Any] = {"text_column": "meta.text", "keep": "n", "id_column": "n"}
+    found, wanted = (run(tmp_path / f"{name}.json{packed}", tmp_path / name, **how) for name in "ab")
+    columns = ["row", "id", "duplicate_of_row", "duplicate_of_id", "similarity", "cluster"]
+    tables = [pq.read_table(result.duplicates).select(columns) for result in (found, wanted)]
+    assert tables[0].equals(tables[1]) and len(tables[0]) == 24
+    kept, lines = ((tmp_path / f"{name}/data/{name}.json{packed}").read_bytes() for name in "ab")
+    unpack = gzip.decompress if packed else bytes
+    assert json.loads(unpack(kept)) == [json.loads(line) for line in unpack(lines).splitlines()]
+    assert unpack(lines).startswith(b"{") and unpack(kept).count(b"\n") == (8 if indent is None else 62)
+
+
+@pytest.mark.parametrize("content", ["[]", " [ ]\n", '[{"text": "a"}]', "\ufeff[\n]"])
+def test_small_arrays(content: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(content)
+    assert run(tmp_path / "a.json", tmp_path / "out").funnel["documents"] == content.count("text")
+    assert json.loads((tmp_path / "out/data/a.json").read_text()) == json.loads(content.lstrip("\ufeff"))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('[{"text": "a"}, {"text" "b"}]', r"a\.json: element 2 is not JSON"),
+        ('[{"text": "a"},]', "element 2 is not JSON"),
+        ('[{"text": "a"}, 3]', "element 2 is a number; give one JSON object for each element"),
+        ('[{"text": "a"}, {"text": 3}]', "element 2: 'text' is a number; give a string or null"),
+        ('[{"text": "a"}', r"a\.json: its array does not end; the file is truncated; give one whole array"),
+        ('[{"text": "a"}] [', "there is more behind the end of its array"),
+        ('[{"body": "a"}]', "has no column 'text'; its columns are: body"),
+    ],
+)
+def test_bad_arrays_are_named(content: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(InputError, match=told):
+        run(tmp_path / "a.json", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_elements_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(f'[{{"text": "{PAGES[0]}"}}, 3, {{"text": "{PAGES[1]}"}}, {{"text": "')
+    run(tmp_path / "a.json", tmp_path / "out", on_error="skip")
+    assert [row["text"] for row in json.loads((tmp_path / "out/data/a.json").read_text())] == PAGES[:2]
+    found = pq.read_table(tmp_path / "out/rejected.parquet").to_pylist()
+    assert [(row["row"], row["rows"], row["unit"], row["offset"]) for row in found] == [
+        (1, 1, "row", 1),
+        (3, 0, "row", 3),
+    ]
+
+
+def test_an_element_that_the_budget_does_not_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array, "STEP", 64)
+    monkeypatch.setattr(array, "LARGE_LINE", 100)
+    text = json.dumps({"text": "x" * 1000})
+    (tmp_path / "a.json").write_text(f'[{{"text": "a"}},\n  {text}  \n , {{"text": "b"}}]')
+    (file,) = find_files([str(tmp_path / "a.json")])
+
+    def texts(memory: int) -> list[bytes]:
+        blocks = format_of(file).read(file, Columns("text"), rules=Rules(limit=Limit(memory)))
+        return [bytes(piece) for block in blocks for piece in block.texts.pieces(np.arange(len(block.texts)))]
+
+    assert list(map(len, texts(4 * (len(text) + 8)))) == [1, 1000, 1]
+    with pytest.raises(LargeDocumentError, match="element 2: has "):
+        texts(4 * len(text) - 4)
+    (tmp_path / "a.json").write_text(f"[{text}")
+    with pytest.raises(DamagedInputError, match="does not end"):
+        texts(4000)
