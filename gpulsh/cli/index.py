@@ -1,8 +1,9 @@
-"""`gpulsh index`: an index of files, built, added to, asked and compacted."""
+"""`gpulsh index`: an index of files, built, added to, asked, told about and compacted."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,7 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
 @index.command(short_help="Find what files duplicate in an index.")
 @_files
 @click.option("--every", is_flag=True, help="All documents of the index that are similar enough, not the most similar.")
+@click.option("--threshold", type=float, metavar="J", help="Least similarity; the index's own, or above it.")
 def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any) -> None:
     """Print, for each document of INPUT that duplicates one of the index at PATH, which: a JSON line each."""
     from gpulsh.run.indexing import query_index
@@ -70,6 +72,50 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
         return
     for line in found.lines():
         say(line)
+
+
+@index.command(short_help="Tell what an index holds, and how it was made.")
+@click.argument("path", metavar="PATH")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def info(path: str, as_json: bool) -> None:
+    """Print what the index at PATH holds and the parameters that it was made with."""
+    from gpulsh.index.index import Index
+    from gpulsh.report.funnel import size
+
+    facts = Index.open(path, backend="reference", check=False).facts()
+    if as_json:
+        say(json.dumps(facts, indent=2))
+        return
+    counts = {name: value for name, value in facts.items() if name != "parameters"}
+    lines = {**counts, "bytes": size(facts["bytes"]), **facts["parameters"]}
+    say("\n".join(f"{name:<10} {_told_parameter(value)}" for name, value in lines.items()))
+
+
+@index.command(short_help="Forget documents of an index.")
+@click.argument("path", metavar="PATH")
+@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@click.option(
+    "--from",
+    "listed",
+    type=click.File(encoding="utf-8", errors="surrogateescape"),
+    metavar="FILE",
+    help="The keys in FILE, too, one a line; - is standard input.",
+)
+def remove(path: str, keys: tuple[str, ...], listed: Iterable[str] | None) -> None:
+    """Forget the documents of the index at PATH with the keys KEY, held or dropped, all or none.
+
+    With a held one those go that were dropped for it. Their keys are free again.
+    """
+    from gpulsh.index.index import Index
+    from gpulsh.index.keys import parsed_keys
+
+    named = [*keys, *(line for line in map(str.strip, listed or ()) if line)]
+    if not named:
+        raise click.UsageError("no key is given; give KEY or --from FILE")
+    with Index.open(path, backend="reference") as opened:
+        opened.remove(parsed_keys(named, opened.key_kind()))
+        opened.save()
+        conclude(f"{len(opened)} documents are held in {path}")
 
 
 @index.command(short_help="Merge an index's segments and forget removed documents.")
@@ -90,6 +136,17 @@ def _prepared(output: str | None, options: Facts) -> dict[str, Any]:
     if output is not None:
         check_output(Path(output))
     return parsed(options)
+
+
+def _told_parameter(value: object) -> str:
+    """A parameter in a word; one of several values as NAME=VALUE, those left open left out.
+
+    >>> _told_parameter({"unit": "word", "size": 5, "stop": None})
+    'unit=word size=5'
+    """
+    if not isinstance(value, dict):
+        return str(value)
+    return " ".join(f"{name}={each}" for name, each in value.items() if each is not None)
 
 
 def _told(indexed: Indexed, as_json: bool) -> None:

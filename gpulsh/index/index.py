@@ -124,7 +124,7 @@ class Index(Tidy):
     """
 
     _inner = (
-        *("admit_source", "decisions", "find_similar", "forget", "key_column", "key_kind", "keys_of"),
+        *("admit_source", "decisions", "facts", "find_similar", "forget", "key_column", "key_kind", "keys_of"),
         *("save_run", "taken_in_by"),
     )
 
@@ -264,14 +264,15 @@ class Index(Tidy):
         duplicate_of[~keep] = self.keys_of(found.witness[~keep])
         return Added(keep, duplicate_of, found.similarity.astype(np.float32))
 
-    def query(self, texts: object) -> Matches:
+    def query(self, texts: object, *, threshold: float | None = None) -> Matches:
         """For each text the held documents that share a band with it and are at least `threshold` similar.
 
-        By containment, all that contain at least `threshold` of it. `texts` is any kind that `deduplicate` takes.
-        Raises InputTypeError where a row is no text.
+        By containment, all that contain at least `threshold` of it. `texts` is any kind that `deduplicate` takes. A
+        `threshold` given here is the index's own, which None stands for, or above it. Raises InputTypeError where a row
+        is no text, ParameterError for another threshold.
         """
         source = open_texts(texts, self._ops)
-        positions, numbers, similarity = self.find_similar(source)
+        positions, numbers, similarity = self.find_similar(source, threshold)
         return Matches(positions, self.keys_of(numbers), similarity)
 
     def buckets(self) -> Iterator[tuple[int, Values]]:
@@ -418,8 +419,14 @@ class Index(Tidy):
             if first < last:
                 yield documents.where(slice(first, last))
 
-    def find_similar(self, source: TextSource) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
+    def find_similar(
+        self, source: TextSource, threshold: float | None = None
+    ) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
         """`query` of a source: positions, numbers of held documents, similarity, [m] each."""
+        least = self._method.threshold
+        threshold = least if threshold is None else threshold
+        if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not least <= threshold <= 1:
+            raise ParameterError(f"threshold is {threshold!r}, and the index finds from {least} on; give {least} to 1")
         holdings, start = self._holdings(), 0
         found: list[tuple[Values, ...]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
         for arrivals in self._signed(source):
@@ -429,7 +436,8 @@ class Index(Tidy):
             found.append((rows + start, numbers, similarity))
             start += len(arrivals)
         positions, numbers, similarity = (np.concatenate(column) for column in zip(*found, strict=True))
-        return positions, numbers, similarity
+        enough = similarity >= threshold
+        return positions[enough], numbers[enough], similarity[enough]
 
     def keys_of(self, numbers: Numbers) -> Values:
         """The keys of documents that are there."""
@@ -445,6 +453,21 @@ class Index(Tidy):
     def key_kind(self) -> str | None:
         """What its keys are, "string" or "integer"; None while there is none."""
         return self._contents.keys
+
+    def facts(self) -> Facts:
+        """What `gpulsh index info` tells, as JSON values; `bytes` are those of the files of its newest commit."""
+        held, dropped = self._holdings().counts()
+        files = self._folder.snapshot.files() if self._folder else {}
+        return {
+            "documents": held,
+            "dropped": dropped,
+            "removed": len(self._contents.removed),
+            "keys": self._contents.keys,
+            "segments": len(self._contents.shelves),
+            "bytes": sum(fact.size for fact in files.values()),
+            "commits": self._folder.snapshot.generation if self._folder else 0,
+            "parameters": self._method.matching(),
+        }
 
     def forget(self, numbers: Numbers) -> None:
         """`remove`, by number."""

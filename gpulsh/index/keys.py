@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +49,16 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None
         return pa.array(given, KEY_TYPES[kind]), kind
     except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError) as error:
         raise ParameterError(f"{name} cannot be kept: {error}; give UTF-8 strings, or integers of 64 bits") from None
+
+
+def parsed_keys(named: Sequence[str], kind: str | None) -> list[Key]:
+    """Keys of an index of `kind`, as they stand in text; ParameterError where one is no integer and all must be."""
+    if kind != "integer":
+        return list(named)
+    for key in named:
+        if re.fullmatch("-?[0-9]{1,19}", key) is None:
+            raise ParameterError(f"a key is {key!r}, and those in the index are integers; give integers")
+    return [int(key) for key in named]
 
 
 def hashes_of(keys: pa.Array) -> NDArray[np.uint64]:

@@ -162,15 +162,19 @@ def query_index(
     lines: bool = False,
     id_column: str | None = None,
     every: bool = False,
+    threshold: float | None = None,
     progress: bool = False,
     **parameters: Any,
 ) -> Duplicates:
-    """Which held document each document of files duplicates: the most similar, or, with `every`, each, as many rows."""
+    """Which held document each document of files duplicates: the most similar, or, with `every`, each, as many rows.
+
+    `threshold` is the index's own where None, or above it.
+    """
     texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
     index = Index.open(path, **parameters)
     shown = open_progress(progress)
     with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.kept():
-        positions, numbers, similarity = index.find_similar(_Watched(texts, shown))
+        positions, numbers, similarity = index.find_similar(_Watched(texts, shown), threshold)
     if not every:
         first = np.flatnonzero(np.diff(positions, prepend=-1))
         positions, numbers, similarity = positions[first], numbers[first], similarity[first]

@@ -145,3 +145,55 @@ def test_duckdb_finds_the_same_candidates(folder: Path) -> None:
     )
     assert len(wanted) > 10
     np.testing.assert_array_equal(np.stack([found["i"], found["j"]], axis=1), wanted)
+
+
+def test_what_an_index_is_and_what_goes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = ["a b c d e f g", "h i j k l m n", "a b c d e f g", "o p q r s t u"]
+    write("a.jsonl", texts, n=[7, 5, 3, -1])
+    assert main(["index", "build", "named", "a.jsonl", *REFERENCE]) == 0
+    assert main(["index", "build", "numbered", "a.jsonl", *REFERENCE, "--id-column", "n"]) == 0
+
+    def info(path: str) -> dict[str, Any]:
+        capsys.readouterr()
+        assert main(["index", "info", path, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)  # type: ignore[no-any-return]
+
+    facts = info("named")
+    assert facts["bytes"] == sum(path.stat().st_size for path in Path("named").glob("*.arrow"))
+    names = ("documents", "dropped", "removed", "keys", "segments", "commits")
+    assert [facts[name] for name in names] == [3, 1, 0, "string", 1, 1]
+    assert facts["parameters"] == Index.open("named", backend="reference").parameters.matching()
+    assert main(["index", "info", "named"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "keys       string" in lines and any(line.startswith("shingling  unit=word size=5") for line in lines)
+
+    assert main(["index", "remove", "named", "a.jsonl:0"]) == 0
+    assert capsys.readouterr().out == "2 documents are held in named\n"
+    facts = info("named")  # with the first went its copy
+    assert [facts[name] for name in names] == [2, 0, 1, "string", 1, 2]
+    Path("keys").write_text("5\n\n-1\n")
+    assert main(["index", "remove", "numbered", "7", "--from", "keys"]) == 0
+    assert info("numbered")["documents"] == 0
+    for given, said in (
+        (["named"], "no key is given"),
+        (["named", "a.jsonl:1", "other"], "keys[1] is 'other', which is not in the index"),
+        (["numbered", "x"], "a key is 'x', and those in the index are integers"),
+    ):
+        assert main(["index", "remove", *given]) == 2
+        assert said in capsys.readouterr().err
+    assert info("named")["documents"] == 2
+
+
+def test_a_query_may_ask_for_more(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = [f"w{number}" for number in range(30)]
+    write("a.jsonl", [" ".join(page)])
+    write("b.jsonl", [" ".join(page), " ".join([*page, "and", "four", "other", "words"])])
+    assert main(["index", "build", "known", "a.jsonl", *REFERENCE]) == 0
+    for threshold, rows in ((None, [0, 1]), (0.8, [0, 1]), (0.95, [0]), (1, [0])):
+        capsys.readouterr()
+        asked = [] if threshold is None else ["--threshold", str(threshold)]
+        assert main(["index", "query", "known", "b.jsonl", *REFERENCE[:2], *asked]) == 0
+        assert [row["row"] for row in told(capsys.readouterr().out)] == rows
+    for wrong in ("0.4", "1.5", "nan"):
+        assert main(["index", "query", "known", "b.jsonl", *REFERENCE[:2], "--threshold", wrong]) == 2
+        assert "and the index finds from 0.5 on; give 0.5 to 1" in capsys.readouterr().err
