@@ -221,7 +221,6 @@ def deduplicate_files(
     flags = {"lines": lines, "within": within, "across": across, "overwrite": overwrite, "resume": resume}
     for name, flag in flags.items():
         check_type(name, flag, bool)
-    check_type("keep", keep, str, NoneType)
     check_choice("measure", measure, (None, *get_args(MeasureName)))
     _check_name("text_column", text_column)
     if id_column is not None:

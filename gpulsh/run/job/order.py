@@ -13,6 +13,7 @@ from gpulsh.arrays import Numbers, Values
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.arrow.buffers import null_mask, numbers
 from gpulsh.io.format import Keys
+from gpulsh.params import shown
 
 ONE, SIGN = np.uint64(1), np.uint64(63)
 BELOW_SIGN = np.uint64((1 << 63) - 1)
@@ -27,11 +28,13 @@ def key_column(keep: object) -> str | None:
 
     `column:NAME` names one with a reserved name.
     """
-    if keep in RESERVED or (isinstance(keep, str) and keep.startswith(SOURCE)):
+    if isinstance(keep, str) and (keep in RESERVED or keep.startswith(SOURCE)):
         return None
     name = keep.removeprefix("column:") if isinstance(keep, str) else ""
     if not name:
-        raise ParameterError(f"keep is {keep!r}; give first, longest, source:INPUT,INPUT... or the name of a column")
+        raise ParameterError(
+            f"keep is {shown(keep)}; give first, longest, source:INPUT,INPUT... or the name of a column"
+        )
     return name
 
 
