@@ -43,10 +43,8 @@ def odd(name: Literal["affine32", "affine64"], num_perm: int, seed: int) -> Give
     """All multipliers, of which half are drawn and made odd, then all addends."""
     bits = 32 if name == "affine32" else 64
     generator, dtype = np.random.RandomState(seed), np.uint32 if bits == 32 else np.uint64
-    halves = generator.randint(0, 1 << bits - 1, num_perm, dtype=dtype).tolist()
-    return given(
-        name, seed, [2 * half + 1 for half in halves], generator.randint(0, 1 << bits, num_perm, dtype).tolist()
-    )
+    halves, addends = (generator.randint(0, 1 << most, num_perm, dtype=dtype).tolist() for most in (bits - 1, bits))
+    return given(name, seed, [2 * half + 1 for half in halves], addends)
 
 
 def given(name: ForeignName | Literal["affine32"], seed: int, first: list[int], second: list[int]) -> GivenFamily:
