@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
 import runpy
 import sys
@@ -51,7 +53,7 @@ def write(path: Path, texts: list[str]) -> Path:
 
 def test_every_example_is_here() -> None:
     alone = {"in_memory", "files", "index_over_days", "choose"}
-    with_others = {"scikit_learn"}
+    with_others = {"datatrove_pipeline", "scikit_learn"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == alone | with_others
 
 
@@ -112,3 +114,24 @@ def test_scikit_learn(told: Told, texts: list[str], tmp_path: Path) -> None:
     similar = int(head.partition(" ")[0])
     assert head.endswith(f" of {FEW - known} new texts resemble a known one") and len(lines) == 5
     assert (nearest >= 0.9).sum() <= similar <= (nearest >= 0.7).sum() and 0 < similar < FEW - known
+
+
+def test_datatrove(told: Told, texts: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("datatrove", reason="datatrove is not installed")
+    source = tmp_path / "in"
+    source.mkdir()
+    rows = [{"id": f"d{number}", "text": text} for number, text in enumerate(texts[:300])]
+    for part in range(2):
+        lines = "".join(json.dumps(row) + "\n" for row in rows[150 * part :][:150])
+        (source / f"{part}.jsonl").write_text(lines)
+    told("datatrove_pipeline", tmp_path / "out", source)
+    keep = gpulsh.deduplicate([row["text"] for row in rows]).keep
+    kept, dropped = (np.flatnonzero(chosen).tolist() for chosen in (keep, ~keep))
+
+    def written(folder: str) -> list[int]:
+        files = (tmp_path / "out" / folder).iterdir()
+        lines = [line for path in files for line in gzip.decompress(path.read_bytes()).splitlines()]
+        return sorted(int(json.loads(line)["id"][1:]) for line in lines)
+
+    assert written("stream/kept") == written("many/kept") == kept and written("stream/dropped") == dropped
+    assert len(list((tmp_path / "out/many/kept").iterdir())) == 2 and len(dropped) > 30

@@ -1,0 +1,43 @@
+"""datatrove: near-duplicates dropped in a pipeline, as a stream in one task, or in many by a run of gpulsh before.
+
+python examples/datatrove_pipeline.py OUT FOLDER    # of JSON lines with "text" and "id"
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from datatrove.executor import LocalPipelineExecutor
+from datatrove.pipeline.readers import JsonlReader
+from datatrove.pipeline.writers import JsonlWriter
+
+import gpulsh
+from gpulsh.compat.datatrove import ListedDuplicateFilter, NearDuplicateFilter
+
+
+def main(out: str, folder: str) -> None:
+    # One task: each document is compared with all that came before it. What is dropped is written, too, with evidence.
+    stream = Path(out) / "stream"
+    LocalPipelineExecutor(
+        [
+            JsonlReader(folder),
+            NearDuplicateFilter(JsonlWriter(str(stream / "dropped")), threshold=0.8),
+            JsonlWriter(str(stream / "kept")),
+        ],
+        logging_dir=str(stream / "logs"),
+    ).run()
+
+    # Many tasks: gpulsh decides over all files, and each task drops what is listed of its own.
+    listed = gpulsh.deduplicate_files(folder, Path(out) / "run", threshold=0.8, id_column="id", write="duplicates")
+    many = Path(out) / "many"
+    LocalPipelineExecutor(
+        [JsonlReader(folder), ListedDuplicateFilter(listed.duplicates), JsonlWriter(str(many / "kept"))],
+        tasks=2,
+        workers=1,
+        logging_dir=str(many / "logs"),
+    ).run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,113 @@
+"""Filters for datatrove pipelines: near-duplicates of a stream, and of a run of gpulsh over all files.
+
+`NearDuplicateFilter` decides as documents come, in one task. Where many tasks read parts of a corpus, none of them sees
+near-duplicates of another one's: let `gpulsh dedup --write duplicates --id-column id` decide over all files first, and
+each task drop what that lists by `ListedDuplicateFilter`. Unlike datatrove's own MinHash blocks, both drop a document
+only for one that is kept and was compared exactly.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from gpulsh.errors import ParameterError
+from gpulsh.index.index import Index
+
+try:
+    from datatrove.data import Document
+    from datatrove.io import open_file
+    from datatrove.pipeline.filters.base_filter import BaseFilter
+except ImportError as error:
+    raise ImportError("gpulsh.compat.datatrove needs datatrove: pip install 'datatrove[io,processing]'") from error
+
+REASON = "near_duplicate"  # in datatrove's statistics
+
+
+class NearDuplicateFilter(BaseFilter):  # type: ignore[misc]
+    """Drops each document that duplicates an earlier one that was kept, as `gpulsh.deduplicate` would over all of them.
+
+    exclusion_writer  takes what is dropped, with the id of what it duplicates in `metadata["duplicate_of"]`, and their
+                      similarity in `metadata["similarity"]`
+    batch_size        documents that are decided together: more take less time, and hold more texts in memory
+    index             folder of a gpulsh.Index of what earlier pipelines kept, made where there is none, and committed
+                      when the stream ends; None holds what it knows in memory, for this stream alone
+    parameters        of gpulsh.Index, as threshold=0.8
+
+    Each id comes once. Raises ParameterError for wrong parameters, and in a pipeline of several tasks.
+    """
+
+    name = "gpulsh near-duplicates"
+
+    def __init__(
+        self,
+        exclusion_writer: Any = None,
+        batch_size: int = 4096,
+        index: str | os.PathLike[str] | None = None,
+        **parameters: Any,
+    ) -> None:
+        super().__init__(exclusion_writer, batch_size)
+        Index(**parameters)  # a wrong one is named where it is given
+        self.index = None if index is None else Path(index)
+        self.parameters = parameters
+
+    def run(self, data: Iterator[Document], rank: int = 0, world_size: int = 1) -> Iterator[Document]:
+        """The documents of `data` that are kept, in order."""
+        if world_size > 1:
+            raise ParameterError(
+                f"the pipeline has {world_size} tasks, each of which would keep near-duplicates of what others keep;"
+                " take one task, or deduplicate_files(write='duplicates') and ListedDuplicateFilter in many"
+            )
+        with self._opened() as self._known:
+            yield from super().run(data, rank, world_size)
+            if self.index is not None:
+                self._known.save()
+
+    def filter_batch(self, batch: list[Document]) -> list[bool | tuple[bool, str]]:
+        """Of each document whether it is kept."""
+        added = self._known.add([str(document.id) for document in batch], [document.text for document in batch])
+        for row in (~added.keep).nonzero()[0].tolist():
+            batch[row].metadata["duplicate_of"] = added.duplicate_of[row]
+            batch[row].metadata["similarity"] = float(added.similarity[row])
+        return [keep or (False, REASON) for keep in added.keep.tolist()]
+
+    def filter(self, doc: Document) -> bool | tuple[bool, str]:
+        """Whether one document is kept."""
+        return self.filter_batch([doc])[0]
+
+    def _opened(self) -> Index:
+        if self.index is None:
+            return Index(**self.parameters)
+        return (Index.open if self.index.exists() else Index.create)(self.index, **self.parameters)
+
+
+class ListedDuplicateFilter(BaseFilter):  # type: ignore[misc]
+    """Drops the documents whose ids a `duplicates.parquet` lists; in each of any number of tasks.
+
+    `duplicates` is its path or URL, of a run with `--id-column`, whose ids are those that the pipeline's reader gives.
+    All that it lists are in memory. `exclusion_writer` takes what is dropped. Raises ParameterError where a row has no
+    id.
+    """
+
+    name = "gpulsh listed duplicates"
+
+    def __init__(self, duplicates: str | os.PathLike[str], exclusion_writer: Any = None) -> None:
+        super().__init__(exclusion_writer)
+        self.duplicates = os.fspath(duplicates)
+
+    def filter(self, doc: Document) -> bool | tuple[bool, str]:
+        """Whether the document is not listed."""
+        return str(doc.id) not in self._listed or (False, REASON)
+
+    @cached_property
+    def _listed(self) -> frozenset[str]:
+        with open_file(self.duplicates, "rb") as file:
+            ids = pq.read_table(file, columns=["id"])["id"]
+        if ids.null_count:
+            raise ParameterError(f"{self.duplicates} lists documents without an id; give its run an id_column")
+        return frozenset(map(str, ids.to_pylist()))
