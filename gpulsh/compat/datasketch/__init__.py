@@ -11,14 +11,19 @@ from typing import Any
 from gpulsh.compat.datasketch.b_bit_minhash import bBitMinHash
 from gpulsh.compat.datasketch.hashfunc import sha1_hash32, sha1_hash64
 from gpulsh.compat.datasketch.lean_minhash import LeanMinHash
+from gpulsh.compat.datasketch.lsh import MinHashLSH
 from gpulsh.compat.datasketch.minhash import MinHash
 from gpulsh.compat.datasketch.weighted_minhash import WeightedMinHash, WeightedMinHashGenerator
+
+WeightedMinHashLSH = MinHashLSH
 
 __all__ = [
     "LeanMinHash",
     "MinHash",
+    "MinHashLSH",
     "WeightedMinHash",
     "WeightedMinHashGenerator",
+    "WeightedMinHashLSH",
     "bBitMinHash",
     "sha1_hash32",
     "sha1_hash64",

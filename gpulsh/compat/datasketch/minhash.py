@@ -15,7 +15,7 @@ from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.compat.datasketch.hashfunc import sha1_hash32, sha1_hash64
-from gpulsh.compat.schemes.datasketch import DatasketchMinHash, Scheme, premixed
+from gpulsh.compat.schemes.datasketch import DatasketchMinHash, Scheme, finalized, premixed
 from gpulsh.compat.schemes.draws import given
 from gpulsh.compat.schemes.hashes import Sha1
 from gpulsh.errors import ParameterError
@@ -103,7 +103,7 @@ class MinHash:
 
     def update(self, b: Any) -> None:
         """Add a token, of which `hashfunc` makes a number."""
-        self.hashvalues = np.minimum(self.hashvalues, self._permuted(self._hashes([b]))[0])
+        self.hashvalues = np.minimum(self.hashvalues, self._permuted(self._hashes([b])))
 
     def update_batch(self, b: Iterable[Any]) -> None:
         """Add tokens."""
@@ -111,31 +111,29 @@ class MinHash:
         if not tokens:
             return
         if len(tokens) <= FEW and self._gpu_mode == "disable":
-            least = self._permuted(self._hashes(tokens)).min(axis=0)
+            least = self._permuted(self._hashes(tokens)[:, None]).min(axis=0)
         else:
             least = self._signed(self._backend, [tokens])[0]
         self.hashvalues = np.minimum(self.hashvalues, least)
 
-    def _hashes(self, tokens: Iterable[Any]) -> NDArray[np.uint64]:
-        """uint64 [tokens]: what `hashfunc` makes of them, or a ParameterError where the scheme has no room for it."""
-        numbers = [self.hashfunc(token) for token in tokens]
-        if self.scheme == "affine32" and any(not 0 <= number < 2**32 for number in numbers):
-            raise ParameterError("hashfunc gives numbers beyond 32 bits; give one of 32, or scheme='affine64'")
+    def _hashes(self, tokens: Iterable[Any]) -> Values:
+        """[tokens], of the scheme's type: what `hashfunc` makes of them, or a ParameterError where it has no room."""
+        hashfunc, dtype = self.hashfunc, _DTYPES[self.scheme]
         try:
-            return np.array(numbers, np.uint64)
-        except OverflowError:
-            raise ParameterError("hashfunc gives numbers below 0 or beyond 64 bits; give one within") from None
+            return np.array([hashfunc(token) for token in tokens], dtype)
+        except OverflowError as error:
+            raise ParameterError(
+                f"hashfunc gives a number that scheme {self.scheme!r} has no room for: {error}; give one of its width,"
+                " or scheme='affine64'"
+            ) from None
 
-    def _permuted(self, hashes: NDArray[np.uint64]) -> Values:
-        """[tokens, num_perm]: every function of every hash."""
+    def _permuted(self, hashes: Values) -> Values:
+        """[..., num_perm]: every function of every hash [..., 1]."""
         a, b = self.permutations
         if self.scheme == "legacy":
-            legacy: Values = (hashes[:, None] * a + b) % _MERSENNE & np.uint64(_MASKS["legacy"])
+            legacy: Values = (hashes * a + b) % _MERSENNE & np.uint64(_MASKS["legacy"])
             return legacy
-        ready = premixed(hashes, self.scheme)
-        if self.scheme == "affine32":
-            ready = (ready >> np.uint64(32)).astype(np.uint32)
-        permuted: Values = ready[:, None] * a + b
+        permuted: Values = finalized(hashes) * a + b
         return permuted
 
     @property
@@ -151,8 +149,8 @@ class MinHash:
         """The hash values of each set of tokens."""
         with ops.here():
             if self._sha1 is None:
-                hashes = Fingerprints(self._hashes(chain.from_iterable(sets)), offsets([len(one) for one in sets]))
-                hashes = hashes.moved(ops.asarray)
+                made = self._hashes(chain.from_iterable(sets)).astype(np.uint64)
+                hashes = Fingerprints(made, offsets([len(one) for one in sets])).moved(ops.asarray)
             else:
                 hashes = self._sha1.of_all(sets, ops)
             ready = Fingerprints(premixed(hashes.values, self.scheme), hashes.offset)

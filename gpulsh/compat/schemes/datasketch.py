@@ -11,7 +11,7 @@ from gpulsh.arrays import Array
 from gpulsh.backends.protocol import Backend
 from gpulsh.compat.schemes.draws import MAX_SEED, MERSENNE_61, by_turns, odd
 from gpulsh.compat.schemes.hashes import Hash, Sha1
-from gpulsh.compat.schemes.token_sketch import TokenSketch, upper_halves
+from gpulsh.compat.schemes.token_sketch import TokenSketch, check_halves
 from gpulsh.params import GivenFamily, check_choice, check_integer
 
 Scheme = Literal["affine32", "affine64", "legacy"]
@@ -62,19 +62,21 @@ def premixed(values: Array, scheme: Scheme) -> Array:
     """Hashes as the functions of a scheme take them, in `affine32` in upper halves; arrays of NumPy or CuPy."""
     if scheme == "legacy":
         return values
-    return mixed64(values) if scheme == "affine64" else upper_halves(mixed32(values))
+    if scheme == "affine64":
+        return finalized(values)
+    check_halves(values)
+    return finalized(values.astype(np.uint32)).astype(np.uint64) << np.uint64(32)
 
 
-def mixed32(values: Array) -> Array:
-    """The finalizer of MurmurHash3 on the lower 32 bits of each, in 64; the upper ones are left as they are."""
-    low = values.astype(np.uint32)
-    low = (low ^ low >> np.uint32(16)) * np.uint32(0x85EBCA6B)
-    low = (low ^ low >> np.uint32(13)) * np.uint32(0xC2B2AE35)
-    return values >> np.uint64(32) << np.uint64(32) | (low ^ low >> np.uint32(16)).astype(np.uint64)
+def finalized(values: Array) -> Array:
+    """The finalizer of MurmurHash3 of each word, uint32 or uint64."""
+    one, two, three, first, second = _FINALIZER[values.dtype]
+    values = (values ^ values >> one) * first
+    values = (values ^ values >> two) * second
+    return values ^ values >> three
 
 
-def mixed64(values: Array) -> Array:
-    """The finalizer of MurmurHash3 on 64 bits."""
-    values = (values ^ values >> np.uint64(33)) * np.uint64(0xFF51AFD7ED558CCD)
-    values = (values ^ values >> np.uint64(33)) * np.uint64(0xC4CEB9FE1A85EC53)
-    return values ^ values >> np.uint64(33)
+_FINALIZER = {
+    np.dtype(np.uint32): tuple(map(np.uint32, (16, 13, 16, 0x85EBCA6B, 0xC2B2AE35))),
+    np.dtype(np.uint64): tuple(map(np.uint64, (33, 33, 33, 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53))),
+}

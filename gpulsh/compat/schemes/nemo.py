@@ -12,7 +12,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.compat.schemes.draws import MAX_SEED, MERSENNE_61, by_turns
 from gpulsh.compat.schemes.murmur3 import murmur3
-from gpulsh.compat.schemes.token_sketch import HashSketch, upper_halves
+from gpulsh.compat.schemes.token_sketch import HashSketch, check_halves
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.params import GivenFamily, check_choice, check_integer, set_integer
 from gpulsh.ragged import end_to_end, offsets
@@ -74,4 +74,7 @@ class NemoMinHash(HashSketch):
         return Fingerprints(np.maximum(hashed, np.uint64(1)), offset)
 
     def _ready(self, values: Array, ops: Backend) -> Array:
-        return upper_halves(values) if self.bits == 32 else values
+        if self.bits == 64:
+            return values
+        check_halves(values)
+        return values << np.uint64(32)  # where `affine32` reads them

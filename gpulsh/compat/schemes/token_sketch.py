@@ -101,8 +101,7 @@ def runs(tokens: list[bytes], size: int, between: bytes = b" ") -> list[bytes]:
     return [between.join(tokens[i : i + size]) for i in range(len(tokens) - size + 1)]
 
 
-def upper_halves(values: Array) -> Array:
-    """Hashes of 32 bits where `affine32` reads them; ParameterError where one has more."""
+def check_halves(values: Array) -> None:
+    """A ParameterError where a hash has more than 32 bits."""
     if len(values) and int(values.max()) >> 32:
         raise ParameterError(f"hashes holds {int(values.max())}; this scheme takes hashes below 2^32")
-    return values << np.uint64(32)

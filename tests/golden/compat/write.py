@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import pickle
 import sys
 import tempfile
 from pathlib import Path
@@ -59,10 +60,38 @@ def datasketch() -> dict[str, Any]:
         "rows": ROWS,
         "signatures": signatures,
         "bytes": stored,
+        "index": index(),
         "vectors": VECTORS,
         "weighted": [generator.minhash(row).hashvalues.tolist() for row in matrix],
         "weighted many": [one.hashvalues.tolist() for one in generator.minhash_many(matrix)],
     }
+
+
+def index() -> dict[str, Any]:
+    from datasketch import MinHash, MinHashLSH
+    from datasketch.lsh import _optimal_param
+
+    bands = [
+        [threshold, num_perm, weight, *_optimal_param(threshold, num_perm, weight, 1 - weight)]
+        for num_perm in (4, 16, 100, 128)
+        for threshold in (0.05, 0.3, 0.5, 0.77, 0.8, 0.95)
+        for weight in (0.5, 0.25)
+    ]
+    tables, pickles = MinHashLSH(threshold=0.5, num_perm=16), {}
+    for key, tokens in {"a": "xyz", "b": "xyzw", "c": "q"}.items():
+        one = MinHash(16)
+        one.update_batch([token.encode() for token in tokens])
+        tables.insert(key, one)
+    for key, scheme in {"2.0": "affine32", "1.x": "legacy"}.items():
+        made, one = MinHashLSH(threshold=0.5, num_perm=16), MinHash(16, scheme=scheme)
+        one.update_batch([b"x", b"y", b"z"])
+        made.insert("a", one)
+        if key == "1.x":  # whose objects did not tell a scheme
+            del made._minhash_scheme, one.scheme
+            MinHash.__getstate__ = lambda self: self.__dict__
+        pickles[key] = pickle.dumps([made, one], protocol=4).hex()
+    hexadecimal = [sorted(band.hex() for band in table) for table in tables.hashtables]
+    return {"bands": bands, "tables": hexadecimal, "pickles": pickles}
 
 
 def stored_bytes(scheme: str) -> dict[str, Any]:

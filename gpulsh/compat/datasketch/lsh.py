@@ -1,0 +1,236 @@
+"""`MinHashLSH` as datasketch 2.0 has it, in memory."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+from gpulsh.arrays import Values
+from gpulsh.compat.datasketch.bands import optimal_bands
+from gpulsh.compat.datasketch.minhash import MinHash
+from gpulsh.compat.datasketch.storage import DictListStorage, DictSetStorage, check_in_memory
+from gpulsh.compat.datasketch.weighted_minhash import WeightedMinHash
+from gpulsh.errors import ParameterError
+from gpulsh.theory import checked_number
+
+AnyMinHash = MinHash | WeightedMinHash
+BUFFER = 50000
+LEGACY_BYTES = 8  # of a value of datasketch 1.x in a key
+
+
+class MinHashLSH:
+    """Keys of sets that are probably as similar as `threshold`, by bands of their signatures that are the same.
+
+    Arguments, attributes and pickles are datasketch's; `storage_config` is of type "dict" alone. All signatures of an
+    index are of one scheme: another is a ParameterError, also where the index was pickled by datasketch 1.x, whose
+    signatures are `legacy`.
+
+    >>> index = MinHashLSH(threshold=0.5, num_perm=16)
+    >>> one = MinHash(num_perm=16)
+    >>> one.update(b"a")
+    >>> index.insert("one", one)
+    >>> index.query(one), index.b, index.r
+    (['one'], 5, 3)
+    """
+
+    _minhash_scheme: str | None
+
+    def __init__(
+        self,
+        threshold: float = 0.9,
+        num_perm: int = 128,
+        weights: tuple[float, float] = (0.5, 0.5),
+        params: tuple[int, int] | None = None,
+        storage_config: Mapping[str, Any] | None = None,
+        prepickle: bool | None = None,
+        hashfunc: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        check_in_memory(storage_config)
+        if not 0 <= checked_number("threshold", threshold) <= 1:
+            raise ParameterError(f"threshold is {threshold}; give a similarity from 0 to 1")
+        if num_perm < 2:
+            raise ParameterError(f"num_perm is {num_perm}; give 2 or more")
+        if any(not 0 <= weight <= 1 for weight in weights) or sum(weights) != 1:
+            raise ParameterError(f"weights is {weights}; give two from 0 to 1 whose sum is 1")
+        self.h = num_perm
+        self.b, self.r = optimal_bands(threshold, num_perm, *weights) if params is None else params
+        if self.b * self.r > num_perm:
+            raise ParameterError(f"params is {params}, and num_perm {num_perm}; give bands * rows of at most num_perm")
+        if self.b < 2:
+            raise ParameterError(f"there is {self.b} band of {self.r} values; give more num_perm, or params")
+        self.prepickle = bool(prepickle)
+        self.hashfunc = hashfunc
+        self._buffer_size = BUFFER
+        self.hashtables = [DictSetStorage() for _ in range(self.b)]
+        self.hashranges = [(i * self.r, (i + 1) * self.r) for i in range(self.b)]
+        self.keys = DictListStorage()
+        self._minhash_scheme = None
+
+    @property
+    def buffer_size(self) -> int:
+        """What a session may hold back, which one in memory does not."""
+        return self._buffer_size
+
+    @buffer_size.setter
+    def buffer_size(self, value: int) -> None:
+        self._buffer_size = self.keys.buffer_size = value
+        for table in self.hashtables:
+            table.buffer_size = value
+
+    def insert(self, key: Hashable, minhash: AnyMinHash, check_duplication: bool = True) -> None:
+        """Add a set by its key. ParameterError where the key is there, unless `check_duplication` is False."""
+        found = self._band_keys(minhash)
+        key = pickle.dumps(key) if self.prepickle else key
+        if check_duplication and key in self.keys:
+            raise ParameterError("the key is in the index; give another, or remove it first")
+        self._minhash_scheme = self._minhash_scheme or getattr(minhash, "scheme", None)
+        self.keys.insert(key, *found)
+        for band, table in zip(found, self.hashtables, strict=True):
+            table._dict[band].add(key)
+
+    def _band_keys(self, minhash: AnyMinHash, bands: int | None = None) -> list[bytes]:
+        """Of each band the bytes that its table has for a key, or a ParameterError where the signature is another's."""
+        if len(minhash) != self.h:
+            raise ParameterError(f"the signature has {len(minhash)} values; this index takes {self.h}")
+        scheme = getattr(minhash, "scheme", None)
+        if self._minhash_scheme is not None and scheme is not None and scheme != self._minhash_scheme:
+            raise ParameterError(
+                f"the signature is of scheme {scheme!r} and the index of {self._minhash_scheme!r}; make both by one"
+            )
+        whole = self._byteswap(minhash.hashvalues)
+        size = len(whole) // self.h * self.r
+        found = [whole[start : start + size] for start in range(0, size * (self.b if bands is None else bands), size)]
+        return found if self.hashfunc is None else [self.hashfunc(band) for band in found]
+
+    def _byteswap(self, values: Values) -> bytes:
+        """What a table has for a band; datasketch's pickles name it, and the next one."""
+        return values.byteswap().tobytes()
+
+    def _hashed_byteswap(self, values: Values) -> bytes:
+        assert self.hashfunc is not None
+        return self.hashfunc(self._byteswap(values))
+
+    def merge(self, other: MinHashLSH, check_overlap: bool = False) -> None:
+        """Add all of another index of the same bands."""
+        if type(self) is not type(other) or (self.h, self.b, self.r) != (other.h, other.b, other.r):
+            raise ParameterError("the other index has another num_perm or other bands; merge indexes that are alike")
+        if self._minhash_scheme and other._minhash_scheme and self._minhash_scheme != other._minhash_scheme:
+            raise ParameterError(
+                f"the indexes are of schemes {self._minhash_scheme!r} and {other._minhash_scheme!r}; merge those of one"
+            )
+        if check_overlap and not self.keys.keys().isdisjoint(other.keys.keys()):
+            raise ParameterError("some keys are in both indexes; remove them from one")
+        self._minhash_scheme = self._minhash_scheme or other._minhash_scheme
+        for key in list(other.keys):
+            found = other.keys.get(key)
+            self.keys.insert(key, *found)
+            for band, table in zip(found, self.hashtables, strict=True):
+                table.insert(band, key)
+
+    def insertion_session(self, buffer_size: int = BUFFER) -> MinHashLSHInsertionSession:
+        """A context in which many are inserted."""
+        return MinHashLSHInsertionSession(self, buffer_size)
+
+    def deletion_session(self, buffer_size: int = BUFFER) -> MinHashLSHDeletionSession:
+        """A context in which many are removed."""
+        return MinHashLSHDeletionSession(self, buffer_size)
+
+    def query(self, minhash: AnyMinHash) -> list[Hashable]:
+        """The keys of sets that share a band with this one, in no order."""
+        return list(self._query_b(minhash, self.b))
+
+    def _query_b(self, minhash: AnyMinHash, b: int) -> set[Hashable]:
+        """Those that share one of the first `b` bands."""
+        if b > self.b:
+            raise ParameterError(f"b is {b}; this index has {self.b} bands")
+        found: set[Hashable] = set()
+        for band, table in zip(self._band_keys(minhash, b), self.hashtables, strict=False):
+            keys = table._dict.get(band)
+            if keys:
+                found |= keys
+        return self._unpickled(found)
+
+    def _unpickled(self, keys: set[Hashable]) -> set[Hashable]:
+        return {pickle.loads(key) for key in keys} if self.prepickle else keys  # type: ignore[arg-type]
+
+    def add_to_query_buffer(self, minhash: AnyMinHash) -> None:
+        """Ask for a set; `collect_query_buffer` answers."""
+        for band, table in zip(self._band_keys(minhash), self.hashtables, strict=True):
+            table.add_to_select_buffer([band])
+
+    def collect_query_buffer(self) -> list[Hashable]:
+        """The keys that every set which was asked for has found."""
+        answers = [table.collect_select_buffer() for table in self.hashtables]
+        each = [set[Hashable]().union(*found) for found in zip(*answers, strict=True)]
+        return list(self._unpickled(set.intersection(*each))) if each else []
+
+    def __contains__(self, key: Hashable) -> bool:
+        return (pickle.dumps(key) if self.prepickle else key) in self.keys
+
+    def remove(self, key: Hashable) -> None:
+        """Remove a key. ParameterError where it is not there."""
+        key = pickle.dumps(key) if self.prepickle else key
+        if key not in self.keys:
+            raise ParameterError("the key is not in the index; give one that was inserted")
+        for band, table in zip(self.keys.get(key), self.hashtables, strict=False):
+            table.remove_val(band, key)
+            if not table.get(band):
+                table.remove(band)
+        self.keys.remove(key)
+
+    def is_empty(self) -> bool:
+        """Whether it has no key."""
+        return any(len(table) == 0 for table in self.hashtables)
+
+    def get_counts(self) -> list[dict[Hashable, int]]:
+        """Of each table how many keys each band has."""
+        return [table.itemcounts() for table in self.hashtables]
+
+    def get_subset_counts(self, *keys: Hashable) -> list[dict[Hashable, int]]:
+        """The same of some keys alone."""
+        tables = [DictSetStorage() for _ in range(self.b)]
+        for key in {pickle.dumps(key) if self.prepickle else key for key in keys}:
+            for band, table in zip(self.keys.get(key), tables, strict=False):
+                table.insert(band, key)
+        return [table.itemcounts() for table in tables]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__dict__.pop("_H", None)  # of datasketch: a method of its own
+        if "_minhash_scheme" not in state:  # of 1.x, which had one scheme; WeightedMinHash has none, and longer keys
+            lengths = {len(band) for table in self.hashtables[:1] for band in table if isinstance(band, bytes)}
+            self._minhash_scheme = "legacy" if lengths == {LEGACY_BYTES * self.r} else None
+
+
+class _Session:
+    """What is done with an index at once; in memory it is done when it is asked for."""
+
+    def __init__(self, lsh: MinHashLSH, buffer_size: int) -> None:
+        self.lsh = lsh
+        lsh.buffer_size = buffer_size
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing was held back."""
+
+
+class MinHashLSHInsertionSession(_Session):
+    """Inserts many."""
+
+    def insert(self, key: Hashable, minhash: AnyMinHash, check_duplication: bool = True) -> None:
+        """`MinHashLSH.insert`."""
+        self.lsh.insert(key, minhash, check_duplication)
+
+
+class MinHashLSHDeletionSession(_Session):
+    """Removes many."""
+
+    def remove(self, key: Hashable) -> None:
+        """`MinHashLSH.remove`."""
+        self.lsh.remove(key)

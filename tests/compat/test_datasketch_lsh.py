@@ -1,0 +1,120 @@
+"""The drop-in MinHashLSH: bands, tables, pickles and errors of datasketch's."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpulsh.compat import datasketch
+from gpulsh.compat.datasketch import MinHash, MinHashLSH, WeightedMinHashGenerator
+from gpulsh.compat.datasketch.bands import optimal_bands
+from tests.compat.test_schemes import golden
+
+KNOWN = golden("datasketch")["index"]
+
+
+def signature(*tokens: str, **options: Any) -> MinHash:
+    made = MinHash(16, **options)
+    made.update_batch([token.encode() for token in tokens])
+    return made
+
+
+def index_of(sets: dict[Any, MinHash], **options: Any) -> MinHashLSH:
+    made = MinHashLSH(**{"threshold": 0.5, "num_perm": 16, **options})
+    for key, one in sets.items():
+        made.insert(key, one)
+    return made
+
+
+SETS = {"a": signature("x", "y", "z"), "b": signature("x", "y", "z", "w"), "c": signature("q")}
+
+
+def test_bands_are_those_of_datasketch() -> None:
+    for threshold, num_perm, weight, *wanted in KNOWN["bands"]:
+        assert [*optimal_bands(threshold, num_perm, weight, 1 - weight)] == wanted, (threshold, num_perm, weight)
+
+
+@pytest.mark.parametrize("prepickle", [None, True])
+def test_what_is_inserted_is_found_until_it_is_removed(prepickle: bool | None) -> None:
+    index = index_of(SETS, prepickle=prepickle)
+    assert set(index.query(SETS["a"])) == {"a", "b"} and index.query(SETS["c"]) == ["c"]
+    assert "a" in index and "d" not in index and not index.is_empty()
+    index.add_to_query_buffer(SETS["a"])
+    index.add_to_query_buffer(SETS["b"])
+    assert set(index.collect_query_buffer()) == {"a", "b"} and index.collect_query_buffer() == []
+    assert [sum(counts.values()) for counts in index.get_counts()] == [3] * index.b
+    assert [sum(counts.values()) for counts in index.get_subset_counts("a", "c")] == [2] * index.b
+    copy = pickle.loads(pickle.dumps(index))
+    with index.deletion_session() as session:
+        session.remove("a")
+        session.remove("b")
+    assert index.query(SETS["a"]) == [] and all(len(table) == 1 for table in index.hashtables)
+    index.merge(copy)
+    assert set(index.query(SETS["a"])) == {"a", "b"} and set(copy.query(SETS["b"])) == {"a", "b"}
+
+
+def test_tables_are_those_of_datasketch() -> None:
+    index = index_of(SETS)
+    assert [sorted(band.hex() for band in table) for table in index.hashtables] == KNOWN["tables"]
+    assert [len(band) for band in index_of(SETS, hashfunc=lambda band: band[:2]).keys["a"]] == [2] * index.b
+    weighted = WeightedMinHashGenerator(3, 16)
+    with MinHashLSH(num_perm=16, params=(4, 4)).insertion_session() as session:
+        session.insert("w", weighted.minhash([1, 2, 3]))
+        assert session.lsh.query(weighted.minhash([1, 2, 3])) == ["w"]
+        assert session.lsh._minhash_scheme is None
+
+
+@pytest.mark.parametrize("key", ["2.0", "1.x"])
+def test_pickles_of_datasketch_are_read(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under its name: its modules are where pickles look for them."""
+    for name in ("minhash", "lsh", "storage", "hashfunc"):
+        monkeypatch.setitem(sys.modules, f"datasketch.{name}", sys.modules[f"gpulsh.compat.datasketch.{name}"])
+    monkeypatch.setitem(sys.modules, "datasketch", ModuleType("datasketch"))
+    index, one = pickle.loads(bytes.fromhex(KNOWN["pickles"][key]))
+    scheme = "affine32" if key == "2.0" else "legacy"
+    assert type(index) is MinHashLSH and type(one) is MinHash and one.scheme == index._minhash_scheme == scheme
+    assert index.query(one) == ["a"] and one == signature("x", "y", "z", scheme=scheme)
+    index.insert("b", signature("x", "y", "z", scheme=scheme))
+    other = signature("x", scheme="legacy" if key == "2.0" else "affine32")
+    for wrong in (index.query, index.add_to_query_buffer, lambda one: index.insert("c", one)):
+        with pytest.raises(ValueError, match=f"of scheme '{other.scheme}' and the index of '{scheme}'"):
+            wrong(other)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: MinHashLSH(threshold=2), "threshold is 2"),
+        (lambda: MinHashLSH(num_perm=1), "num_perm is 1"),
+        (lambda: MinHashLSH(weights=(0.5, 0.6)), "whose sum is 1"),
+        (lambda: MinHashLSH(num_perm=16, params=(5, 4)), "bands \\* rows of at most num_perm"),
+        (lambda: MinHashLSH(num_perm=16, params=(1, 4)), "1 band of 4"),
+        (lambda: MinHashLSH(storage_config={"type": "redis"}), "asks for 'redis'; gpulsh holds tables in memory"),
+        (lambda: index_of(SETS).insert("a", SETS["a"]), "the key is in the index"),
+        (lambda: index_of(SETS).remove("d"), "the key is not in the index"),
+        (lambda: index_of(SETS).query(MinHash(17)), "17 values; this index takes 16"),
+        (lambda: index_of(SETS).merge(index_of(SETS), check_overlap=True), "some keys are in both"),
+        (lambda: index_of(SETS).merge(index_of({}, num_perm=17)), "other bands"),
+        (lambda: index_of(SETS).merge(index_of({1: signature("x", scheme="legacy")})), "'affine32' and 'legacy'"),
+    ],
+)
+def test_errors_are_value_errors(make: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
+def test_an_index_of_many_finds_what_datasketch_finds() -> None:
+    generator = np.random.default_rng(1)
+    sets = [[b"%d" % token for token in generator.integers(0, 30, 12)] for _ in range(200)]
+    made = datasketch.MinHash.bulk(sets, num_perm=64)
+    index = MinHashLSH(threshold=0.4, num_perm=64)
+    for place, one in enumerate(made):
+        index.insert(place, one)
+    rows = np.array([one.hashvalues[: index.b * index.r] for one in made]).reshape(200, index.b, index.r)
+    same = (rows[:, None] == rows[None]).all(axis=3).any(axis=2)
+    assert [sorted(index.query(one)) for one in made] == [np.flatnonzero(row).tolist() for row in same]  # type: ignore[type-var]
