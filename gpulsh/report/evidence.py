@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,25 +22,29 @@ from gpulsh.facts import Facts
 from gpulsh.io.arrow.buffers import null_mask, numbers, strings
 from gpulsh.io.arrow.ids import python_value
 from gpulsh.io.format import Columns, File
-from gpulsh.report.excerpts import AtHand, Place, beside, head, read_texts
+from gpulsh.report.excerpts import AtHand, Place, at_once, beside, read_texts
 from gpulsh.report.picture import BINS
+from gpulsh.report.sampled import members, sampled
 
 SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # least dropped documents of each class of clusters
-LARGEST = 4
 EXAMPLES = 6
+READ_AGAIN = 4  # clusters whose kept text is read again where it is not at hand
 LISTED = 1000  # pairs of INPUTs
 UNKNOWN = -1  # number of a file that an earlier run read
 
 
-def summarise(duplicates: Path, files: Sequence[File], columns: Columns, at_hand: AtHand | None = None) -> Facts:
-    """The summary as JSON values, with texts that are `at_hand` or read from `files`.
+def summarise(
+    duplicates: Path, files: Sequence[File], columns: Columns, threshold: float, at_hand: AtHand | None = None
+) -> Facts:
+    """The summary as JSON values, with texts that are `at_hand`, and a few that are read from `files`.
 
-    It takes 12 bytes of memory a dropped document, and again as many while clusters are counted.
+    It takes 12 bytes of memory a dropped document, and some times as many while clusters are counted and chosen.
 
     `dropped` and `rejected` have a count a file; `dropped_for` lists how many documents of an INPUT were dropped for
     those of another, the most first, and how many `more` there are: None are earlier runs; `below_one` has a count a
     hundredth of similarity, by its lower edge; `clusters` counts dropped documents only, since what is kept stands in
-    no evidence.
+    no evidence, and has a `sample` of them, each `picked` as some of the largest, at random, or for a document next to
+    the threshold.
     """
     evidence = Evidence(duplicates, files)
     similarity = evidence.column("similarity", np.float32)
@@ -49,13 +53,16 @@ def summarise(duplicates: Path, files: Sequence[File], columns: Columns, at_hand
     # A bin holds its lower edge, which in float32 may lie a little below it.
     bins = np.minimum((similarity[measured].astype(np.float64) * BINS + 1e-4).astype(np.int64), BINS)
     counts = np.bincount(bins, minlength=BINS + 1)
-    labels, first, sizes = np.unique(cluster, return_index=True, return_counts=True)
+    labels, sizes = np.unique(cluster, return_counts=True)
     classes = np.bincount(np.searchsorted(SIZES, sizes, side="right") - 1, minlength=len(SIZES))
-    largest = np.argsort(-sizes, kind="stable")[:LARGEST]
-    chosen = spread(similarity, cluster)
-    rows = evidence.rows([*first[largest].tolist(), *chosen.tolist()])
-    texts = read_texts(files, columns, evidence.places(rows), at_hand)
-    clusters, pairs = rows[: len(largest)], rows[len(largest) :]
+    picked = sampled(similarity, cluster, labels, sizes, threshold)
+    chosen = [spread(similarity, cluster), *(members(similarity, cluster, label, threshold) for label in picked)]
+    rows = evidence.rows(np.concatenate(chosen).tolist())
+    pairs, *shown = (
+        rows[end - len(part) : end] for end, part in zip(np.cumsum([*map(len, chosen)]), chosen, strict=True)
+    )
+    needed = evidence.places(pairs) | evidence.places((some[0] for some in shown[:READ_AGAIN]), ["duplicate_of_"])
+    texts = {**at_once(evidence.places(rows) - needed, at_hand), **read_texts(files, columns, needed, at_hand)}
     return {
         "dropped": evidence.by_file(),
         "dropped_for": evidence.by_input(),
@@ -70,14 +77,14 @@ def summarise(duplicates: Path, files: Sequence[File], columns: Columns, at_hand
             "sizes": [
                 {"least": least, "count": int(count)} for least, count in zip(SIZES, classes, strict=True) if count
             ],
-            "largest": [
+            "sample": [
                 {
-                    "cluster": int(labels[place]),
-                    "dropped": int(sizes[place]),
-                    "kept": _told(row, "duplicate_of_"),
-                    "text": head(texts.get(evidence.place(row, "duplicate_of_"), "")),
+                    "cluster": label,
+                    "dropped": int(sizes[np.searchsorted(labels, label)]),
+                    "picked": kinds,
+                    "pairs": [evidence.pair(row, texts) for row in some],
                 }
-                for place, row in zip(largest.tolist(), clusters, strict=True)
+                for (label, kinds), some in zip(picked.items(), shown, strict=True)
             ],
         },
         "examples": [evidence.pair(row, texts) for row in pairs],
@@ -210,9 +217,9 @@ class Evidence:
         """The number of the file and the row in it."""
         return self._numbers.get(row[f"{prefix}file"], UNKNOWN), int(row[f"{prefix}row"] or 0)
 
-    def places(self, rows: Sequence[Facts]) -> set[Place]:
-        """Both documents of each row."""
-        found = {self.place(row, prefix) for row in rows for prefix in ("", "duplicate_of_")}
+    def places(self, rows: Iterable[Facts], sides: Sequence[str] = ("", "duplicate_of_")) -> set[Place]:
+        """Both documents of each row, or that of one of the `sides`."""
+        found = {self.place(row, prefix) for row in rows for prefix in sides}
         return {place for place in found if place[0] != UNKNOWN}
 
 

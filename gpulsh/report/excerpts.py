@@ -31,10 +31,7 @@ def read_texts(
     files: Sequence[File], columns: Columns, places: Collection[Place], at_hand: AtHand | None = None
 ) -> Mapping[Place, str]:
     """The beginnings of the documents at `places`; a file is read no further than the last that is not `at_hand`."""
-    found: dict[Place, str] = {}
-    if at_hand is not None:
-        held = {place: at_hand.beginning(*place, READ_BYTES) for place in places}
-        found = {place: text.decode("utf-8", "replace") for place, text in held.items() if text is not None}
+    found = at_once(places, at_hand)
     for number, group in groupby(sorted(set(places) - found.keys()), lambda place: place[0]):
         rows = np.array([row for _, row in group], np.int64)
         wanted = np.zeros(int(rows[-1]) + 1, np.bool_)
@@ -42,6 +39,14 @@ def read_texts(
         for row, text in _texts(files[number], columns, rows, wanted):
             found[number, row] = text
     return found
+
+
+def at_once(places: Collection[Place], at_hand: AtHand | None) -> dict[Place, str]:
+    """The beginnings of those documents at `places` that are `at_hand`."""
+    if at_hand is None:
+        return {}
+    held = {place: at_hand.beginning(*place, READ_BYTES) for place in sorted(places)}
+    return {place: text.decode("utf-8", "replace") for place, text in held.items() if text is not None}
 
 
 def _texts(file: File, columns: Columns, rows: Numbers, wanted: NDArray[np.bool_]) -> Iterator[tuple[int, str]]:
@@ -53,15 +58,6 @@ def _texts(file: File, columns: Columns, rows: Numbers, wanted: NDArray[np.bool_
         left -= len(here)
         if not left:
             return
-
-
-def head(text: str) -> str:
-    """The beginning of a text on one line.
-
-    >>> head("Some  words\\nof a page")
-    'Some words of a page'
-    """
-    return _cut(" ".join(text.split()), 0)
 
 
 def beside(one: str, other: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -13,14 +15,17 @@ from gpulsh.account.duplicates import DUPLICATES
 from gpulsh.account.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
 from gpulsh.facts import Facts
 from gpulsh.params import Folding, Reading, Shingling
+from gpulsh.report.cautions import cautions
 from gpulsh.report.differences import marked
 from gpulsh.report.foreign import place_told, printable
 from gpulsh.report.funnel import duration, measure_told, share, size, sum_told
 from gpulsh.report.picture import curve_picture, similarity_picture
+from gpulsh.report.reproduce import command, in_words
 from gpulsh.theory import SCurve
 
 EXTRA = "report"
 FILES_SHOWN = 200
+LONGEST = 300  # characters of a name or an id
 
 
 def missing() -> str | None:
@@ -48,13 +53,26 @@ def _template() -> Any:
     surroundings.filters.update(
         size=size,
         count=lambda number: f"{number:,}",
-        place=place_told,
+        printable=printable,
+        place=lambda place: _short(place_told(place)),
         seconds=duration,
-        shown=lambda value: printable(str(value)),
+        shown=lambda value: _short(printable(str(value))),
     )
     return surroundings.get_template("page.html")
 
 
+@cache
+def _script() -> tuple[str, str]:
+    """The page's own script, and the hash by which a browser knows it: it runs no other."""
+    script = Path(__file__).with_name("page.js").read_text(encoding="utf-8")
+    return script, base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}…{text[-LONGEST // 2 :]}"
+
+
+KINDS = {"largest": "largest", "random": "random", "above": "just above the threshold", "below": "just below it"}
 _PASSED_OVER = {
     Reading(symbols=False, case=True): "; case and punctuation are not compared",
     Reading(symbols=True, case=True): "; case is not compared",
@@ -70,6 +88,8 @@ def render(report: Facts) -> str:
     parameters, evidence = report["parameters"], report["evidence"]
     banding, threshold, folding = parameters["banding"], parameters["threshold"], Folding(**parameters["folding"])
     reading, measure = Shingling(**parameters["shingling"]).under(folding), measure_told(parameters)
+    script, script_hash = _script()
+    files, clusters = _files(report), evidence["clusters"].get("sample", ())  # none in reports of 0.1.0
     html: str = _template().render(
         report=report,
         funnel=report["funnel"],
@@ -77,10 +97,18 @@ def render(report: Facts) -> str:
         steps=_steps(report["funnel"]),
         counts=_counts(report),
         stages=list(_stages(report)),
-        files=_files(report),
+        files=files,
+        cautions=cautions(report, [entry for entry in files["inputs"] if not entry["protected"]]),
+        sample=list(_sample(clusters, parameters)),
+        kinds=KINDS,
+        sampled_kinds={kind for cluster in clusters for kind in cluster["picked"]},
+        words=list(in_words(parameters)),
+        command=command(report),
+        script=markupsafe.Markup(script),
+        script_hash=script_hash,
         classes=_classes(evidence["clusters"]["sizes"]),
         # Numbers and fixed words only: nothing of the user's is in the pictures.
-        curve=markupsafe.Markup(curve_picture(banding["bands"], banding["rows"], threshold)),
+        curve=markupsafe.Markup(curve_picture(banding["bands"], banding["rows"], threshold, evidence["similarity"])),
         similarity=markupsafe.Markup(similarity_picture(evidence["similarity"], threshold, measure)),
         contained=measure == "containment",
         found=f"{100 * float(SCurve(**banding).probability(threshold)):.2f} %",
@@ -170,6 +198,14 @@ def _inputs(report: Facts, files: Sequence[Facts]) -> Sequence[Facts]:
     for listed in report["evidence"]["dropped_for"]["listed"]:
         found[listed["input"]]["for"].append((listed["of"], listed["count"]))
     return list(found.values())
+
+
+def _sample(clusters: Sequence[Facts], parameters: Facts) -> Iterator[Facts]:
+    """The clusters with their texts marked, and the beginning of one, by which a cluster is known."""
+    for cluster in clusters:
+        pairs = [{**pair, "texts": marked(pair["texts"], parameters)} for pair in cluster["pairs"]]
+        texts = [text for pair in cluster["pairs"] for text in reversed(pair["texts"]) if text]
+        yield {**cluster, "pairs": pairs, "head": texts[0] if texts else ""}
 
 
 def _counts(report: Facts) -> Sequence[Facts]:

@@ -14,11 +14,14 @@ from gpulsh.theory import SCurve
 
 BINS = 100  # of similarity, from 0 to 1
 WIDTH, HEIGHT = 480, 260
-LEFT, RIGHT, TOP, BOTTOM = 46, 14, 16, 40  # margins
+LEFT, RIGHT, TOP, BOTTOM = 52, 14, 24, 44  # margins
+APART = 56  # width for the bar of similarity 1
+UNDER_CURVE = 0.6  # of the height, for bars under the curve
+STEPS, MOST_TICKS = (1, 2, 5, 10, 20), 6  # hundredths from one label of the axis to the next
 
 
-def curve_picture(bands: int, rows: int, threshold: float) -> str:
-    """The banding's S-curve, with the threshold of the run and the probability there."""
+def curve_picture(bands: int, rows: int, threshold: float, counts: Facts) -> str:
+    """The banding's S-curve over the dropped documents by similarity, with the threshold and the probability there."""
     curve = SCurve(bands=bands, rows=rows)
     similarity = np.linspace(0, 1, 201)
     probability = np.asarray(curve.probability(similarity))
@@ -26,9 +29,12 @@ def curve_picture(bands: int, rows: int, threshold: float) -> str:
         f"{_x(s):.1f},{_y(p):.1f}" for s, p in zip(similarity.tolist(), probability.tolist(), strict=True)
     )
     at, found = _x(threshold), float(curve.probability(threshold))
+    below = _below_one(counts)
+    most = max(below.values(), default=1) / UNDER_CURVE
     parts = [
         _axes("Jaccard similarity", [(step / 5, f"{step / 5:.1f}") for step in range(6)]),
-        *(_level(_y(step / 4), f"{step / 4:g}") for step in range(5)),
+        *(_level(_y(step / 4), f"{100 * step // 4} %") for step in range(5)),
+        *(_bar("under", _x(low / BINS), _x(1 / BINS) - _x(0), count / most, "") for low, count in below.items()),
         f'<polygon class="area" points="{LEFT},{_y(0)} {points} {_x(1)},{_y(0)}"/>',
         f'<polyline class="line" points="{points}"/>',
         f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{_y(0)}"/>',
@@ -40,32 +46,52 @@ def curve_picture(bands: int, rows: int, threshold: float) -> str:
 
 
 def similarity_picture(counts: Facts, threshold: float, measure: str) -> str:
-    """Dropped documents by similarity with the kept one; those of similarity 1 are a bar of their own."""
+    """Dropped documents by similarity with the kept one; those of similarity 1 are a bar apart, with its number.
+
+    That bar has no scale where it would leave the others flat: it is broken then.
+    """
     contained = measure == "containment"
     alike, of = ("containment", "Containment in") if contained else ("similarity", "Jaccard similarity with")
-    below = {round(float(low) * BINS): count for low, count in counts["below_one"].items()}
+    below = _below_one(counts)
     first = min([*below, int(threshold * BINS + 1e-9), BINS - 5])
-    shown = [*(below.get(at, 0) for at in range(first, BINS)), counts["one"]]
-    most = max([*shown, 1])
-    low, step = first / BINS, (WIDTH - LEFT - RIGHT) / len(shown)
-    bars = []
-    for place, count in enumerate(shown):
-        if count:
-            tall = max((_y(0) - TOP) * count / most, 1)
-            kind = "bar one" if place == len(shown) - 1 else "bar"
-            name = "1" if place == len(shown) - 1 else f"{low + place / BINS:.2f} to {low + (place + 1) / BINS:.2f}"
-            bars.append(
-                f'<rect class="{kind}" x="{LEFT + place * step + 0.5:.1f}" y="{_y(0) - tall:.1f}" '
-                f'width="{max(step - 1, 1):.1f}" height="{tall:.1f}"><title>{name}: {count:,}</title></rect>'
-            )
-    every = max(len(shown) // 6, 1)
-    ticks = [
-        (place / len(shown), f"{low + place / BINS:.2f}") for place in range(0, len(shown) - every // 2 - 1, every)
+    most = max([*below.values(), 1 if below else counts["one"], 1])
+    wide = (WIDTH - LEFT - RIGHT - APART) / (BINS - first)
+    bars = [
+        _bar(
+            "bar",
+            LEFT + (at - first) * wide,
+            wide,
+            count / most,
+            f"{at / BINS:.2f} to {(at + 1) / BINS:.2f}: {count:,}",
+        )
+        for at, count in below.items()
     ]
-    ticks.append(((len(shown) - 0.5) / len(shown), "1"))
+    step = next(step for step in STEPS if (BINS - first) / step <= MOST_TICKS)
+    scale = (WIDTH - LEFT - RIGHT - APART) / (WIDTH - LEFT - RIGHT) / (BINS - first)
+    ticks = [((at - first) * scale, f"{at / BINS:.2f}") for at in range(-(-first // step) * step, BINS, step)]
+    left, width = WIDTH - RIGHT - APART * 0.7, APART * 0.7
+    one = [_bar("bar one", left, width, min(counts["one"] / most, 1), f"1: {counts['one']:,}")]
+    if counts["one"] > most:
+        across = f"l{width / 2 + 3:.0f} -8"
+        one.append(f'<path class="break" d="M{left - 3:.0f} {TOP + 22} {across} v8 {across}"/>')
+    one.append(f'<text class="note" x="{WIDTH - RIGHT}" y="{TOP - 6}" text-anchor="end">{counts["one"]:,}</text>')
+    ticks.append(((left + width / 2 - LEFT) / (WIDTH - LEFT - RIGHT), "1"))
     levels = [_level(_y(part), f"{most * part:,.0f}") for part in ((0, 0.5, 1) if most > 1 else (0, 1))]
     title = f"Dropped documents by {alike} {of.split()[-1]} the kept one: {counts['one']:,} of {alike} 1"
-    return _svg(title, [_axes(f"{of} the kept document", ticks), *levels, *bars])
+    return _svg(title, [_axes(f"{of} the kept document", ticks), *levels, *bars, *one])
+
+
+def _below_one(counts: Facts) -> dict[int, int]:
+    """Dropped documents by the number of the hundredth that their similarity is in."""
+    return {round(float(low) * BINS): count for low, count in counts["below_one"].items()}
+
+
+def _bar(kind: str, left: float, wide: float, part: float, name: str) -> str:
+    tall = max((_y(0) - TOP) * part, 1) if part else 0
+    return (
+        f'<rect class="{kind}" x="{left + 0.5:.1f}" y="{_y(0) - tall:.1f}" width="{max(wide - 1, 1):.1f}"'
+        f' height="{tall:.1f}">{f"<title>{name}</title>" if name else ""}</rect>'
+    )
 
 
 def _svg(title: str, parts: Sequence[str]) -> str:

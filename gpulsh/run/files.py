@@ -355,7 +355,9 @@ class _Run:
             "funnel": outcome.funnel.to_dict(),
             "definitions": definitions(job.method.measure),
             "hints": give_hints(job.method, outcome.funnel),
-            "evidence": summarise(work / "duplicates.parquet", files, job.columns, outcome.gathered),
+            "evidence": summarise(
+                work / "duplicates.parquet", files, job.columns, job.method.threshold, outcome.gathered
+            ),
             "page": {"written": no_page is None, "reason": no_page},
             "outputs": [*_written(work), *([] if no_page else [PAGE])],
             "job": job.to_json(),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
+import re
 import sys
 from collections import Counter
 from html.parser import HTMLParser
@@ -15,9 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.cli import main
-from gpulsh.report import evidence as summary
 from gpulsh.report import excerpts
-from gpulsh.report.excerpts import SHOWN, beside, head
+from gpulsh.report.excerpts import SHOWN, beside
 from gpulsh.report.page import missing, render
 from gpulsh.run.files import deduplicate_files
 
@@ -55,7 +57,7 @@ def run(folder: Path, **options: Any) -> Any:
 
 
 class _Page(HTMLParser):
-    """The tags with their attributes, and the text, style aside."""
+    """The tags with their attributes, and the text, style and script aside."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -77,7 +79,7 @@ class _Page(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if "style" not in self._open:
+        if not {"style", "script"} & {*self._open}:
             self.texts.append(data)
 
     @property
@@ -100,8 +102,13 @@ def test_the_summary_counts_the_evidence(tmp_path: Path) -> None:
     clusters = Counter(row["cluster"] for row in rows)
     assert found["clusters"]["count"] == len(clusters)
     assert {entry["least"]: entry["count"] for entry in found["clusters"]["sizes"]} == Counter(clusters.values())
-    largest = [(entry["cluster"], entry["dropped"]) for entry in found["clusters"]["largest"]]
-    assert largest == sorted(clusters.items(), key=lambda item: (-item[1], item[0]))[: summary.LARGEST]
+    sample = found["clusters"]["sample"]
+    assert {entry["cluster"]: entry["dropped"] for entry in sample} == clusters  # so few are all shown
+    ranked = sorted(clusters, key=lambda label: (-clusters[label], label))
+    assert [entry["cluster"] for entry in sample[:2]] == ranked[:2]
+    for entry in sample:
+        told = {(row["file"], row["row"]) for row in rows if row["cluster"] == entry["cluster"]}
+        assert {(pair["dropped"]["file"], pair["dropped"]["row"]) for pair in entry["pairs"]} <= told
 
 
 def test_examples_are_rows_of_the_evidence_with_their_texts(tmp_path: Path) -> None:
@@ -159,10 +166,14 @@ def test_the_page_tells_it_and_stands_alone(tmp_path: Path, options: dict[str, A
     html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     assert html == render(json.loads((tmp_path / "out/report.json").read_text()))
     shown = _Page(html)
-    # Nothing from elsewhere, nothing to run, and no text of the user's became a tag.
-    assert not {name for name, _ in shown.tags} & {"script", "link", "img", "iframe", "i", "object"}
+    # Nothing from elsewhere, no script but the page's own, and no text of the user's became a tag.
+    assert not {name for name, _ in shown.tags} & {"link", "img", "iframe", "i", "object"}
     assert not [attrs for _, attrs in shown.tags if {"src", "href", "onclick", "onload"} & attrs.keys()]
-    assert "url(" not in html and "@import" not in html and "http-equiv" not in html
+    assert "url(" not in html and "@import" not in html
+    (script,) = re.findall("<script>(.*?)</script>", html, re.DOTALL)
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'"
+    assert [attrs["content"] for _, attrs in shown.tags if "http-equiv" in attrs] == [policy]
     funnel = result.funnel
     assert f"{funnel['kept']} of {funnel['documents']} documents kept" in shown.text
     assert "<script>alert('" in shown.text and "b <i>.parquet" in shown.text and "<b>" in shown.text
@@ -269,11 +280,10 @@ def test_report_leaves_alone_what_is_not_its_own(tmp_path: Path, capsys: pytest.
 @pytest.mark.parametrize("word", ["w", "a word ", "x" * 700, "字", "\U0001f600 "])
 def test_excerpts_are_short_and_show_the_difference(word: str, size: int) -> None:
     text = (word * (size // len(word) + 1))[:size].strip()
-    assert len(head(text)) <= SHOWN + 1
     one, other = beside(text + " this", text + " that")
     assert max(len(one), len(other)) <= SHOWN + 2
     assert one.endswith("this") and other.endswith("that")
-    assert beside(text, text)[0] == beside(text, text)[1] == head(text)
+    assert beside(text, text)[0] == beside(text, text)[1] == beside(text, "")[0]
 
 
 class _Isolated(HTMLParser):

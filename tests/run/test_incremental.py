@@ -134,8 +134,8 @@ def test_the_index_of_the_command_and_of_a_run_are_one(folder: Path, capsys: pyt
     assert told == [(0, "jan.jsonl", 0, None, 0), (1, "jan.jsonl", 0, None, 0), (2, "jan.jsonl", 1, None, 2)]
     report = json.loads(Path("out/report.json").read_text())
     assert report["funnel"]["earlier"] == 3 and report["parameters"]["index"] == str(folder.resolve() / "known")
-    largest = report["evidence"]["clusters"]["largest"][0]
-    assert largest["kept"] == {"file": "jan.jsonl", "row": 0} and largest["text"] == ""
+    largest = report["evidence"]["clusters"]["sample"][0]["pairs"][0]
+    assert largest["kept"] == {"file": "jan.jsonl", "row": 0} and largest["texts"][1] == ""
     page = Path("out/report.html")
     assert not page.exists() or "3 are dropped for documents of earlier runs" in page.read_text()
     index = Index.open("known", backend="reference")

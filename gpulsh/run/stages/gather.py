@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
@@ -164,6 +165,7 @@ class GatheredTexts:
 
     def __init__(self, folder: Path, placed: Placed, members: Path) -> None:
         self._folder, self._placed, self._members = folder, placed, MEMBERS.open(members).whole()
+        self._places = lru_cache(1)(lambda number: PLACES.read(folder, number))  # of one partition after the other
 
     def beginning(self, file: int, row: int, most: int) -> bytes | None:
         """At most the first `most` bytes of the text in a row of a file; None where it was not gathered."""
@@ -172,7 +174,7 @@ class GatheredTexts:
         if at == len(known) or known[at] != document or not self._members.meets[at : at + 1].all():
             return None
         number = int(np.searchsorted(self._placed.partitions, document, side="right")) - 1
-        there = PLACES.read(self._folder, number)
+        there = self._places(number)
         group = self._members.group[at]
         rows = slice(*np.searchsorted(there.group, [group, group + 1]).tolist())
         (within_group,) = places_in(self._folder, "documents", there.document[rows], np.array([document]))

@@ -1,0 +1,94 @@
+"""How a run was asked for: its parameters in words, and the command that asks for the same again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import get_args
+
+from gpulsh.errors import ParameterError
+from gpulsh.facts import Facts
+from gpulsh.params import FLAGS, SKETCHES, Family, Folding, MinHashFamily, Shingling
+from gpulsh.report.funnel import measure_told
+from gpulsh.sketch.named import SHORT
+
+_KEPT = {"first": "Of two duplicates the first is kept.", "longest": "Of two duplicates the longer text is kept."}
+
+
+def in_words(parameters: Facts) -> Iterator[str]:
+    """A sentence each."""
+    shingling, threshold = Shingling(**parameters["shingling"]), parameters["threshold"]
+    contained = measure_told(parameters) == "containment"
+    tokens = "words" if shingling.unit == "word" else "characters"
+    of = f"runs of {shingling.size} {tokens}" if shingling.size > 1 else f"single {tokens}"
+    form = parameters["folding"]["form"]
+    yield f"Documents are compared as sets of {of} (shingles){f', normalized to {form}' if form else ''}."
+    yield {
+        "exact": f"One duplicates another where {threshold:g} or more of its shingles are in the other."
+        if contained
+        else f"Two are duplicates where at least {threshold:g} of all shingles that either has are in both (exact"
+        " Jaccard similarity).",
+        "signature": f"Two are duplicates where their signatures estimate a similarity of {threshold:g} or more.",
+        "none": "Two are duplicates where they are a candidate pair; nothing is verified.",
+    }[parameters["verify"]]
+    if not contained and "near" not in parameters:
+        banding, family = parameters["banding"], parameters["family"]
+        yield (
+            f"Only candidates are compared: pairs whose signatures of {family['num_perm']} values agree in one of"
+            f" {banding['bands']} bands of {banding['rows']} rows."
+        )
+    keep = parameters["keep"]
+    yield _KEPT.get(keep, f"Which of two duplicates is kept is decided by {keep}.")
+    if parameters["resolve"] == "kept":
+        yield "A document is dropped only for one that is kept, never along a chain of others."
+    else:
+        yield "Of all documents that chains of duplicates connect one is kept."
+    if parameters["within"] or parameters["across"]:
+        yield f"Only documents of {'one INPUT' if parameters['within'] else 'two INPUTs'} are duplicates."
+
+
+def command(report: Facts) -> str | None:
+    """The command line; None where only Python can ask for what was asked.
+
+    The folder OUT is left open, and so is what changes no byte of the results: threads, memory, engine.
+    """
+    parameters = report["parameters"]
+    method = _method_options(parameters)
+    if method is None:
+        return None
+    defaults = {"text_column": "text", "verify": "exact", "resolve": "kept", "write": "data", "on_error": "fail"}
+    given = [name for name, default in defaults.items() if parameters[name] != default]
+    given += [name for name in ("id_column", "index", "compression") if parameters.get(name) is not None]
+    options = [part for name in given for part in (f"--{name.replace('_', '-')}", str(parameters[name]))]
+    flags = [f"--{name}" for name in ("within", "across", "lines") if parameters.get(name)]
+    protected = [part for path in parameters["protect"] for part in ("--protect", path)]
+    keep = ["--keep", parameters["keep"]] if "index" not in parameters else []
+    words = [*report["inputs"], "-o", "OUT", *method, *options, *keep, *protected, *flags]
+    return shlex.join(["gpulsh", "dedup", *words])
+
+
+def _method_options(parameters: Facts) -> list[str] | None:
+    shingling, folding = Shingling(**parameters["shingling"]), Folding(**parameters["folding"])
+    shingle = "+".join([f"{shingling.unit}:{shingling.size}", *(flag for flag in FLAGS if getattr(shingling, flag))])
+    sketch = _sketch_name(parameters["family"]["name"])
+    try:
+        sayable = Shingling.parse(shingle) == shingling and Folding(form=folding.form) == folding
+    except ParameterError:
+        sayable = False
+    if not sayable or sketch is None or "near" in parameters or "also" in parameters:
+        return None
+    options = ["--threshold", f"{parameters['threshold']!r}", "--shingle", shingle]
+    options += ["--normalize", folding.form] if folding.form else []
+    if measure_told(parameters) == "containment":
+        return [*options, "--measure", "containment"]
+    family, banding = parameters["family"], parameters["banding"]
+    options += ["--sketch", f"{sketch}:{family['num_perm']}", "--seed", str(family["seed"])]
+    return [*options, "--bands", str(banding["bands"]), "--rows", str(banding["rows"])]
+
+
+def _sketch_name(family: str) -> str | None:
+    """As the command names it; of the families of MinHash it knows the default alone."""
+    if family == Family().name:
+        return "minhash"
+    file = next((file for name, file in SKETCHES.items() if name == family not in get_args(MinHashFamily)), None)
+    return None if file is None else SHORT.get(file, file).replace("_", "-")

@@ -1,0 +1,82 @@
+"""The page in a real browser: it pages and filters, obeys the keyboard, asks for nothing, and runs no text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpulsh.report.page import missing
+from gpulsh.run.files import deduplicate_files
+from tests.support.browser import CHROMIUM, Tab, browser
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed"),
+    pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed"),
+]
+
+HOSTILE = "</script><script>hacked = 1</script><img src=x onerror='hacked = 2'>\u202e\u2066\0\x1b"
+CLUSTERS = 12
+SHOWN = "[...document.querySelectorAll('details.cluster')].filter((one) => !one.hidden)"
+TOLD = "document.querySelector('[role=status]').textContent"
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    folder = tmp_path_factory.mktemp("page")
+    lines = []
+    for number in range(CLUSTERS):
+        text = f"{HOSTILE} {' '.join(f'w{number}x{place}' for place in range(40))}"
+        copies = [text, text + " more", *([text + " again"] * (number == 0))]
+        lines += [json.dumps({"id": f"{HOSTILE}{number}.{place}", "text": text}) for place, text in enumerate(copies)]
+    path = folder / "<img src=x onerror='hacked = 3'>.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    deduplicate_files(path, folder / "out", id_column="id", backend="reference")
+    with browser(folder / "browser") as tab:
+        tab.open(folder / "out/report.html")
+        yield tab
+
+
+def test_pages_and_kinds_and_words_are_asked_for(tab: Tab) -> None:
+    def press(words: str) -> None:
+        tab.run(
+            f"[...document.querySelectorAll('button')].find((one) => one.textContent.startsWith('{words}')).click()"
+        )
+
+    assert tab.run(f"{SHOWN}.length") == 8 and tab.run(TOLD) == f"1–8 of {CLUSTERS}"
+    press("Next")
+    assert tab.run(f"{SHOWN}.length") == CLUSTERS - 8 and tab.run(TOLD) == f"9–{CLUSTERS} of {CLUSTERS}"
+    press("largest")
+    assert tab.run(TOLD) == "1–8 of 10"
+    press("all")
+    for wanted, told in (("W7X3", "1–1 of 1"), ("nowhere", "none"), ("", f"1–8 of {CLUSTERS}")):
+        tab.run(f"box = document.querySelector('input'); box.value = '{wanted}'; box.dispatchEvent(new Event('input'))")
+        assert tab.run(TOLD) == told
+
+
+def test_a_cluster_unfolds_by_the_keyboard(tab: Tab) -> None:
+    tab.run("document.querySelector('details.cluster summary').focus()")
+    tab.key("Enter", 13, "\r")
+    assert tab.run("document.querySelector('details.cluster').open")
+    assert "w0x39" in tab.run("document.querySelector('details.cluster .text').innerText")
+
+
+def test_no_width_makes_the_page_scroll_sideways(tab: Tab, tmp_path: Path) -> None:
+    for width, dark in ((1200, False), (360, False), (800, True)):
+        tab.picture(tmp_path / "page.png", width, dark=dark)
+        assert tab.run("document.documentElement.scrollWidth") <= width
+        light = tab.run("Number(getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0])")
+        assert (light < 128) == dark
+
+
+def test_hostile_text_runs_nothing_and_nothing_is_asked_for(tab: Tab) -> None:
+    tab.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert tab.run("typeof hacked") == "undefined"
+    assert tab.run("document.querySelectorAll('img, [onerror]').length + document.scripts.length") == 1
+    assert not tab.errors and len(tab.requests) == 1
+    # Were a text ever to become a tag, the policy in the page's head refuses it.
+    tab.run("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"hacked = 4\">')")
+    tab.run("document.body.append(Object.assign(document.createElement('script'), {textContent: 'hacked = 5'}))")
+    assert tab.run("typeof hacked") == "undefined" and "Content Security Policy" in tab.errors[0]

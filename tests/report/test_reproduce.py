@@ -1,0 +1,89 @@
+"""What the page says beside counts: the command that asks for the same, warnings, and which clusters are shown."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpulsh
+from gpulsh.cli import main
+from gpulsh.method import Method
+from gpulsh.report.cautions import cautions
+from gpulsh.report.reproduce import command, in_words
+from gpulsh.report.sampled import COUNTS, members, sampled
+from gpulsh.run.files import deduplicate_files
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {
+            "threshold": 0.65,
+            "shingling": "char:9+symbols",
+            "normalize": "NFKC",
+            "sketch": gpulsh.OnePermutation(num_perm=64),
+        },
+        {"verify": "none", "resolve": "components", "bands": 4, "rows": 4, "keep": "longest", "across": True},
+        {"measure": "containment", "write": "duplicates", "on_error": "skip", "id_column": "id"},
+    ],
+)
+def test_the_command_asks_for_the_same_again(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a b.jsonl", "$c'.jsonl"):
+        Path(name).write_text("".join(json.dumps({"id": n, "text": "the same few words " * n}) + "\n" for n in (3, 4)))
+    inputs = ["a b.jsonl", "$c'.jsonl"]
+    first = deduplicate_files(inputs, "first", backend="reference", **options).report
+    told = command(first)
+    assert told is not None and told.startswith("gpulsh dedup ")
+    assert main([*shlex.split(told.replace("-o OUT", "-o again"))[1:], "--backend", "reference"]) == 0
+    again = json.loads(Path("again/report.json").read_text())
+    assert again["job"] == first["job"] and again["digest"] == first["digest"]
+    sentences = " ".join(in_words(first["parameters"]))
+    assert ("longer text" in sentences) == (first["parameters"]["keep"] == "longest")
+    assert f"{first['parameters']['threshold']:g}" in sentences or options.get("verify") == "none"
+
+
+def test_what_only_python_can_ask_for_has_no_command() -> None:
+    for method in (
+        Method.chosen(folding=gpulsh.Folding(case=False)),
+        Method.chosen(shingling=gpulsh.Shingling(hash="rabin")),
+        Method.chosen(sketch=gpulsh.SimHash(), distance=3),
+    ):
+        assert command({"inputs": ["a"], "parameters": json.loads(method.to_json())}) is None
+
+
+def test_warnings_of_clusters_and_inputs() -> None:
+    inputs = [{"name": f"in{n}", "rows": 10, "rejected": 2, "dropped": n} for n in (4, 5)]
+    clusters = [{"cluster": 7, "dropped": 11}, {"cluster": 8, "dropped": 10}]
+    report = {"funnel": {"documents": 1000}, "evidence": {"clusters": {"sample": clusters}}, "hints": ["short"]}
+    hint, cluster, source = cautions(report, inputs)
+    assert hint == "short" and cluster.startswith("cluster 7 loses 11 documents, 1.1 % of all")
+    assert source == "in5 loses 62.5 % of its documents"
+    assert cautions({**report, "funnel": {"documents": 999}}, inputs[:1]) == ["short"]
+
+
+def test_clusters_are_the_largest_and_those_next_to_the_threshold() -> None:
+    rng = np.random.default_rng(5)
+    cluster = rng.integers(0, 400, 2000) * 3
+    similarity = rng.uniform(0.5, 1.0, 2000).astype(np.float32)
+    similarity[rng.random(2000) < 0.3] = 1
+    labels, sizes = np.unique(cluster, return_counts=True)
+    found = sampled(similarity, cluster, labels, sizes, 0.8)
+    by_kind = {kind: [label for label, kinds in found.items() if kind in kinds] for kind in COUNTS}
+    assert {kind: len(numbers) for kind, numbers in by_kind.items()} == COUNTS
+    size = dict(zip(labels.tolist(), sizes.tolist(), strict=True))
+    assert set(by_kind["largest"]) == set(sorted(size, key=lambda label: (-size[label], label))[: COUNTS["largest"]])
+    for kind, here in (("above", similarity >= np.float32(0.8)), ("below", similarity < np.float32(0.8))):
+        far = np.abs(similarity - np.float32(0.8))
+        ranked = [int(cluster[row]) for row in np.argsort(far, kind="stable") if here[row] and similarity[row] < 1]
+        assert set(by_kind[kind]) == set(list(dict.fromkeys(ranked))[: COUNTS[kind]])
+        shown = members(similarity, cluster, by_kind[kind][0], 0.8)
+        assert far[shown[0]] == far[cluster == by_kind[kind][0]].min() and len(set(shown.tolist())) == len(shown)
