@@ -28,6 +28,6 @@ DUPLICATES = (
     ),
     ColumnRow("duplicate_of_row", "int64", "row of that document, likewise"),
     ColumnRow("duplicate_of_id", OWN, "id of that document; of one of an earlier run its key in the index"),
-    ColumnRow("similarity", "float32", "exact Jaccard similarity of both, or what --measure and --verify took for it"),
+    ColumnRow("similarity", "float32", "how similar both are by --measure, exactly unless --verify says otherwise"),
     ColumnRow("cluster", "int64", "position over all files of the first document that duplicate pairs connect it with"),
 )
