@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import pickle
-import sys
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 from gpulsh.compat import datasketch
-from gpulsh.compat.datasketch import MinHash, MinHashLSH, WeightedMinHashGenerator
+from gpulsh.compat.datasketch import MinHash, MinHashLSH, MinHashLSHForest, WeightedMinHashGenerator, pickles
 from gpulsh.compat.datasketch.bands import optimal_bands
 from tests.compat.test_schemes import golden
 
@@ -70,12 +68,8 @@ def test_tables_are_those_of_datasketch() -> None:
 
 
 @pytest.mark.parametrize("key", ["2.0", "1.x"])
-def test_pickles_of_datasketch_are_read(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under its name: its modules are where pickles look for them."""
-    for name in ("minhash", "lsh", "storage", "hashfunc"):
-        monkeypatch.setitem(sys.modules, f"datasketch.{name}", sys.modules[f"gpulsh.compat.datasketch.{name}"])
-    monkeypatch.setitem(sys.modules, "datasketch", ModuleType("datasketch"))
-    index, one = pickle.loads(bytes.fromhex(KNOWN["pickles"][key]))
+def test_pickles_of_datasketch_are_read(key: str) -> None:
+    index, one = pickles.loads(bytes.fromhex(KNOWN["pickles"][key]))
     scheme = "affine32" if key == "2.0" else "legacy"
     assert type(index) is MinHashLSH and type(one) is MinHash and one.scheme == index._minhash_scheme == scheme
     assert index.query(one) == ["a"] and one == signature("x", "y", "z", scheme=scheme)
@@ -118,3 +112,29 @@ def test_an_index_of_many_finds_what_datasketch_finds() -> None:
     rows = np.array([one.hashvalues[: index.b * index.r] for one in made]).reshape(200, index.b, index.r)
     same = (rows[:, None] == rows[None]).all(axis=3).any(axis=2)
     assert [sorted(index.query(one)) for one in made] == [np.flatnonzero(row).tolist() for row in same]  # type: ignore[type-var]
+
+
+def test_forest_finds_what_datasketch_finds() -> None:
+    forest, sets = MinHashLSHForest(num_perm=16, l=4), {}
+    for place in range(30):
+        sets[place] = signature(*(f"{token}" for token in range(place, place + 8)))
+        forest.add(place, sets[place])
+    assert forest.is_empty() and 3 in forest and 30 not in forest
+    forest.index()
+    assert [sorted(forest.query(sets[place], 4)) for place in range(30)] == KNOWN["forest"]  # type: ignore[type-var]
+    assert forest.get_minhash_hashvalues(3).tolist() == sets[3].hashvalues.tolist()
+    assert forest.get_minhash_hashvalues(3).dtype == np.uint32
+    again = pickle.loads(pickle.dumps(forest))
+    assert sorted(again.query(sets[5], 4)) == KNOWN["forest"][5]
+    wrong: list[tuple[Any, str]] = [
+        (lambda: MinHashLSHForest(4, l=5), "l is 5 and num_perm 4"),
+        (lambda: forest.add(3, sets[3]), "the key is in the forest"),
+        (lambda: forest.add(31, MinHash(15)), "15 values; this forest takes 16"),
+        (lambda: forest.query(sets[3], 0), "k is 0"),
+        (lambda: forest.query(signature("a", scheme="legacy"), 1), "of scheme 'legacy' and the index of 'affine32'"),
+    ]
+    for make, said in wrong:
+        with pytest.raises(ValueError, match=said):
+            make()
+    with pytest.raises(KeyError, match="31 is not in the forest"):
+        forest.get_minhash_hashvalues(31)

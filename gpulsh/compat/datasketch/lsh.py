@@ -93,11 +93,7 @@ class MinHashLSH:
         """Of each band the bytes that its table has for a key, or a ParameterError where the signature is another's."""
         if len(minhash) != self.h:
             raise ParameterError(f"the signature has {len(minhash)} values; this index takes {self.h}")
-        scheme = getattr(minhash, "scheme", None)
-        if self._minhash_scheme is not None and scheme is not None and scheme != self._minhash_scheme:
-            raise ParameterError(
-                f"the signature is of scheme {scheme!r} and the index of {self._minhash_scheme!r}; make both by one"
-            )
+        check_scheme(self._minhash_scheme, minhash)
         whole = self._byteswap(minhash.hashvalues)
         size = len(whole) // self.h * self.r
         found = [whole[start : start + size] for start in range(0, size * (self.b if bands is None else bands), size)]
@@ -201,6 +197,13 @@ class MinHashLSH:
         if "_minhash_scheme" not in state:  # of 1.x, which had one scheme; WeightedMinHash has none, and longer keys
             lengths = {len(band) for table in self.hashtables[:1] for band in table if isinstance(band, bytes)}
             self._minhash_scheme = "legacy" if lengths == {LEGACY_BYTES * self.r} else None
+
+
+def check_scheme(known: str | None, minhash: AnyMinHash) -> None:
+    """A ParameterError where an index is of one scheme and a signature of another."""
+    scheme = getattr(minhash, "scheme", None)
+    if known is not None and scheme is not None and scheme != known:
+        raise ParameterError(f"the signature is of scheme {scheme!r} and the index of {known!r}; make both by one")
 
 
 class _Session:

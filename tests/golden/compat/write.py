@@ -68,7 +68,7 @@ def datasketch() -> dict[str, Any]:
 
 
 def index() -> dict[str, Any]:
-    from datasketch import MinHash, MinHashLSH
+    from datasketch import MinHash, MinHashLSH, MinHashLSHForest
     from datasketch.lsh import _optimal_param
 
     bands = [
@@ -77,6 +77,13 @@ def index() -> dict[str, Any]:
         for threshold in (0.05, 0.3, 0.5, 0.77, 0.8, 0.95)
         for weight in (0.5, 0.25)
     ]
+    forest, signatures = MinHashLSHForest(num_perm=16, l=4), []
+    for place in range(30):
+        signatures.append(MinHash(16))
+        signatures[-1].update_batch([b"%d" % token for token in range(place, place + 8)])
+        forest.add(place, signatures[-1])
+    forest.index()
+    nearest = [sorted(forest.query(one, 4)) for one in signatures]
     tables, pickles = MinHashLSH(threshold=0.5, num_perm=16), {}
     for key, tokens in {"a": "xyz", "b": "xyzw", "c": "q"}.items():
         one = MinHash(16)
@@ -91,7 +98,7 @@ def index() -> dict[str, Any]:
             MinHash.__getstate__ = lambda self: self.__dict__
         pickles[key] = pickle.dumps([made, one], protocol=4).hex()
     hexadecimal = [sorted(band.hex() for band in table) for table in tables.hashtables]
-    return {"bands": bands, "tables": hexadecimal, "pickles": pickles}
+    return {"bands": bands, "tables": hexadecimal, "pickles": pickles, "forest": nearest}
 
 
 def stored_bytes(scheme: str) -> dict[str, Any]:

@@ -1,0 +1,31 @@
+"""Pickles that datasketch wrote, read as objects of this package, without datasketch."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import IO, Any
+
+
+class Unpickler(pickle.Unpickler):
+    """Looks for datasketch's names here. Like any unpickler it runs what a pickle says: read those you trust."""
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        """The class or function of a name."""
+        head, dot, rest = module_name.partition(".")
+        return super().find_class(f"{__package__}{dot}{rest}" if head == "datasketch" else module_name, global_name)
+
+
+def load(file: IO[bytes]) -> Any:
+    """What a file of a pickle holds."""
+    return Unpickler(file).load()
+
+
+def loads(data: bytes) -> Any:
+    """What a pickle holds.
+
+    >>> from gpulsh.compat.datasketch import MinHash
+    >>> loads(pickle.dumps(MinHash(num_perm=4)))
+    MinHash(num_perm=4, seed=1, scheme='affine32')
+    """
+    return load(io.BytesIO(data))
