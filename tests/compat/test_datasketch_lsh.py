@@ -9,8 +9,16 @@ import numpy as np
 import pytest
 
 from gpulsh.compat import datasketch
-from gpulsh.compat.datasketch import MinHash, MinHashLSH, MinHashLSHForest, WeightedMinHashGenerator, pickles
+from gpulsh.compat.datasketch import (
+    MinHash,
+    MinHashLSH,
+    MinHashLSHEnsemble,
+    MinHashLSHForest,
+    WeightedMinHashGenerator,
+    pickles,
+)
 from gpulsh.compat.datasketch.bands import optimal_bands
+from gpulsh.compat.datasketch.lshensemble_partition import optimal_partitions
 from tests.compat.test_schemes import golden
 
 KNOWN = golden("datasketch")["index"]
@@ -138,3 +146,32 @@ def test_forest_finds_what_datasketch_finds() -> None:
             make()
     with pytest.raises(KeyError, match="31 is not in the forest"):
         forest.get_minhash_hashvalues(31)
+
+
+def test_ensemble_finds_what_datasketch_finds() -> None:
+    ensemble = MinHashLSHEnsemble(threshold=0.6, num_perm=16, num_part=3, m=4)
+    more = [
+        MinHashLSHEnsemble(threshold=threshold, num_perm=32, m=8, weights=(weight, 1 - weight))
+        for threshold in (0.1, 0.9)
+        for weight in (0.5, 0.25)
+    ]
+    assert [one.params.tolist() for one in [ensemble, *more]] == KNOWN["ensemble bands"]
+    sizes, counts = np.array([1, 2, 3, 5, 8, 20, 21, 22, 40, 90]), np.array([9, 1, 4, 2, 2, 7, 1, 1, 3, 5])
+    found = [[list(one) for one in optimal_partitions(sizes, counts, parts)] for parts in (1, 2, 3, 4, 6, 10, 16)]
+    assert found == KNOWN["partitions"]
+    sets = [signature(*(f"{token}" for token in range(place, place + 8))) for place in range(30)]
+    ensemble.index((place, one, 3 + place % 7) for place, one in enumerate(sets))
+    assert [sorted(ensemble.query(one, 4)) for one in sets] == KNOWN["ensemble"]  # type: ignore[type-var]
+    assert sorted(pickle.loads(pickle.dumps(ensemble)).query(sets[3], 4)) == KNOWN["ensemble"][3]
+    assert 3 in ensemble and 30 not in ensemble
+    wrong: list[tuple[Any, str]] = [
+        (lambda: ensemble.index([(1, sets[1], 2)]), "takes all at once"),
+        (lambda: more[0].index([]), "entries is empty"),
+        (lambda: more[0].index([(1, sets[1], 0)]), "a size below 1"),
+        (lambda: MinHashLSHEnsemble(m=1), "m is 1"),
+        (lambda: MinHashLSHEnsemble(num_part=0), "num_part is 0"),
+        (lambda: list(ensemble.query(signature("a", scheme="legacy"), 4)), "of scheme 'legacy'"),
+    ]
+    for make, said in wrong:
+        with pytest.raises(ValueError, match=said):
+            make()

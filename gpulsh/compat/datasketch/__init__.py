@@ -13,6 +13,7 @@ from gpulsh.compat.datasketch.b_bit_minhash import bBitMinHash
 from gpulsh.compat.datasketch.hashfunc import sha1_hash32, sha1_hash64
 from gpulsh.compat.datasketch.lean_minhash import LeanMinHash
 from gpulsh.compat.datasketch.lsh import MinHashLSH
+from gpulsh.compat.datasketch.lshensemble import MinHashLSHEnsemble
 from gpulsh.compat.datasketch.lshforest import MinHashLSHForest
 from gpulsh.compat.datasketch.minhash import MinHash
 from gpulsh.compat.datasketch.weighted_minhash import WeightedMinHash, WeightedMinHashGenerator
@@ -24,6 +25,7 @@ __all__ = [
     "LeanMinHash",
     "MinHash",
     "MinHashLSH",
+    "MinHashLSHEnsemble",
     "MinHashLSHForest",
     "WeightedMinHash",
     "WeightedMinHashGenerator",

@@ -68,8 +68,9 @@ def datasketch() -> dict[str, Any]:
 
 
 def index() -> dict[str, Any]:
-    from datasketch import MinHash, MinHashLSH, MinHashLSHForest
+    from datasketch import MinHash, MinHashLSH, MinHashLSHEnsemble, MinHashLSHForest
     from datasketch.lsh import _optimal_param
+    from datasketch.lshensemble_partition import optimal_partitions
 
     bands = [
         [threshold, num_perm, weight, *_optimal_param(threshold, num_perm, weight, 1 - weight)]
@@ -84,6 +85,14 @@ def index() -> dict[str, Any]:
         forest.add(place, signatures[-1])
     forest.index()
     nearest = [sorted(forest.query(one, 4)) for one in signatures]
+    ensemble = MinHashLSHEnsemble(threshold=0.6, num_perm=16, num_part=3, m=4)
+    ensemble.index([(place, one, 3 + place % 7) for place, one in enumerate(signatures)])
+    contained = [sorted(ensemble.query(one, 4)) for one in signatures]
+    more = [
+        MinHashLSHEnsemble(threshold=t, num_perm=32, m=8, weights=(w, 1 - w)) for t in (0.1, 0.9) for w in (0.5, 0.25)
+    ]
+    sizes, counts = np.array([1, 2, 3, 5, 8, 20, 21, 22, 40, 90]), np.array([9, 1, 4, 2, 2, 7, 1, 1, 3, 5])
+    parts = [np.array(optimal_partitions(sizes, counts, n)).tolist() for n in (1, 2, 3, 4, 6, 10, 16)]
     tables, pickles = MinHashLSH(threshold=0.5, num_perm=16), {}
     for key, tokens in {"a": "xyz", "b": "xyzw", "c": "q"}.items():
         one = MinHash(16)
@@ -98,7 +107,15 @@ def index() -> dict[str, Any]:
             MinHash.__getstate__ = lambda self: self.__dict__
         pickles[key] = pickle.dumps([made, one], protocol=4).hex()
     hexadecimal = [sorted(band.hex() for band in table) for table in tables.hashtables]
-    return {"bands": bands, "tables": hexadecimal, "pickles": pickles, "forest": nearest}
+    return {
+        "bands": bands,
+        "tables": hexadecimal,
+        "pickles": pickles,
+        "forest": nearest,
+        "ensemble": contained,
+        "partitions": parts,
+        "ensemble bands": [one.params.tolist() for one in [ensemble, *more]],
+    }
 
 
 def stored_bytes(scheme: str) -> dict[str, Any]:
