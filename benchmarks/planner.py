@@ -7,7 +7,7 @@ rates of a worker (a thread, or with --backend cuda a GPU), and its shares of do
 others are foretold from those and from what 1,000 documents take to sign, which is the start. What OUT/_work grows to
 is read off while each size runs for the first time, out of the clock. False candidates are counted in groups of
 documents of known similarity. The record is written to record/<device>/<date>/plan.json and .md, the rates to
-gpulsh/report/rates.json under the kind of worker; the README shows a plan made of them (tests/test_readme.py).
+gpulsh/report/rates.json under the kind of worker; docs/scale.md shows a plan made of them (tests/test_manual.py).
 """
 
 from __future__ import annotations

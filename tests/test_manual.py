@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gpulsh.cli import main
-from tests.support.pages import MANUAL, Block, blocks, run_python
+import gpulsh
+from gpulsh.cli import group, main
+from tests.support.pages import MANUAL, ROOT, Block, blocks, run_python
 from tests.test_readme import parse
 
 Row = dict[str, Any]
@@ -60,10 +63,22 @@ def beside_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def commands(block: Block) -> Iterator[str]:
-    """Of a block of shell, lines that end in a backslash joined; comments and what is not gpulsh's left out."""
+    """Those of gpulsh in a block of shell; one that ends in a backslash goes on."""
     for line in block.text.replace("\\\n", " ").splitlines():
         if line.startswith("gpulsh "):
             yield line.partition(" #")[0]
+
+
+def run_commands(lines: list[str], shown: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    """All must succeed; what is shown below them is what the last one prints, or the error it ends in."""
+    for line in lines:
+        capsys.readouterr()
+        status = main(shlex.split(line)[1:])
+        out, err = capsys.readouterr()
+        if shown is not None and line == lines[-1]:
+            assert shown == (out if status == 0 else err.splitlines(keepends=True)[-1])
+        else:
+            assert status == 0, err
 
 
 @pytest.mark.parametrize("path", MANUAL, ids=lambda path: path.stem)
@@ -79,15 +94,43 @@ def test_page(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             for line in commands(block):
                 parse(line)
         elif block.language == "bash":
-            for line in commands(block):
-                capsys.readouterr()
-                status = main(shlex.split(line)[1:])
-                out, err = capsys.readouterr()
-                fails = block.shown is not None and block.shown.startswith("gpulsh: error: ")
-                assert (status != 0) == fails, err
-                assert block.shown is None or block.shown == (err.splitlines(keepends=True)[-1] if fails else out)
+            run_commands([*commands(block)], block.shown, capsys)
         else:
             assert block.language in ("text", "sql", "json"), f"{path.name} has a block of {block.language!r}"
+
+
+def test_the_tutorial_runs_from_its_first_cell_to_its_last() -> None:
+    names: dict[str, Any] = {}
+    cells = json.loads((ROOT / "examples/tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert sum(run_python(text, names) for text in code) >= 6
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, Any]:
+    """What mkdocs makes pages by."""
+    return runpy.run_path(str(ROOT / "ci/manual_pages.py"))
+
+
+def test_the_manual_has_every_option(made: dict[str, Any]) -> None:
+    page = made["options_page"]()
+
+    def check(command: click.Command, path: str) -> None:
+        if isinstance(command, click.Group):
+            for name in command.list_commands(click.Context(command)):
+                found = command.get_command(click.Context(command), name)
+                assert found is not None
+                check(found, f"{path} {name}")
+            return
+        (section,) = re.findall(rf"^## {path}\n\n```text\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+        for option in command.params:
+            assert not isinstance(option, click.Option) or f"  {', '.join(option.opts)}" in section, option.opts
+
+    check(group, "gpulsh")
+
+
+def test_the_manual_has_every_name(made: dict[str, Any]) -> None:
+    assert re.findall(r"^## (\w+)$", made["api_page"](), flags=re.MULTILINE) == gpulsh.__all__
 
 
 def test_links_stay_within_the_manual_or_are_addresses() -> None:

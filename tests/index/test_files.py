@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 import gpulsh
 from gpulsh import Index
 from gpulsh.cli import main
+from tests.support.pages import ROOT, blocks
 from tests.support.texts import licences
 
 REFERENCE = ["--backend", "reference", "--threshold", "0.5", "--num-perm", "16"]
@@ -134,8 +134,7 @@ def test_duckdb_finds_the_same_candidates(folder: Path) -> None:
 
     digests, documents, keys = files("digests"), files("documents"), files("keys")
     assert digests.num_rows and documents.num_rows == keys.num_rows == len(texts)
-    readme = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-    (query,) = re.findall(r"^```sql\n(.*?)^```$", readme, flags=re.MULTILINE | re.DOTALL)
+    (query,) = (block.text for block in blocks(ROOT / "docs/crawls.md") if block.language == "sql")
     found = duckdb.sql(query).fetchnumpy()
     fingerprints = gpulsh.shingle(texts, backend="cpu")
     signatures = gpulsh.MinHash()(fingerprints, backend="cpu")

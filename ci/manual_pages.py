@@ -1,0 +1,110 @@
+"""Pages of the manual that are made of the program: its options, its Python names, and the tutorial.
+
+mkdocs calls `on_files` (mkdocs.yml names this file); tests/test_manual.py asks for the pages themselves.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+import gpulsh
+from gpulsh.cli import group
+
+TUTORIAL = Path(__file__).parents[1] / "examples/tutorial.ipynb"
+PLAIN = re.compile(r"^(\s{2,}\S|\S.*\S {2,}\S|[=-]{3,})", re.MULTILINE)  # a table or a list of fields
+MARKS = re.compile(r"(?:[\[<_]|^>)(?=[^`]*(?:`[^`]*`[^`]*)*\Z)", re.MULTILINE)  # of Markdown, outside of `code`
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages to those that lie in docs/."""
+    from mkdocs.structure.files import File
+
+    for name, page in (("options.md", options_page), ("api.md", api_page), ("tutorial.md", tutorial_page)):
+        files.append(File.generated(config, name, content=page()))
+    return files
+
+
+def options_page() -> str:
+    """Every option of every command, as `--help` tells it."""
+    return "\n".join(["# Options", "", "As `gpulsh COMMAND --help` prints them.", *_commands(group, "gpulsh")])
+
+
+def _commands(of: click.Group, path: str) -> Iterator[str]:
+    context = click.Context(of, info_name=path)
+    for name in of.list_commands(context):
+        command = of.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from _commands(command, f"{path} {name}")
+            continue
+        own = click.Context(command, info_name=f"{path} {name}", terminal_width=100)
+        yield f"\n## {path} {name}\n\n```text\n{command.get_help(own)}\n```"
+
+
+def api_page() -> str:
+    """Every public name, its signature and its docstring, and the public methods of a class."""
+    parts = ["# Python API", (gpulsh.__doc__ or "").strip()]
+    for name in gpulsh.__all__:
+        value = getattr(gpulsh, name)
+        if isinstance(value, str):
+            parts.append(f"## {name}\n\nThe version, {value!r}.")
+            continue
+        parts.append(f"## {name}\n\n```python\n{name}{_signature(value)}\n```\n\n{_prose(value)}")
+        parts += [
+            f"### {name}.{method}{'' if callable(found) else ' (property)'}\n\n{_called(method, found)}{_prose(found)}"
+            for method, found in (_members(value) if inspect.isclass(value) else ())
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _called(name: str, found: Any) -> str:
+    return f"```python\n{name}{_signature(found)}\n```\n\n" if callable(found) else ""
+
+
+def _members(kind: type) -> Iterator[tuple[str, Any]]:
+    """Public methods and properties with a docstring, also those inherited from classes of gpulsh."""
+    for name in sorted({name for base in kind.__mro__ if base.__module__.startswith("gpulsh") for name in vars(base)}):
+        found = inspect.getattr_static(kind, name)
+        found = found.__func__ if isinstance(found, classmethod | staticmethod) else found
+        if (
+            not name.startswith("_")
+            and getattr(found, "__doc__", None)
+            and (inspect.isfunction(found) or isinstance(found, property))
+        ):
+            yield name, found
+
+
+def _signature(value: Any) -> str:
+    try:
+        told = str(inspect.signature(value))
+    except (TypeError, ValueError):
+        return ""
+    told = re.sub(r"(: |-> )'([^']*)'", r"\1\2", told).replace("(self, ", "(").replace("(self)", "()")
+    return told if len(told) < 100 else re.sub(r", (?=\*?\w+[:=,)])", ",\n    ", told)
+
+
+def _prose(value: Any) -> str:
+    """A docstring as Markdown: examples and what stands in columns as they are, the rest as paragraphs."""
+    parts = []
+    for part in re.split(r"\n{2,}", inspect.getdoc(value) or ""):
+        if part.startswith(">>>"):
+            parts.append(f"```pycon\n{part}\n```")
+        elif PLAIN.search(part):
+            parts.append(f"```text\n{part}\n```")
+        else:
+            parts.append(MARKS.sub(r"\\\g<0>", part))
+    return "\n\n".join(parts)
+
+
+def tutorial_page() -> str:
+    """The notebook's cells, one below another."""
+    cells = json.loads(TUTORIAL.read_text(encoding="utf-8"))["cells"]
+    texts = (("".join(cell["source"]), cell["cell_type"]) for cell in cells)
+    return "\n\n".join(f"```python\n{text}\n```" if kind == "code" else text for text, kind in texts) + "\n"
