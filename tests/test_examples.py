@@ -7,6 +7,7 @@ import json
 import re
 import runpy
 import sys
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.support.texts import licences
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FEW = 900
+SOURCES = "abc"
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +49,15 @@ class Told:
 
 
 def write(path: Path, texts: list[str]) -> Path:
-    pq.write_table(pa.table({"text": texts, "number": list(range(len(texts)))}), path)
+    numbers = range(len(texts))
+    sources = [SOURCES[number % 3] for number in numbers]
+    pq.write_table(pa.table({"text": texts, "id": numbers, "source": sources}), path)
     return path
 
 
 def test_every_example_is_here() -> None:
     alone = {"in_memory", "files", "index_over_days", "choose"}
-    with_others = {"datatrove_pipeline", "scikit_learn"}
+    with_others = {"datatrove_pipeline", "duckdb_sql", "polars_frames", "scikit_learn"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == alone | with_others
 
 
@@ -73,7 +77,7 @@ def test_files(told: Told, texts: list[str], tmp_path: Path) -> None:
         write(source / f"{part}.parquet", texts[part::2])
     said = told("files", tmp_path / "out", source)
     kept = pq.read_table(tmp_path / "out/data")
-    assert said.startswith(f"{FEW:,} documents, {FEW - len(kept):,} dropped\n") and kept.column_names[1] == "number"
+    assert said.startswith(f"{FEW:,} documents, {FEW - len(kept):,} dropped\n") and kept.column_names[1] == "id"
     lines = [line for line in said.splitlines() if re.fullmatch(r"\S+:\d+ is [\d.]+% \S+:\d+", line)]
     assert len(lines) == 5 and all(str(source) in line for line in lines)
     assert told("files", tmp_path / "out", source) == said  # finished: left as it is
@@ -135,3 +139,29 @@ def test_datatrove(told: Told, texts: list[str], tmp_path: Path) -> None:
 
     assert written("stream/kept") == written("many/kept") == kept and written("stream/dropped") == dropped
     assert len(list((tmp_path / "out/many/kept").iterdir())) == 2 and len(dropped) > 30
+
+
+def test_duckdb(told: Told, texts: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", reason="DuckDB is not installed")
+    result = gpulsh.deduplicate(texts)
+    kept, similar = told("duckdb_sql", write(tmp_path / "texts.parquet", texts)).splitlines()
+    assert kept == f"{result.keep.sum():,} of {FEW:,} kept"
+    signatures = gpulsh.MinHash(num_perm=128).from_texts(texts)
+    pairs = gpulsh.candidate_pairs(gpulsh.Banding(bands=21, rows=6)(signatures))
+    above = (gpulsh.jaccard(gpulsh.shingle(texts), pairs) >= 0.8).sum()
+    assert similar == f"{above:,} of {len(pairs):,} candidate pairs are similar" and 0 < above < len(pairs)
+
+
+def test_polars(told: Told, texts: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("polars", reason="polars is not installed")
+    path = write(tmp_path / "texts.parquet", texts)
+    head, *lost, last = told("polars_frames", path, "source").splitlines()
+    result = gpulsh.deduplicate(texts)
+    assert head == f"{result.keep.sum():,} of {FEW:,} kept"
+    found = Counter(
+        f"{SOURCES[row % 3]} duplicate a text of source {SOURCES[result.duplicate_of[row] % 3]}"
+        for row in np.flatnonzero(~result.keep)
+    )
+    assert sorted(lost) == sorted(f"{count} of source {between}" for between, count in found.items()) and len(lost) > 5
+    alone = sum(gpulsh.deduplicate(texts[of::3]).keep.sum() for of in range(3))
+    assert last == f"{alone:,} kept where each source is alone" and alone > result.keep.sum()
