@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import sys
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,13 +24,18 @@ def identity(token: int) -> int:
     return token
 
 
-def test_names_and_modules() -> None:
+def test_names_and_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     assert datasketch.minhash.MinHash is MinHash  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = datasketch.Nothing
-    if "datasketch" not in sys.modules:
+    monkeypatch.setitem(sys.modules, "datasketch.hyperloglog", None)
+    for place in (datasketch, import_module("gpulsh.compat.datasketch.hyperloglog")):
         with pytest.raises(ImportError, match="HyperLogLog is datasketch's own"):
-            _ = datasketch.HyperLogLog
+            _ = place.HyperLogLog
+    theirs = SimpleNamespace(HNSW="theirs")
+    monkeypatch.setitem(sys.modules, "datasketch", theirs)
+    monkeypatch.setitem(sys.modules, "datasketch.hnsw", theirs)
+    assert datasketch.HNSW == import_module("gpulsh.compat.datasketch.hnsw").HNSW == "theirs"
 
 
 @every_scheme

@@ -6,7 +6,6 @@ What gpulsh does not make, as HyperLogLog and HNSW, is datasketch's own, where t
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from gpulsh.compat.datasketch.b_bit_minhash import bBitMinHash
@@ -16,6 +15,7 @@ from gpulsh.compat.datasketch.lsh import MinHashLSH
 from gpulsh.compat.datasketch.lshensemble import MinHashLSHEnsemble
 from gpulsh.compat.datasketch.lshforest import MinHashLSHForest
 from gpulsh.compat.datasketch.minhash import MinHash
+from gpulsh.compat.datasketch.theirs import theirs
 from gpulsh.compat.datasketch.weighted_minhash import WeightedMinHash, WeightedMinHashGenerator
 
 WeightedMinHashLSH = MinHashLSH
@@ -35,13 +35,10 @@ __all__ = [
     "sha1_hash32",
     "sha1_hash64",
 ]
-_THEIRS = ("HNSW", "HyperLogLog", "HyperLogLogPlusPlus")
+_THEIRS = {"HNSW": "hnsw", "HyperLogLog": "hyperloglog", "HyperLogLogPlusPlus": "hyperloglog"}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _THEIRS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        return getattr(import_module("datasketch"), name)
-    except ImportError:
-        raise ImportError(f"{name} is datasketch's own, which is not installed: pip install datasketch") from None
+    return theirs(_THEIRS[name], name)

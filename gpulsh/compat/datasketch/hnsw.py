@@ -1,0 +1,13 @@
+"""HNSW: datasketch's own, where it is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpulsh.compat.datasketch.theirs import theirs
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return theirs("hnsw", name)
