@@ -25,7 +25,7 @@ from gpulsh.theory import SCurve
 
 EXTRA = "report"
 FILES_SHOWN = 200
-LONGEST = 300  # characters of a name or an id
+LONGEST = 320  # characters of a name, an id or a sentence
 
 
 def missing() -> str | None:

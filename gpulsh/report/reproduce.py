@@ -12,6 +12,7 @@ from gpulsh.params import FLAGS, SKETCHES, Family, Folding, MinHashFamily, Shing
 from gpulsh.report.funnel import measure_told
 from gpulsh.sketch.named import SHORT
 
+LONGEST = 20_000  # characters of a command
 _KEPT = {"first": "Of two duplicates the first is kept.", "longest": "Of two duplicates the longer text is kept."}
 
 
@@ -50,7 +51,7 @@ def in_words(parameters: Facts) -> Iterator[str]:
 def command(report: Facts) -> str | None:
     """The command line; None where only Python can ask for what was asked.
 
-    The folder OUT is left open, and so is what changes no byte of the results: threads, memory, engine.
+    The folder OUT is left open, as are very many INPUTs, and what changes no byte of the results: threads, memory, engine.
     """
     parameters = report["parameters"]
     method = _method_options(parameters)
@@ -63,8 +64,9 @@ def command(report: Facts) -> str | None:
     flags = [f"--{name}" for name in ("within", "across", "lines") if parameters.get(name)]
     protected = [part for path in parameters["protect"] for part in ("--protect", path)]
     keep = ["--keep", parameters["keep"]] if "index" not in parameters else []
-    words = [*report["inputs"], "-o", "OUT", *method, *options, *keep, *protected, *flags]
-    return shlex.join(["gpulsh", "dedup", *words])
+    words = ["-o", "OUT", *method, *options, *keep, *protected, *flags]
+    told = shlex.join(["gpulsh", "dedup", *report["inputs"], *words])
+    return told if len(told) <= LONGEST else f"gpulsh dedup INPUT... {shlex.join(words)}"[:LONGEST]
 
 
 def _method_options(parameters: Facts) -> list[str] | None:

@@ -12,7 +12,7 @@ from gpulsh.arrays import Numbers, Values
 
 COUNTS = {"largest": 10, "random": 24, "above": 12, "below": 12}  # clusters of each kind
 MEMBERS = 3  # dropped documents of each
-LOOKED_AT = 64  # rows next to the threshold for each cluster that is shown, which may be of few clusters
+LOOKED_AT = 64  # rows or clusters for each cluster that is shown: rows may be of few clusters, and these of copies
 SCATTER = np.uint64(0x9E3779B97F4A7C15)  # odd: no two numbers become the same
 
 
@@ -25,12 +25,12 @@ def sampled(
     that is just above the threshold, or just below it, as a connected component may drop it.
     """
     near = np.flatnonzero(similarity < 1)
-    pool = np.unique(cluster[near]) if len(near) else labels
+    pool = _drawn(labels, cluster[near])
     bound = np.float32(threshold)
     above, below = near[similarity[near] >= bound], near[similarity[near] < bound]
     picked = {
         "largest": labels[least(-sizes, COUNTS["largest"])],
-        "random": pool[least(pool.astype(np.uint64) * SCATTER, COUNTS["random"])],
+        "random": pool[least(_scattered(pool), COUNTS["random"])],
         "above": cluster[above[least(similarity[above], COUNTS["above"] * LOOKED_AT)]],
         "below": cluster[below[least(-similarity[below], COUNTS["below"] * LOOKED_AT)]],
     }
@@ -39,6 +39,19 @@ def sampled(
         for number in list(dict.fromkeys(numbers.tolist()))[: COUNTS[kind]]:
             found.setdefault(number, []).append(kind)
     return found
+
+
+def _drawn(labels: Numbers, near: Numbers) -> Numbers:
+    """int64, ascending: some clusters, of them those that are in `near` where there are any."""
+    drawn = np.sort(labels[least(_scattered(labels), COUNTS["random"] * LOOKED_AT)])
+    place = np.minimum(np.searchsorted(drawn, near), len(drawn) - 1)
+    is_near = np.zeros(len(drawn), np.bool_)
+    is_near[place[drawn[place] == near]] = True
+    return drawn[is_near] if is_near.any() else drawn
+
+
+def _scattered(labels: Numbers) -> NDArray[np.uint64]:
+    return labels.astype(np.uint64) * SCATTER
 
 
 def members(similarity: NDArray[np.float32], cluster: Numbers, number: int, threshold: float) -> Numbers:

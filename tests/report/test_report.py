@@ -21,6 +21,7 @@ from gpulsh.cli import main
 from gpulsh.report import excerpts
 from gpulsh.report.excerpts import SHOWN, beside
 from gpulsh.report.page import missing, render
+from gpulsh.report.sampled import COUNTS, MEMBERS
 from gpulsh.run.files import deduplicate_files
 
 needs_jinja = pytest.mark.skipif(missing() is not None, reason="jinja2 is not installed")
@@ -330,3 +331,28 @@ def _names(html: str) -> list[str]:
     """Files, places and parameters: whatever is no text of a document."""
     parts = [part.partition("</bdi>")[0] for part in html.split("<bdi>")[1:]]
     return [part for part in parts if "word1x" not in part]
+
+
+@needs_jinja
+def test_the_page_stays_small(tmp_path: Path) -> None:
+    """However many files and INPUTs there are, and however long names, ids and texts: 5 MB."""
+    report = run(tmp_path).report
+    long = '<&"é' * 1000
+    place = {"file": long, "row": 10**9, "id": long * 10}
+    pair = {
+        "similarity": 0.8,
+        "dropped": place,
+        "kept": place,
+        "texts": ["\"&' " * (SHOWN // 4), '"<> ' * (SHOWN // 4)],
+    }
+    number, names = sum(COUNTS.values()), [f"{long}{place}" for place in range(3000)]
+    shown = {"cluster": 10**12, "dropped": 10**9, "picked": list(COUNTS), "pairs": [pair] * MEMBERS}
+    evidence = report["evidence"]
+    evidence["clusters"]["sample"], evidence["examples"] = [shown] * number, [pair] * 6
+    listed = [{"input": names[at // 20], "of": names[at % 20], "count": 3} for at in range(1000)]
+    evidence |= {"dropped": [6] * 3000, "rejected": [0] * 3000, "dropped_for": {"listed": listed, "more": 0}}
+    report["files"] = [{"file": name, "rows": 10} for name in names]
+    report["sources"] = [{"input": name, "protected": False, "files": 1} for name in names]
+    report["inputs"] = names
+    html = render(report)
+    assert len(html.encode()) < 5_000_000 and html.count("data-entry=") == number + 200
