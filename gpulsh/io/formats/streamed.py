@@ -34,9 +34,10 @@ class Streamed(Format):
         """The content in blocks of at most `step`; a LargeDocumentError where a decoder holds more than is allowed."""
         window = Window() if limit is None else Window(limit.document)
         try:
-            for block in blocks(source, self.compression, window, intact_only=file.intact_only):
-                for start in range(0, len(block), step):
-                    yield block[start : start + step]
+            with reading(file):
+                for block in blocks(source, self.compression, window, intact_only=file.intact_only):
+                    for start in range(0, len(block), step):
+                        yield block[start : start + step]
         except WindowError as error:
             assert limit is not None
             raise window_too_large(file, error, limit) from None

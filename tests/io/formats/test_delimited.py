@@ -196,3 +196,21 @@ def test_results_are_those_of_json_lines_and_a_run_goes_on(tmp_path: Path) -> No
     tables = [pq.read_table(result.duplicates).select(columns) for result in (found, wanted)]
     assert tables[0].equals(tables[1]) and len(tables[0]) > 50
     assert run(tmp_path / "a.csv", tmp_path / "csv", keep="n", resume=True).report == found.report
+
+
+@pytest.mark.parametrize("name", ["a.csv.bz2", "a.csv.gz", "a.json.xz"])
+def test_nothing_is_read_behind_damage(name: str, tmp_path: Path) -> None:
+    pack = PACK["." + name.rpartition(".")[2]]
+    parts = [b"text\n" + PAGES[0].encode() + b"\n", PAGES[1].encode() + b"\n", PAGES[2].encode() + b"\n"]
+    if "json" in name:
+        parts = [b'[{"text": "%s"}' % page.encode() for page in PAGES[:3]]
+        parts = [parts[0] + b",", *(part[1:] + b"," for part in parts[1:])]
+    packed = [pack(part) for part in parts]
+    packed[1] = packed[1][: len(packed[1]) // 2] + b"noise" + packed[1][len(packed[1]) // 2 :]
+    (tmp_path / name).write_bytes(b"".join(packed))
+    with pytest.raises(DamagedInputError, match="broken"):
+        run(tmp_path / name, tmp_path / "out")
+    result = run(tmp_path / name, tmp_path / "out", on_error="skip")
+    assert (result.funnel["documents"], result.funnel["rejected"]) == (1, 1)
+    content = UNPACK["." + name.rpartition(".")[2]]((tmp_path / "out/data" / name).read_bytes())
+    assert content == parts[0] if "csv" in name else json.loads(content) == [{"text": PAGES[0]}]
