@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.fuzz import ipc, jsonl, parquet, plain, warc
+from tests.fuzz import delimited, ipc, jsonl, parquet, plain, warc
 from tests.fuzz.case import Case
 
 FILES: dict[str, Callable[[Case, Path], None]] = {
@@ -18,6 +19,9 @@ FILES: dict[str, Callable[[Case, Path], None]] = {
     "jsonl": partial(jsonl.make, ending=".jsonl"),
     "jsonl.gz": partial(jsonl.make, ending=".jsonl.gz"),
     "jsonl.zst": partial(jsonl.make, ending=".jsonl.zst"),
+    "json": partial(jsonl.make, ending=".json"),
+    "csv": partial(delimited.make, endings=(".csv", ".csv", ".tsv")),
+    "csv.packed": partial(delimited.make, endings=(".csv.bz2", ".csv.xz", ".tsv.gz")),
     "warc": partial(warc.make, ending=".warc"),
     "warc.gz": partial(warc.make, ending=".warc.gz"),
     "wet": partial(warc.make, ending=".wet"),
@@ -45,6 +49,9 @@ def examples(folder: Path) -> None:
     (folder / "a.jsonl").write_bytes(lines)
     (folder / "b.jsonl.gz").write_bytes(gzip.compress(lines))
     (folder / "c.jsonl.zst").write_bytes(zstandard.compress(lines))
+    (folder / "d.json").write_bytes(json.dumps([{"text": text} for text in texts]).encode())
+    (folder / "a.csv").write_text("text,score\n" + "".join(f'"{text}",1\n' for text in texts))
+    (folder / "b.tsv.xz").write_bytes(lzma.compress(("text\n" + "\n".join(texts)).encode()))
     page = f"<p>{texts[0]}</p>".encode()
     answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + page
     web = {"WARC-Type": "response", "WARC-Record-ID": "<urn:a>", "Content-Type": "application/http"}

@@ -27,6 +27,8 @@ def make(case: Case, folder: Path, ending: str) -> None:
     if source.random() < 0.3:
         content, note = damaged(source, content)
         told.append(note)
+    if ending == ".json" and source.random() < 0.8:
+        content = _array(source, content)
     packed = content
     if ending.endswith(".gz"):
         packed = gzip_member(content)
@@ -46,7 +48,7 @@ def make(case: Case, folder: Path, ending: str) -> None:
         elif source.random() < 0.07:
             packed, note = _zstd_bomb(source, content)
             told.append(note)
-    if ending != ".jsonl" and source.random() < 0.3:
+    if ending.endswith((".gz", ".zst")) and source.random() < 0.3:
         packed, note = damaged(source, packed)
         told.append(f"packed: {note}")
     (folder / "in" / f"a{ending}").write_bytes(packed)
@@ -58,6 +60,23 @@ def make(case: Case, folder: Path, ending: str) -> None:
     case.damage += told
     case.large = any("MiB" in note for note in told)
     case.arguments = ["dedup", *given, "-o", "out", *options(source, IDS, KEYS, case.large)]
+
+
+def _array(source: Random, lines: bytes) -> bytes:
+    """The lines as elements, now and then with something wrong between them."""
+    between = source.choice([b",\n", b",", b" , ", b",\r\n\t"])
+    content = b"[" + between.join(line for line in lines.split(b"\n") if line.strip()) + b"]"
+    return source.choice([b"", b"", b"\xef\xbb\xbf", b" \n"]) + source.choice(
+        [
+            content,
+            content,
+            content + b"\n",
+            content[:-1],
+            content + b"x",
+            content.replace(b",", b",,", 1),
+            b"[" + content,
+        ]
+    )
 
 
 def _line(source: Random, text: str | None) -> bytes:

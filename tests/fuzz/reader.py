@@ -6,7 +6,10 @@ A file that is broken where a reader cannot pass over it is a `Broken`.
 
 from __future__ import annotations
 
+import bz2
+import csv
 import json
+import lzma
 import re
 import zlib
 from collections.abc import Callable
@@ -68,6 +71,8 @@ def _content(path: Path) -> bytes:
     raw = path.read_bytes()
     if path.suffix == ".gz":
         return _inflated(raw)
+    if path.suffix in (".bz2", ".xz"):
+        return _unpacked(raw, bz2.BZ2Decompressor if path.suffix == ".bz2" else lzma.LZMADecompressor)
     if path.suffix == ".zst":
         import zstandard
 
@@ -80,6 +85,20 @@ def _content(path: Path) -> bytes:
             raise Unknown
         return content
     return raw
+
+
+def _unpacked(raw: bytes, opened: Callable[[], Any]) -> bytes:
+    parts: list[bytes] = []
+    while raw := raw.lstrip(b"\0"):
+        member = opened()
+        try:
+            parts.append(member.decompress(raw, MOST))
+        except (OSError, lzma.LZMAError) as error:
+            raise Broken(f"packed: {error}") from None
+        if not member.eof:
+            raise Broken("packed: ends too early")
+        raw = member.unused_data
+    return b"".join(parts)
 
 
 def _inflated(raw: bytes) -> bytes:
@@ -98,6 +117,50 @@ def _inflated(raw: bytes) -> bytes:
             raise Broken("gzip: ends too early")
         raw = member.unused_data
     return b"".join(parts)
+
+
+def _json(path: Path) -> Rows:
+    content = path.read_bytes()
+    if not content.removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n").startswith(b"["):
+        return _lines(path)
+    try:
+        found = json.loads(content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise Unknown from None  # of what is bad, which elements are depends on the parser
+    if not all(isinstance(value, dict) and isinstance(value.get("text"), str | None) for value in found):
+        raise Unknown
+    texts = [None if (text := value.get("text")) is None else text.encode("utf-8", "surrogatepass") for value in found]
+    return Rows(texts, [json.dumps(value) for value in found])
+
+
+def _delimited(path: Path) -> Rows:
+    content = _content(path).removeprefix(b"\xef\xbb\xbf").decode("latin-1")
+    comma = "\t" if ".tsv" in path.name else ","
+    if "\r" in content.replace("\r\n", "") or content.count('"') % 2:
+        raise Unknown  # a carriage return ends a line for some; within open quotes all is one record for others
+    csv.field_size_limit(MOST)
+    lines = re.findall(r"[^\n]*\n|[^\n]+$", content)
+    reader = csv.reader(lines, delimiter=comma)
+    texts: list[bytes | None] = []
+    whole: list[str] = []
+    header: list[str] = []
+    at = 0
+    try:
+        for fields in reader:
+            record, at = "".join(lines[at : reader.line_num]), reader.line_num
+            if not fields:
+                continue
+            header = header or fields
+            if len(fields) != len(header) or header.count("text") != 1:
+                raise Unknown
+            text = fields[header.index("text")]
+            if not text and '""' in record:
+                raise Unknown  # null, or not
+            texts.append(text.encode("latin-1") or None)
+            whole.append(record)
+    except csv.Error:
+        raise Unknown from None
+    return Rows(texts[1:], whole[1:])
 
 
 def _parquet(path: Path) -> Rows:
@@ -219,9 +282,11 @@ def _warc(path: Path) -> Rows:
 READERS: dict[str, Callable[[Path], Rows]] = {
     ".parquet": _parquet,
     ".arrow": _ipc,
+    ".json": _json,
     ".jsonl": _lines,
     ".jsonl.gz": _lines,
     ".jsonl.zst": _lines,
+    **dict.fromkeys((".csv", ".tsv", ".tsv.gz", ".csv.bz2", ".csv.xz", ".tsv.xz"), _delimited),
     ".txt": _plain,
     **dict.fromkeys((".warc", ".wet", ".warc.gz", ".wet.gz"), _warc),
 }
