@@ -51,7 +51,8 @@ def in_words(parameters: Facts) -> Iterator[str]:
 def command(report: Facts) -> str | None:
     """The command line; None where only Python can ask for what was asked.
 
-    The folder OUT is left open, as are very many INPUTs, and what changes no byte of the results: threads, memory, engine.
+    The folder OUT is left open, as are very many INPUTs, and what changes no byte of the results: threads, memory,
+    engine.
     """
     parameters = report["parameters"]
     method = _method_options(parameters)
