@@ -18,15 +18,15 @@ BANDING = gpulsh.Banding(bands=21, rows=6)
 
 def band_digests(texts: pa.ChunkedArray) -> pa.Array:
     """A list of a digest a band, of each text."""
-    digests = BANDING(gpulsh.MinHash(num_perm=128).from_texts(texts)).values
+    digests = np.asarray(BANDING(gpulsh.MinHash(num_perm=128).from_texts(texts)))
     return pa.ListArray.from_arrays(np.arange(0, digests.size + 1, BANDING.bands, np.int32), digests.ravel())
 
 
 def similarity(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.Array:
     """The exact Jaccard similarity of the shingles of two texts."""
     rows = np.arange(len(first))
-    fingerprints = gpulsh.shingle(pa.chunked_array([*first.chunks, *second.chunks]))
-    return pa.array(gpulsh.jaccard(fingerprints, np.column_stack([rows, rows + len(first)])))
+    fingerprints = gpulsh.shingle(pa.chunked_array([*first.chunks, *second.chunks]), backend="cpu")
+    return pa.array(gpulsh.jaccard(fingerprints, np.column_stack([rows, rows + len(first)]), backend="cpu"))
 
 
 def main(path: str) -> None:

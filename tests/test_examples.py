@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 import gpulsh
 from tests.support.texts import licences
@@ -55,9 +56,17 @@ def write(path: Path, texts: list[str]) -> Path:
     return path
 
 
+def candidates(texts: list[str]) -> NDArray[np.int64]:
+    """The pairs that the examples' sketch and banding find."""
+    found: NDArray[np.int64] = gpulsh.candidate_pairs(
+        gpulsh.Banding(bands=21, rows=6)(gpulsh.MinHash(num_perm=128).from_texts(texts))
+    )
+    return found
+
+
 def test_every_example_is_here() -> None:
     alone = {"in_memory", "files", "index_over_days", "choose"}
-    with_others = {"datatrove_pipeline", "duckdb_sql", "polars_frames", "scikit_learn"}
+    with_others = {"datatrove_pipeline", "duckdb_sql", "hugging_face", "polars_frames", "scikit_learn"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == alone | with_others
 
 
@@ -146,8 +155,7 @@ def test_duckdb(told: Told, texts: list[str], tmp_path: Path) -> None:
     result = gpulsh.deduplicate(texts)
     kept, similar = told("duckdb_sql", write(tmp_path / "texts.parquet", texts)).splitlines()
     assert kept == f"{result.keep.sum():,} of {FEW:,} kept"
-    signatures = gpulsh.MinHash(num_perm=128).from_texts(texts)
-    pairs = gpulsh.candidate_pairs(gpulsh.Banding(bands=21, rows=6)(signatures))
+    pairs = candidates(texts)
     above = (gpulsh.jaccard(gpulsh.shingle(texts), pairs) >= 0.8).sum()
     assert similar == f"{above:,} of {len(pairs):,} candidate pairs are similar" and 0 < above < len(pairs)
 
@@ -165,3 +173,12 @@ def test_polars(told: Told, texts: list[str], tmp_path: Path) -> None:
     assert sorted(lost) == sorted(f"{count} of source {between}" for between, count in found.items()) and len(lost) > 5
     alone = sum(gpulsh.deduplicate(texts[of::3]).keep.sum() for of in range(3))
     assert last == f"{alone:,} kept where each source is alone" and alone > result.keep.sum()
+
+
+def test_hugging_face(told: Told, texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    said = told("hugging_face", write(tmp_path / "texts.parquet", texts), tmp_path / "out")
+    keep = gpulsh.deduplicate(texts).keep
+    assert said == f"{len(candidates(texts)):,} candidate pairs\n{keep.sum():,} of {FEW:,} kept\n"
+    assert list(datasets.load_from_disk(tmp_path / "out")["id"]) == np.flatnonzero(keep).tolist()
