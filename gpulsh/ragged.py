@@ -59,9 +59,8 @@ def cuts(offset: NDArray[np.signedinteger], most: int, longest: int | None = Non
 def chosen_rows(rows: SomeRows, which: Numbers) -> SomeRows:
     """The rows `which` [m], in that order; a view where they follow one another."""
     if len(which) and bool((which[1:] == which[:-1] + 1).all()):
-        part = rows.slice(int(which[0]), int(which[-1]) + 1)
-        first = part.offset[0]
-        return type(rows)(part.values[first : part.offset[-1]], part.offset - first)
+        offset = rows.offset[which[0] : which[-1] + 2]
+        return type(rows)(rows.values[offset[0] : offset[-1]], offset - offset[0])
     begin = rows.offset[which]
     sizes = rows.offset[which + 1] - begin
     return type(rows)(rows.values[np.repeat(begin, sizes) + within_runs(sizes)], offsets(sizes))

@@ -51,7 +51,8 @@ def meet(digests: NDArray[np.uint64], holdings: Holdings, ops: Backend, *, one_a
     for part in parts:
         places = np.searchsorted(held, part.held)
         pairs.append(distinct(part.small_pairs(places, len(held), ops if one_another else None)))
-        crowds.append(part.crowd(places, len(held)))
+        if part.is_large.any():
+            crowds.append(part.crowd(places, len(held)))
     found = unpacked(distinct(np.concatenate(pairs)))
     return Meetings(held, Collisions.of(found, Crowd.joined(crowds), digests.shape[1]))
 

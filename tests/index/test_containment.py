@@ -110,3 +110,8 @@ def assert_runs_keep_what_one_keeps(capsys: pytest.CaptureFixture[str]) -> None:
     assert "keep is 'longest', and with an index only 'first' is possible" in capsys.readouterr().err
     assert main(["index", "build", "other", "0.jsonl", "--measure", "containment", "--backend", "cpu"]) == 0
     assert len(Index.open("other", backend="cpu")) == len(Path("out0/data/0.jsonl").read_text().splitlines())
+
+
+def test_of_two_in_one_call_the_first_is_first() -> None:
+    for texts, keep in (([PAGES[0], QUOTES[0]], [True, False]), ([QUOTES[0], PAGES[0]], [True, True])):
+        assert Index(measure="containment", backend="cpu").add(["a", "b"], texts).keep.tolist() == keep

@@ -91,6 +91,8 @@ def by_weight(offset: NDArray[np.int64], weight: int) -> list[tuple[int, int]]:
     rows = len(offset) - 1
     if rows <= 0:
         return []
+    if offset[-1] - offset[0] <= weight:
+        return [(0, rows)]
     steps = np.arange(offset[0] + weight, offset[-1], weight, dtype=np.int64)
     cuts = np.unique(np.concatenate([[0], np.searchsorted(offset[:-1], steps), [rows]]))
     return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))

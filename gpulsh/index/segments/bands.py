@@ -72,6 +72,8 @@ def holders(
     """Who has the digests `sought` [m], in the bands `asked` [m], which ascend: places in these [k] and numbers [k]."""
     if isinstance(bands, HeldBands):
         place, found = matches(bands.digest, sought)
+        if len(place) == 0:
+            return place, found
         same = bands.band[found] == asked[place]
         return place[same], bands.document[found[same]]
     places, numbers = [NONE], [NONE]

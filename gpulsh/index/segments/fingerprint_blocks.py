@@ -149,4 +149,5 @@ def in_places(parts: list[Fingerprints], places: list[Numbers]) -> Fingerprints:
         return parts[0]
     if not parts:
         return Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
-    return chosen_rows(end_to_end(parts), np.argsort(np.concatenate(places)))
+    joined, order = end_to_end(parts), np.concatenate(places)
+    return joined if bool((order[1:] > order[:-1]).all()) else chosen_rows(joined, np.argsort(order))
