@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,11 +61,11 @@ class DatasketchWeightedMinHash:
         finite.
         """
         ops = select_backend(backend, threads=threads)
-        vectors = vectors if hasattr(vectors, "shape") else dense_vectors(vectors, ops)
-        if len(vectors.shape) != 2 or vectors.shape[1] != self.dim:
-            raise ParameterError(f"vectors has shape {tuple(vectors.shape)}; give numbers of shape [n, {self.dim}]")
         with ops.here():
-            rows = weighted_rows(vectors, ops)
+            given: Any = vectors if hasattr(vectors, "tocsr") else dense_vectors(vectors, ops)
+            if given.shape[1] != self.dim:
+                raise ParameterError(f"vectors has shape {tuple(given.shape)}; give numbers of shape [n, {self.dim}]")
+            rows = weighted_rows(given.astype(np.float32), ops)  # of which what rounds to 0 has no logarithm
             logarithms = ops.asarray(np.log(on_host(rows.weight).astype(np.float32)))
             tables = Drawn(*map(ops.asarray, drawn(self.dim, self.num_perm, self.seed)))
             samples = np.zeros((len(rows), self.num_perm, 2), np.int64, like=logarithms) - 1
