@@ -9,7 +9,7 @@ import numpy as np
 from gpulsh.arrays import Array, Made, held
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import ParameterError
-from gpulsh.params import check_integer, check_type
+from gpulsh.params import check_integer
 from gpulsh.theory import checked_number
 
 PAIRS_AT_ONCE = 1 << 14  # whose rows are gathered at once
@@ -41,10 +41,8 @@ def check_estimated(value: float, size: int | None, measure: str = "similarity",
         check_integer("size, the number of shingles that either document has,", size, 1, 1 << 62)
 
 
-def check_made(sketched: object, kind: type[Made], name: str, sketch: object) -> None:
-    """A ParameterError unless the parameter `name` is of a `kind`, and not known to be what another sketch made."""
-    check_type(name, sketched, kind)
-    assert isinstance(sketched, Made)
+def check_maker(name: str, sketched: Made, sketch: object) -> None:
+    """A ParameterError where the parameter `name` is known to be what another sketch made."""
     if sketched.maker not in (None, sketch):
         raise ParameterError(
             f"{name} were made by {sketched.maker}, and {sketch} was asked for estimates; ask the former"

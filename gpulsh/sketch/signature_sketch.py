@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.display import Tidy
-from gpulsh.params import MAX_NUM_PERM, MAX_SEED, set_integer
-from gpulsh.sketch.agreement import check_estimated, check_made, checked_pairs, estimates
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, check_type, set_integer
+from gpulsh.sketch.agreement import check_estimated, check_maker, checked_pairs, estimates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,8 @@ class SignatureSketch(Tidy):
 
         Raises ParameterError where another sketch made the signatures, or `pairs` are no rows of them.
         """
-        check_made(signatures, Signatures, "signatures", self)
+        check_type("signatures", signatures, Signatures)
+        check_maker("signatures", signatures, self)
         ops = select_backend(backend, threads=threads)
         rows = checked_pairs(pairs, len(signatures), ops)
         return estimates(ops.asarray(signatures.values), rows)

@@ -12,8 +12,8 @@ from gpulsh.arrays import Array, BitSignatures
 from gpulsh.backends.select import BackendName
 from gpulsh.display import Tidy
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_SEED, set_integer
-from gpulsh.sketch.agreement import check_estimated, check_made
+from gpulsh.params import MAX_SEED, check_type, set_integer
+from gpulsh.sketch.agreement import check_estimated, check_maker
 from gpulsh.sketch.bits.hamming import hamming
 
 WORD_BITS = 64
@@ -54,8 +54,9 @@ class BitSketch(Tidy):
         Raises ParameterError where another sketch made the signatures, they have another number of bits, or `pairs` are
         no rows of them.
         """
-        check_made(bit_signatures, BitSignatures, "bit_signatures", self)
+        check_type("bit_signatures", bit_signatures, BitSignatures)
         check_bits(bit_signatures, self.bits)
+        check_maker("bit_signatures", bit_signatures, self)
         return hamming(bit_signatures, pairs, backend=backend, threads=threads) * (pi / self.bits)
 
     def standard_deviation(self, value: float, size: int | None = None) -> float:

@@ -16,7 +16,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.params import MAX_SEED, check_type, set_integer
 from gpulsh.permutations import stream
 from gpulsh.ragged import end_to_end
-from gpulsh.sketch.agreement import check_estimated, check_made, checked_pairs, of_pairs
+from gpulsh.sketch.agreement import check_estimated, check_maker, checked_pairs, of_pairs
 from gpulsh.sketch.text_sketch import TextSketch
 from gpulsh.text.documents import Documents
 
@@ -87,7 +87,8 @@ class SampleSketch(TextSketch[Samples]):
         backend: BackendName,
         threads: int | None,
     ) -> Array:
-        check_made(samples, Samples, "samples", self)
+        check_type("samples", samples, Samples)
+        check_maker("samples", samples, self)
         ops = select_backend(backend, threads=threads)
         with ops.here():
             rows, there = checked_pairs(pairs, len(samples), ops), samples.moved(ops.asarray)

@@ -10,7 +10,7 @@ from gpulsh.arrays import Array, PackedSignatures, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, MAX_SEED, check_choice, check_type, set_integer
-from gpulsh.sketch.agreement import check_estimated, check_made, checked_pairs, of_pairs
+from gpulsh.sketch.agreement import check_estimated, check_maker, checked_pairs, of_pairs
 from gpulsh.sketch.bits.hamming import ones
 from gpulsh.sketch.sets.minhash import MinHash
 from gpulsh.sketch.text_sketch import TextSketch
@@ -74,13 +74,14 @@ class BBit(TextSketch[PackedSignatures]):
         (share - 2^-bits) / (1 - 2^-bits), share being that of equal values; below 0 where fewer agree than by chance.
         Raises ParameterError where `packed` is of other parameters, or `pairs` are no rows of it.
         """
-        check_made(packed, PackedSignatures, "packed", self)
+        check_type("packed", packed, PackedSignatures)
         words = -(-self.num_perm * self.bits // 64)
         if packed.shape[1] != words:
             raise ParameterError(
                 f"the packed signatures have {packed.shape[1]} words a row; {self.num_perm} values of {self.bits} bits"
                 f" have {words}"
             )
+        check_maker("packed", packed, self)
         ops = select_backend(backend, threads=threads)
         with ops.here():
             rows, values = checked_pairs(pairs, len(packed), ops), ops.asarray(packed.values)
