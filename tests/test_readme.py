@@ -9,7 +9,7 @@ import click
 import pyarrow as pa
 import pytest
 
-from gpulsh.cli import group, main
+from gpulsh.cli import group
 from tests.support.pages import README, blocks, run_python
 
 COMMANDS = [
@@ -41,9 +41,3 @@ def parse(line: str) -> None:
     command = group.get_command(click.Context(group), name)
     assert command is not None, name
     command.make_context(name, arguments, resilient_parsing=False)
-
-
-def test_plan_prints_what_the_readme_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    (block,) = [block for block in blocks(README) if block.shown is not None]
-    assert main(shlex.split(block.text)[1:]) == 0
-    assert capsys.readouterr().out == block.shown
