@@ -55,6 +55,7 @@ STEP = 1 << 20  # bytes split at once
 MOST_ROWS = 1 << 14  # of a block
 CHECKED_HEADER = 1 << 20  # bytes up to which a header is looked at before the work begins
 HEADER = -1  # in place of a row's number
+UTF16 = (b"\xff\xfe", b"\xfe\xff")  # what such a file begins with
 INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -166,7 +167,10 @@ class Delimited(Streamed):
             ) from None
 
     def _header(self, file: File, records: Records, columns: Columns) -> Header:
-        told = bytes(records.content[int(records.begin[0]) : int(records.end[0])]).decode("utf-8", "replace")
+        begun = bytes(records.content[int(records.begin[0]) : int(records.end[0])])
+        if begun.startswith(UTF16):
+            raise InputError(f"{file.name}: is UTF-16; write it as UTF-8")
+        told = begun.decode("utf-8", "replace")
         try:
             names = next(csv.reader([told], delimiter=self._delimiter))
         except csv.Error as error:
@@ -175,6 +179,8 @@ class Delimited(Streamed):
         for place in columns.places():
             name = ".".join(place)  # of what was nested once, as those call it who made columns of it
             if name not in names:
+                if len(names) == 1 and ";" in told:
+                    raise InputError(f"{file.name}: has semicolons between its columns; write commas, or tabs as .tsv")
                 raise missing_column(file, place, columns, names)
             if names.count(name) > 1:
                 raise InputError(f"{file.name}: has {names.count(name)} columns {name!r}; rename all but one")
@@ -195,7 +201,7 @@ class Delimited(Streamed):
         rows = np.flatnonzero(bad)
         rejected: list[Rejection] = []
         for row, line in zip(rows.tolist(), records.part(rows).lines(), strict=True):
-            told = f"line {line}: has {fields[row]} fields and the header {header.fields}"
+            told = f"line {line}: has {fields[row]} values for {header.fields} columns"
             if not rules.skip:
                 raise DamagedInputError(f"{file.name}: {told}; put what holds a separator or line end into quotes")
             rejected.append(Rejection(start + row, 1, "line", line, told))
