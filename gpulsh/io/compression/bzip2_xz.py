@@ -1,12 +1,13 @@
-"""bzip2 and xz streams in pieces of bounded content: their decoders hand over no more than they are asked for."""
+"""bzip2 and xz streams in pieces of bounded content: their decoders hand over no more than they are asked for.
+
+Python may have been built without either, so that they are imported where such a file is read.
+"""
 
 from __future__ import annotations
 
-import bz2
-import lzma
 import zlib
 from collections.abc import Callable, Generator
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, Protocol
 
 from gpulsh.io.compression.members import PACKED_STEP, PLAIN_STEP, TRUNCATED, DamagedMember, Piece, broken_data
 from gpulsh.io.compression.zstd import MOST_WINDOW, Window, WindowError
@@ -15,27 +16,50 @@ BZIP2, XZ = b"BZh", b"\xfd7zXZ\0"  # begin a stream of each
 BLOCK, END = b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"  # one of which follows the level of a bzip2 stream
 LEAST_MEMORY = 80 << 20  # bytes that an xz decoder may always take: those of the highest level are less
 
-Decoder: TypeAlias = "bz2.BZ2Decompressor | lzma.LZMADecompressor"
+
+class Decoder(Protocol):
+    """Of one stream."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the stream has ended."""
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether more content takes more of the stream."""
+
+    @property
+    def unused_data(self) -> bytes:
+        """What was given of what is behind its end."""
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """At most so much content."""
 
 
 def bzip2_pieces(source: BinaryIO, start: int = 0) -> Generator[Piece]:
     """Pieces of at most PLAIN_STEP, of streams one after another."""
-    return _pieces(bz2.BZ2Decompressor, BZIP2, source, start)
+    import bz2
+
+    return _pieces(bz2.BZ2Decompressor, OSError, BZIP2, source, start)
 
 
 def xz_pieces(source: BinaryIO, start: int = 0, window: Window | None = None) -> Generator[Piece]:
     """The same; a WindowError where the decoder would take more memory than a window of the most bytes allowed."""
+    import lzma
+
     most = MOST_WINDOW if window is None else window.most
     limit = None if most == MOST_WINDOW else max(most, LEAST_MEMORY)
     try:
-        yield from _pieces(lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, limit), XZ, source, start)
+        yield from _pieces(lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, limit), lzma.LZMAError, XZ, source, start)
     except DamagedMember as error:
         if limit is not None and "Memory usage limit" in str(error.__cause__):
             raise WindowError(2 * limit) from None  # how much more it does not tell
         raise
 
 
-def _pieces(opened: Callable[[], Decoder], magic: bytes, source: BinaryIO, start: int) -> Generator[Piece]:
+def _pieces(
+    opened: Callable[[], Decoder], refusal: type[Exception], magic: bytes, source: BinaryIO, start: int
+) -> Generator[Piece]:
     source.seek(start)
     read = begin = start
     member: Decoder | None = None
@@ -51,7 +75,7 @@ def _pieces(opened: Callable[[], Decoder], magic: bytes, source: BinaryIO, start
                     raise DamagedMember(begin, broken_data("no stream begins here"))
             try:
                 content = member.decompress(step, PLAIN_STEP)
-            except (OSError, lzma.LZMAError) as error:
+            except refusal as error:
                 raise DamagedMember(begin, broken_data(error)) from error
             step = b""
             if member.eof:

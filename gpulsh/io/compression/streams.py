@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
-import lzma
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -112,12 +110,16 @@ def packed_writer(target: str, compression: Compression, level: int | None = Non
         elif compression in ("gz", "bz2"):
             pack = partial(gzip_member, level=level or USUAL_GZIP)
             if compression == "bz2":
+                import bz2
+
                 pack = partial(bz2.compress, compresslevel=level or USUAL_BZIP2)
             with ThreadPoolExecutor(processors()) as pool:
                 members = _Members(raw, pool, pack)
                 yield members
                 members.finish()
         elif compression == "xz":  # which takes too much memory to be done side by side
+            import lzma
+
             with lzma.open(raw, "wb", preset=USUAL_XZ) as xz:
                 yield xz
         else:
