@@ -29,5 +29,5 @@ def test_the_share_alone_tells_what_holds_the_lock() -> None:
         while time.perf_counter() < end:
             pass
 
-    assert host_costs._share_alone(held) > 0.8
-    assert host_costs._share_alone(lambda: threading.Event().wait(0.05)) < 0.4
+    waiting = host_costs._share_alone(lambda: threading.Event().wait(0.05))
+    assert host_costs._share_alone(held) > 1.5 * waiting  # by far, but others run on this machine, too

@@ -104,15 +104,17 @@ def test_no_item_is_held_while_the_next_one_is_made(workers: int) -> None:
 def test_a_large_batch_is_there_alone(backend: Backend) -> None:
     sizes = [10, 4 * backend.sizes().batch + 1, 7, 4 * backend.sizes().batch + 1, 4 * backend.sizes().batch, 3]
     values = np.zeros(max(sizes), np.uint8)
-    there = weakref.WeakSet[TextBatch]()
+    made: list[weakref.ref[TextBatch]] = []
     held: list[int] = []
 
     def batches() -> Iterator[TextBatch]:
         for size in sizes:
             time.sleep(0.02)
+            there = [batch for ref in made if (batch := ref()) is not None]
             held.append(max((int(batch.offset[-1]) for batch in there), default=0))
+            del there
             batch = TextBatch(values, np.array([0, size]))
-            there.add(batch)
+            made.append(weakref.ref(batch))
             yield batch
             del batch
 
