@@ -124,4 +124,5 @@ def _ending(head: bytes) -> str:
     packed = head.startswith(GZIP)
     if packed:
         head = gzip_begin(head, len(FIRST)) or b""
-    return (".warc" if head.startswith(FIRST) else ".jsonl") + (".gz" if packed else "")
+    kind = ".json" if head.lstrip().startswith(b"[") else ".jsonl"
+    return (".warc" if head.startswith(FIRST) else kind) + (".gz" if packed else "")

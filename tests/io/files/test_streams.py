@@ -91,6 +91,7 @@ CONTENTS: dict[str, tuple[str, bytes]] = {
     "pipe": ("pipe.jsonl", LINES),
     "a.ndjson": ("a.ndjson", LINES),
     "b.jsonl.gz": ("b.jsonl.gz", gzip.compress(LINES)),
+    "array": ("array.json", b" [" + LINES.strip().replace(b"\n", b",") + b"]"),
     "packed": ("packed.jsonl.gz", gzip.compress(LINES)),
     "frames": ("frames.jsonl.zst", zstandard.compress(LINES)),
     "table": ("table.parquet", parquet()),
