@@ -54,18 +54,17 @@ def api_page() -> str:
     for name in gpulsh.__all__:
         value = getattr(gpulsh, name)
         if isinstance(value, str):
-            parts.append(f"## {name}\n\nThe version, {value!r}.")
+            parts.append(f"## `{name}`\n\nThe version, {value!r}.")
             continue
-        parts.append(f"## {name}\n\n```python\n{name}{_signature(value)}\n```\n\n{_prose(value)}")
-        parts += [
-            f"### {name}.{method}{'' if callable(found) else ' (property)'}\n\n{_called(method, found)}{_prose(found)}"
-            for method, found in (_members(value) if inspect.isclass(value) else ())
-        ]
+        parts.append(f"## `{name}`\n\n{_called(name, value)}{_prose(value)}")
+        for method, found in _members(value) if inspect.isclass(value) else ():
+            kind, call = ("", _called(method, found)) if callable(found) else (" (property)", "")
+            parts.append(f"### `{name}.{method}`{kind}\n\n{call}{_prose(found)}")
     return "\n\n".join(parts) + "\n"
 
 
 def _called(name: str, found: Any) -> str:
-    return f"```python\n{name}{_signature(found)}\n```\n\n" if callable(found) else ""
+    return f"```python\n{name}{_signature(found)}\n```\n\n"
 
 
 def _members(kind: type) -> Iterator[tuple[str, Any]]:

@@ -130,7 +130,7 @@ def test_the_manual_has_every_option(made: dict[str, Any]) -> None:
 
 
 def test_the_manual_has_every_name(made: dict[str, Any]) -> None:
-    assert re.findall(r"^## (\w+)$", made["api_page"](), flags=re.MULTILINE) == gpulsh.__all__
+    assert re.findall(r"^## `(\w+)`$", made["api_page"](), flags=re.MULTILINE) == gpulsh.__all__
 
 
 def test_links_stay_within_the_manual_or_are_addresses() -> None:
