@@ -44,5 +44,3 @@ for (const list of document.querySelectorAll("[data-page]")) {
   list.prepend(bar);
   show();
 }
-// Paper has no buttons: what is folded is printed open.
-addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("details")) one.open = true; });

@@ -76,9 +76,18 @@ def similarity_picture(counts: Facts, threshold: float, measure: str) -> str:
         one.append(f'<path class="break" d="M{left - 3:.0f} {TOP + 22} {across} v8 {across}"/>')
     one.append(f'<text class="note" x="{WIDTH - RIGHT}" y="{TOP - 6}" text-anchor="end">{counts["one"]:,}</text>')
     ticks.append(((left + width / 2 - LEFT) / (WIDTH - LEFT - RIGHT), "1"))
-    levels = [_level(_y(part), f"{most * part:,.0f}") for part in ((0, 0.5, 1) if most > 1 else (0, 1))]
+    levels = [_level(_y(part), _brief(most * part)) for part in ((0, 0.5, 1) if most > 1 else (0, 1))]
     title = f"Dropped documents by {alike} {of.split()[-1]} the kept one: {counts['one']:,} of {alike} 1"
     return _svg(title, [_axes(f"{of} the kept document", ticks), *levels, *bars, *one])
+
+
+def _brief(count: float) -> str:
+    """A count of few characters.
+
+    >>> [_brief(count) for count in (9.5, 2500, 1_250_000, 3e9)]
+    ['10', '2,500', '1.2 M', '3,000.0 M']
+    """
+    return f"{count:,.0f}" if count < 100_000 else f"{count / 1e6:,.1f} M"
 
 
 def _below_one(counts: Facts) -> dict[int, int]:
