@@ -1,7 +1,8 @@
-"""The README's Python runs and gives what its comments say; its commands parse."""
+"""The README's Python runs and gives what its comments say; its commands parse, and its links lead somewhere."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from gpulsh.cli import group
-from tests.support.pages import README, blocks, run_python
+from tests.support.pages import README, ROOT, blocks, run_python
 
 COMMANDS = [
     line.partition("#")[0]
@@ -25,6 +26,17 @@ def test_python_gives_what_its_comments_say() -> None:
     names: dict[str, Any] = {"table": pa.table({"row": [0, 1, 2]})}
     assert sum(run_python(block.text, names) for block in blocks(README) if block.language == "python") >= 5
     assert names["result"].filter(names["table"]).column("row").to_pylist() == [0, 1]
+
+
+def test_links_lead_to_files_and_headings() -> None:
+    links = re.findall(r"\]\(([^)#\s]+)#?([^)\s]*)\)", README.read_text(encoding="utf-8"))
+    assert len(links) >= 20
+    for target, heading in links:
+        page = ROOT / target
+        assert page.exists(), target
+        if heading:
+            titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            assert heading in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}, heading
 
 
 def test_there_are_commands() -> None:
