@@ -66,7 +66,7 @@ def candidates(texts: list[str]) -> NDArray[np.int64]:
 
 def test_every_example_is_here() -> None:
     alone = {"in_memory", "files", "index_over_days", "choose"}
-    with_others = {"datatrove_pipeline", "duckdb_sql", "hugging_face", "polars_frames", "scikit_learn"}
+    with_others = {"datatrove_pipeline", "duckdb_sql", "hugging_face", "polars_frames", "ray_data", "scikit_learn"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == alone | with_others
 
 

@@ -7,6 +7,7 @@ import logging
 import os
 import random
 import re
+import runpy
 import shutil
 import signal
 import socket
@@ -692,3 +693,18 @@ def test_an_input_that_changes_is_told_by_a_worker(
     with pytest.raises(ChangedInputError, match=r"4\.jsonl: changed while it was read: it holds "):
         gpulsh.deduplicate_files(inputs, tmp_path / "out", engine="ray", address=joined, **OPTIONS)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_example_of_ray_data(
+    joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = [row["text"] for path in sorted(inputs.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
+    pq.write_table(pa.table({"id": range(len(texts)), "text": texts}), tmp_path / "texts.parquet", row_group_size=40)
+    example = str(ROOT / "examples/ray_data.py")
+    monkeypatch.setattr(sys, "argv", [example, str(tmp_path / "texts.parquet")])
+    runpy.run_path(example, run_name="__main__")
+    signatures = gpulsh.MinHash(num_perm=128).from_texts(texts)
+    pairs = gpulsh.candidate_pairs(gpulsh.Banding(bands=21, rows=6)(signatures))
+    kept = gpulsh.deduplicate(texts, threshold=0.8).keep.sum()
+    assert capsys.readouterr().out == f"{len(pairs)} candidate pairs\n{kept} of {len(texts)} kept\n"
+    assert len(pairs) > 10 and kept < len(texts) - 10
