@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch, Values
 from gpulsh.errors import DamagedInputError
+from gpulsh.io.arrow.rows import array_of
 from gpulsh.io.files.fixity import Digest, Fixity, Reading
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.io.files.inputs import format_of
@@ -34,7 +35,7 @@ from gpulsh.io.format import (
     too_costly,
     wrong_length,
 )
-from gpulsh.io.rows import ROW_COST, Bytes, packed, piece_rows
+from gpulsh.io.rows import ROW_COST, Bytes, batch_rows, packed, piece_rows
 from gpulsh.ragged import offsets
 
 if TYPE_CHECKING:
@@ -100,8 +101,8 @@ class FileTexts:
 
     With more than one of `readers`, so many threads decode the parts of files that have parts, a few blocks ahead.
     With `skip`, bad records are null rows, and in `rejected`. A document beyond `limit` is a LargeDocumentError. With
-    `fixity`, what is read again is compared with what was read first, a piece by its digest. Parts of files are held in
-    `held`, while there is room, and then not read again for `chosen`.
+    `fixity`, what is read again is compared with what was read first, a piece by its digest. Pieces are held in `held`,
+    while there is room, and then not read again for `chosen`.
     """
 
     streams: object = None  # that files are copies of, which last as long as it
@@ -210,7 +211,8 @@ class FileTexts:
             if piece != last:
                 self._end(last, digest, facts)
                 last, digest = piece, self._digest(piece)
-            if self._held is not None and piece.part is not None:
+            is_array = array_of(block.texts) is not None  # which whoever writes it can use; of others, what is signed
+            if self._held is not None and is_array:
                 self._held.add(piece, block.start, block.texts)
             facts.sizes.append(_narrow(block.texts.lengths()))
             facts.nulls += block.texts.nulls() - sum(rejection.rows for rejection in block.rejected)
@@ -221,9 +223,13 @@ class FileTexts:
             facts.rows[number] = facts.rows.get(number, 0) + len(block.texts)
             if not facts.unbounded:
                 self._check_rows(number, facts)
+            start = block.start
             for texts in block.texts.slices(max_bytes):
                 if digest is not None:
                     digest.add_texts(texts)
+                if self._held is not None and not is_array:
+                    self._held.add(piece, start, batch_rows(texts))
+                start += len(texts)
                 yield texts
                 del texts
             del block

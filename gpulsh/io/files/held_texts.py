@@ -15,6 +15,7 @@ from gpulsh.io.files.fixity import Digest
 from gpulsh.io.rows import Rows
 
 OFFSET_BYTES = 8  # of a row, beside its text
+BLOCK_COST = 1 << 10  # bytes of a block, beside its rows: files may have one each, of few bytes
 
 
 class Held(NamedTuple):
@@ -58,7 +59,7 @@ class HeldTexts:
 
     def add(self, piece: Hashable, start: int, texts: Rows) -> None:
         """The next rows of a piece, from row `start` of its file on; where there is no room, none of it is held."""
-        size = int(texts.lengths().sum()) + OFFSET_BYTES * len(texts)
+        size = int(texts.lengths().sum()) + OFFSET_BYTES * len(texts) + BLOCK_COST
         with self._lock:
             found = None if self._closed else self._pieces.setdefault(piece, _Piece())
             if found is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,12 @@ from gpulsh.budget import LEAST_HOLDING, held_bytes
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts
 from gpulsh.io.files.fixity import digest_of
-from gpulsh.io.files.held_texts import OFFSET_BYTES, Held, HeldTexts
+from gpulsh.io.files.held_texts import BLOCK_COST, OFFSET_BYTES, Held, HeldTexts
 from gpulsh.io.format import Columns, File
+from gpulsh.io.formats.jsonl.format import JsonLines
 from gpulsh.io.formats.parquet.format import Parquet
 from gpulsh.io.rows import Rows
+from gpulsh.run import files as local
 from gpulsh.run.engines import in_process
 from gpulsh.run.files import deduplicate_files
 from tests.crash.test_resume import results
@@ -36,7 +39,7 @@ def texts_of(held: Held | None) -> list[tuple[int, list[bytes]]]:
 
 
 def test_only_whole_pieces_are_given_and_once() -> None:
-    held = HeldTexts(1000)
+    held = HeldTexts(10_000)
     held.add("a", 5, rows("one", "two"))
     held.add("a", 7, rows("three"))
     assert held.take("b") is None
@@ -48,9 +51,9 @@ def test_only_whole_pieces_are_given_and_once() -> None:
 
 
 def test_what_texts_are_decoded_from_is_digested_where_there_is_room() -> None:
-    held, key = HeldTexts(1000), bytes(32)
-    digest = held.packed("a", 1000, key)
-    assert digest is not None and held.packed("b", 1001, key) is None
+    held, key = HeldTexts(10_000), bytes(32)
+    digest = held.packed("a", 10_000, key)
+    assert digest is not None and held.packed("b", 10_001, key) is None
     digest.add(b"packed")
     for piece in ("a", "b"):
         held.add(piece, 0, rows("one"))
@@ -62,7 +65,7 @@ def test_what_texts_are_decoded_from_is_digested_where_there_is_room() -> None:
 
 
 def test_no_more_is_held_than_was_said() -> None:
-    size = 3 + OFFSET_BYTES
+    size = 3 + OFFSET_BYTES + BLOCK_COST
     held = HeldTexts(2 * size)
     for piece in ("a", "b", "c"):
         held.add(piece, 0, rows("abc"))
@@ -80,7 +83,7 @@ def test_no_more_is_held_than_was_said() -> None:
 
 
 def test_when_closed_nothing_is_held() -> None:
-    held = HeldTexts(1000)
+    held = HeldTexts(10_000)
     held.add("a", 0, rows("one"))
     held.complete("a")
     held.add("b", 0, rows("two"))
@@ -125,6 +128,31 @@ def corpus(folder: Path) -> Path:
         table = pa.table({"before": np.arange(len(texts)), "text": texts, **others} if number else {"text": texts})
         pq.write_table(table, folder / f"{number}.parquet", row_group_size=14)
     return folder
+
+
+def test_files_that_are_read_in_order_are_read_to_be_signed_and_to_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    texts = pq.read_table(corpus(tmp_path / "parquet") / "1.parquet")["text"].to_pylist()
+    for name, end in (("a", ""), ("b", " more")):
+        lines = [json.dumps({"text": text and text + end}) for text in texts]
+        (inputs / f"{name}.jsonl").write_text("\n".join(lines))
+    read: list[Any] = []
+    own = JsonLines.read
+    monkeypatch.setattr(JsonLines, "read", lambda self, *of, **how: read.append(of) or own(self, *of, **how))
+    monkeypatch.setattr(local, "missing", lambda: "tested elsewhere")
+    found = []
+    for held in (1 << 20, 0):
+        monkeypatch.setattr(in_process, "held_bytes", lambda memory, held=held: held)
+        out = tmp_path / f"out-{held}"
+        deduplicate_files(inputs, out, backend="cpu", threads=1)
+        found.append((results(out), len(read)))
+        read.clear()
+    (with_held, decoded), (without, again) = found
+    assert with_held == without
+    assert (decoded, again) == (2, 4)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
