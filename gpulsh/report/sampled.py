@@ -68,5 +68,6 @@ def least(values: Values, count: int) -> Numbers:
     """
     places = np.arange(len(values))
     if len(values) > count:
-        places = np.flatnonzero(values <= np.partition(values, count - 1)[count - 1])
+        # Not `<=`: NaN, not measured, comes last, and where all are it is the bound.
+        places = np.flatnonzero(~(values > np.partition(values, count - 1)[count - 1]))
     return places[np.argsort(values[places], kind="stable")][:count]

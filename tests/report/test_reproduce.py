@@ -15,7 +15,7 @@ from gpulsh.cli import main
 from gpulsh.method import Method
 from gpulsh.report.cautions import cautions
 from gpulsh.report.reproduce import command, in_words
-from gpulsh.report.sampled import COUNTS, members, sampled
+from gpulsh.report.sampled import COUNTS, MEMBERS, members, sampled
 from gpulsh.run.files import deduplicate_files
 
 
@@ -87,3 +87,8 @@ def test_clusters_are_the_largest_and_those_next_to_the_threshold() -> None:
         assert set(by_kind[kind]) == set(list(dict.fromkeys(ranked))[: COUNTS[kind]])
         shown = members(similarity, cluster, by_kind[kind][0], 0.8)
         assert far[shown[0]] == far[cluster == by_kind[kind][0]].min() and len(set(shown.tolist())) == len(shown)
+
+
+def test_of_similarities_that_nobody_measured_some_are_shown() -> None:
+    unknown = np.full(9, np.nan, np.float32)
+    assert len(members(unknown, np.zeros(9, np.int64), 0, 0.8)) == MEMBERS
