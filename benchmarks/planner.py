@@ -7,7 +7,7 @@ rates of a worker (a thread, or with --backend cuda a GPU), and its shares of do
 others are foretold from those and from what 1,000 documents take to sign, which is the start. What OUT/_work grows to
 is read off while each size runs for the first time, out of the clock. False candidates are counted in groups of
 documents of known similarity. The record is written to record/<device>/<date>/plan.json and .md, the rates to
-gpulsh/report/rates.json under the kind of worker; docs/scale.md shows a plan made of them (tests/test_manual.py).
+gpulsh/report/plan/rates.json under the kind of worker; docs/scale.md shows a plan made of them (tests/test_manual.py).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from benchmarks.corpora import groups, job_ads
 from benchmarks.record import FOLDER, table
 from gpulsh.account.costs import Corpus
 from gpulsh.account.stages import FORETOLD
-from gpulsh.report.estimate import Rates, estimate, false_candidates
+from gpulsh.report.plan.estimate import Rates, estimate, false_candidates
 
 STARTED = 1_000  # documents that take hardly more than the start
 GROUPS, MEMBERS = 400, (10, 20, 40)
-RATES = Path(__file__).parents[1] / "gpulsh" / "report" / "rates.json"
+RATES = Path(__file__).parents[1] / "gpulsh" / "report" / "plan" / "rates.json"
 
 
 class Watched:

@@ -20,8 +20,8 @@ from gpulsh.account.duplicates import DUPLICATES
 from gpulsh.account.stages import COSTS, FORETOLD, OF_FILES, OF_FILES_WITH_INDEX, OF_INDEX, OF_MEMORY, REPORTED
 from gpulsh.budget import Cut
 from gpulsh.cli import group, main
-from gpulsh.report.estimate import Rates, stage_works
-from gpulsh.report.page import missing
+from gpulsh.report.page.page import missing
+from gpulsh.report.plan.estimate import Rates, stage_works
 from gpulsh.run import stages
 from gpulsh.run.files import deduplicate_files
 

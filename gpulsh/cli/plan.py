@@ -15,7 +15,7 @@ from gpulsh.cli.terminal import say
 from gpulsh.facts import Facts
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
-    from gpulsh.report.estimate import Estimate, Rates
+    from gpulsh.report.plan.estimate import Estimate, Rates
 
 SI = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
@@ -95,7 +95,7 @@ def plan(
     from gpulsh.errors import ParameterError
     from gpulsh.method import Asked
     from gpulsh.params import check_integer
-    from gpulsh.report.estimate import Rates, estimate, recorded, workers_needed
+    from gpulsh.report.plan.estimate import Rates, estimate, recorded, workers_needed
 
     kind = "GPU" if gpus is not None else "thread"
     most = 10**9
@@ -176,8 +176,8 @@ def _many(count: int, what: str) -> str:
 
 
 def _table(asked: Facts, found: Estimate, rates: Rates, given: set[str]) -> str:
-    from gpulsh.report.estimate import CONNECT_BYTES
     from gpulsh.report.funnel import duration, size
+    from gpulsh.report.plan.estimate import CONNECT_BYTES
 
     def row(name: str, time: str, bound: str, amounts: Sequence[str]) -> str:
         return f"{name:<9}{time:>14}  {bound:<9}" + "".join(f"{amount:>14}" for amount in amounts)

@@ -16,7 +16,7 @@ import gpulsh
 from gpulsh.account.costs import Corpus
 from gpulsh.account.stages import FORETOLD
 from gpulsh.cli import main
-from gpulsh.report.estimate import (
+from gpulsh.report.plan.estimate import (
     INDEX_KEY_BYTES,
     INDEX_ROW_BYTES,
     Estimate,
@@ -167,7 +167,7 @@ def test_the_command_takes_rates_of_such_workers_alone(
     assert threads["source"] == known["source"] and threads["rates"]["sign"] == known["rates"]["sign"]
     assert threads["stages"][0]["seconds"] == pytest.approx(known["start"] + 5e9 / known["rates"]["sign"] / 4)
     without = {kind: found for kind, found in recorded().items() if kind != "GPU"}
-    monkeypatch.setattr("gpulsh.report.estimate.recorded", lambda: without)
+    monkeypatch.setattr("gpulsh.report.plan.estimate.recorded", lambda: without)
     gpus = planned(capsys, "--docs", "1e6", "--bytes", "5e9", "--gpus", "4", "--rate", "sign=20G")
     assert [stage["seconds"] for stage in gpus["stages"]] == [5e9 / 20e9 / 4, *[None] * 8]
     assert gpus["seconds"] is None
@@ -182,7 +182,7 @@ def test_gpus_are_counted_where_their_rates_are_on_record(
     rates = dict.fromkeys(FORETOLD, 1e9)
     device = {"worker": "one NVIDIA H200", "source": "a record", "start": 1.0, "rates": rates}
     known = {**recorded(), "GPU": device}
-    monkeypatch.setattr("gpulsh.report.estimate.recorded", lambda: known)
+    monkeypatch.setattr("gpulsh.report.plan.estimate.recorded", lambda: known)
     arguments = ("--docs", "1e9", "--bytes", "5e12", "--gpus", "1", "--met", "0", "--pairs", "0")
     found = planned(capsys, *arguments, "--hours", "1")
     assert found["measured_worker"] == "one NVIDIA H200"

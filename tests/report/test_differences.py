@@ -13,7 +13,7 @@ import pytest
 from gpulsh.backends.reference.tokens import code_points
 from gpulsh.params import PLAIN, NormalForm, Reading, Shingling, Unit
 from gpulsh.report.differences import differences, pieces
-from gpulsh.report.page import missing
+from gpulsh.report.page.page import missing
 from gpulsh.run.files import deduplicate_files
 from tests.support.texts import READINGS, shingling_of
 

@@ -20,7 +20,7 @@ import pytest
 from gpulsh.cli import main
 from gpulsh.report import excerpts
 from gpulsh.report.excerpts import SHOWN, beside
-from gpulsh.report.page import missing, render
+from gpulsh.report.page.page import missing, render
 from gpulsh.report.sampled import COUNTS, MEMBERS
 from gpulsh.run.files import deduplicate_files
 

@@ -13,8 +13,8 @@ import pytest
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.method import Method
-from gpulsh.report.cautions import cautions
-from gpulsh.report.reproduce import command, in_words
+from gpulsh.report.page.cautions import cautions
+from gpulsh.report.page.reproduce import command, in_words
 from gpulsh.report.sampled import COUNTS, MEMBERS, members, sampled
 from gpulsh.run.files import deduplicate_files
 

@@ -19,7 +19,7 @@ from gpulsh.account.counts import COUNTS
 from gpulsh.account.funnel import Funnel
 from gpulsh.cli import main
 from gpulsh.report.funnel import funnel_table
-from gpulsh.report.page import missing
+from gpulsh.report.page.page import missing
 from tests.support import naive
 
 WORDS = [f"w{number}" for number in range(400)]

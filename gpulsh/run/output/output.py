@@ -13,7 +13,7 @@ from typing import Any, Self
 from gpulsh.errors import OutputError
 from gpulsh.facts import Facts
 from gpulsh.io.format import File
-from gpulsh.report.page import missing, render, write_page
+from gpulsh.report.page.page import missing, render, write_page
 from gpulsh.run.engines.steps import anything_finished, worth_resuming
 from gpulsh.run.output.work_folder import (
     WORK,

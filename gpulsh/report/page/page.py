@@ -15,12 +15,12 @@ from gpulsh.account.duplicates import DUPLICATES
 from gpulsh.account.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
 from gpulsh.facts import Facts
 from gpulsh.params import Folding, Reading, Shingling
-from gpulsh.report.cautions import cautions
 from gpulsh.report.differences import marked
 from gpulsh.report.foreign import place_told, printable
 from gpulsh.report.funnel import duration, measure_told, share, size, sum_told
+from gpulsh.report.page.cautions import cautions
+from gpulsh.report.page.reproduce import command, in_words
 from gpulsh.report.picture import curve_picture, similarity_picture
-from gpulsh.report.reproduce import command, in_words
 from gpulsh.theory import SCurve
 
 EXTRA = "report"
@@ -46,7 +46,7 @@ def write_page(path: Path, report: Facts) -> None:
 def _template() -> Any:
     import jinja2
 
-    loader = jinja2.PackageLoader("gpulsh.report", "")
+    loader = jinja2.PackageLoader("gpulsh.report.page", "")
     surroundings = jinja2.Environment(
         loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
