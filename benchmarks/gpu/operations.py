@@ -8,12 +8,13 @@ import numpy as np
 
 from gpulsh.arrays import Buckets, Fingerprints, Signed, TextBatch, Tokens, WeightedFingerprints
 from gpulsh.backends.protocol import Backend, sketched
-from gpulsh.params import SKETCHES, BandShape, Family, Shingling
+from gpulsh.params import FOREIGN, SKETCHES, BandShape, Family, Shingling
 from gpulsh.secret import evidence_keys
 
 SHINGLING = Shingling(unit="word", size=5)
 FAMILY = Family(num_perm=128)
 FEW_COLUMNS = 33  # more than a warp has: the reference takes a step for each value and column
+FOREIGN_BINS = 64  # a power of two, as one of them asks for
 SHAPE = BandShape(bands=14, rows=9)
 KEYS = evidence_keys(bytes(range(32)))
 SLOTS = 1 << 16
@@ -36,6 +37,7 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     found["exact_hashes"] = backend.exact_hashes(text, shingling, KEYS)
     found["shingle_sets"] = backend.shingle_sets(text, shingling)
     found["shingle_sets secret"] = backend.shingle_sets(text, shingling, KEYS)
+    found["sha1"] = backend.sha1(text)
     begin, end = text.offset[:-1].copy(), text.offset[1:].copy()
     found["gather"] = backend.gather(text.values, begin[::-1].copy(), end[::-1].copy())
     for part in range(2):
@@ -44,6 +46,10 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     for name in SKETCHES:
         family = FAMILY if name == FAMILY.name else Family(name=name, num_perm=FEW_COLUMNS)
         found[f"set_sketch {name}"] = sketched(backend, found["shingle"], family)
+    for foreign in FOREIGN:
+        found[f"set_sketch {foreign}"] = sketched(
+            backend, found["shingle"], Family(name=foreign, num_perm=FOREIGN_BINS)
+        )
     found["text_signatures"] = backend.text_signatures(text, shingling, FAMILY)
     found["band_digests"] = digests = backend.band_digests(found[f"set_sketch {FAMILY.name}"], SHAPE)
     found["sign"] = backend.sign(text, shingling, FAMILY, SHAPE, KEYS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
@@ -14,13 +14,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.account.funnel import Funnel
-from gpulsh.arrays import Arrays, Numbers, TextBatch, Values
+from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.backends.large_alone import each_large_alone
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.display import Tidy, html_table
+from gpulsh.display import Tidy
 from gpulsh.errors import DamagedInputError, ParameterError
 from gpulsh.facts import Facts
+from gpulsh.index.answers import Added, Matches, Pairs
 from gpulsh.index.arrivals import Arrivals, admit, hold_all, similar
 from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.keys import (
@@ -48,58 +49,6 @@ from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.sketch.bits.simhash import SimHash
 from gpulsh.store.allocators import give_back
 from gpulsh.text.documents import folded_batches
-
-FIRST = 10  # rows of an answer that a notebook shows
-
-
-class _Answer(Arrays):
-    """Arrays of equal length, a row a document or pair."""
-
-    def _repr_html_(self) -> str:
-        names, columns = zip(*self._shown(), strict=True)
-        return html_table(self._caption(), names, zip(*(column[:FIRST].tolist() for column in columns), strict=True))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Matches(_Answer):
-    """Held documents similar to asked ones, by position, the most similar first, ties to the earlier inserted.
-
-    `positions` int64 [m], `keys` int64 or object [m], `similarity` float64 [m]: exact Jaccard, or by containment how
-    much of the asked one the held one contains.
-    """
-
-    positions: Numbers
-    keys: Values
-    similarity: NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Pairs(_Answer):
-    """Similar held documents, each pair once: `first` and `second` keys [m], in the order they came in; `similarity`
-    float64 [m], exact Jaccard, or by containment how much of the second the first contains.
-    """
-
-    first: Values
-    second: Values
-    similarity: NDArray[np.float64]
-
-    def __len__(self) -> int:
-        return len(self.first)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Added(_Answer):
-    """What `Index.add` decided: `keep` bool [n], `duplicate_of` keys [n] (its own where kept), `similarity` f32 [n]."""
-
-    keep: NDArray[np.bool_]
-    duplicate_of: Values
-    similarity: NDArray[np.float32]
-
-    def __len__(self) -> int:
-        return len(self.keep)
 
 
 class Index(Tidy):

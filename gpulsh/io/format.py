@@ -77,6 +77,10 @@ class File:
                     version.append(str(self.filesystem.modified(self.path)))
             return [told.get("size"), ", ".join(version) or None]
 
+    def identity(self) -> tuple[object, ...] | None:
+        """What a local file is now; None of others, which it takes long to ask."""
+        return (self.path, *self.stamp()) if self.filesystem is None else None
+
 
 Place = tuple[str, ...]  # of a value: its column, and the fields that lie within one another in it
 WHOLE = "column:"  # before the name of one column, whatever is in it

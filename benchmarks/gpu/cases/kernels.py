@@ -90,6 +90,7 @@ def of_text(bench: Bench, found: Found) -> list[Measured]:
             "shingle": lambda text: ops.shingle(text, SHINGLING),
             "exact_hashes": lambda text: ops.exact_hashes(text, SHINGLING, KEYS),
             "shingle_sets": lambda text: ops.shingle_sets(text, SHINGLING),
+            "sha1": ops.sha1,
             "gather": lambda text: ops.gather(text.values, text.offset[:-1], text.offset[1:]),
             "shingle_part": lambda text: ops.shingle_part(text, SHINGLING, 1, 4),
             "text_signatures": lambda text: ops.text_signatures(text, SHINGLING, family),

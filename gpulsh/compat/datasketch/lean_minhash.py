@@ -69,11 +69,11 @@ class LeanMinHash(MinHash):
         made._fill(seed, hashvalues, scheme)
         return made
 
-    def update(self, b: Any) -> None:
+    def update(self, b: object) -> None:
         """A TypeError: it takes no more tokens."""
         raise InputTypeError("a LeanMinHash takes no tokens; give them to a MinHash of its seed, scheme and hashvalues")
 
-    def update_batch(self, b: Any) -> None:
+    def update_batch(self, b: object) -> None:
         """A TypeError: it takes no more tokens."""
         self.update(b)
 

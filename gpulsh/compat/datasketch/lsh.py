@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from gpulsh.arrays import Values
@@ -12,6 +12,7 @@ from gpulsh.compat.datasketch.minhash import MinHash
 from gpulsh.compat.datasketch.storage import DictListStorage, DictSetStorage, check_in_memory
 from gpulsh.compat.datasketch.weighted_minhash import WeightedMinHash
 from gpulsh.errors import ParameterError
+from gpulsh.facts import Facts
 from gpulsh.theory import checked_number
 
 AnyMinHash = MinHash | WeightedMinHash
@@ -42,7 +43,7 @@ class MinHashLSH:
         num_perm: int = 128,
         weights: tuple[float, float] = (0.5, 0.5),
         params: tuple[int, int] | None = None,
-        storage_config: Mapping[str, Any] | None = None,
+        storage_config: Facts | None = None,
         prepickle: bool | None = None,
         hashfunc: Callable[[bytes], bytes] | None = None,
     ) -> None:

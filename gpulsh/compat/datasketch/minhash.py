@@ -28,7 +28,7 @@ BACKENDS: dict[GpuMode, BackendName] = {"disable": "cpu", "detect": "auto", "alw
 SETS_AT_ONCE = 1 << 9  # of `bulk`: while threads are at some, others become arrays
 FEW = 256  # tokens that are not worth a backend's call
 
-_DTYPES: dict[Scheme, type[np.unsignedinteger[Any]]] = {
+_DTYPES: dict[Scheme, type[np.unsignedinteger]] = {
     "affine32": np.uint32,
     "affine64": np.uint64,
     "legacy": np.uint64,
@@ -70,7 +70,7 @@ class MinHash:
         hashfunc: HashFunction | None = None,
         hashobj: object = None,
         hashvalues: ArrayLike | None = None,
-        permutations: Sequence[ArrayLike] | NDArray[Any] | None = None,
+        permutations: Sequence[ArrayLike] | NDArray[np.generic] | None = None,
         scheme: Scheme | None = None,
     ) -> None:
         if scheme is None and (hashvalues is not None or permutations is not None):
@@ -101,11 +101,11 @@ class MinHash:
         check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)
         return np.full(num_perm, _MASKS[self.scheme], _DTYPES[self.scheme])
 
-    def update(self, b: Any) -> None:
+    def update(self, b: object) -> None:
         """Add a token, of which `hashfunc` makes a number."""
         self.hashvalues = np.minimum(self.hashvalues, self._permuted(self._hashes([b])))
 
-    def update_batch(self, b: Iterable[Any]) -> None:
+    def update_batch(self, b: Iterable[object]) -> None:
         """Add tokens."""
         tokens = list(b)
         if not tokens:
@@ -116,7 +116,7 @@ class MinHash:
             least = self._signed(self._backend, [tokens])[0]
         self.hashvalues = np.minimum(self.hashvalues, least)
 
-    def _hashes(self, tokens: Iterable[Any]) -> Values:
+    def _hashes(self, tokens: Iterable[object]) -> Values:
         """[tokens], of the scheme's type: what `hashfunc` makes of them, or a ParameterError where it has no room."""
         hashfunc, dtype = self.hashfunc, _DTYPES[self.scheme]
         try:
@@ -145,7 +145,7 @@ class MinHash:
         """What `hashfunc` is, where a backend has it."""
         return next((Sha1(bits) for bits, own in _SHA1.items() if self.hashfunc is own), None)
 
-    def _signed(self, ops: Backend, sets: Sequence[Sequence[Any]]) -> Values:
+    def _signed(self, ops: Backend, sets: Sequence[Sequence[object]]) -> Values:
         """The hash values of each set of tokens."""
         with ops.here():
             if self._sha1 is None:
@@ -236,12 +236,12 @@ class MinHash:
         return mhs[0]._with(np.minimum.reduce([one.hashvalues for one in mhs]))
 
     @classmethod
-    def bulk(cls: type[Same], b: Iterable[Iterable[Any]], **minhash_kwargs: Any) -> list[Same]:
+    def bulk(cls: type[Same], b: Iterable[Iterable[object]], **minhash_kwargs: Any) -> list[Same]:
         """One for each set of tokens; `minhash_kwargs` are those of the class."""
         return list(cls.generator(b, **minhash_kwargs))
 
     @classmethod
-    def generator(cls: type[Same], b: Iterable[Iterable[Any]], **minhash_kwargs: Any) -> Generator[Same, None, None]:
+    def generator(cls: type[Same], b: Iterable[Iterable[object]], **minhash_kwargs: Any) -> Generator[Same, None, None]:
         """Those of `bulk`, one after another; a few thousand sets are taken at once."""
         empty = cls(**minhash_kwargs)
         ops, groups = empty._backend, _groups(b, SETS_AT_ONCE)
@@ -267,7 +267,7 @@ def scheme_values(given: ArrayLike, scheme: Scheme) -> Values:
     return values.astype(_DTYPES[scheme])
 
 
-def _permutations(given: Sequence[ArrayLike] | NDArray[Any], scheme: Scheme) -> Any:
+def _permutations(given: Sequence[ArrayLike] | NDArray[np.generic], scheme: Scheme) -> Any:
     parsed = np.array([scheme_values(words, scheme) for words in given])
     if scheme != "legacy" and (parsed[0] % 2 == 0).any():
         raise ParameterError(f"permutations has even multipliers; those of scheme {scheme!r} are odd")
@@ -283,7 +283,7 @@ def _drawn(num_perm: int, seed: int, scheme: Scheme) -> Values:
     return drawn
 
 
-def _groups(sets: Iterable[Iterable[Any]], size: int) -> Iterator[Sequence[Sequence[Any]]]:
+def _groups(sets: Iterable[Iterable[object]], size: int) -> Iterator[Sequence[Sequence[object]]]:
     rest = iter(sets)
     while group := [tokens if isinstance(tokens, (list, tuple)) else list(tokens) for tokens in islice(rest, size)]:
         yield group

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, KeysView, Mapping
+from collections.abc import Hashable, Iterable, Iterator, KeysView
 from typing import Any
 
 from gpulsh.errors import ParameterError
+from gpulsh.facts import Facts
 
 
 class DictListStorage:
     """Lists of values by their key."""
 
-    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, config: Facts | None = None) -> None:
         self._dict: dict[Hashable, Any] = defaultdict(list)
         self.buffer_size = 50000
 
@@ -43,7 +44,7 @@ class DictListStorage:
         """Those of several keys."""
         return [self.get(key) for key in keys]
 
-    def insert(self, key: Hashable, *vals: Any, buffer: bool = False) -> None:
+    def insert(self, key: Hashable, *vals: object, buffer: bool = False) -> None:
         """Add values to a key."""
         self._dict[key].extend(vals)
 
@@ -52,7 +53,7 @@ class DictListStorage:
         for key in keys:
             del self._dict[key]
 
-    def remove_val(self, key: Hashable, val: Any, buffer: bool = False) -> None:
+    def remove_val(self, key: Hashable, val: object, buffer: bool = False) -> None:
         """Forget a value of a key."""
         self._dict[key].remove(val)
 
@@ -83,7 +84,7 @@ class DictListStorage:
 class DictSetStorage(DictListStorage):
     """Sets of values by their key."""
 
-    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, config: Facts | None = None) -> None:
         super().__init__(config)
         self._dict = defaultdict(set)
 
@@ -91,12 +92,12 @@ class DictSetStorage(DictListStorage):
         """The values of a key; none where it is not there."""
         return self._dict.get(key, set())
 
-    def insert(self, key: Hashable, *vals: Any, buffer: bool = False) -> None:
+    def insert(self, key: Hashable, *vals: object, buffer: bool = False) -> None:
         """Add values to a key."""
         self._dict[key].update(vals)
 
 
-def check_in_memory(storage_config: Mapping[str, Any] | None) -> None:
+def check_in_memory(storage_config: Facts | None) -> None:
     """A ParameterError where the tables are to be anywhere but in this process."""
     kind = (storage_config or {}).get("type", "dict")
     if kind != "dict":

@@ -34,13 +34,13 @@ class Sha1:
         """That of one token."""
         return int.from_bytes(sha1(token).digest()[: self.bits // 8], "little")
 
-    def of_all(self, sets: Sequence[Sequence[bytes]], ops: Backend) -> Fingerprints:
+    def of_all(self, sets: Sequence[Sequence[object]], ops: Backend) -> Fingerprints:
         """That of every token of every set, in the backend's memory. InputTypeError where one is not of bytes."""
         texts, offset = end_to_end(sets)
         return Fingerprints(ops.sha1(texts) & np.uint64((1 << self.bits) - 1), ops.asarray(offset))
 
 
-def end_to_end(sets: Sequence[Sequence[bytes]]) -> tuple[TextBatch, Numbers]:
+def end_to_end(sets: Sequence[Sequence[object]]) -> tuple[TextBatch, Numbers]:
     """The tokens of all sets as texts, and where each set begins: int64 [sets + 1].
 
     pyarrow takes lists of them several times as fast as Python joins them.

@@ -15,8 +15,8 @@ from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files, format_of
 from gpulsh.io.format import Columns, Divisible, Known, Part, Writing
 from gpulsh.io.formats.arrow_ipc import format as ipc
+from gpulsh.io.formats.parquet import costs, spilled_rows
 from gpulsh.io.formats.parquet import format as parquet
-from gpulsh.io.formats.parquet import spilled_rows
 from gpulsh.io.formats.parquet.pages import largest_value, longest_value, reader
 
 ROWS = 5000
@@ -61,7 +61,7 @@ def test_spilled_rows_give_the_same_file(
     held = write_kept(tmp_path / "a.parquet", tmp_path / "held", keep)
     monkeypatch.setattr(spilled_rows, "HELD_BYTES", 20_000)
     monkeypatch.setattr(spilled_rows, "LET_GO_SECONDS", 1e-4)
-    monkeypatch.setattr(parquet, "DECODED_BYTES", 7000)  # however the rows are read
+    monkeypatch.setattr(costs, "DECODED_BYTES", 7000)  # however the rows are read
     assert write_kept(tmp_path / "a.parquet", tmp_path / "spilled", keep) == held
     found = pq.read_table(tmp_path / "spilled")
     assert found.equals(given.filter(pa.array(keep)))
@@ -83,7 +83,7 @@ def test_a_value_of_a_dictionary_in_every_row(tmp_path: Path, monkeypatch: pytes
     # 40 kB that hold 80 MB: by the footer all rows would fit into one batch.
     page = "x" * 40_000
     pq.write_table(pa.table({"text": [page, "small"] * 1000}), tmp_path / "a.parquet")
-    monkeypatch.setattr(parquet, "WORST_BYTES", 1 << 20)
+    monkeypatch.setattr(costs, "WORST_BYTES", 1 << 20)
     (file,) = find_files([str(tmp_path / "a.parquet")])
     source = format_of(file)
     assert isinstance(source, Divisible)
@@ -98,13 +98,13 @@ def test_the_largest_value_is_read_where_the_page_leaves_few_rows(
 ) -> None:
     texts = [f"document {row % 3000}" for row in range(20_000)]
     pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
-    monkeypatch.setattr(parquet, "WORST_BYTES", 4000)
+    monkeypatch.setattr(costs, "WORST_BYTES", 4000)
     (file,) = find_files([str(tmp_path / "a.parquet")])
     asked: list[object] = []
-    monkeypatch.setattr(parquet, "longest_value", lambda *given: asked.append(given) or longest_value(*given))
+    monkeypatch.setattr(costs, "longest_value", lambda *given: asked.append(given) or longest_value(*given))
     with parquet._opened(file) as source:
-        rows, _ = parquet._fitting_rows(file, source, 0, ["text"])
-        assert parquet._fitting_rows(file, source, 0)[0] == rows == 4000 // len("document 2999")
+        rows, _ = costs.fitting_rows(file, source, 0, ["text"])
+        assert costs.fitting_rows(file, source, 0)[0] == rows == 4000 // len("document 2999")
     assert len(asked) == 1  # for both
     assert documents(tmp_path / "a.parquet") == [text.encode() for text in texts]
 

@@ -18,8 +18,8 @@ from gpulsh.errors import DamagedInputError, LargeDocumentError
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts
 from gpulsh.io.files.inputs import find_files, format_of
 from gpulsh.io.format import Columns, Limit, unseen
+from gpulsh.io.formats.parquet import costs, spilled_rows
 from gpulsh.io.formats.parquet import format as parquet
-from gpulsh.io.formats.parquet import spilled_rows
 from gpulsh.io.formats.parquet.pages import largest_pages, reader
 
 LIMIT = Limit(16 << 20)
@@ -113,8 +113,8 @@ def test_a_value_of_a_dictionary_in_every_row_of_another_column(
     rows = 600
     table = pa.table({"text": [str(row) for row in range(rows)], "other": ["x" * 100_000] * rows})
     pq.write_table(table, tmp_path / "a.parquet")
-    monkeypatch.setattr(parquet, "CHUNK_BYTES", 2 << 20)
-    monkeypatch.setattr(parquet, "WORST_BYTES", 1 << 20)
+    monkeypatch.setattr(costs, "CHUNK_BYTES", 2 << 20)
+    monkeypatch.setattr(costs, "WORST_BYTES", 1 << 20)
     (file,) = find_files([str(tmp_path / "a.parquet")])
     with parquet._opened(file) as source:
         sizes = [batch.nbytes for batch in parquet._kept_batches(file, source, 0, 0, np.ones(rows, bool), unseen, None)]
@@ -129,7 +129,7 @@ def test_large_pages_are_written_in_few_copies(tmp_path: Path, monkeypatch: pyte
     texts = [chr(97 + row) * (300_000 + row) for row in range(9)]
     table = pa.table({"text": texts, "small": [str(row % 2) for row in range(9)]})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=4, use_dictionary=["small"])
-    monkeypatch.setattr(parquet, "LARGE_PAGE", 1 << 18)
+    monkeypatch.setattr(costs, "LARGE_PAGE", 1 << 18)
     keep = np.arange(9) != 3
     found = write_kept(tmp_path / "a.parquet", keep, tmp_path / "out", None)
     assert found.equals(table.filter(pa.array(keep)))
@@ -237,7 +237,7 @@ def test_what_large_values_take_is_foretold(
         write_kept(path, keep, tmp_path / "out", LIMIT)
     need = int(re.search(r"about (\d+) bytes", str(refused.value))[1])
     (file,) = find_files([str(path)])
-    monkeypatch.setattr(parquet, "LARGE_PAGE", 4 << 20)
+    monkeypatch.setattr(costs, "LARGE_PAGE", 4 << 20)
     monkeypatch.setattr(spilled_rows, "HELD_BYTES", 1 << 20)
     with most_held() as most:
         format_of(file).write_kept(file, keep, str(tmp_path / "out"), limit=Limit((need + (1 << 20)) * 32 // 21))

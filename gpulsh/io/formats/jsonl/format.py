@@ -53,6 +53,7 @@ PARSED_BYTES = 8 << 20  # that a line's other fields may take beside the largest
 
 Group = tuple[Iterator[tuple[int, Line]], bytes]
 Lost = Callable[[str], None]
+Record = dict[str, Any]  # an object as it is parsed
 
 
 def nothing_lost(told: str) -> None:
@@ -346,9 +347,7 @@ def _blank(number: int, line: Line) -> bool:
     return not line or line.isspace() if not begin else BLANK.match(line, begin) is not None
 
 
-def _parsed(
-    file: File, number: int, line: Line, limit: Limit | None = None, held: int = 0, depth: int = 1
-) -> dict[str, Any]:
+def _parsed(file: File, number: int, line: Line, limit: Limit | None = None, held: int = 0, depth: int = 1) -> Record:
     """The line's object; `held` bytes are taken beside it. Of a large one a long string is a LongString, in objects
     within one another down to `depth`.
     """
@@ -358,7 +357,7 @@ def _parsed(
     return _restored(large, _object(file, number, large.short), depth)
 
 
-def _restored(large: LargeObject, record: dict[str, Any], depth: int) -> dict[str, Any]:
+def _restored(large: LargeObject, record: Record, depth: int) -> Record:
     found = {name: large.restored(value) if isinstance(value, str) else value for name, value in record.items()}
     if depth > 1:
         found |= {name: _restored(large, of, depth - 1) for name, of in found.items() if isinstance(of, dict)}
@@ -382,7 +381,7 @@ def _large(file: File, number: int, line: Line, limit: Limit | None, held: int) 
         ) from error
 
 
-def _object(file: File, number: int, content: Line) -> dict[str, Any]:
+def _object(file: File, number: int, content: Line) -> Record:
     import orjson
 
     try:
@@ -407,7 +406,7 @@ def _loaded(content: Line) -> Any:
     return json.loads(content.decode("utf-8", "replace"))
 
 
-def _exact(file: File, record: dict[str, Any], column: str, number: int, line: Line) -> Any:
+def _exact(file: File, record: Record, column: str, number: int, line: Line) -> Any:
     # orjson makes floats of integers beyond 64 bits. Python's parser does not, and is asked where that may have been.
     value = record.get(column)
     if isinstance(value, (dict, list)) or (isinstance(value, float) and abs(value) >= 2**63):
@@ -421,7 +420,7 @@ def _exact(file: File, record: dict[str, Any], column: str, number: int, line: L
     return value.text() if isinstance(value, LongString) else value
 
 
-def _id(file: File, record: dict[str, Any], column: str, number: int, line: Line) -> Any:
+def _id(file: File, record: Record, column: str, number: int, line: Line) -> Any:
     """The value as it is written again; a DamagedInputError where no UTF-8 can hold it."""
     value = _exact(file, record, column, number, line)
     try:
@@ -441,7 +440,7 @@ def _id(file: File, record: dict[str, Any], column: str, number: int, line: Line
     return value
 
 
-def _is_there(record: dict[str, Any], place: Place) -> bool:
+def _is_there(record: Record, place: Place) -> bool:
     """Whether a value stands there, null or not."""
     *above, name = place
     value: object = record
@@ -450,14 +449,14 @@ def _is_there(record: dict[str, Any], place: Place) -> bool:
     return isinstance(value, dict) and name in value
 
 
-def _joined(file: File, number: int, columns: Columns, record: dict[str, Any], limit: Limit | None) -> Bytes | None:
+def _joined(file: File, number: int, columns: Columns, record: Record, limit: Limit | None) -> Bytes | None:
     """The text of a record."""
     texts = [_text(file, number, place, record, limit) for place in columns.texts]
     found = [text for text in texts if text is not None]
     return BETWEEN.join(found) if len(found) > 1 else found[0] if found else None
 
 
-def _text(file: File, number: int, place: Place, record: dict[str, Any], limit: Limit | None) -> Bytes | None:
+def _text(file: File, number: int, place: Place, record: Record, limit: Limit | None) -> Bytes | None:
     value: Any = record
     for depth, name in enumerate(place):
         if value is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from typing import Unpack
@@ -45,29 +45,19 @@ from gpulsh.io.format import (
     unseen,
     wrong_length,
 )
+from gpulsh.io.formats.parquet import costs
+from gpulsh.io.formats.parquet.costs import check_pages, column_chunks, fitting_rows, in_turn
 from gpulsh.io.formats.parquet.footer import check_footer
 from gpulsh.io.formats.parquet.packing import writer_options
-from gpulsh.io.formats.parquet.pages import Pages, Read, largest_pages, largest_value, longest_value, stored_bytes
+from gpulsh.io.formats.parquet.pages import Pages, stored_bytes
 from gpulsh.io.formats.parquet.pages import reader as page_reader
 from gpulsh.io.formats.parquet.spilled_rows import SpilledRows
 from gpulsh.io.rows import piece_rows
 
-MAX_BATCH_ROWS = 1 << 13
-DECODED_BYTES = 3 << 19  # about what is decoded at once: larger batches are slower, for each is memory from the system
-WORST_BYTES = 32 << 20  # of a batch in which every row were the largest value of a dictionary
-CHUNK_ROWS = 1024  # that are written together, where they are no more than BLOCK_BYTES
-CHUNK_BYTES = 64 << 20  # of rows that are written together, whatever their dictionaries hold
-SMALL_PAGE = 1 << 16  # bytes of pages that are not looked at
-LEAST_ALLOWED = 24 << 20  # bytes that a page of each column may always take
 HELD_BYTES = 64 << 20  # of a row group that are held until all of it was decoded
-LARGE_PAGE = 16 << 20  # bytes of a page whose values are written without dictionary and extremes
-VALUE_BYTES = 56  # that a value takes while it is decoded: itself, its levels, and a copy of each
-BATCHES = 2  # that are held at once: Arrow lets go of one when the next has been decoded
-PAGE_COPIES = 6  # of a page, with the values that are decoded of it, that are held at once at the most
 MOST_DECODED = 64  # times the largest document that the rows of a row group may take, which wait in a file
 MANY_GROUPS = 64  # of a file whose footer is kept
 MOST_FOOTERS = 8
-MOST_LONGEST = 1 << 12
 READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
 
 
@@ -121,7 +111,7 @@ class Parquet(Format):
     def column(self, file: File, column: str) -> list[pa.Array]:
         """A whole column, as the pyarrow.Array of each batch."""
         with reading(file), _opened(file) as source:
-            batches = source.iter_batches(MAX_BATCH_ROWS, columns=[column])
+            batches = source.iter_batches(costs.MAX_BATCH_ROWS, columns=[column])
             return [check_values(file, column, batch.column(column)) for batch in batches]
 
     def kind(self, file: File, column: str) -> pa.DataType:
@@ -160,7 +150,7 @@ class Parquet(Format):
                 for group in range(source.num_row_groups):
                     found = check_pages(file, source, group, limit)
                     pages |= {name: of.larger(pages.get(name, of)) for name, of in found.items()}
-                large = {name for name, of in pages.items() if of.large > LARGE_PAGE}
+                large = {name for name, of in pages.items() if of.large > costs.LARGE_PAGE}
                 options = writer_options(file, source, pages, large, how.get("packing"))
             # Fixed options, and chunks that follow from the footer: the same rows give the same bytes.
             with (
@@ -200,14 +190,12 @@ def _opened(file: File, metadata: pq.FileMetaData | None = None) -> Iterator[pq.
 
 # Footers of local files of many row groups: reading one anew for each group would take as long as the square of them.
 _footers: Recent[tuple[object, ...], pq.FileMetaData] = Recent(MOST_FOOTERS)
-# What unpacking a dictionary tells, for each reading of its row group asks.
-_longest: Recent[tuple[object, ...], int] = Recent(MOST_LONGEST)
 
 
 @contextmanager
 def _opened_again(file: File) -> Iterator[pq.ParquetFile]:
     """As `_opened`, of a file of which one part after another is read."""
-    key = _identity(file)
+    key = file.identity()
     footer = _footers.get(key) if key is not None else None
     with _opened(file, metadata=footer) as source:
         if key is not None and footer is None and source.num_row_groups >= MANY_GROUPS:
@@ -215,15 +203,10 @@ def _opened_again(file: File) -> Iterator[pq.ParquetFile]:
         yield source
 
 
-def _identity(file: File) -> tuple[object, ...] | None:
-    """What a local file is now; None of others, which it takes long to ask."""
-    return (file.path, *file.stamp()) if file.filesystem is None else None
-
-
 def _parts(source: pq.ParquetFile, columns: Columns) -> Iterator[Part]:
     texts = list(map(".".join, columns.texts))
     for number, (start, stop) in enumerate(_bounds(source)):
-        chunks = _chunks(source.metadata.row_group(number))
+        chunks = column_chunks(source.metadata.row_group(number))
         size = sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in texts)
         yield Part(number, start, stop - start, size)
 
@@ -239,8 +222,8 @@ def _blocks(
 ) -> Iterator[Block]:
     names = list(dict.fromkeys([*map(".".join, columns.texts), *([] if columns.key is None else [columns.key])]))
     found = check_pages(file, source, part.number, limit, names)
-    in_turn = _in_turn(found)
-    rows, _ = _fitting_rows(file, source, part.number, names)
+    gives_back = in_turn(found)
+    rows, _ = fitting_rows(file, source, part.number, names)
     at = part.start
     batches = source.iter_batches(rows, row_groups=[part.number], columns=names, use_threads=False)
     for batch in _joined(file, batches, block_bytes):
@@ -250,13 +233,13 @@ def _blocks(
         at += len(batch)
         batch_bytes = batch.nbytes
         del batch  # before the next one is decoded
-        large = batch_bytes >= LARGE_PAGE
+        large = batch_bytes >= costs.LARGE_PAGE
         yield Block(at - len(texts), texts, key)
         del texts, key
         if large:  # beside the next one, what is kept for later might not fit
             pa.default_memory_pool().release_unused()
     del batches
-    if in_turn:
+    if gives_back:
         pa.default_memory_pool().release_unused()
     _check_rows(file, source, part.number, at - part.start)
 
@@ -333,7 +316,7 @@ def _all_rejected(file: File, source: pq.ParquetFile, part: Part, columns: Colum
 def _packed(file: File, source: pq.ParquetFile, number: int, columns: Columns) -> Iterator[bytes]:
     """What the column of the texts of a row group is decoded from."""
     with page_reader(file) as read:
-        for chunk in _chunks(source.metadata.row_group(number)):
+        for chunk in column_chunks(source.metadata.row_group(number)):
             if chunk.path_in_schema == columns.whole:
                 yield from stored_bytes(read, chunk)
 
@@ -356,7 +339,7 @@ def _kept_batches(
     """The kept rows of a row group in batches of equal length. Where a column is known, only others are decoded."""
     schema = source.schema_arrow
     with reading(file):
-        fitting = _fitting_rows(file, source, number)
+        fitting = fitting_rows(file, source, number)
         texts = None if known is None else _known_texts(file, source, number, known)
     if known is None or texts is None:
         yield from _kept_rows(file, source, number, first, keep, seen, schema, fitting)
@@ -404,7 +387,7 @@ def _kept_rows(
             seen(first + start, batch)
             part = keep[start : start + len(batch)]
             start += len(batch)
-            large = batch.nbytes >= LARGE_PAGE
+            large = batch.nbytes >= costs.LARGE_PAGE
             if part.any():
                 parts.append(kept(batch, part))
                 held += len(parts[-1])
@@ -421,64 +404,6 @@ def _kept_rows(
     yield from _cut(parts, length, schema)
 
 
-def check_pages(
-    file: File, source: pq.ParquetFile, number: int, limit: Limit | None, names: Sequence[str] | None = None
-) -> dict[str, Pages]:
-    """The largest pages of a row group's columns, or of `names`: none larger than a document may be."""
-    group = source.metadata.row_group(number)
-    found: dict[str, Pages] = {}
-    allowed = 0 if limit is None else max(limit.document * 21 // 8, LEAST_ALLOWED)
-    held = passing = 0
-    schema, several = source.schema, names is None and source.num_row_groups > 1
-    # Names, of which a file may have one twice, and with points in them.
-    dictionaries = [field.name for field in source.schema_arrow if "dictionary<" in str(field.type)]
-    with page_reader(file) as read:
-        for place in range(group.num_columns):
-            chunk = group.column(place)
-            name = chunk.path_in_schema
-            if names is not None and name.partition(".")[0] not in names and name not in names:
-                continue
-            if file.filesystem is not None and chunk.total_uncompressed_size <= allowed // PAGE_COPIES:
-                continue  # each header would be a request
-            # A row of lists may have any number of values; what each has is told by no header, but how many all have.
-            row = chunk.num_values * VALUE_BYTES // max(group.num_rows, 1)
-            if limit is not None and row > allowed:
-                raise too_costly(file, f"row group {number}: a row of column {name!r}", row, allowed, limit)
-            found[name] = pages = largest_pages(read, chunk, SMALL_PAGE)
-            as_dictionary = any(name == top or name.startswith(top + ".") for top in dictionaries)
-            mean = chunk.num_values // max(group.num_rows, 1) if schema.column(place).max_repetition_level else None
-            stays, goes = _costs(pages, mean, min(BATCHES, group.num_rows), as_dictionary=as_dictionary)
-            if several:  # the writer keeps the last page until the next row group
-                goes += pages.value + pages.packed
-            if limit is not None and stays + goes > allowed:
-                raise too_costly(file, f"row group {number}: a page of column {name!r}", stays + goes, allowed, limit)
-            held, passing = held + stays, max(passing, goes)
-    if limit is not None and held + passing > allowed:
-        told = f"row group {number}: a page of each of its columns"
-        raise too_costly(file, told, held + passing, allowed, limit)
-    return found
-
-
-def _in_turn(found: dict[str, Pages]) -> bool:
-    """Whether columns are decoded one after another, by this thread, whose freed memory can be given back."""
-    return any(pages.large > LARGE_PAGE for pages in found.values())
-
-
-def _costs(pages: Pages, values: int | None, batches: int, *, as_dictionary: bool) -> tuple[int, int]:
-    """Bytes that a column takes while it is decoded row by row, and those that only one column takes at a time.
-
-    `values` is how many a row has in the mean where it is a list, otherwise None.
-    """
-    value, dictionary, copies = pages.value, pages.dictionary, 2  # one in the page, and one of the decoder
-    if values is not None:  # a row may have one large value of the dictionary many times
-        value = max(value, pages.entry * values)
-    if as_dictionary:  # whose values are gathered, and copied for each batch
-        copies += 2 * (dictionary > 0)
-        dictionary = value = max(dictionary, value)
-    # What lists hold is copied when there is no room for the next of it.
-    return pages.largest + copies * dictionary + batches * value, pages.packed + (0 if values is None else value)
-
-
 def _cut(parts: list[pa.RecordBatch], length: int, schema: pa.Schema) -> list[pa.RecordBatch]:
     """All rows as batches of `length`, and one, which may be empty, of the rest."""
     table = pa.Table.from_batches(parts, schema)
@@ -491,8 +416,8 @@ def _chosen_of(
 ) -> Iterator[pa.Array]:
     """The column at `rows` of a row group, of each batch that holds some."""
     found = check_pages(file, source, group, limit, [column])
-    in_turn = _in_turn(found)
-    decoded, _ = _fitting_rows(file, source, group, [column])
+    gives_back = in_turn(found)
+    decoded, _ = fitting_rows(file, source, group, [column])
     start = 0
     for batch in source.iter_batches(decoded, row_groups=[group], columns=[column], use_threads=False):
         first, last = np.searchsorted(rows, [start, start + len(batch)])
@@ -501,44 +426,6 @@ def _chosen_of(
             yield check_values(file, column, chosen(batch.column(column), rows[first:last] - start))
         start += len(batch)
         del batch
-        if in_turn:
+        if gives_back:
             pa.default_memory_pool().release_unused()
     _check_rows(file, source, group, start)
-
-
-def _fitting_rows(
-    file: File, source: pq.ParquetFile, number: int, names: Sequence[str] | None = None
-) -> tuple[int, int]:
-    """How many rows of these columns, or all, are decoded at once, and written at once: few large ones, or that may be.
-
-    A value that a dictionary holds once may stand in all rows, and a row group of kilobytes hold gigabytes. How large
-    it is the footer does not say. The dictionary's page is not smaller; where that leaves too few rows, it is unpacked.
-    """
-    group = source.metadata.row_group(number)
-    chunks = [chunk for chunk in _chunks(group) if names is None or chunk.path_in_schema in names]
-    size = max(1, sum(chunk.total_uncompressed_size for chunk in chunks))
-    decoded = min(group.num_rows * DECODED_BYTES // size, MAX_BATCH_ROWS)
-    written = min(group.num_rows * BLOCK_BYTES // size, CHUNK_ROWS)
-    most = max(decoded, written)
-    largest = [0]
-    if most * size > WORST_BYTES:
-        chunks = [chunk for chunk in chunks if chunk.physical_type == "BYTE_ARRAY"]
-        with page_reader(file) as read:
-            largest = [largest_value(read, chunk) for chunk in chunks]
-            if most * sum(largest) > WORST_BYTES:
-                for place, chunk in enumerate(chunks):
-                    if most * len(chunks) * largest[place] > WORST_BYTES:
-                        largest[place] = _longest_value(file, read, chunk)
-    row = max(1, sum(largest))
-    return max(1, min(decoded, WORST_BYTES // row)), max(1, min(written, CHUNK_BYTES // row))
-
-
-def _longest_value(file: File, read: Read, chunk: pq.ColumnChunkMetaData) -> int:
-    identity = _identity(file)
-    if identity is None:
-        return longest_value(read, chunk)
-    return _longest.of((*identity, chunk.data_page_offset), lambda: longest_value(read, chunk))
-
-
-def _chunks(group: pq.RowGroupMetaData) -> list[pq.ColumnChunkMetaData]:
-    return list(map(group.column, range(group.num_columns)))
