@@ -451,14 +451,16 @@ def _is_there(record: Record, place: Place) -> bool:
 
 def _joined(file: File, number: int, columns: Columns, record: Record, limit: Limit | None) -> Bytes | None:
     """The text of a record."""
+    if len(columns.texts) == 1:  # as nearly always: this is done for each record
+        return _text(file, number, columns.texts[0], record, limit)
     texts = [_text(file, number, place, record, limit) for place in columns.texts]
     found = [text for text in texts if text is not None]
     return BETWEEN.join(found) if len(found) > 1 else found[0] if found else None
 
 
 def _text(file: File, number: int, place: Place, record: Record, limit: Limit | None) -> Bytes | None:
-    value: Any = record
-    for depth, name in enumerate(place):
+    value: Any = record.get(place[0])
+    for depth, name in enumerate(place[1:], 1):
         if value is None:
             return None
         if not isinstance(value, dict):
