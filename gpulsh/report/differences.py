@@ -35,17 +35,16 @@ def pieces(text: str, shingling: Shingling, form: NormalForm | None = None) -> l
     """
     runs: list[tuple[str, int]] = []
     reading = shingling.reading
-    for character in text:
-        klass, _ = _classified(character, reading)
-        joins = runs and klass == runs[-1][1] and (klass == SEPARATOR or (klass == WORD and shingling.unit == "word"))
-        if joins:
-            runs[-1] = runs[-1][0] + character, klass
+    known = {character: _classified(character, reading) for character in set(text)}
+    for klass, alike in groupby(text, lambda character: known[character][0]):
+        if klass == SEPARATOR or (klass == WORD and shingling.unit == "word"):
+            runs.append(("".join(alike), klass))
         else:
-            runs.append((character, klass))
+            runs.extend((character, klass) for character in alike)
     # Of characters, those between two others that are none are a space.
     between = SPACE if shingling.unit == "char" else None
     return [
-        Piece(written, _folded(written, form, reading))
+        Piece(written, _folded(written, form, reading) if form else "".join(known[one][1] for one in written))
         if klass != SEPARATOR
         else Piece(written, between if 0 < place < len(runs) - 1 else None)
         for place, (written, klass) in enumerate(runs)
@@ -93,9 +92,8 @@ def _runs(found: Sequence[Piece], differs: Sequence[bool]) -> Iterator[tuple[boo
         yield is_other, "".join(piece.text for _, piece in run)
 
 
-def _folded(written: str, form: NormalForm | None, reading: Reading) -> str:
-    written = unicodedata.normalize(form, written) if form else written
-    return "".join(_classified(character, reading)[1] for character in written)
+def _folded(written: str, form: NormalForm, reading: Reading) -> str:
+    return "".join(_classified(character, reading)[1] for character in unicodedata.normalize(form, written))
 
 
 def _classified(character: str, reading: Reading) -> tuple[int, str]:
