@@ -49,6 +49,7 @@ FOREIGN: dict[ForeignName, str] = {  # the same of sketches that other libraries
     "wrapped16": "wrapped",
     "splitmix_rounds": "splitmix_rounds",
 }
+_FILES = dict[str, str]((*SKETCHES.items(), *FOREIGN.items()))
 
 
 class Wrap(NamedTuple):
@@ -367,14 +368,14 @@ class Family(Parameters):
     seed: int = 1
 
     def __post_init__(self) -> None:
-        check_choice("family", self.name, (*SKETCHES, *FOREIGN))
+        check_choice("family", self.name, tuple(_FILES))
         set_integer(self, "num_perm", 1, MAX_NUM_PERM)
         set_integer(self, "seed", 0, MAX_SEED)
 
     @property
     def sketch(self) -> str:
         """The name of the file in each backend's `sketches` that makes it."""
-        return dict[str, str]((*SKETCHES.items(), *FOREIGN.items()))[self.name]
+        return _FILES[self.name]
 
     @property
     def wrap(self) -> Wrap:

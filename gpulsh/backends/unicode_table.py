@@ -29,6 +29,12 @@ class UnicodeTable(NamedTuple):
     stage1: NDArray[np.uint16]  # [8704] block of each 128 code points
     stage2: NDArray[np.int32]  # [blocks * 128] (folded - code point) << 2 | class
 
+    def entries(self, codes: NDArray[np.uint32]) -> NDArray[np.int32]:
+        """Those of code points."""
+        blocks = self.stage1[codes >> BLOCK_BITS].astype(np.int64)
+        found: NDArray[np.int32] = self.stage2[(blocks << BLOCK_BITS) + codes % (1 << BLOCK_BITS)]
+        return found
+
 
 @cache
 def unicode_table(reading: Reading = PLAIN) -> UnicodeTable:

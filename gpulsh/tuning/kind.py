@@ -8,7 +8,7 @@ import numpy as np
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
-from gpulsh.backends.unicode_table import BLOCK_BITS, SINGLE, WORD, unicode_table
+from gpulsh.backends.unicode_table import SINGLE, WORD, unicode_table
 from gpulsh.params import PLAIN, Reading, Shingling
 
 SIZES = (5, 4, 3, 2, 1)  # tokens of a shingle, the better the longer
@@ -84,10 +84,6 @@ def _classes(texts: TextBatch) -> tuple[int, int, int]:
     codes = np.frombuffer(values.tobytes().decode("utf-8", "replace").encode("utf-32-le"), np.uint32)
     counts = []
     for reading in (PLAIN, Reading(symbols=True)):
-        table = unicode_table(reading)
-        entries = table.stage2[
-            (table.stage1[codes >> BLOCK_BITS].astype(np.int64) << BLOCK_BITS) + codes % (1 << BLOCK_BITS)
-        ]
-        counts.append(np.bincount(entries & 3, minlength=SINGLE + 1))
+        counts.append(np.bincount(unicode_table(reading).entries(codes) & 3, minlength=SINGLE + 1))
     plain, with_signs = counts
     return int(plain[WORD]), int(plain[SINGLE]), int(with_signs[SINGLE] - plain[SINGLE])
