@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections import ChainMap
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from math import comb
 from operator import index
@@ -30,7 +31,7 @@ Hash = Literal["mix64", "rabin", "karp_rabin"]
 NormalForm = Literal["NFC", "NFKC"]
 MinHashFamily = Literal["affine32", "affine61", "multiply_shift", "xor", "tabulation"]
 FamilyName = Literal[MinHashFamily, "one_permutation", "fast_similarity", "c_minhash"]
-SKETCHES: dict[FamilyName, str] = {  # and the file of each backend that makes it
+SKETCHES: dict[str, str] = {  # and the file of each backend that makes it
     "affine32": "minhash",
     "affine61": "affine61",
     "multiply_shift": "multiply_shift",
@@ -41,7 +42,7 @@ SKETCHES: dict[FamilyName, str] = {  # and the file of each backend that makes i
     "c_minhash": "c_minhash",
 }
 ForeignName = Literal["affine64", "wrapped61", "wrapped61_low", "wrapped32", "wrapped16", "splitmix_rounds"]
-FOREIGN: dict[ForeignName, str] = {  # the same of sketches that other libraries make
+FOREIGN: dict[str, str] = {  # the same of sketches that other libraries make
     "affine64": "affine64",
     "wrapped61": "wrapped",
     "wrapped61_low": "wrapped",
@@ -49,7 +50,7 @@ FOREIGN: dict[ForeignName, str] = {  # the same of sketches that other libraries
     "wrapped16": "wrapped",
     "splitmix_rounds": "splitmix_rounds",
 }
-_FILES = dict[str, str]((*SKETCHES.items(), *FOREIGN.items()))
+_FILES: Mapping[str, str] = ChainMap(SKETCHES, FOREIGN)
 
 
 class Wrap(NamedTuple):

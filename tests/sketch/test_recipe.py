@@ -49,7 +49,7 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactor
     shutil.copytree(kernel_folder(), folder)
     (folder / "toy.cu").write_text(FILES["kernels/toy.cu"])
     monkeypatch.setattr("gpulsh.backends.cuda.source.kernel_folder", lambda: folder)
-    monkeypatch.setitem(SKETCHES, "toy", "toy")  # type: ignore[misc]
+    monkeypatch.setitem(SKETCHES, "toy", "toy")
     yield
 
 
