@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from gpulsh.tuning.resemblance import sample as sample
     from gpulsh.tuning.study import study as study
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _NAMES = {  # of each module
     "arrays": (
