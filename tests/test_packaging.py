@@ -154,6 +154,10 @@ def test_extras_are_those_promised() -> None:
     assert not core & {"cupy", "ray", "cudf", "matplotlib", "pandas", "polars"}
 
 
+def test_citation_names_the_version() -> None:
+    assert f"\nversion: {gpulsh.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
 def test_a_run_over_files_loads_no_pandas(tmp_path: Path) -> None:
     """pyarrow's conversions to and from NumPy would, where it is installed."""
     (tmp_path / "a.jsonl").write_text('{"text": "one two"}\n{"text": "one two"}\n')
