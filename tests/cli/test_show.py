@@ -87,3 +87,16 @@ def test_texts_that_are_not_what_they_were(out: str, capsys: pytest.CaptureFixtu
     (Path(out) / "duplicates.parquet").unlink()
     assert main(["show", out]) == 1
     assert "duplicates.parquet: cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lost", ["sources", "protected"])
+def test_a_report_of_another_version(out: str, lost: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(out) / "report.json"
+    report = json.loads(path.read_text())
+    assert report.pop(lost, None) or report["funnel"].pop(lost) == 0
+    path.write_text(json.dumps(report))
+    for command in ("show", "report"):
+        assert main([command, out]) == 1
+        assert "holds no report.json" in capsys.readouterr().err
+    assert main(["dedup", "a.jsonl", "-o", out, "--backend", "reference", "--id-column", "n", "--resume"]) == 1
+    assert "holds an earlier run's results; give another folder, or --overwrite" in capsys.readouterr().err

@@ -89,7 +89,7 @@ def render(report: Facts) -> str:
     banding, threshold, folding = parameters["banding"], parameters["threshold"], Folding(**parameters["folding"])
     reading, measure = Shingling(**parameters["shingling"]).under(folding), measure_told(parameters)
     script, script_hash = _script()
-    files, clusters = _files(report), evidence["clusters"].get("sample", ())  # none in reports of 0.1.0
+    files, clusters = _files(report), evidence["clusters"]["sample"]
     html: str = _template().render(
         report=report,
         funnel=report["funnel"],

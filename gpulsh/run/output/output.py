@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from gpulsh.account.counts import COUNTS
 from gpulsh.errors import OutputError
 from gpulsh.facts import Facts
 from gpulsh.io.format import File
@@ -320,9 +321,10 @@ def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:
 
 
 def _is_whole(report: Facts) -> bool:
-    """Whether a report has what is looked at in that of a finished run."""
+    """Whether a report has what is looked at in that of a finished run, which that of another version may lack."""
     parts = ("job", "parameters", "funnel", "backend", "evidence")
-    return MARK in report and all(isinstance(report.get(name), dict) for name in parts)
+    whole = MARK in report and all(isinstance(report.get(name), dict) for name in parts)
+    return whole and "sources" in report and report["funnel"].keys() >= COUNTS.keys()
 
 
 def _marked(report: Path) -> bool:
@@ -368,7 +370,9 @@ def whole_report(out: str) -> dict[str, Any]:
     """The report of the finished run in a folder; OutputError where there is none."""
     report = read_report(Path(out) / REPORT)
     if not _is_whole(report):
-        raise OutputError(f"{out}: holds no report.json of a finished run; give the OUT of gpulsh dedup")
+        raise OutputError(
+            f"{out}: holds no report.json of a finished run that this version reads; give the OUT of gpulsh dedup"
+        )
     return report
 
 
