@@ -55,6 +55,12 @@ OF_FILES_WITH_INDEX = _table(
     OF_FILES["write"],
 )
 
+# Before them where documents are kept by anything but their position.
+OF_ORDER = _table(
+    StageRow("survey", "read every document for its place by --keep", "B"),
+    StageRow("arrange", "bring the texts into that order", "documents"),
+)
+
 # `deduplicate`.
 OF_MEMORY = _table(
     OF_FILES["sign"],
@@ -72,7 +78,7 @@ OF_INDEX = _table(
 )
 
 # What a report may have seconds of.
-REPORTED = {**OF_FILES, **OF_CONTAINMENT, **OF_FILES_WITH_INDEX}
+REPORTED = {**OF_FILES, **OF_CONTAINMENT, **OF_ORDER, **OF_FILES_WITH_INDEX}
 # What the planner foretells, in order.
 COSTS = {row.name: row.cost for row in OF_FILES.values() if row.cost is not None}
 FORETOLD = tuple(COSTS)

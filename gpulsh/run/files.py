@@ -176,7 +176,8 @@ def deduplicate_files(
     within, across  only documents of one INPUT are duplicates; only those of two
     index           folder of an index of earlier runs, made where it is absent: its documents come before all others,
                     and those of the run are added to it, by `id_column` or FILE:ROW. Parameters left open are the
-                    index's own; documents are kept by order, verified exactly, on this machine
+                    index's own. `keep` orders the documents of a run; another one than "first" copies their texts to
+                    the work folder. They are verified exactly, by this process, whatever the engine
     write           "data", or "duplicates" for the evidence alone
     compression     how kept rows are packed, as "zstd:9" or "snappy": Parquet files with any codec, .gz and .zst files
                     at a level of their own one; None takes the input's codec at the cheapest level at which rows take
@@ -240,7 +241,7 @@ def deduplicate_files(
         from gpulsh.run.incremental import EarlierRuns, refuse_with_index
 
         others = {"protect": guarded, "within": within, "across": across, "also": also}
-        chosen = {"keep": keep, "verify": verify, "resolve": resolve, "engine": engine}
+        chosen = {"verify": verify, "resolve": resolve}
         refuse_with_index(chosen, on_error, id_column, others)
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
     streams = Streams()  # to the end of the run
@@ -254,7 +255,8 @@ def deduplicate_files(
     if indexed is not None:
         refuse_overlap(indexed, [*given, given_output], files)
         refuse_overlap(given_output, [indexed], [])
-        where = {"backend": backend, "threads": threads, "devices": devices, "memory": parse_memory(memory)}
+        own_threads = threads if engine == "local" else None  # of this process, not of a worker
+        where = {"backend": backend, "threads": own_threads, "devices": devices, "memory": parse_memory(memory)}
         earlier = EarlierRuns(indexed, id_column, asked, where, own_secret)
         method = earlier.method()
     goes_on = resume and os.path.lexists(out / WORK)
@@ -328,7 +330,7 @@ class _Run:
             work = work.absolute()
         with engine.running(job, work, steps, progress) as runner:
             place = Workplace(job, work, engine.ops, progress, evidence_keys(steps.secret))
-            decider = self.earlier.decider(place, steps) if self.earlier else None
+            decider = self.earlier.decider(place, steps, runner, remote=engine.remote) if self.earlier else None
             return deduplicate_partitions(job, work, engine.ops, runner, progress, decider)
 
     def _report(self, work: Path, outcome: Outcome, no_page: str | None) -> dict[str, Any]:

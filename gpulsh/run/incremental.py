@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,25 +20,25 @@ import pyarrow as pa
 from gpulsh.account.counts import COUNTS
 from gpulsh.account.funnel import Funnel
 from gpulsh.account.stages import OF_FILES_WITH_INDEX
-from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.arrays import Numbers
+from gpulsh.backends.select import select_backend
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.facts import Facts
 from gpulsh.index.index import Index
-from gpulsh.index.keys import KeyNames
-from gpulsh.index.segments.segment import Documents
+from gpulsh.index.segments.segment import Documents, among
 from gpulsh.index.segments.snapshots import has_index
-from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
+from gpulsh.io.files.file_texts import Partition
 from gpulsh.method import Asked, Method
+from gpulsh.run.arriving import Arriving, ByPosition, InOrder, Numbered
 from gpulsh.run.engines.steps import ADMIT, Steps, tell
-from gpulsh.run.indexing import keys_of_files, names_of_files, place_keys
+from gpulsh.run.indexing import place_keys
 from gpulsh.run.job.job import Earlier, step_of
 from gpulsh.run.job.placed import Placed
-from gpulsh.run.job.task import Made, Workplace
+from gpulsh.run.job.task import Made, Runner, Workplace
 from gpulsh.run.partitioned import Decided, placed_by
-from gpulsh.run.records.rejections import PassedOver
 from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
 from gpulsh.run.stages.collect import write_decisions
-from gpulsh.run.stages.sign import Digests, write_facts
+from gpulsh.run.stages.sign import Digests
 from gpulsh.run.stages.write import rejected
 from gpulsh.store.allocators import give_back
 
@@ -69,9 +69,12 @@ class EarlierRuns:
         """Return it as the job describes it."""
         return Earlier(os.path.realpath(self.path), self.key)
 
-    def decider(self, place: Workplace, steps: Steps) -> Admission:
-        """Who decides about the documents of a run."""
-        return Admission(self, place, steps)
+    def decider(self, place: Workplace, steps: Steps, runner: Runner, *, remote: bool) -> Admission:
+        """Who decides about the documents of a run: this process, even where `remote` ones run the tasks."""
+        if remote:
+            where = dict(self._where)
+            place = replace(place, ops=select_backend(where.pop("backend"), **where))
+        return Admission(self, place, steps, runner)
 
     def opened(self) -> Index:
         """The index, made where there is none."""
@@ -84,7 +87,7 @@ class EarlierRuns:
         return self._index.taken_in_by(run) if self._index else None
 
 
-NEEDED = {"keep": "first", "verify": "exact", "resolve": "kept", "engine": "local"}
+NEEDED = {"verify": "exact", "resolve": "kept"}
 
 
 def refuse_with_index(
@@ -113,16 +116,21 @@ class Admission:
     earlier: EarlierRuns
     place: Workplace
     steps: Steps
+    runner: Runner
 
     def decide(self, partitions: Sequence[Partition], total: int | None, funnel: Funnel) -> Decided:
         """Decide and take in, or find what an interrupted run decided."""
         run = self._name()
+        taken_in = self.earlier.taken_in_by(run)
+        facts = self.steps.finished(ADMIT) if taken_in else None
+        source: Arriving = ByPosition(self.place, partitions)
+        if facts is None and self.place.job.policy.keep != "first":
+            given = self.place, self.runner, self.steps, partitions, total, funnel
+            source = InOrder(*given, texts=taken_in is None)
         with funnel.stage(self.place.progress, OF_FILES_WITH_INDEX["admit"], total):
-            taken_in = self.earlier.taken_in_by(run)
-            facts = self.steps.finished(ADMIT) if taken_in else None
             if facts is None:
                 with self.place.kept(range(len(self.place.job.files))):
-                    facts = self._admitted(run, taken_in, partitions)
+                    facts = self._admitted(run, taken_in, source)
             else:
                 read = facts["funnel"]
                 done = {"amount": read["bytes"], "documents": read["documents"]}
@@ -142,12 +150,11 @@ class Admission:
             self.steps.finish(RUN, Made({}, facts))
         return str(facts["name"])
 
-    def _admitted(self, run: str, taken_in: range | None, partitions: Sequence[Partition]) -> Facts:
+    def _admitted(self, run: str, taken_in: range | None, source: Arriving) -> Facts:
         """Decides, and takes the documents in; the facts of the decisions, once both are durable."""
         job = self.place.job
         if taken_in is None:
             self._refuse_results()
-        source = _Arriving(self.place, partitions)
         tally = Funnel()
         with self.earlier.opened() as index:
             if taken_in is None:
@@ -155,14 +162,13 @@ class Admission:
                 numbers = index.admit_source(source, source.keys, decide=True, tally=tally, names=source.names())
                 before: Facts = {name: tally[name] for name in COUNTS}
             else:
-                for _ in source.batches(self.place.ops.sizes().batch):
-                    pass
+                source.read_again()
                 numbers = taken_in
                 recorded = self.steps.recorded(ADMIT)
                 before = recorded.facts["funnel"] if recorded else {}
             placed = placed_by(job, [made.facts for made in source.made])
             give_back()
-            decisions = _Decisions(index, numbers, placed)
+            decisions = _Decisions(index, source.decisions(index, numbers), numbers, placed)
             made = [self._written(decisions, number, part.facts["read"]) for number, part in enumerate(source.made)]
             counts = {
                 **before,
@@ -182,7 +188,7 @@ class Admission:
             job.fixity.check_all()  # for the index is not brought back
             self.steps.finish(ADMIT, Made(files, facts))
             if taken_in is None:
-                index.forget(numbers.start + self._rejected(placed))
+                index.forget(numbers.start + source.numbers(self._rejected(placed)))
                 index.save_run(run, numbers)
         return facts
 
@@ -221,65 +227,27 @@ class Admission:
                 )
 
 
-class _Arriving:
-    """The documents of partitions, in order; once a partition was read, what is known of it is written."""
-
-    def __init__(self, place: Workplace, partitions: Sequence[Partition]) -> None:
-        self._place, self._partitions = place, partitions
-        self.made: list[Made] = []
-        self.bytes = 0
-        job = place.job
-        assert job.earlier is not None
-        self._named = FileTexts(job.files, replace(job.columns, id=job.earlier.key), fixity=job.fixity)
-
-    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
-        """All documents once."""
-        texts = self._place.texts()
-        for partition in self._partitions:
-            with PassedOver(self._place.folder, partition.number) as rejected:
-                facts = PartitionFacts(rejected=rejected)
-                for batch in texts.read(partition.pieces, max_bytes, facts):
-                    size = int(batch.offset[-1] - batch.offset[0])
-                    yield batch
-                    self.bytes += size
-                    self._place.progress.advance(size)
-                    self._place.progress.count(documents=len(batch))
-                self.made.append(write_facts(self._place, partition, facts, rejected))
-            self._named.add(PartitionFacts(rows=facts.rows, nulls=facts.nulls, read=facts.read))
-
-    def nulls(self) -> int:
-        """How many of them were null."""
-        return self._named.nulls()
-
-    def keys(self) -> Iterator[pa.Array]:
-        """Their keys, when all were read."""
-        return keys_of_files(self._named)
-
-    def names(self) -> KeyNames:
-        """Those in messages."""
-        return names_of_files(self._named)
-
-
 class _Decisions:
     """What an index decided about the documents of a run, by position; 9 bytes are held of a document that is dropped
-    for an earlier one, 1 of any other.
+    for one of an earlier run, or of a later position, 1 of any other.
     """
 
-    def __init__(self, index: Index, numbers: range, placed: Placed) -> None:
-        self._index, self._numbers, self.placed = index, numbers, placed
+    def __init__(self, index: Index, decided: Numbered, numbers: range, placed: Placed) -> None:
+        self._index, self._decided, self._numbers, self.placed = index, decided, numbers, placed
         self._is_witness = np.zeros(len(numbers), bool)
         self.dropped = self.earlier = found = 0
         witnesses, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for documents in index.decisions(numbers):
+        for documents in decided(numbers):
             found += len(documents.number)
             rows = np.flatnonzero(documents.witness != documents.number)
             witness = documents.witness[rows]
             old = witness < numbers.start
             self._is_witness[witness[~old] - numbers.start] = True
             self.dropped, self.earlier = self.dropped + len(rows), self.earlier + int(old.sum())
-            first, places = np.unique(witness[old], return_index=True)
+            own_first = ~old & (witness < documents.number[rows])  # the witness is the first of those dropped for it
+            first, places = np.unique(witness[~own_first], return_index=True)
             witnesses.append(first)
-            positions.append(documents.number[rows[old][places]] - numbers.start)
+            positions.append(documents.number[rows[~own_first][places]] - numbers.start)
         if found != len(numbers) or found != len(placed):
             raise OutputError(
                 f"{index.path}: has lost documents of this run since it took them in; begin again with --overwrite"
@@ -291,11 +259,12 @@ class _Decisions:
         """DECISIONS of a partition; its earlier witnesses, ascending, and their keys."""
         base = self._numbers.start
         start, stop = (base + self.placed.partitions[partition : partition + 2]).tolist()
-        documents = Documents.joined(self._index.decisions(range(start, stop)))
+        documents = Documents.joined(self._decided(range(start, stop)))
         old = documents.witness < base
         dropped = documents.witness != documents.number
         cluster = documents.witness - base
-        cluster[old] = self._first[np.searchsorted(self._witnesses, documents.witness[old])]
+        has_first = among(documents.witness, self._witnesses)
+        cluster[has_first] = self._first[np.searchsorted(self._witnesses, documents.witness[has_first])]
         is_witness = self._is_witness[start - base : stop - base]
         columns = Decisions(
             documents.number - base,

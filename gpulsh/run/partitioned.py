@@ -157,7 +157,7 @@ class _Run:
     def sign(self, partitions: Sequence[Partition], total: int | None) -> list[Facts]:
         """Sign every partition. Counts documents."""
         job, funnel = self.job, self.funnel
-        tasks = _tasks("sign", sign.sign, ((partition,) for partition in partitions))
+        tasks = tasks_of("sign", sign.sign, ((partition,) for partition in partitions))
         signed = self._stage("sign", tasks, total, abreast=job.cut.abreast is not None)
         if job.policy.key is not None:
             check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
@@ -169,7 +169,7 @@ class _Run:
     def copies(self, placed: Placed) -> Paths:
         """Find copies in every range of exact hashes."""
         parts = self._ranges(EXACT_COST * len(placed))
-        tasks = _tasks("copies", copies.copies, ((placed, part, parts) for part in range(parts)))
+        tasks = tasks_of("copies", copies.copies, ((placed, part, parts) for part in range(parts)))
         self._stage("copies", tasks, parts)
         return self._files(tasks, COPIES)
 
@@ -177,7 +177,7 @@ class _Run:
         """Find who meets whom in every range of digests: files of PAIRS, CROWD and STARS; members of large buckets."""
         bands = self.job.method.banding.bands
         parts = self._ranges(len(placed) * bands)
-        tasks = _tasks("collide", collide.collide, ((placed, copied, part, parts) for part in range(parts)))
+        tasks = tasks_of("collide", collide.collide, ((placed, copied, part, parts) for part in range(parts)))
         facts = self._stage("collide", tasks, parts * bands)
         pairs, crowds, stars = (self._files(tasks, table) for table in (PAIRS, CROWD, STARS))
         return pairs, crowds, stars, tallied(facts, "memberships")
@@ -186,12 +186,12 @@ class _Run:
         """Find who may contain whom: the same files, and no large bucket."""
         bits, weights = weigh.weight_tasks(self.funnel.shingles)
         ranges = ((placed, copied, bits, part, weights) for part in range(weights))
-        self._stage("weigh", _tasks("weigh", weigh.weigh, ranges), weights)
+        self._stage("weigh", tasks_of("weigh", weigh.weigh, ranges), weights)
         partitions = range(len(placed.partitions) - 1)
-        tasks = _tasks("prefix", prefix.prefix, ((placed, copied, weights, number) for number in partitions))
+        tasks = tasks_of("prefix", prefix.prefix, ((placed, copied, weights, number) for number in partitions))
         chosen = tallied(self._stage("prefix", tasks, len(tasks)), "chosen")
         parts = self._ranges(join.POSTING_COST * chosen)
-        tasks = _tasks("join", join.join, ((placed, copied, part, parts) for part in range(parts)))
+        tasks = tasks_of("join", join.join, ((placed, copied, part, parts) for part in range(parts)))
         self._stage("join", tasks, parts)
         pairs, crowds, stars = (self._files(tasks, table) for table in (PAIRS, CROWD, STARS))
         return pairs, crowds, stars, 0
@@ -235,12 +235,12 @@ class _Run:
         """Bring the texts of every partition's members into order of their groups."""
         given = zip(partitions, signed, strict=True)
         arguments = ((placed, partition, members.path, facts["read"]) for partition, facts in given)
-        self._stage("gather", _tasks("gather", gather.gather, arguments), members.meeting, abreast=True)
+        self._stage("gather", tasks_of("gather", gather.gather, arguments), members.meeting, abreast=True)
 
     def compare(self, placed: Placed, members: _Members, pairs: Paths) -> None:
         """Compare the pairs of groups that are too large for one task. Counts them."""
         arguments = ((placed, members.shares_path, share, pairs) for share in range(members.shares))
-        tasks = _tasks("compare", compare.compare, arguments)
+        tasks = tasks_of("compare", compare.compare, arguments)
         self.funnel.candidates = tallied(self._stage("compare", tasks, members.pairs), "candidates")
 
     def verify(
@@ -248,7 +248,7 @@ class _Run:
     ) -> None:
         """Compare, where that is not done, and resolve every group; `gathered` partitions have texts. Counts pairs."""
         found = (members.shares_path, pairs, crowds, copied, gathered)
-        tasks = _tasks("verify", verify.verify, ((placed, group, *found) for group in range(members.groups)))
+        tasks = tasks_of("verify", verify.verify, ((placed, group, *found) for group in range(members.groups)))
         facts, funnel = self._stage("verify", tasks, members.documents), self.funnel
         for name in TALLIED:
             setattr(funnel, name, getattr(funnel, name) + sum(int(fact[name]) for fact in facts))
@@ -259,7 +259,7 @@ class _Run:
     def collect(self, placed: Placed, members: _Members, signed: Sequence[Facts]) -> tuple[int, ...]:
         """Bring together what was decided about every partition; how many files of ids each has."""
         given = ((placed, number, members.groups, facts["read"]) for number, facts in enumerate(signed))
-        tasks = _tasks("collect", collect.collect, given)
+        tasks = tasks_of("collect", collect.collect, given)
         facts = self._stage("collect", tasks, len(tasks), abreast=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
@@ -285,11 +285,8 @@ class _Run:
             self.funnel.leave_out(*(facts[name] for name in ("records", "rejected_rows", "rejected_protected")))
 
     def _stage(self, name: str, tasks: Sequence[Task], total: int | None, abreast: bool = False) -> list[Facts]:
-        row = REPORTED[name]
-        with self.funnel.stage(self.progress, row, total):
-            facts = self.runner.run(Stage(row, tasks, abreast))
-        self.funnel.resumed = sorted({*self.funnel.resumed, *self.runner.resumed})
-        return facts
+        stage = Stage(REPORTED[name], tasks, abreast)
+        return run_stage(stage, total, self.runner, self.progress, self.funnel)
 
     def _ranges(self, hashes: int) -> int:
         return max(1, -(-hashes // self.job.cut.digests))
@@ -298,7 +295,15 @@ class _Run:
         return tuple(table.path(self.folder, task.step) for task in tasks)
 
 
-def _tasks(stage: str, work: Callable[..., Made], arguments: Iterable[tuple[object, ...]]) -> list[Task]:
+def run_stage(stage: Stage, total: int | None, runner: Runner, progress: Progress, funnel: Funnel) -> list[Facts]:
+    """The facts of each task; the funnel has the stage's seconds then, and whether an earlier run did some of it."""
+    with funnel.stage(progress, stage.row, total):
+        facts = runner.run(stage)
+    funnel.resumed = sorted({*funnel.resumed, *runner.resumed})
+    return facts
+
+
+def tasks_of(stage: str, work: Callable[..., Made], arguments: Iterable[tuple[object, ...]]) -> list[Task]:
     """A task of each partition, range, group or share, by its number."""
     return [Task(step_of(stage, number), work, given) for number, given in enumerate(arguments)]
 

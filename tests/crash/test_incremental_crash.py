@@ -44,9 +44,9 @@ def crawls(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def arguments(path: Path, crawl: Path) -> list[str]:
+def arguments(path: Path, crawl: Path, keep: str = "first") -> list[str]:
     """The command with OUT and the index in the folder `path`."""
-    given = ["dedup", str(crawl), "-o", str(path / "out"), "--index", str(path / "known")]
+    given = ["dedup", str(crawl), "-o", str(path / "out"), "--index", str(path / "known"), "--keep", keep]
     # On one thread: nothing else goes on, or fails, while a kill takes back what was not durable.
     return [*given, *SHAPE, "--backend", BACKEND, "--threads", "1", "--resume"]
 
@@ -113,14 +113,15 @@ def interrupted(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.parametrize("keep", ["first", "longest"])
 def test_damaged_decisions_are_read_from_the_index(
-    crawls: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    keep: str, crawls: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     whole, path = (begun(crawls, tmp_path / name, False) for name in ("whole", "cut"))
-    assert main(arguments(whole, crawls / "new")) == 0
+    assert main(arguments(whole, crawls / "new", keep)) == 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
-        assert main(arguments(path, crawls / "new")) == 130
+        assert main(arguments(path, crawls / "new", keep)) == 130
     after = told(newest(path / "known"))
     assert after == told(newest(whole / "known"))
     names = ("collect-000000-decisions.arrow", "collect-000000-earlier.arrow", "sign-000000-documents.arrow")
@@ -130,9 +131,9 @@ def test_damaged_decisions_are_read_from_the_index(
         (path / "out/_work/data/0.jsonl").unlink(missing_ok=True)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("gpulsh.run.stages.evidence.evidence", interrupted)
-            assert main(arguments(path, crawls / "new")) == 130
+            assert main(arguments(path, crawls / "new", keep)) == 130
         assert f"{name} is missing or damaged" in caplog.text
-    assert main(arguments(path, crawls / "new")) == 0
+    assert main(arguments(path, crawls / "new", keep)) == 0
     assert results(path / "out") == results(whole / "out") and told(newest(path / "known")) == after
 
 

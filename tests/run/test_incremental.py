@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ import gpulsh
 from gpulsh import Index, budget
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
+from tests.fuzz.warc import record
 from tests.support.naive_index import NaiveIndex
 
 SHAPE: dict[str, Any] = {"threshold": 0.4, "num_perm": 16, "bands": 8, "rows": 2}
@@ -115,6 +117,61 @@ def test_runs_through_an_index_keep_what_one_run_keeps(parts: list[list[str | No
         assert len(Index.open("known", backend="reference")) == kept.count(True)
 
 
+KEEPS = [
+    ("longest", "jaccard", False),
+    ("score", "containment", True),
+    ("source:feb/2.jsonl,feb/0.jsonl,feb/1.wet", "jaccard", False),
+]
+
+
+@pytest.mark.parametrize(("keep", "measure", "ids"), KEEPS)
+def test_the_documents_of_a_run_are_kept_by_any_policy(keep: str, measure: str, ids: bool, folder: Path) -> None:
+    """As where what earlier runs kept is protected."""
+    source = random.Random(7)
+    pages = [source.sample("abcdefghijklmnopqrstuvwxyz", 12) for _ in range(20)]
+
+    def crawl(name: str, some: list[list[str]]) -> list[str]:
+        paths = []
+        for number, ending in enumerate(("jsonl", "wet", "jsonl")):
+            if ending == "wet" and keep == "score":
+                continue
+            drawn = [source.choice(some)[: source.randint(10, 12)] + source.sample("uvwxyz", 2) for _ in range(20)]
+            texts = ["", *map(" ".join, drawn)]
+            path = Path(name, f"{number}.{ending}")
+            path.parent.mkdir(exist_ok=True)
+            if ending == "wet":
+                path.write_bytes(b"".join(record({"WARC-Type": "conversion"}, text.encode()) for text in texts))
+            else:
+                rows = [{"text": text, "id": f"{path}{row}", "score": row % 3} for row, text in enumerate(texts)]
+                path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            paths.append(str(path))
+        return paths
+
+    options = {**OPTIONS, "measure": measure, **({"id_column": "id"} if ids else {})}
+    gpulsh.deduplicate_files(crawl("jan", pages[:12]), "before", index="known", keep="first", **options)
+    paths = crawl("feb", pages[8:])
+    gpulsh.deduplicate_files(paths, "found", index="known", keep=keep, **options)
+    gpulsh.deduplicate_files(paths, "wanted", protect="before/data", keep=keep, **options)
+    for path in Path("wanted/data").iterdir():
+        assert Path("found/data", path.name).read_bytes() == path.read_bytes()
+    found, wanted = rows("found"), rows("wanted")
+    assert [row["similarity"] for row in found] == [row["similarity"] for row in wanted]
+    own = [(row, like) for row, like in zip(found, wanted, strict=True) if like["duplicate_of_file"] in paths]
+    assert len(own) > 5 and len(found) - len(own) > 5
+    assert all({**row, "cluster": 0} == {**like, "cluster": 0} for row, like in own)
+    starts = dict(zip(paths, range(0, 21 * len(paths), 21), strict=True))
+    firsts: dict[Any, int] = {}
+    for row, _ in own:
+        ends = (starts[row["file"]] + row["row"], starts[row["duplicate_of_file"]] + row["duplicate_of_row"])
+        firsts[ends[1]] = min(*ends, firsts.get(ends[1], ends[1]))
+    assert [row["cluster"] for row, _ in own] == [
+        firsts[starts[row["duplicate_of_file"]] + row["duplicate_of_row"]] for row, _ in own
+    ]
+    kept = {row["row"] for row in found if row["file"] == paths[0]}
+    first = next(row for row in range(21) if row not in kept)
+    assert (f"{paths[0]}{first}" if ids else f"{paths[0]}:{first}") in Index.open("known", backend="reference")
+
+
 PAGE, OTHER = "a b c d e f g h", "h g f e d c b a"
 
 
@@ -178,7 +235,6 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
 
     assert "has taken in jan.jsonl already" in refused(2, "feb.jsonl", "jan.jsonl", "-o", "out")
     assert "threshold 0.7 and 0.8 was given" in refused(2, "feb.jsonl", "-o", "out", "--threshold", "0.8")
-    assert "keep is 'longest'" in refused(2, "feb.jsonl", "-o", "out", "--keep", "longest")
     assert "verify is 'none'" in refused(2, "feb.jsonl", "-o", "out", "--verify", "none")
     assert "resolve is 'components'" in refused(2, "feb.jsonl", "-o", "out", "--resolve", "components")
     assert "protect is given" in refused(2, "feb.jsonl", "-o", "out", "--protect", "jan.jsonl")

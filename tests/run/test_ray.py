@@ -243,6 +243,21 @@ def test_relative_paths_and_inputs_of_sources(
     assert results(Path("local")) == results(Path("ray"))
 
 
+@pytest.mark.parametrize("keep", ["first", "longest"])
+def test_runs_through_an_index(
+    keep: str, joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuts: Callable[[int], None]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = sorted(map(str, inputs.iterdir()))
+    for cut, out in ((1 << 30, "local"), (1, "ray")):
+        cuts(cut)
+        asked = {**OPTIONS, "index": f"known-{out}", "keep": keep, "engine": out}
+        gpulsh.deduplicate_files(files[:3], f"{out}-before", **asked)
+        found = gpulsh.deduplicate_files(files[3:], out, **asked)
+        assert found.funnel["earlier"] > 20 and found.funnel["dropped"] > found.funnel["earlier"]
+    assert results(Path("local")) == results(Path("ray")) and len(results(Path("ray"))) == 5
+
+
 def test_folders_with_files_of_equal_names(
     joined: str, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

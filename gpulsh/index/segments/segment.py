@@ -56,7 +56,7 @@ class Documents(NamedTuple):
         none = np.empty(0, np.int64)
         return cls(*map(np.concatenate, zip((none, none, np.empty(0), none), *parts, strict=True)))
 
-    def where(self, rows: NDArray[np.bool_] | slice) -> Documents:
+    def where(self, rows: NDArray[np.bool_] | Numbers | slice) -> Documents:
         """Some rows of it."""
         return Documents(self.number[rows], self.witness[rows], self.similarity[rows], self.size[rows])
 

@@ -109,6 +109,12 @@ class OrderedSizes(NamedTuple):
     minor: NDArray[np.uint64]
 
 
+class Ranks(NamedTuple):
+    """The place of each document in decision order, by position."""
+
+    rank: Numbers
+
+
 class Weights(NamedTuple):
     """Of each slot of fingerprints in a range how many documents have it, stopping at 255."""
 
@@ -224,6 +230,7 @@ PAIRS = Table("collide", "pairs", Pairs)  # route
 CROWD = Table("collide", "crowd", Crowd)  # route
 STARS = Table("collide", "stars", StarRows)  # connect, which merges them to others
 MEMBERS = Table("connect", "members", Members)  # route, gather
+RANKS = Table("rank", "ranks", Ranks)  # who admits documents to an index
 SHARES = Table("connect", "shares", Shares)  # compare, verify
 GROUPS = Table("route", "routed", Groups)  # compare, verify; the first column of what was routed
 PLACES = Table("gather", "places", TextPlaces)  # compare, verify

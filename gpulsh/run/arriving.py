@@ -1,0 +1,205 @@
+"""The documents that a run gives to an index, in the order in which that decides: by position, or by `--keep`.
+
+By position they are read and decided in one pass. Otherwise a pass learns what they are ordered by, and their texts are
+copied into that order before the index sees the first one: on disk they take as much again, in memory about 40 bytes of
+each document, and its id where it has one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from gpulsh.account.funnel import Funnel
+from gpulsh.account.stages import OF_ORDER
+from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.facts import Facts
+from gpulsh.index.index import Index
+from gpulsh.index.keys import KeyNames, KeyStream
+from gpulsh.index.segments.segment import Documents
+from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
+from gpulsh.io.rows import cut
+from gpulsh.run.engines.steps import Steps
+from gpulsh.run.indexing import KEYS_AT_ONCE, keys_of_files, names_of_files
+from gpulsh.run.job.order import check_kinds
+from gpulsh.run.job.task import Made, Runner, Stage, Task, Workplace, tallied
+from gpulsh.run.partitioned import placed_by, run_stage, tasks_of
+from gpulsh.run.records.numbers import tampered, within
+from gpulsh.run.records.rejections import PassedOver
+from gpulsh.run.records.tables import MEMBERS, RANKS
+from gpulsh.run.stages.arrange import RANK, rank, survey
+from gpulsh.run.stages.gather import GroupTexts, gather
+from gpulsh.run.stages.sign import write_facts
+
+Numbered = Callable[[range], Iterator[Documents]]  # of the documents of these numbers, in order, some at a time
+
+
+class Arriving(ABC):
+    """`io.source.TextSource` of all documents of partitions, in decision order."""
+
+    made: list[Made]  # of each partition that was read: what is known of its documents
+    bytes = 0  # of text
+
+    def __init__(self, place: Workplace) -> None:
+        self._place = place
+        job = place.job
+        assert job.earlier is not None
+        self._named = FileTexts(job.files, replace(job.columns, id=job.earlier.key), fixity=job.fixity)
+
+    @abstractmethod
+    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
+        """All documents once."""
+
+    @abstractmethod
+    def read_again(self) -> None:
+        """Know again what is known of documents that the index has taken in."""
+
+    def nulls(self) -> int:
+        """How many of them were null."""
+        return self._named.nulls()
+
+    @abstractmethod
+    def keys(self) -> Iterable[pa.Array]:
+        """Their keys, when all were read."""
+
+    def names(self) -> KeyNames:
+        """Those in messages."""
+        return names_of_files(self._named)
+
+    @abstractmethod
+    def numbers(self, positions: Numbers) -> Numbers:
+        """The places in this order of documents at `positions`."""
+
+    @abstractmethod
+    def decisions(self, index: Index, numbers: range) -> Numbered:
+        """What `index` decided of the documents, which it took in as `numbers`, as if those were by position."""
+
+
+class ByPosition(Arriving):
+    """In order of the files; once a partition was read, what is known of it is written."""
+
+    def __init__(self, place: Workplace, partitions: Sequence[Partition]) -> None:
+        super().__init__(place)
+        self._partitions = partitions
+        self.made = []
+
+    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
+        """All documents once."""
+        texts = self._place.texts()
+        for partition in self._partitions:
+            with PassedOver(self._place.folder, partition.number) as rejected:
+                facts = PartitionFacts(rejected=rejected)
+                for batch in texts.read(partition.pieces, max_bytes, facts):
+                    size = int(batch.offset[-1] - batch.offset[0])
+                    yield batch
+                    self.bytes += size
+                    self._place.progress.advance(size)
+                    self._place.progress.count(documents=len(batch))
+                self.made.append(write_facts(self._place, partition, facts, rejected))
+            self._named.add(PartitionFacts(rows=facts.rows, nulls=facts.nulls, read=facts.read))
+
+    def read_again(self) -> None:
+        """Read them, which tells it."""
+        for _ in self.batches(self._place.ops.sizes().batch):
+            pass
+
+    def keys(self) -> Iterator[pa.Array]:
+        """Their keys, when all were read."""
+        return keys_of_files(self._named)
+
+    def numbers(self, positions: Numbers) -> Numbers:
+        """The positions themselves."""
+        return positions
+
+    def decisions(self, index: Index, numbers: range) -> Numbered:
+        """As the index tells it."""
+        return index.decisions
+
+
+class InOrder(Arriving):
+    """In another decision order; with `texts` they are made ready to be read in it.
+
+    A runner runs the stages that do it, which `funnel` counts the seconds of.
+    """
+
+    def __init__(
+        self,
+        place: Workplace,
+        runner: Runner,
+        steps: Steps,
+        partitions: Sequence[Partition],
+        total: int | None,
+        funnel: Funnel,
+        *,
+        texts: bool,
+    ) -> None:
+        super().__init__(place)
+        job = place.job
+
+        def run(name: str, tasks: Sequence[Task], total: int | None, abreast: bool) -> list[Facts]:
+            return run_stage(Stage(OF_ORDER[name], tasks, abreast), total, runner, place.progress, funnel)
+
+        tasks = tasks_of("survey", survey, ((partition,) for partition in partitions))
+        surveyed = run("survey", tasks, total, abreast=job.cut.abreast is not None)
+        if job.policy.key is not None:
+            check_kinds((kind for facts in surveyed for kind in facts["kinds"]), job.policy.key)
+        for facts in surveyed:
+            rows = {int(number): count for number, count in facts["rows"].items()}
+            read = {int(number): {int(row): was for row, was in of.items()} for number, of in facts["read"].items()}
+            self._named.add(PartitionFacts(rows=rows, nulls=facts["nulls"], read=read))
+        self.made = [Made(step.files, step.facts) for task in tasks if (step := steps.recorded(task.step))]
+        self.bytes, self._partitions = tallied(surveyed, "bytes"), len(partitions)
+        placed = placed_by(job, surveyed)
+        (facts,) = run("arrange", [Task(RANK, rank, (placed,))], 1, abreast=False)
+        self._groups = int(facts["groups"])
+        self._rank = RANKS.read(place.folder, RANK).rank
+        self._ordered = np.argsort(self._rank)
+        if len(self._rank) != len(placed) or (self._rank[self._ordered] != np.arange(len(placed))).any():
+            raise tampered(place.folder, "an order of documents that is none")
+        if texts:
+            members = MEMBERS.path(place.folder, RANK)
+            given = zip(partitions, surveyed, strict=True)
+            gathering = tasks_of("gather", gather, ((placed, part, members, facts["read"]) for part, facts in given))
+            run("arrange", gathering, len(placed), abreast=True)
+
+    def batches(self, max_bytes: int) -> Iterator[TextBatch]:
+        """All documents once."""
+        folder, progress = self._place.folder, self._place.progress
+        for group in range(self._groups):
+            texts = GroupTexts(folder, group, ((number, None) for number in range(self._partitions)))
+            documents = within(folder, "documents", texts.documents, 0, len(self._rank))
+            batch = texts.take(np.argsort(self._rank[documents]))
+            yield from cut(batch, max_bytes)
+            progress.advance(int(batch.offset[-1]))
+            progress.count(documents=len(batch))
+
+    def read_again(self) -> None:
+        """Nothing is left to do."""
+
+    def keys(self) -> Iterator[pa.Array]:
+        """Their keys."""
+        by_position = KeyStream(keys_of_files(self._named), None).take(len(self._named))
+        for start in range(0, len(self._ordered), KEYS_AT_ONCE):
+            yield by_position.take(pa.array(self._ordered[start : start + KEYS_AT_ONCE]))
+
+    def names(self) -> KeyNames:
+        """Those in messages."""
+        names = super().names()
+        return KeyNames(lambda place: names.of(int(self._ordered[place])), names.remedy)
+
+    def numbers(self, positions: Numbers) -> Numbers:
+        """Their ranks."""
+        return self._rank[positions]
+
+    def decisions(self, index: Index, numbers: range) -> Numbered:
+        """Brought into order of position, at once."""
+        whole = Documents.joined(index.decisions(numbers))
+        if len(whole.number) == len(self._rank):  # otherwise the index has lost some, which is told of elsewhere
+            own = whole.witness >= numbers.start
+            whole.witness[own] = self._ordered[whole.witness[own] - numbers.start] + numbers.start
+            whole = whole.where(self._rank)._replace(number=whole.number)
+        return lambda some: iter([whole.where(slice(some.start - numbers.start, some.stop - numbers.start))])
