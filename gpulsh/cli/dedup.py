@@ -26,6 +26,7 @@ SECTIONS = {  # first option -> heading
 }
 EXAMPLES = {  # command -> what it is for
     "gpulsh dedup crawl/ -o clean/": "A folder of Parquet, JSON lines, CSV, WARC or text files",
+    "gpulsh dedup crawl/ -o clean/ --format parquet": "Whatever comes in, kept rows as Parquet",
     "gpulsh dedup posts.jsonl.gz -o clean/ --text-column body --id-column id": "Another column; ids in the evidence",
     "gpulsh dedup titles.csv -o clean/ --text-column title --shingle char:4+symbols": "Texts of a few words",
     "gpulsh dedup train/ -o clean/ --protect test/": "Drop from a training set what is near a test set",
@@ -43,10 +44,15 @@ EXAMPLES = {  # command -> what it is for
 @click.option("-o", "--output", required=True, metavar="OUT", help="Folder of the results, made here.")
 @choice("--write", "data", "duplicates", help="Kept rows and the evidence, or the evidence alone.")
 @click.option(
+    "--format",
+    type=click.Choice(["parquet", "jsonl"]),
+    help="Of the kept rows: WARC gets the columns id, url, date and text.  [default: that of each file]",
+)
+@click.option(
     "--compression",
     metavar="CODEC[:LEVEL]",
-    help="Of Parquet none, snappy, lz4, gzip, brotli or zstd, as zstd:9; of other .gz and .zst files a level of their"
-    " own. Not given: packed as well as INPUT.",
+    help="Of Parquet none, snappy, lz4, gzip, brotli or zstd, as zstd:9; of --format jsonl none, gzip or zstd; of other"
+    " .gz and .zst files a level of their own. Not given: packed as well as INPUT.",
 )
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run of the same job in OUT.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier run's results in OUT, and nothing else.")

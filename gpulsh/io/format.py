@@ -264,6 +264,13 @@ class Format(Protocol):
         `seen` may miss the rows of a part of which none is kept.
         """
 
+    def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
+        """The rows where `keep` [rows] is true, every column of them, for a file of another format.
+
+        They come as pyarrow.RecordBatch, none without rows, all of one schema that follows from the file and `keep`.
+        What is no column of its own is called "text".
+        """
+
 
 @contextmanager
 def reading(file: File) -> Iterator[None]:

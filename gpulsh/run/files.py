@@ -32,6 +32,7 @@ from gpulsh.io.files.inputs import as_lines, find_files, natural_id, refuse_pack
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.format import Columns, File
+from gpulsh.io.outputs.conversion import FormatName, refuse_stream_packing, renamed
 from gpulsh.method import Asked, MeasureName, Resolve, Verify
 from gpulsh.params import (
     SCHEME,
@@ -124,6 +125,7 @@ def deduplicate_files(
     across: bool = False,
     index: Input | None = None,
     write: Write = "data",
+    format: FormatName | None = None,
     compression: str | None = None,
     threshold: float | None = None,
     shingling: Shingling | str | None = None,
@@ -179,9 +181,13 @@ def deduplicate_files(
                     index's own. `keep` orders the documents of a run; another one than "first" copies their texts to
                     the work folder. They are verified exactly, by this process, whatever the engine
     write           "data", or "duplicates" for the evidence alone
+    format          "parquet" or "jsonl": of kept rows, whose files are then called so; None takes each file's own. What
+                    JSON lines hold has the types that hold all values of a file's field, WARC the columns id, url, date
+                    and text, a text file text; a file of another format of which nothing is kept is not written
     compression     how kept rows are packed, as "zstd:9" or "snappy": Parquet files with any codec, .gz and .zst files
-                    at a level of their own one; None takes the input's codec at the cheapest level at which rows take
-                    no more bytes, which may be a slow one
+                    at a level of their own one, what `format` says is JSON lines with none, gzip or zstd; None takes
+                    the input's codec at the cheapest level at which rows take no more bytes, which may be a slow one,
+                    and zstd for Parquet made of others
     reader          "cudf" decodes the text of Parquet files on the device of the CUDA backend
     on_error        a bad record stops the run, or with "skip" is listed in `rejected.parquet` and is no document (see
                     `gpulsh.io.files.rejected`)
@@ -217,6 +223,7 @@ def deduplicate_files(
     given_output = checked_folder("output", output)
     out = Path(given_output)
     check_choice("write", write, get_args(Write))
+    check_choice("format", format, (None, *get_args(FormatName)))
     check_choice("reader", reader, get_args(Reader))
     check_choice("on_error", on_error, get_args(OnError))
     flags = {"lines": lines, "within": within, "across": across, "overwrite": overwrite, "resume": resume}
@@ -248,8 +255,14 @@ def deduplicate_files(
     files = as_lines(find_files(given, guarded, streams), lines)
     if on_error == "skip":
         files = [replace(file, intact_only=True) for file in files]
-    if packing is not None:
-        refuse_packing([file for file in files if file.source not in guarded], packing)
+    written = [file for file in files if file.source not in guarded]
+    if format is not None:
+        if packing is not None and format == "jsonl":
+            refuse_stream_packing(packing)
+        written = renamed(written, format, packing)
+        files = [*(file for file in files if file.source in guarded), *written]
+    elif packing is not None:
+        refuse_packing(written, packing)
     refuse_overlap(given_output, [*guarded, *given], files)
     earlier = None
     if indexed is not None:
@@ -271,6 +284,7 @@ def deduplicate_files(
             reader=reader,
             on_error=on_error,
             write=write,
+            format=format,
             packing=packing,
             cut=cut(doing.memory, doing.ops.sizes()),
             earlier=earlier.to_job() if earlier else None,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import json
 import logging
+import lzma
 import os
 import random
 import re
@@ -269,6 +271,19 @@ def test_folders_with_files_of_equal_names(
         gpulsh.deduplicate_files(["in", "other"], out, within=True, engine=out, **OPTIONS)
     assert results(Path("local")) == results(Path("ray"))
     assert {path.name for path in Path("ray/data").iterdir()} == {"in", "other"}
+
+
+def test_streams_of_records_written_as_parquet(joined: str, inputs: Path, tmp_path: Path) -> None:
+    for number, (name, pack) in enumerate({"c.csv.bz2": bz2.compress, "d.json.xz": lzma.compress}.items()):
+        texts = pq.read_table(inputs / f"{2 * number + 1}.parquet").column("text").to_pylist()
+        rows = [{"text": text} for text in texts if text is not None]
+        listed = json.dumps(rows) if ".json" in name else "\n".join(["text", *(row["text"] for row in rows)])
+        (inputs / name).write_bytes(pack(listed.encode()))
+    for out, address in (("local", None), ("ray", joined)):
+        asked = {**OPTIONS, "format": "parquet", "engine": out, "address": address}
+        gpulsh.deduplicate_files(inputs, tmp_path / out, **asked)
+    assert results(tmp_path / "ray") == results(tmp_path / "local")
+    assert pq.read_table(tmp_path / "ray/data/d.parquet").column_names == ["text"]
 
 
 def test_workers_killed_in_two_stages(

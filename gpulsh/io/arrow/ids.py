@@ -90,7 +90,7 @@ def as_texts(values: pa.Array) -> pa.StringArray:
 
 def json_texts(values: Iterable[object]) -> pa.StringArray:
     """Python values as JSON text, strings as they are."""
-    return pa.array([None if value is None else _as_text(value) for value in values], pa.string())
+    return pa.array([None if value is None else json_text(value) for value in values], pa.string())
 
 
 def python_value(values: pa.Array, row: int) -> object:
@@ -102,5 +102,6 @@ def python_value(values: pa.Array, row: int) -> object:
         return stored if isinstance(stored, int) else " ".join(values.slice(row, 1).to_string().split())
 
 
-def _as_text(value: object) -> str:
+def json_text(value: object) -> str:
+    """A Python value as JSON text, a string as it is."""
     return value if isinstance(value, str) else json.dumps(value, default=str)

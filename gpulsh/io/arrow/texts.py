@@ -26,6 +26,16 @@ def joined_texts(parts: Sequence[pa.Array]) -> pa.Array:
     return pa.array([_joined([text for text in row if text is not None]) for row in rows], BYTES)
 
 
+def as_strings(array: pa.Array) -> pa.Array:
+    """Texts of an Arrow array of any type that `is_text`, as large_string; what is no UTF-8 becomes U+FFFD."""
+    values = _as_bytes(array)
+    try:
+        return values.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        found = [None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist()]
+        return pa.array(found, pa.large_string())
+
+
 def _joined(texts: list[bytes]) -> bytes | None:
     return BETWEEN.join(texts) if texts else None
 

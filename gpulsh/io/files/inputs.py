@@ -227,9 +227,14 @@ def _placed(files: Sequence[File], protected: Sequence[str]) -> list[File]:
     return placed
 
 
-def _format(path: str) -> Format | None:
+def ending_of(path: str) -> str:
+    """The end of a path that tells its format, as it is spelled there; empty where none does."""
     lower = path.lower()
-    return next((FORMATS[ending] for ending in FORMATS if lower.endswith(ending)), None)
+    return next((path[-len(ending) :] for ending in FORMATS if lower.endswith(ending)), "")
+
+
+def _format(path: str) -> Format | None:
+    return FORMATS.get(ending_of(path).lower())
 
 
 def _skipped(name: str) -> bool:

@@ -60,7 +60,7 @@ def command(report: Facts) -> str | None:
         return None
     defaults = {"text_column": "text", "verify": "exact", "resolve": "kept", "write": "data", "on_error": "fail"}
     given = [name for name, default in defaults.items() if parameters[name] != default]
-    given += [name for name in ("id_column", "index", "compression") if parameters.get(name) is not None]
+    given += [name for name in ("id_column", "index", "format", "compression") if parameters.get(name) is not None]
     options = [part for name in given for part in (f"--{name.replace('_', '-')}", str(parameters[name]))]
     flags = [f"--{name}" for name in ("within", "across", "lines") if parameters.get(name)]
     protected = [part for path in parameters["protect"] for part in ("--protect", path)]

@@ -16,6 +16,7 @@ from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.io.files.readers import Reader, open_files
 from gpulsh.io.format import Columns, File, Limit
+from gpulsh.io.outputs.conversion import FormatName
 from gpulsh.method import Method
 from gpulsh.params import SCHEME
 from gpulsh.run.job.policy import Policy
@@ -46,7 +47,8 @@ class Job:
     cut: Cut
     fixity: Fixity  # of `files`
     earlier: Earlier | None = None
-    packing: Packing | None = None  # of what is written; None: as the inputs
+    format: FormatName | None = None  # of what is written; None: as the inputs
+    packing: Packing | None = None  # likewise
 
     def texts(self, ops: Backend, abreast: int = 1, held: HeldTexts | None = None) -> FileTexts:
         """The documents of the files, for one of `abreast` readers at the same time."""
@@ -67,6 +69,7 @@ class Job:
             "write": self.write,
             "on_error": self.on_error,
             **({"lines": True} if any(file.lines for file in self.files) else {}),
+            **({} if self.format is None else {"format": self.format}),
             **({} if self.packing is None else {"compression": self.packing.told()}),
             **({} if self.earlier is None else {"index": self.earlier.index, "key": self.earlier.key}),
         }

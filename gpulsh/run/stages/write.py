@@ -1,4 +1,4 @@
-"""write: a file; its kept rows, every column, in its own format, below `data/`."""
+"""write: a file; its kept rows, every column, in its own format or the one asked for, below `data/`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from gpulsh.io.files.inputs import format_of
 from gpulsh.io.files.places import place_below
 from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.format import BLOCK_BYTES, Columns, Known, Mask, Part, Rules, changed
+from gpulsh.io.outputs.conversion import write_kept
 from gpulsh.io.rows import Rows
 from gpulsh.run.job.job import Job, step_of
 from gpulsh.run.job.placed import Placed
@@ -82,16 +83,15 @@ def look(place: Workplace, number: int, read: Mapping[int, str]) -> Made:
 
 def _copy(place: Workplace, number: int, keep: Mask, target: str, read: Mapping[int, str]) -> None:
     """The kept rows, where all that is read is what was read at first."""
-    file, fixity, limit = place.job.files[number], place.job.fixity, place.job.limit(place.abreast)
-    kind = format_of(file)
-    if kind.in_order:
-        with Reading(file, fixity.key) as reading:
-            kind.write_kept(reading.file, keep, target, limit=limit, packing=place.job.packing)
-            fixity.compare(number, read.get(0), reading.digests())
+    job, file = place.job, place.job.files[number]
+    write = partial(write_kept, job.format, job.columns, limit=job.limit(place.abreast), packing=job.packing)
+    if format_of(file).in_order:
+        with Reading(file, job.fixity.key) as reading:
+            write(reading.file, keep, target)
+            job.fixity.compare(number, read.get(0), reading.digests())
     else:
-        texts = _Texts(place.job, number, read)
-        known = Known(place.job.columns, partial(_held, place, number))
-        kind.write_kept(file, keep, target, seen=texts.see, known=known, limit=limit, packing=place.job.packing)
+        texts = _Texts(job, number, read)
+        write(file, keep, target, seen=texts.see, known=Known(job.columns, partial(_held, place, number)))
         texts.compare()
 
 

@@ -26,6 +26,7 @@ from gpulsh.io.format import (
     Limit,
     Mask,
     Rules,
+    Seen,
     Writing,
     check_sizes,
     check_values_fit,
@@ -97,23 +98,34 @@ class Ipc(Format):
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """A record batch a record batch, several of one beyond BATCH_BYTES; a stream stays a stream."""
-        seen, start = how.get("seen", unseen), 0
         with open(target, "wb") as sink, _opened(file, how.get("limit")) as batches:
             writer = (pa.ipc.new_stream if batches.stream else pa.ipc.new_file)(sink, batches.schema)
-            try:
-                for batch in _parts(file, batches):
-                    seen(start, batch)
-                    part = keep[start : start + len(batch)]
-                    start += len(batch)
-                    if part.any():
-                        writer.write_batch(kept(batch, part))
-                    del batch
-            except DamagedInputError:
-                if start != len(keep):  # otherwise behind the last row that is known
-                    raise
+            for batch in _kept(file, batches, keep, how.get("seen", unseen)):
+                writer.write_batch(batch)
+                del batch  # before the next one is read
             writer.close()
-        if start != len(keep):
-            raise wrong_length(file)
+
+    def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
+        """The kept rows of each record batch."""
+        with _opened(file, how.get("limit")) as batches:
+            yield from _kept(file, batches, keep, how.get("seen", unseen))
+
+
+def _kept(file: File, batches: Batches, keep: Mask, seen: Seen) -> Iterator[pa.RecordBatch]:
+    start = 0
+    try:
+        for batch in _parts(file, batches):
+            seen(start, batch)
+            part = keep[start : start + len(batch)]
+            start += len(batch)
+            if part.any():
+                yield kept(batch, part)
+            del batch
+    except DamagedInputError:
+        if start != len(keep):  # otherwise behind the last row that is known
+            raise
+    if start != len(keep):
+        raise wrong_length(file)
 
 
 def _cuts(

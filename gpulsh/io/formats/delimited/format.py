@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Unpack
 
@@ -21,7 +22,7 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.arrow.rows import arrow_rows
-from gpulsh.io.arrow.texts import joined_texts
+from gpulsh.io.arrow.texts import as_strings, joined_texts
 from gpulsh.io.compression.streams import Compression
 from gpulsh.io.format import (
     COPIES,
@@ -143,6 +144,28 @@ class Delimited(Streamed):
         if row != len(keep):
             raise wrong_length(file)
 
+    def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
+        """Every column as strings; bytes that are no UTF-8 become U+FFFD."""
+        row, names = 0, list[str]()
+        try:
+            with reading(file), file.open() as source:
+                for start, records in self._rows(file, source, how.get("limit")):
+                    if start == HEADER:
+                        names = self._names(file, records)
+                        if twice := [name for name, often in Counter(names).items() if often > 1]:
+                            raise _ambiguous(file, twice[0], names)
+                        continue
+                    stays = np.flatnonzero(keep[start : start + len(records.begin)])
+                    row = start + len(records.begin)
+                    if len(stays):
+                        values = [self._column(records.part(stays), number) for number in range(len(names))]
+                        yield pa.record_batch([as_strings(_array(each, each.null)) for each in values], names=names)
+        except DamagedInputError:
+            if row != len(keep):  # otherwise behind the last row that is known
+                raise
+        if row != len(keep):
+            raise wrong_length(file)
+
     def _rows(self, file: File, source: BinaryIO, limit: Limit | None = None) -> Iterator[tuple[int, Records]]:
         """The header, then records by at most MOST_ROWS, each time with the number of the first."""
         row = HEADER
@@ -166,24 +189,27 @@ class Delimited(Streamed):
                 " that is content"
             ) from None
 
-    def _header(self, file: File, records: Records, columns: Columns) -> Header:
+    def _names(self, file: File, records: Records) -> list[str]:
         begun = bytes(records.content[int(records.begin[0]) : int(records.end[0])])
         if begun.startswith(UTF16):
             raise InputError(f"{file.name}: is UTF-16; write it as UTF-8")
         told = begun.decode("utf-8", "replace")
         try:
-            names = next(csv.reader([told], delimiter=self._delimiter))
+            return next(csv.reader([told], delimiter=self._delimiter))
         except csv.Error as error:
             raise DamagedInputError(f"{file.name}: line {next(records.lines())}: is no header: {error}") from error
+
+    def _header(self, file: File, records: Records, columns: Columns) -> Header:
+        names = self._names(file, records)
         numbers = {}
         for place in columns.places():
             name = ".".join(place)  # of what was nested once, as those call it who made columns of it
             if name not in names:
-                if len(names) == 1 and ";" in told:
+                if len(names) == 1 and ";" in names[0]:
                     raise InputError(f"{file.name}: has semicolons between its columns; write commas, or tabs as .tsv")
                 raise missing_column(file, place, columns, names)
             if names.count(name) > 1:
-                raise InputError(f"{file.name}: has {names.count(name)} columns {name!r}; rename all but one")
+                raise _ambiguous(file, name, names)
             numbers[place] = names.index(name)
         return Header(len(names), numbers)
 
@@ -214,6 +240,10 @@ class Delimited(Streamed):
         values = _strings(self._column(records, header.numbers[(name,)]))
         for value, line, is_bad in zip(values, records.lines(), bad.tolist(), strict=True):
             yield None if is_bad or value is None else key_of(file, line, name, _number(value), repr(value[:40]))
+
+
+def _ambiguous(file: File, name: str, names: Sequence[str]) -> InputError:
+    return InputError(f"{file.name}: has {names.count(name)} columns {name!r}; rename all but one")
 
 
 def _array(texts: Column, null: Mask) -> pa.Array:

@@ -17,8 +17,6 @@ from gpulsh.io.compression.streams import Sink
 from gpulsh.io.compression.zstd import Window
 from gpulsh.io.format import File, Limit, too_large
 from gpulsh.io.formats.jsonl.format import (
-    BOM,
-    LARGE_LINE,
     Group,
     JsonLines,
     Layout,
@@ -27,6 +25,7 @@ from gpulsh.io.formats.jsonl.format import (
     write_lines,
 )
 from gpulsh.io.formats.jsonl.large_object import Line
+from gpulsh.io.formats.jsonl.record import BOM, LARGE_LINE
 
 STEP = 1 << 20  # bytes split at once
 ELEMENT = "element"

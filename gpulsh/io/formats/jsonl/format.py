@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Any, BinaryIO, Unpack
+from typing import BinaryIO, Unpack
 
 import pyarrow as pa
 
@@ -18,16 +16,13 @@ from gpulsh.io.compression.members import PLAIN_STEP
 from gpulsh.io.compression.streams import IntactBlocks, Sink, blocks
 from gpulsh.io.compression.zstd import Window, WindowError
 from gpulsh.io.format import (
-    BETWEEN,
     COPIES,
     STRICT,
     Block,
     Columns,
-    CostError,
     File,
     Limit,
     Mask,
-    Place,
     Rejection,
     Rules,
     Writing,
@@ -35,25 +30,38 @@ from gpulsh.io.format import (
     missing_column,
     reading,
     reason,
-    too_costly,
     too_large,
     wrong_length,
 )
 from gpulsh.io.formats.jsonl.blank_lines import BlankLines
-from gpulsh.io.formats.jsonl.large_object import LargeObject, Line, LongString
+from gpulsh.io.formats.jsonl.large_object import Line
+from gpulsh.io.formats.jsonl.record import (
+    LARGE_LINE,
+    Parse,
+    Record,
+    content_of,
+    exact_value,
+    id_value,
+    is_blank,
+    is_there,
+    kind_of,
+    on_one_line,
+    parse,
+    parse_exactly,
+    parsed,
+    text_of,
+    whole_record,
+)
+from gpulsh.io.formats.jsonl.shape import MOST_FIELDS, Odd, Shape, record_batch
 from gpulsh.io.formats.keys import Key, key_of, typed_keys
 from gpulsh.io.formats.streamed import Streamed, window_too_large
 from gpulsh.io.formats.whole_lines import LongLineError, whole_lines
 from gpulsh.io.rows import Bytes, piece_rows
 
-LARGE_LINE = 1 << 20  # bytes of a line from which on it is parsed in little memory
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is looked at before the work begins
-PARSE_COPIES = 2  # of the largest document that a line and what is made of it may take
-PARSED_BYTES = 8 << 20  # that a line's other fields may take beside the largest text
 
 Group = tuple[Iterator[tuple[int, Line]], bytes]
 Lost = Callable[[str], None]
-Record = dict[str, Any]  # an object as it is parsed
 
 
 def nothing_lost(told: str) -> None:
@@ -61,17 +69,6 @@ def nothing_lost(told: str) -> None:
 
 
 MOST_REJECTED = 1 << 14  # lines of a block
-BLANK = re.compile(rb"\s*+\Z")
-BOM = b"\xef\xbb\xbf"
-JSON_NAMES = {
-    dict: "an object",
-    list: "a list",
-    str: "a string",
-    LongString: "a string",
-    bool: "a boolean",
-    int: "a number",
-    float: "a number",
-}
 
 
 class JsonLines(Streamed):
@@ -83,7 +80,7 @@ class JsonLines(Streamed):
         with reading(file), file.open() as source, contextlib.suppress(LargeDocumentError):
             told = self._looked_at(file, source, small)
             for first in chain.from_iterable(lines for lines, _ in self._groups(told, source, small)):
-                _parsed(told, *first)
+                parsed(told, *first)
                 break
         return self._size(file)
 
@@ -110,16 +107,16 @@ class JsonLines(Streamed):
                     text = key = sorted_by = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
                         try:
-                            record = _parsed(file, number, line, rules.limit, window.size, depth)
+                            record = parsed(file, number, line, rules.limit, window.size, depth)
                             if missing:
-                                missing = {place for place in missing if not _is_there(record, place)}
+                                missing = {place for place in missing if not is_there(record, place)}
                                 first = first or list(record)
                             records += 1
-                            text = _joined(file, number, columns, record, rules.limit)
+                            text = text_of(file, number, columns, record, rules.limit)
                             if wanted is None and columns.id is not None:
-                                _id(file, record, columns.id, number, line)
+                                id_value(file, record, columns.id, number, line)
                             if wanted is None and columns.key is not None:
-                                sorted_by = _exact(file, record, columns.key, number, line)
+                                sorted_by = exact_value(file, record, columns.key, number, line)
                         except (DamagedInputError, InputTypeError) as error:
                             if not rules.skip:
                                 raise
@@ -127,7 +124,7 @@ class JsonLines(Streamed):
                             rejected.append(_rejection(file, row, number, error))
                         else:
                             if columns.key is not None and wanted is None:
-                                key = key_of(file, number, columns.key, sorted_by, _kind(sorted_by))
+                                key = key_of(file, number, columns.key, sorted_by, kind_of(sorted_by))
                         if text is not None and rules.limit is not None and len(text) > rules.limit.document:
                             raise too_large(file, f"{file.unit} {number}", len(text), rules.limit)
                     texts.append(text)
@@ -156,7 +153,7 @@ class JsonLines(Streamed):
                 if sought is None:
                     break
                 if row == sought:
-                    found.append(_id(file, _parsed(file, number, line), column, number, line))
+                    found.append(id_value(file, parsed(file, number, line), column, number, line))
                     held += len(found[-1]) if isinstance(found[-1], (str, dict, list)) else 8
                     check_values_fit(file, column, held, len(found), len(rows), limit)
                     sought = next(wanted, None)
@@ -172,27 +169,71 @@ class JsonLines(Streamed):
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are, in the same compression."""
-        row = 0
         with reading(file):
             source = file.open()
         with source, self._writer(file, target, how.get("packing")) as out:
             with reading(file):
                 file = self._looked_at(file, source, how.get("limit"))
             layout = self._layout(file, out)
-            try:
-                for lines, end in self._groups(file, source):
-                    kept: list[Line] = []
-                    for _, line in lines:
-                        if row < len(keep) and keep[row]:
-                            kept.append(line)
-                        row += 1
-                    if kept:
-                        layout.write(kept, end)
-                    kept.clear()
-            except DamagedInputError:
-                if row != len(keep):  # otherwise behind the last row that is known
-                    raise
+            for kept, end in self._kept_lines(file, source, keep):
+                layout.write([line for _, line in kept], end)
             layout.close()
+
+    def write_lines(self, file: File, keep: Mask, out: Sink, limit: Limit | None = None) -> None:
+        """Kept records as they are, each on one line."""
+        with reading(file):
+            source = file.open()
+        with source:
+            with reading(file):
+                file = self._looked_at(file, source, limit)
+            for kept, _ in self._kept_lines(file, source, keep):
+                write_lines(out, [on_one_line(content_of(number, line)) for number, line in kept], b"\n")
+
+    def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
+        """Every field in the type that holds all its values, which is looked for first (`jsonl.shape`)."""
+        limit, parsing = how.get("limit"), parse
+        shape = self._shape(file, keep, limit, parsing)
+        if shape.has(Odd.GREAT):
+            parsing = parse_exactly
+            shape = self._shape(file, keep, limit, parsing)
+        if shape.many:
+            raise InputError(f"{file.name}: has more than {MOST_FIELDS} different fields; leave it as JSON lines")
+        columns = shape.columns()
+        for records in self._kept_records(file, keep, limit, parsing) if columns else ():
+            yield record_batch(columns, records)
+
+    def _shape(self, file: File, keep: Mask, limit: Limit | None, parsing: Parse) -> Shape:
+        shape = Shape()
+        for records in self._kept_records(file, keep, limit, parsing):
+            for record in records:
+                shape.see(record)
+        return shape
+
+    def _kept_records(self, file: File, keep: Mask, limit: Limit | None, parsing: Parse) -> Iterator[list[Record]]:
+        with reading(file):
+            source = file.open()
+        with source, reading(file):
+            file = self._looked_at(file, source, limit)
+            for kept, _ in self._kept_lines(file, source, keep):
+                yield [whole_record(file, number, line, limit, parsing) for number, line in _handed_out(kept)]
+
+    def _kept_lines(self, file: File, source: BinaryIO, keep: Mask) -> Iterator[tuple[list[tuple[int, Line]], bytes]]:
+        """The kept rows of each group that has some, and the end of its last line."""
+        row = 0
+        try:
+            for lines, end in self._groups(file, source):
+                found = []
+                for number, line in lines:
+                    if row < len(keep) and keep[row]:
+                        found.append((number, line))
+                    row += 1
+                    del line  # it may be as large as a document may be
+                if found:
+                    yield found, end
+                found.clear()
+        except DamagedInputError:
+            if row != len(keep):  # otherwise behind the last row that is known
+                raise
         if row != len(keep):
             raise wrong_length(file)
 
@@ -277,11 +318,18 @@ def _block(
     return Block(start, piece_rows(texts), typed_keys(keys) if columns.key is not None else None, tuple(rejected))
 
 
+def _handed_out(lines: list[tuple[int, Line]]) -> Iterator[tuple[int, Line]]:
+    """Each leaves the list as it is handed out."""
+    lines.reverse()
+    while lines:
+        yield lines.pop()
+
+
 def _unless_cut(file: File, number: int, line: Line) -> Line:
     """The line, or nothing where damage cut it."""
     try:
-        if not _blank(number, line):
-            _parsed(file, number, line)
+        if not is_blank(number, line):
+            parsed(file, number, line)
     except DamagedInputError:
         return b""
     return line
@@ -291,7 +339,7 @@ def _rows(lines: list[Line], number: int) -> Iterator[tuple[int, Line]]:
     """The lines that are not blank, numbered from `number`. Each leaves `lines` as it is handed out."""
     lines.reverse()
     while lines:
-        if lines[-1] and not _blank(number, lines[-1]):
+        if lines[-1] and not is_blank(number, lines[-1]):
             yield number, lines.pop()
         else:
             lines.pop()
@@ -331,167 +379,3 @@ def write_lines(out: Sink, lines: list[Line], end: bytes) -> None:
         for start in range(0, len(line), PLAIN_STEP):
             out.write(bytes(memoryview(line)[start : start + PLAIN_STEP]))
         out.write(b"\n" if place < len(lines) - 1 else end)
-
-
-def _begin(number: int, line: Line) -> int:
-    return len(BOM) if number == 1 and line.startswith(BOM) else 0
-
-
-def _content(number: int, line: Line) -> Line:
-    begin = _begin(number, line)
-    return line[begin:] if begin else line
-
-
-def _blank(number: int, line: Line) -> bool:
-    begin = _begin(number, line)
-    return not line or line.isspace() if not begin else BLANK.match(line, begin) is not None
-
-
-def _parsed(file: File, number: int, line: Line, limit: Limit | None = None, held: int = 0, depth: int = 1) -> Record:
-    """The line's object; `held` bytes are taken beside it. Of a large one a long string is a LongString, in objects
-    within one another down to `depth`.
-    """
-    if len(line) <= LARGE_LINE:
-        return _object(file, number, _content(number, line))
-    large = _large(file, number, line, limit, held)
-    return _restored(large, _object(file, number, large.short), depth)
-
-
-def _restored(large: LargeObject, record: Record, depth: int) -> Record:
-    found = {name: large.restored(value) if isinstance(value, str) else value for name, value in record.items()}
-    if depth > 1:
-        found |= {name: _restored(large, of, depth - 1) for name, of in found.items() if isinstance(of, dict)}
-    return found
-
-
-def _large(file: File, number: int, line: Line, limit: Limit | None, held: int) -> LargeObject:
-    # The line is held beside what is made of it, and where it is all text, a copy of that.
-    held += len(line)
-    most = None if limit is None else max(PARSE_COPIES * limit.document - held, 0) + PARSED_BYTES
-    try:
-        return LargeObject(line, _begin(number, line), most)
-    except CostError as error:
-        assert limit is not None
-        raise too_costly(
-            file, f"{file.unit} {number}", held + error.size, PARSE_COPIES * limit.document, limit
-        ) from None
-    except ValueError as error:
-        raise DamagedInputError(
-            f"{file.name}: {file.unit} {number} is not JSON: {error}; give one JSON object for each {file.unit}"
-        ) from error
-
-
-def _object(file: File, number: int, content: Line) -> Record:
-    import orjson
-
-    try:
-        record = orjson.loads(content)
-    except (ValueError, RecursionError):
-        # Python's parser also takes what others write: NaN, lone surrogates; bytes that are no UTF-8 become U+FFFD.
-        try:
-            record = _loaded(content)
-        except (ValueError, RecursionError) as error:
-            told = getattr(error, "msg", str(error))
-            raise DamagedInputError(
-                f"{file.name}: {file.unit} {number} is not JSON: {told}; give one JSON object for each {file.unit}"
-            ) from error
-    if not isinstance(record, dict):
-        raise DamagedInputError(
-            f"{file.name}: {file.unit} {number} is {_kind(record)}; give one JSON object for each {file.unit}"
-        )
-    return record
-
-
-def _loaded(content: Line) -> Any:
-    return json.loads(content.decode("utf-8", "replace"))
-
-
-def _exact(file: File, record: Record, column: str, number: int, line: Line) -> Any:
-    # orjson makes floats of integers beyond 64 bits. Python's parser does not, and is asked where that may have been.
-    value = record.get(column)
-    if isinstance(value, (dict, list)) or (isinstance(value, float) and abs(value) >= 2**63):
-        try:
-            if len(line) <= LARGE_LINE:
-                return _loaded(_content(number, line))[column]
-            large = LargeObject(line, _begin(number, line), None)
-            return large.restored(_loaded(large.short)[column], long=True)
-        except RecursionError as error:  # orjson goes deeper
-            raise DamagedInputError(f"{file.name}: {file.unit} {number} is nested too deeply; flatten it") from error
-    return value.text() if isinstance(value, LongString) else value
-
-
-def _id(file: File, record: Record, column: str, number: int, line: Line) -> Any:
-    """The value as it is written again; a DamagedInputError where no UTF-8 can hold it."""
-    value = _exact(file, record, column, number, line)
-    try:
-        if isinstance(value, str):
-            value.encode()
-        elif isinstance(value, (dict, list)):
-            json.dumps(value)
-    except UnicodeEncodeError as error:
-        raise DamagedInputError(
-            f"{file.name}: {file.unit} {number}: {column!r} holds half of a surrogate pair; give text that"
-            " UTF-8 can hold"
-        ) from error
-    except RecursionError as error:
-        raise DamagedInputError(
-            f"{file.name}: {file.unit} {number}: {column!r} is nested too deeply; flatten it"
-        ) from error
-    return value
-
-
-def _is_there(record: Record, place: Place) -> bool:
-    """Whether a value stands there, null or not."""
-    *above, name = place
-    value: object = record
-    for field in above:
-        value = value.get(field) if isinstance(value, dict) else None
-    return isinstance(value, dict) and name in value
-
-
-def _joined(file: File, number: int, columns: Columns, record: Record, limit: Limit | None) -> Bytes | None:
-    """The text of a record."""
-    if len(columns.texts) == 1:  # as nearly always: this is done for each record
-        return _text(file, number, columns.texts[0], record, limit)
-    texts = [_text(file, number, place, record, limit) for place in columns.texts]
-    found = [text for text in texts if text is not None]
-    return BETWEEN.join(found) if len(found) > 1 else found[0] if found else None
-
-
-def _text(file: File, number: int, place: Place, record: Record, limit: Limit | None) -> Bytes | None:
-    value: Any = record.get(place[0])
-    for depth, name in enumerate(place[1:], 1):
-        if value is None:
-            return None
-        if not isinstance(value, dict):
-            inner = ".".join(place[:depth])
-            raise InputTypeError(
-                f"{file.name}: {file.unit} {number}: {inner!r} is {_kind(value)}; give an object or null"
-            )
-        value = value.get(name)
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogatepass")
-    if isinstance(value, LongString):
-        return _long_text(file, number, value, limit)
-    if value is None or value != value:  # NaN stands for null, as it does in memory
-        return None
-    raise InputTypeError(
-        f"{file.name}: {file.unit} {number}: {'.'.join(place)!r} is {_kind(value)}; give a string or null"
-    )
-
-
-def _long_text(file: File, number: int, value: LongString, limit: Limit | None) -> Bytes:
-    pieces = value.pieces()
-    text = next(pieces)
-    if len(text) == value.end - value.begin:
-        return text
-    whole = bytearray(text)
-    for piece in pieces:
-        whole += piece
-        if limit is not None and len(whole) > limit.document:  # bytes that are no UTF-8 become three each
-            raise too_large(file, f"{file.unit} {number}", len(whole) + sum(map(len, pieces)), limit)
-    return memoryview(whole)
-
-
-def _kind(value: object) -> str:
-    return "null" if value is None else JSON_NAMES.get(type(value), type(value).__name__)

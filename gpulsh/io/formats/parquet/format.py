@@ -172,6 +172,19 @@ class Parquet(Format):
             if source.metadata.num_rows != len(keep):
                 raise wrong_length(file)
 
+    def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
+        """The kept rows of one row group after another."""
+        seen, limit, known = how.get("seen", unseen), how.get("limit"), how.get("known")
+        with _opened(file) as source:
+            for group, (start, stop) in enumerate(_bounds(source)):
+                part = keep[start:stop]
+                if part.any():
+                    with reading(file):
+                        check_pages(file, source, group, limit)
+                    yield from filter(len, _kept_batches(file, source, group, start, part, seen, known))
+            if source.metadata.num_rows != len(keep):
+                raise wrong_length(file)
+
 
 @contextmanager
 def _opened(file: File, metadata: pq.FileMetaData | None = None) -> Iterator[pq.ParquetFile]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
+
+import numpy as np
+import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.errors import InputError
+from gpulsh.errors import DamagedInputError, InputError
+from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.format import (
     STRICT,
     Block,
@@ -23,9 +27,6 @@ from gpulsh.io.format import (
 )
 from gpulsh.io.formats.streamed import Streamed
 from gpulsh.io.rows import piece_rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 STEP = 1 << 20  # bytes read at once
 
@@ -72,3 +73,20 @@ class PlainText(Streamed):
                 source = file.open()
             with source, open(target, "wb") as out:
                 shutil.copyfileobj(source, out, STEP)
+
+    def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
+        """A column, "text"."""
+        row = 0
+        try:
+            for block in self.read(file, Columns("text"), rules=Rules(limit=how.get("limit"))):
+                texts, row = block.texts, row + len(block.texts)
+                del block
+                pieces = texts.pieces(np.flatnonzero(keep[row - len(texts) : row]))
+                if pieces:
+                    yield pa.record_batch([as_strings(pa.array(pieces, pa.large_binary()))], names=["text"])
+                del texts, pieces
+        except DamagedInputError:
+            if row != len(keep):  # otherwise behind the last row that is known
+                raise
+        if row != len(keep):
+            raise wrong_length(file)

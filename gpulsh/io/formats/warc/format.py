@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError
+from gpulsh.io.arrow.texts import BYTES, as_strings
 from gpulsh.io.compression.streams import packed_member
 from gpulsh.io.format import (
     BLOCK_BYTES,
@@ -52,6 +53,7 @@ from gpulsh.io.rows import Bytes, piece_rows
 
 ID = "WARC-Record-ID"
 DATE = "warc-date"
+HEADERS = {"id": ID, "url": "WARC-Target-URI", "date": "WARC-Date"}  # columns of what is written in another format
 BELONGS_TO = ("WARC-Concurrent-To", "WARC-Refers-To", "WARC-Segment-Origin-ID")
 BLOCK_ROWS = 1 << 14
 PAGE_COPIES = 2  # of the largest document that a page and what is made of it may take
@@ -177,6 +179,38 @@ class Warc(Format):
                 ):
                     continue
                 self._copy(file, record, packed, out)
+        if row != len(keep):
+            raise wrong_length(file)
+
+    def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
+        """Documents as their `HEADERS` and text; what accompanies them is left out."""
+        limit, row, size = how.get("limit"), 0, 0
+        found: list[tuple[str | bytes | memoryview | None, ...]] = []
+
+        def batch() -> pa.RecordBatch:
+            *headers, texts = zip(*found, strict=True)
+            columns = [*(pa.array(values, pa.large_string()) for values in headers), as_strings(pa.array(texts, BYTES))]
+            return pa.record_batch(columns, names=[*HEADERS, "text"])
+
+        def is_kept(record: Record) -> bool:
+            return row < len(keep) and bool(keep[row]) and _document(file, record) is not None
+
+        for record, document in self._entries(file, _told_before, is_kept):
+            if document is None:
+                continue
+            if row < len(keep) and keep[row]:
+                text = _text(file, record, document, limit)
+                found.append((*map(record.header, HEADERS.values()), text))
+                size += len(text)
+                del text
+            row += 1
+            del record, document  # each may be as large as a document may be
+            if size >= BLOCK_BYTES or len(found) == BLOCK_ROWS:
+                yield batch()
+                found.clear()
+                size = 0
+        if found:
+            yield batch()
         if row != len(keep):
             raise wrong_length(file)
 

@@ -1,0 +1,1 @@
+"""Kept rows in another format than that of their file."""

@@ -1,0 +1,59 @@
+"""Record batches as a Parquet file whose bytes follow from them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from gpulsh.errors import InputError
+from gpulsh.io.arrow.ids import in_parquet, values_in_parquet
+from gpulsh.io.arrow.rows import is_text
+from gpulsh.io.compression.packing import Packing
+from gpulsh.io.format import File
+from gpulsh.io.formats.parquet.row_groups import GROUP_BYTES, GROUP_ROWS
+from gpulsh.io.formats.parquet.spilled_rows import SpilledRows
+
+
+def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str, packing: Packing | None) -> None:
+    """Write the rows of a file; none makes no file. A row group ends with the batch that fills it."""
+    first = next(batches, None)
+    if first is None:
+        return
+    for field in first.schema:
+        if not in_parquet(field.type):
+            raise _refused(file, field, "is")
+    options = {
+        "compression": packing.codec if packing else "zstd",
+        "compression_level": packing.level if packing else None,
+        # Those of a large text would be several copies of it.
+        "write_statistics": [
+            field.name for field in first.schema if not (is_text(field.type) or field.type.num_fields)
+        ],
+    }
+    left = True
+    with pq.ParquetWriter(target, first.schema, version="2.6", **options) as out:
+        batches = chain([first], batches)
+        del first
+        while left:
+            left = False
+            with SpilledRows(out.schema, target + ".rows") as rows:
+                for batch in batches:
+                    for field, column in zip(batch.schema, batch.columns, strict=True):
+                        if not values_in_parquet(column):
+                            raise _refused(file, field, "has values beyond those of Parquet, as")
+                    rows.add(batch)
+                    del batch  # before the next one is read
+                    if rows.size >= GROUP_BYTES or rows.rows >= GROUP_ROWS:
+                        left = True
+                        break
+                rows.write(out)
+
+
+def _refused(file: File, field: pa.Field, why: str) -> InputError:
+    return InputError(
+        f"{file.name}: column {field.name!r} {why} {field.type}, which Parquet cannot hold; give --format jsonl, or"
+        " leave the format out"
+    )
