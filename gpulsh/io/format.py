@@ -308,8 +308,10 @@ def missing_column(file: File, place: Place, columns: Columns, present: Sequence
     if columns.key is not None and place == (columns.key,):
         column += ", which --keep names beside its modes first, longest and source:INPUT,INPUT"
     shown = ", ".join(present[:20]) + (", ..." if len(present) > 20 else "")
-    is_name = place in columns.texts and columns.text in present
-    hint = f"; give column:{columns.text} for the one of that name" if is_name else ""
+    hint = ""
+    if place in columns.texts:
+        is_name = columns.text in present
+        hint = f"; give column:{columns.text} for the one of that name" if is_name else "; name one by --text-column"
     return InputError(f"{file.name}: has no column {column}; its columns are: {shown or 'none'}{hint}")
 
 

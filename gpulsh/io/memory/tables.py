@@ -29,6 +29,17 @@ def has_columns(given: object) -> bool:
     return kind.__name__ in TABLES.get(kind.__module__.partition(".")[0], ())
 
 
+def refuse_tables(texts: object) -> None:
+    """InputTypeError where it is a table, or several, and not the texts of one."""
+    kind = type(texts).__name__
+    if kind.endswith("DatasetDict"):
+        raise InputTypeError(f"texts is a {kind}; give one of its splits, as texts['train']")
+    if has_columns(texts):
+        raise InputTypeError(
+            f"texts is a {kind}; name its column, as gpulsh.deduplicate(texts, text_column='text'), or give that alone"
+        )
+
+
 def column_of(table: Any, text_column: str) -> object:
     """The texts of a table that `text_column` names as `deduplicate_files` takes it; all of a table with columns.
 
@@ -40,6 +51,7 @@ def column_of(table: Any, text_column: str) -> object:
     check_type("text_column", text_column, str)
     kind = type(table).__name__
     if not has_columns(table):
+        refuse_tables(table)
         raise InputTypeError(f"text_column is {text_column!r}, and texts, a {kind}, has no columns; leave it out")
     columns = Columns(text_column)
     names = list(dict.fromkeys(name for name, *_ in columns.texts))

@@ -13,7 +13,7 @@ from gpulsh.arrays import Numbers, TextBatch, Values, on_host
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
 from gpulsh.io.memory.strings import encoded, fitting, is_null
-from gpulsh.io.memory.tables import column_of, has_columns
+from gpulsh.io.memory.tables import column_of, has_columns, refuse_tables
 from gpulsh.io.rows import Bytes, Rows, concatenated, cut, joined, packed
 from gpulsh.io.source import TextsReadAgain
 
@@ -47,7 +47,11 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
     [0, 8, 8]
     """
     if isinstance(texts, (str, bytes, bytearray, os.PathLike)):
-        raise InputTypeError(f"texts is one {type(texts).__name__}; give a list of them, as [text]")
+        raise InputTypeError(
+            f"texts is one {type(texts).__name__}; give a list of them, as [text], or a path to"
+            " gpulsh.deduplicate_files"
+        )
+    refuse_tables(texts)
     home = type(texts).__module__.partition(".")[0]
     if isinstance(texts, TextBatch):
         return _open_batch(texts, ops)
@@ -69,11 +73,6 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
         return _open_arrow_device(texts, ops)
     if hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__"):
         return _open_arrow(texts)
-    if hasattr(texts, "collect"):
-        raise InputTypeError(
-            f"texts is a {type(texts).__name__}, whose rows are not there yet; give gpulsh.deduplicate a text_column,"
-            " or collect it, and give one of its columns, as frame.collect()['text']"
-        )
     raise InputTypeError(f"texts is of type {type(texts).__name__}; {ALLOWED}")
 
 
@@ -87,8 +86,6 @@ def _open_numpy(array: Values) -> MemoryTexts:
 
 
 def _open_pandas(series: Any) -> MemoryTexts:
-    if getattr(series, "ndim", 0) != 1:
-        raise InputTypeError(f"texts is a pandas {type(series).__name__}; give one column of it, as frame['text']")
     if getattr(series.dtype, "kind", "O") in "biufcmM":
         raise InputTypeError(f"texts is a Series of {series.dtype}; give one of strings")
     # Columns of pandas' string, category and Arrow types hand out Arrow memory; those of objects hold Python strings.
@@ -100,12 +97,6 @@ def _open_pandas(series: Any) -> MemoryTexts:
 
 
 def _open_dataset(texts: Any) -> MemoryTexts:
-    if not hasattr(texts, "source"):
-        split = " of one of its splits" if isinstance(texts, dict) else ""
-        raise InputTypeError(
-            f"texts is a {type(texts).__name__}; give one column{split}, as dataset['text'], or gpulsh.deduplicate a"
-            " text_column"
-        )
     source = texts.source
     if has_columns(source) and hasattr(source, "__len__"):
         return _open_arrow(column_of(source, f"column:{texts.column_name}"))
@@ -194,8 +185,6 @@ class _AsHostArray:
 def _open_arrow(texts: Any) -> MemoryTexts:
     import pyarrow as pa
 
-    if isinstance(texts, (pa.Table, pa.RecordBatch)):
-        raise InputTypeError(f"texts is a pyarrow {type(texts).__name__}; give one column of it, as table['text']")
     try:
         if isinstance(texts, (pa.Array, pa.ChunkedArray)):
             array = texts

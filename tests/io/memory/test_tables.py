@@ -85,9 +85,11 @@ def test_what_datasets_gives() -> None:
     assert result.filter(given)["text"][:] == [TEXTS[row] for row in (0, 1, 2, 4, 5, 6)]
     import datasets
 
-    for wrong, told in ((given, "dataset"), (datasets.DatasetDict(train=given), "one of its splits")):
+    for wrong, told in ((given, "text_column='text'"), (datasets.DatasetDict(train=given), "one of its splits")):
         with pytest.raises(InputTypeError, match=told):
             gpulsh.deduplicate(wrong, backend="reference")
+    with pytest.raises(InputTypeError, match="one of its splits"):
+        gpulsh.deduplicate(datasets.DatasetDict(train=given), text_column="text", backend="reference")
 
 
 def batches() -> Iterator[object]:
@@ -114,7 +116,7 @@ def test_what_is_none_of_these() -> None:
         (iter(["a", 3]), "item 1 of texts: texts is of type int"),
         (iter([["a"], ["b", 3]]), r"item 1 of texts: texts\[1\]"),
         (iter([b"a"]), "item 0 of texts: texts is one bytes"),
-        (pl.LazyFrame(ROWS), "give gpulsh.deduplicate a text_column"),
+        (pl.LazyFrame(ROWS), "name its column, as gpulsh.deduplicate"),
     ):
         with pytest.raises(InputTypeError, match=told):
             gpulsh.deduplicate(given, backend="reference")
