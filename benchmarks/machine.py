@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("gpulsh", "datasketch", "rensa", "FastSketchLSH", "daft", "datatrove", "text-dedup", "xxhash", "numpy",
-            "numba", "pyarrow", "licensedcode-data")  # fmt: skip
+PACKAGES = ("gpulsh", "datasketch", "rensa", "FastSketchLSH", "daft", "datatrove", "text-dedup", "marin-dupekit",
+            "pyspark", "xxhash", "numpy", "numba", "pyarrow", "licensedcode-data")  # fmt: skip
 
 
 def cpu_model() -> str:

@@ -24,20 +24,20 @@ class TreeMemory:
 
     def _watch(self) -> None:
         while not self._done.wait(self._seconds):
-            self.peak = max(self.peak, sum(map(_pss, _tree(self._pid))))
+            self.peak = max(self.peak, sum(map(pss, tree(self._pid))))
 
 
-def _tree(pid: int) -> list[int]:
+def tree(pid: int) -> list[int]:
     found = [pid]
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
-            found += [each for child in path.read_text().split() for each in _tree(int(child))]
+            found += [each for child in path.read_text().split() for each in tree(int(child))]
         except OSError:
             continue
     return found
 
 
-def _pss(pid: int) -> int:
+def pss(pid: int) -> int:
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

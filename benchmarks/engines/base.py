@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+
+from benchmarks.engines.decider import Decider, Texts
 
 NUM_PERM = 128
 SHINGLE = 5
@@ -28,21 +31,23 @@ class Decision:
     similarity: NDArray[np.float32] | None = None
 
 
-class Engine(ABC):
+class Engine(Decider):
     """One library. A method that is timed returns the library's own objects; the methods below it turn them into arrays
     when the clock has stopped."""
 
-    name: ClassVar[str]
-    note: ClassVar[str]
     does: ClassVar[tuple[str, ...]] = ("signature", "candidates", "deduplicate")
-
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
 
     def load(self, path: str, rows: int | None = None) -> Any:
         """The texts in the form this library takes fastest; here a list of str."""
         table = pq.read_table(path, columns=["text"])
         return (table if rows is None else table.slice(0, rows))["text"].to_pylist()
+
+    def from_files(self, inputs: Path) -> Any:
+        """The same of a folder of files; here one after another, for none of these libraries needs all at once."""
+        return Texts(inputs)
+
+    def keep(self, inputs: Path, threshold: float, scratch: Path) -> NDArray[np.bool_]:
+        return self.decision(self.deduplicate(self.from_files(inputs), threshold)).keep
 
     @abstractmethod
     def text_to_signature(self, texts: Any) -> Any: ...

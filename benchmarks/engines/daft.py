@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import daft
@@ -11,10 +12,9 @@ import pyarrow.parquet as pq
 from daft import DataFrame, col
 from daft.functions import chunk, explode, hash, minhash, normalize
 from numpy.typing import NDArray
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 from benchmarks.engines.base import BANDING, NUM_PERM, SHINGLE, Decision, Engine
+from benchmarks.engines.components import first_of_each
 
 
 class Daft(Engine):
@@ -30,6 +30,9 @@ class Daft(Engine):
         table = pq.read_table(path, columns=["text"])
         table = (table if rows is None else table.slice(0, rows)).combine_chunks()
         return table.append_column("id", pa.array(np.arange(len(table))))
+
+    def from_files(self, inputs: Path) -> pa.Table:
+        return self.load(str(inputs))
 
     def _signatures(self, texts: pa.Table) -> DataFrame:
         frame = daft.from_arrow(texts)
@@ -58,11 +61,7 @@ class Daft(Engine):
         first = bands.groupby("band").agg(col("id").min().alias("first"))
         edges = bands.join(first, on="band").where(col("id") != col("first")).select("id", "first").to_arrow()
         i, j = edges["id"].to_numpy(), edges["first"].to_numpy()
-        n = len(texts)
-        _, label = connected_components(coo_matrix((np.ones(len(i), np.int8), (i, j)), shape=(n, n)), directed=False)
-        keep = np.zeros(n, bool)
-        keep[np.unique(label, return_index=True)[1]] = True
-        return keep
+        return first_of_each(len(texts), i, j)
 
     def matrix(self, signatures: DataFrame) -> NDArray[Any]:
         table = signatures.to_arrow().sort_by("id")

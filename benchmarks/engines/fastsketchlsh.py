@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -20,7 +21,7 @@ class FastSketchLSH(Engine):
     name = "FastSketchLSH"
     note = "`batch` over token lists; `query` in CSR form; `insert_and_query_duplicates` (flags)"
 
-    def text_to_signature(self, texts: list[str]) -> NDArray[np.uint64]:
+    def text_to_signature(self, texts: Iterable[str]) -> NDArray[np.uint64]:
         sketch = FastSimilaritySketch(size=NUM_PERM, seed=42)
         stream = shingles(texts)
         parts = []
@@ -36,7 +37,7 @@ class FastSketchLSH(Engine):
         lsh.insert(signatures)
         return lsh.query(signatures, "csr")
 
-    def deduplicate(self, texts: list[str], threshold: float) -> NDArray[np.uint8]:
+    def deduplicate(self, texts: Iterable[str], threshold: float) -> NDArray[np.uint8]:
         return self._lsh(threshold).insert_and_query_duplicates(self.text_to_signature(texts))
 
     def matrix(self, signatures: NDArray[np.uint64]) -> NDArray[Any]:

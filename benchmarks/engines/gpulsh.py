@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 import gpulsh
 from benchmarks.engines.base import BANDING, NUM_PERM, SHINGLE, Decision, Engine
+from benchmarks.engines.decider import Decider, rows, without
+from gpulsh.cli import main
 
 
 class Gpulsh(Engine):
@@ -27,6 +29,9 @@ class Gpulsh(Engine):
         table = pq.read_table(path, columns=["text"])
         column = (table if rows is None else table.slice(0, rows))["text"].combine_chunks()
         return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+    def from_files(self, inputs: Path) -> pa.Array:
+        return self.load(str(inputs))
 
     def text_to_signature(self, texts: pa.Array) -> Any:
         return gpulsh.MinHash(num_perm=NUM_PERM, seed=1).from_texts(
@@ -68,3 +73,16 @@ class Gpulsh(Engine):
 
     def decision(self, result: Any) -> Decision:
         return Decision(keep=result.keep, witness=result.duplicate_of, similarity=result.similarity)
+
+
+class GpulshCommand(Decider):
+    name = "gpulsh dedup"
+    note = "the command with `--write duplicates`, verified exactly: the list of duplicates and the report"
+
+    def keep(self, inputs: Path, threshold: float, scratch: Path) -> NDArray[np.bool_]:
+        out = scratch / "out"
+        given = ["dedup", str(inputs), "-o", str(out), "--write", "duplicates", "--id-column", "id", "--backend", "cpu"]
+        if status := main([*given, "--threshold", str(threshold), "--threads", str(self.threads)]):
+            raise SystemExit(status)
+        dropped = pq.read_table(out / "duplicates.parquet", columns=["id"])["id"]
+        return without(rows(inputs), [int(number) for number in dropped.to_pylist()])

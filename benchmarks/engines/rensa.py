@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,13 @@ class Rensa(Engine):
     name = "rensa"
     note = "`digest_matrix_from_token_sets`, one-shot duplicate flags of its LSH (flags every member of a group)"
 
-    def text_to_signature(self, texts: list[str]) -> RMinHashDigestMatrix:
+    def text_to_signature(self, texts: Iterable[str]) -> RMinHashDigestMatrix:
         return RMinHash.digest_matrix_from_token_sets(shingles(texts), NUM_PERM, SEED)
 
     def signatures_to_pairs(self, signatures: RMinHashDigestMatrix, threshold: float) -> list[bool]:
         return _lsh(threshold).query_duplicate_flags_matrix_one_shot(signatures)
 
-    def deduplicate(self, texts: list[str], threshold: float) -> list[bool]:
+    def deduplicate(self, texts: Iterable[str], threshold: float) -> list[bool]:
         return self.signatures_to_pairs(self.text_to_signature(texts), threshold)
 
     def matrix(self, signatures: RMinHashDigestMatrix) -> NDArray[Any]:
@@ -45,7 +46,7 @@ class RensaRho(Rensa):
     name = "rensa-rho"
     note = "its rho sketch, which samples token positions, and the same flags"
 
-    def text_to_signature(self, texts: list[str]) -> RMinHashDigestMatrix:
+    def text_to_signature(self, texts: Iterable[str]) -> RMinHashDigestMatrix:
         return RMinHash.digest_matrix_from_token_sets_rho(shingles(texts), NUM_PERM, SEED)
 
 
@@ -53,7 +54,7 @@ class RensaDeduplicator(Engine):
     name = "rensa-deduplicator"
     note = "`from_token_sets`, `query_all`; `RMinHashDeduplicator` (LSH, then the estimate)"
 
-    def text_to_signature(self, texts: list[str]) -> list[RMinHash]:
+    def text_to_signature(self, texts: Iterable[str]) -> list[RMinHash]:
         return RMinHash.from_token_sets(shingles(texts), NUM_PERM, SEED)
 
     def signatures_to_pairs(self, signatures: list[RMinHash], threshold: float) -> list[list[int]]:
@@ -61,7 +62,7 @@ class RensaDeduplicator(Engine):
         lsh.insert_many(signatures)
         return lsh.query_all(signatures)
 
-    def deduplicate(self, texts: list[str], threshold: float) -> list[bool]:
+    def deduplicate(self, texts: Iterable[str], threshold: float) -> list[bool]:
         kept = RMinHashDeduplicator(
             threshold=threshold, num_perm=NUM_PERM, use_lsh=True, num_bands=EVEN_BANDS[threshold], seed=SEED
         )

@@ -1,8 +1,6 @@
 """text-dedup: pure Python over bitarray, a bucket for each way to choose the blocks that are alike.
 
-What it depends on fits no other engine's packages; its SimHash needs few of them:
-`pip install --no-deps text-dedup==0.4.0`, and bitarray, click, click-option-group, datasets, ftfy, pybloom-live, regex,
-rich, scipy, xxhash, zstandard.
+What it depends on fits no other engine's packages, but it needs few of them: ci/bench installs it without.
 """
 
 from __future__ import annotations

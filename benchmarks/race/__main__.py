@@ -1,0 +1,167 @@
+"""python -m benchmarks.race CORPUS.parquet [PAIRS.parquet]: gpulsh and its rivals from files to decision.
+
+CORPUS has a column `text`; PAIRS holds all its pairs with exact Jaccard of at least 0.5 (`i`, `j`, `jaccard`), which
+are else found by brute force. Writes rivals.json, .md and .svg to benchmarks/record/DEVICE/DATE. See the README.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import gpulsh
+from benchmarks import machine
+from benchmarks.bench import environment
+from benchmarks.engines import DECIDERS
+from benchmarks.engines.decider import only
+from benchmarks.race import page, picture
+from benchmarks.race.course import Course, course
+from benchmarks.race.decide import KEPT
+from benchmarks.race.process import Taken, measure
+from benchmarks.record import FOLDER
+from benchmarks.score import score
+
+DECIDE = (sys.executable, "-m", "benchmarks.race.decide")
+FEW = 200  # documents that each library decides on before the race, so that whatever it keeps on disk is there
+SIZES, ROUNDS = [10_000, 50_000, 200_000], [3, 1, 1]
+MAIN, OTHER = 0.8, 0.5  # thresholds: of every run, and of one more on all cores
+
+
+@dataclass(frozen=True)
+class Heat:
+    """What all libraries are asked in turn."""
+
+    course: Course
+    threshold: float
+    cores: int
+    rounds: int
+
+
+class Race:
+    """Runs the libraries, each measured, and judges what they decide."""
+
+    def __init__(self, libraries: list[str], work: Path, limit: float, decide: Sequence[str] = DECIDE) -> None:
+        self.libraries, self.work, self.limit, self.decide = libraries, work, limit, decide
+        self.out: dict[str, str] = {}
+
+    def once(self, library: str, heat: Heat) -> tuple[Taken, dict[str, Any]]:
+        """One run, and how good its decision is."""
+        scratch = self.work / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        told = ["--threshold", str(heat.threshold), "--cores", str(heat.cores)]
+        command = [*self.decide, library, str(heat.course.inputs), str(scratch), *told]
+        taken = measure(command, scratch, heat.cores, self.limit, _environment(heat.cores, scratch))
+        if taken.failed:
+            return taken, {}
+        keep = only(heat.course.documents, np.load(scratch / KEPT))
+        return taken, score(heat.course.truth, heat.threshold, keep)
+
+    def warm_up(self, few: Course) -> None:
+        for library in self.libraries:
+            taken, _ = self.once(library, Heat(few, MAIN, machine.cores(), 1))
+            if taken.failed:
+                self.out[library] = f"not run: {taken.failed}"
+                print(f"{library} {self.out[library]}", flush=True)
+
+    def run(self, heat: Heat) -> list[dict[str, Any]]:
+        """All rounds, each in an order that turns: a row a library."""
+        rows: dict[str, dict[str, Any]] = {}
+        for library in self.libraries:
+            told = {"documents": heat.course.documents, "threshold": heat.threshold, "cores": heat.cores}
+            rows[library] = {**told, "library": library, "failed": self.out.get(library), "rounds": []}
+        for turn in range(heat.rounds):
+            first = turn % len(self.libraries)
+            for library in [*self.libraries[first:], *self.libraries[:first]]:
+                row = rows[library]
+                if row["failed"]:
+                    continue
+                taken, quality = self.once(library, heat)
+                row |= {"failed": taken.failed, **quality}
+                row["rounds"].append(asdict(taken))
+                asked = f"{heat.course.documents:,} at {heat.threshold}, x{heat.cores}"
+                print(f"{asked}: {library:<20} {taken}", flush=True)
+        return list(rows.values())
+
+    def retire(self, rows: list[dict[str, Any]]) -> None:
+        """Who did not finish runs with no more documents."""
+        for row in rows:
+            if row["failed"]:
+                self.out.setdefault(row["library"], f"not run: {row['failed']} with {row['documents']:,} documents")
+
+
+def _environment(cores: int, scratch: Path) -> dict[str, str]:
+    """Whatever lies on disk lies in `scratch`, but for what Numba compiled."""
+    folders = dict.fromkeys(("TMPDIR", "HF_HOME", "SPARK_LOCAL_DIRS"), str(scratch))
+    known = {name: value for name, value in environment(cores).items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return known | folders
+
+
+def _java() -> str:
+    try:
+        told = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+    except FileNotFoundError:
+        return "absent"
+    return told.splitlines()[0]
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="ci/bench --rivals", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("pairs", type=Path, nargs="?")
+    parser.add_argument("--sizes", type=_numbers, default=SIZES, help="documents")
+    parser.add_argument("--rounds", type=_numbers, default=ROUNDS, help="of each size")
+    parser.add_argument("--cores", type=_numbers, default=[1, 2])
+    parser.add_argument("--libraries", type=lambda text: text.split(","), default=list(DECIDERS))
+    parser.add_argument("--limit", type=float, default=300, help="seconds of a run, which then counts as not finished")
+    parser.add_argument("--work", type=Path, help="keep the corpora and their true pairs here")
+    parser.add_argument("--record", type=Path, help="folder of the record")
+    given = parser.parse_args()
+    described, today = machine.describe(), datetime.date.today().isoformat()
+    described["versions"]["gpulsh"] = gpulsh.__version__  # of this tree, installed or not
+    with tempfile.TemporaryDirectory(prefix="gpulsh-race-") as made:
+        work = (given.work or Path(made)).resolve()
+        work.mkdir(parents=True, exist_ok=True)
+        courses = [course(given.corpus, given.pairs, size, work, print) for size in (FEW, *given.sizes)]
+        race = Race(given.libraries, work, given.limit)
+        race.warm_up(courses[0])
+        rows = []
+        for each, rounds in zip(courses[1:], given.rounds, strict=True):
+            heats = [Heat(each, MAIN, cores, rounds) for cores in given.cores]
+            ran = [row for heat in (*heats, Heat(each, OTHER, max(given.cores), 1)) for row in race.run(heat)]
+            race.retire(ran)
+            rows += ran
+    told = {
+        "date": today,
+        "command": f"./ci/bench --rivals CORPUS PAIRS --sizes {','.join(map(str, given.sizes))} --rounds "
+        f"{','.join(map(str, given.rounds))} --cores {','.join(map(str, given.cores))} --limit {given.limit:g}",
+        "machine": {**described, "java": _java(), "load_after": round(os.getloadavg()[0], 2)},
+        "truth": {each.documents: [each.origin, len(each.truth.at(OTHER)), len(each.truth.at(MAIN))]
+                  for each in courses[1:]},
+        "rows": rows,
+    }  # fmt: skip
+    folder = given.record or FOLDER / machine.device_name() / today
+    folder.mkdir(parents=True, exist_ok=True)
+    picture.draw(rows, folder / "rivals.svg")
+    print(f"record: {page.write(folder, told)}")
+
+
+if __name__ == "__main__":
+    main()

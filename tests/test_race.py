@@ -1,0 +1,124 @@
+"""The race of the benchmarks: what is measured from outside, how decisions are judged, and the page."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.corpora.respelled import respelled
+from benchmarks.race import page
+from benchmarks.race.__main__ import Heat, Race
+from benchmarks.race.course import course
+from benchmarks.race.process import measure
+
+MEGABYTES = 60
+# Its child works and stays behind when it ends; both have memory of their own.
+BUSY = f"""
+import subprocess, sys, time
+took = bytearray({MEGABYTES} << 20)
+for place in range(0, len(took), 4096):
+    took[place] = 1
+open("written", "wb").write(bytes(1 << 20))
+child = "import time; a = time.process_time()\\nwhile time.process_time() < a + 0.3: pass"
+subprocess.Popen([sys.executable, "-S", "-c", child])
+time.sleep(0.1)
+"""
+# A library that keeps every third row, or fails when it is told to.
+LIBRARY = """
+import sys
+import numpy as np
+if sys.argv[1] == "broken":
+    sys.exit("no such thing")
+np.save(sys.argv[3] + "/kept.npy", np.arange(0, 9, 3))
+"""
+
+
+def test_a_command_is_measured_with_its_children(tmp_path: Path) -> None:
+    taken = measure([sys.executable, "-S", "-c", BUSY], tmp_path, 1, 30)
+    assert taken.failed is None
+    assert taken.cpu_seconds >= 0.3  # of the child that the command did not wait for
+    assert MEGABYTES << 20 <= taken.memory < (MEGABYTES + 60) << 20
+    assert 1 << 20 <= taken.disk < 2 << 20
+
+
+@pytest.mark.parametrize(
+    ("program", "limit", "failed"),
+    [("raise SystemExit('said so')", 30, "said so"), ("import time; time.sleep(30)", 0.2, "not finished in 0.2 s")],
+)
+def test_a_command_that_gives_no_answer_says_why(program: str, limit: float, failed: str, tmp_path: Path) -> None:
+    taken = measure([sys.executable, "-S", "-c", program], tmp_path, 1, limit)
+    assert taken.failed == failed and taken.seconds < 20
+
+
+def test_the_race_judges_what_each_library_keeps(tmp_path: Path) -> None:
+    texts = [f"document number {row}" for row in range(9)]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "corpus.parquet")
+    # Of the dropped 1, 2, 4, 5, 7, 8: 1 and 4 have a duplicate that stays, 7 and 8 each other, 2 and 5 none.
+    pairs = {"i": [0, 3, 7, 0, 2], "j": [1, 4, 8, 3, 5], "jaccard": [0.9, 0.8, 1.0, 0.95, 0.6]}
+    pq.write_table(pa.table(pairs), tmp_path / "pairs.parquet")
+    made = course(tmp_path / "corpus.parquet", tmp_path / "pairs.parquet", 9, tmp_path, print)
+    assert pq.read_table(made.inputs)["id"].to_pylist() == [str(row) for row in range(9)]
+
+    (tmp_path / "library.py").write_text(LIBRARY)
+    race = Race(["good", "broken"], tmp_path, 30, (sys.executable, str(tmp_path / "library.py")))
+    good, broken = race.run(Heat(made, 0.8, 1, 2))
+    assert broken["failed"] == "no such thing" and len(broken["rounds"]) == 1
+    race.retire([good, broken])
+    assert race.out == {"broken": "not run: no such thing with 9 documents"}
+    row = page.summary(good)
+    assert len(good["rounds"]) == 2 and row["dropped"] == 6
+    assert (row["precision"], row["recall"], row["kept duplicate"]) == pytest.approx((4 / 6, 3 / 4, 2 / 6), abs=1e-5)
+
+
+def test_the_page_says_where_gpulsh_is_not_first(tmp_path: Path) -> None:
+    def row(library: str, seconds: float, memory: int, kept: float, failed: str | None = None) -> dict[str, Any]:
+        taken = {"seconds": seconds, "cpu_seconds": seconds, "memory": memory << 20, "disk": 0, "failed": failed}
+        quality = {"dropped": 3, "true_pairs_resolved": 1.0, "dropped_with_true_duplicate": 1.0}
+        told = {"documents": 9, "threshold": 0.8, "cores": 1, "library": library, "failed": failed}
+        return {**told, **quality, "dropped_with_kept_true_duplicate": kept, "rounds": [taken]}
+
+    rows = [row("gpulsh", 1, 200, 1.0), row("gpulsh dedup", 3, 150, 1.0), row("rensa", 2, 100, 0.5)]
+    rows.append(row("datatrove", 0.1, 1, 1.0, "not finished in 1 s"))
+    assert page.not_first([page.summary(each) for each in rows]) == ["memory MiB: rensa 100.0, gpulsh dedup 150.0"]
+
+    machine = dict.fromkeys(("cpu", "cores", "commit", "python", "java", "load_before", "load_after"), "x")
+    told = {"date": "x", "command": "x", "machine": {**machine, "versions": {}}, "rows": rows}
+    text = page.write(tmp_path, {**told, "truth": {9: ["brute force", 5, 4]}}).read_text()
+    assert "| datatrove |" in text and "not finished in 1 s" in text
+    assert json.loads((tmp_path / "rivals.json").read_text())["rows"][0]["library"] == "gpulsh"
+
+
+def test_the_picture_has_every_library(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from benchmarks.race import picture
+
+    taken = {"seconds": 1.0, "cpu_seconds": 1.0, "memory": 1 << 20, "disk": 0}
+    quality = dict.fromkeys(page.QUALITY.values(), 1.0) | {"dropped": 3}
+    told = {"threshold": 0.8, "cores": 2, "failed": None, "rounds": [taken], **quality}
+    picture.draw([{"documents": n, "library": name, **told} for n in (10, 99) for name in ("gpulsh", "rensa")],
+                 tmp_path / "rivals.svg")  # fmt: skip
+    text = (tmp_path / "rivals.svg").read_text()
+    assert "gpulsh" in text and "rensa" in text
+
+
+def test_respelled_copies_share_no_word() -> None:
+    texts = ["One fish, two fish.", "snake_case and 3 more"]
+    made = list(respelled(texts, 5))
+    assert made[:2] == texts and made[2] == "Oneq fishq, twoq fishq." and made[4] == "Onex fishx, twox fishx."
+    assert made[3] == "snakeq_caseq andq 3q moreq"
+    with pytest.raises(ValueError, match="100 documents: at most 24 of 2"):
+        list(respelled(texts, 100))
+
+
+def test_kept_rows_are_those_that_were_not_dropped() -> None:
+    from benchmarks.engines.decider import only, without
+
+    assert np.array_equal(without(4, [1, 3]), only(4, [0, 2]))
+    assert without(3, []).all() and not only(3, []).any()
