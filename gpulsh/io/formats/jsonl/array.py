@@ -61,7 +61,7 @@ class Json(JsonLines):
             most = None if limit is None else limit.document
             for elements in split_elements(self._blocks(file, source, limit, STEP), most):
                 count = len(elements)
-                yield enumerate(_handed_out(elements), number), b""
+                yield enumerate(_handed_out(elements), number)
                 number += count
         except LongElementError as error:
             assert limit is not None
@@ -156,10 +156,10 @@ class _Array(Layout):
         super().__init__(out)
         self._next = b"[\n"
 
-    def write(self, kept: list[Line], end: bytes) -> None:
+    def write(self, kept: list[Line]) -> None:
         for element in kept:
             self._out.write(self._next)
-            write_lines(self._out, [element], b"")
+            write_lines(self._out, [element])
             self._next = b",\n"
 
     def close(self) -> None:

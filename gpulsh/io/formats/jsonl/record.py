@@ -17,6 +17,7 @@ PARSE_COPIES = 2  # of the largest document that a line and what is made of it m
 PARSED_BYTES = 8 << 20  # that a line's other fields may take beside the largest text
 BLANK = re.compile(rb"\s*+\Z")
 BOM = b"\xef\xbb\xbf"
+END = b"\n"
 JSON_NAMES = {
     dict: "an object",
     list: "a list",
@@ -122,8 +123,11 @@ def parse_exactly(file: File, number: int, content: Line) -> Record:
 
 
 def on_one_line(content: Line) -> Line:
-    """The same JSON without line ends, which can only stand between tokens."""
-    return content.replace(b"\n", b" ") if b"\n" in content else content
+    """The same JSON on a line of its own: ends of lines can only stand between tokens."""
+    at = content.find(END)
+    if at >= 0 and at == len(content) - 1:
+        return content
+    return (content if at < 0 else content.replace(END, b" ")) + END
 
 
 def _too_deep(file: File, number: int, what: str = "") -> DamagedInputError:
