@@ -23,7 +23,7 @@ import re
 
 # Options that messages advise. Of SWITCHES the keyword is True; all others are followed by a value, or by none.
 SWITCHES = ("overwrite", "resume", "across", "within", "lines")
-OPTIONS = (*SWITCHES, "id-column", "keep", "memory", "on-error", "text-column")
+OPTIONS = (*SWITCHES, "format", "id-column", "keep", "memory", "on-error", "text-column", "work")
 _OPTION = re.compile(rf"(?<![\w-])--({'|'.join(OPTIONS)})(?![\w-])(?: (\d\S*))?")
 
 

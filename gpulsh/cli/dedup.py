@@ -31,6 +31,7 @@ EXAMPLES = {  # command -> what it is for
     "gpulsh dedup titles.csv -o clean/ --text-column title --shingle char:4+symbols": "Texts of a few words",
     "gpulsh dedup train/ -o clean/ --protect test/": "Drop from a training set what is near a test set",
     "gpulsh dedup march/ -o clean/march --index known/ --id-column url": "Drop what earlier months had, too",
+    "gpulsh dedup s3://lake/crawl/ -o s3://lake/clean/ --work /scratch/clean": "From a bucket to a bucket",
     "gpulsh dedup crawl/ -o clean/ --resume": "Go on after a kill",
 }
 
@@ -41,7 +42,7 @@ EXAMPLES = {  # command -> what it is for
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @text_options(ids="Column or field to name documents by in duplicates.parquet.")
 @choice("--on-error", "fail", "skip", help="Stop at a bad record, or list it in rejected.parquet and go on.")
-@click.option("-o", "--output", required=True, metavar="OUT", help="Folder of the results, made here.")
+@click.option("-o", "--output", required=True, metavar="OUT", help="Folder of the results, made here, or a URL.")
 @choice("--write", "data", "duplicates", help="Kept rows and the evidence, or the evidence alone.")
 @click.option(
     "--format",
@@ -53,6 +54,12 @@ EXAMPLES = {  # command -> what it is for
     metavar="CODEC[:LEVEL]",
     help="Of Parquet none, snappy, lz4, gzip, brotli or zstd, as zstd:9; of --format jsonl none, gzip or zstd; of other"
     " .gz and .zst files a level of their own. Not given: packed as well as INPUT.",
+)
+@click.option(
+    "--work",
+    metavar="PATH",
+    help="Local folder with room for the results where OUT is a URL, which --resume needs; one in TMPDIR where not"
+    " given.",
 )
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run of the same job in OUT.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier run's results in OUT, and nothing else.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from html import escape
@@ -58,7 +58,17 @@ from gpulsh.run.engines.steps import Steps
 from gpulsh.run.job.job import Job, OnError, Write
 from gpulsh.run.job.policy import Policy
 from gpulsh.run.job.task import Workplace
-from gpulsh.run.output.output import PAGE, REPORT, OutputFolder, finished, read_report, refuse_overlap, write_report
+from gpulsh.run.output.output import (
+    PAGE,
+    REPORT,
+    OutputFolder,
+    finished,
+    is_url,
+    read_report,
+    refuse_overlap,
+    write_report,
+)
+from gpulsh.run.output.remote import RemoteFolder, refuse_remote_overlap
 from gpulsh.run.output.work_folder import WORK
 from gpulsh.run.partitioned import Outcome, deduplicate_partitions
 from gpulsh.secret import chosen_secret, derived_key, evidence_keys
@@ -86,7 +96,7 @@ ODD = (
 class FilesResult:
     """What `deduplicate_files` did: where the results lie, and the report that stands there as report.json."""
 
-    output: Path
+    output: Path | str  # a URL where one was given
     report: dict[str, Any]
 
     def __repr__(self) -> str:
@@ -102,14 +112,17 @@ class FilesResult:
         return dict(self.report["funnel"])
 
     @property
-    def data(self) -> Path | None:
+    def data(self) -> Path | str | None:
         """The folder of the kept rows; None where they were not asked for."""
-        return self.output / "data" if self.report["parameters"]["write"] == "data" else None
+        return self._below("data") if self.report["parameters"]["write"] == "data" else None
 
     @property
-    def duplicates(self) -> Path:
+    def duplicates(self) -> Path | str:
         """The Parquet file with a row a dropped document."""
-        return self.output / "duplicates.parquet"
+        return self._below("duplicates.parquet")
+
+    def _below(self, name: str) -> Path | str:
+        return f"{self.output}/{name}" if isinstance(self.output, str) else self.output / name
 
 
 def deduplicate_files(
@@ -149,6 +162,7 @@ def deduplicate_files(
     memory: int | str | None = None,
     engine: EngineName = "local",
     address: str | None = None,
+    work: Input | None = None,
     overwrite: bool = False,
     resume: bool = False,
     progress: Show = False,
@@ -166,7 +180,8 @@ def deduplicate_files(
                     JSON array of objects (.json), CSV and TSV with a header, or plain text (plain, .gz, .bz2, .xz,
                     .zst), a document a file. Named pipes, and "-", which is standard input, are read once, into a
                     temporary file (in TMPDIR), as JSON lines where name and content show nothing else
-    output          a folder, made here, or empty; see `overwrite` and `resume`
+    output          a folder, made here, or empty; see `overwrite` and `resume`. Behind a URL that fsspec can write to,
+                    the results are put there when all are made, report.json last
     text_column     the column or JSON field of the text, "meta.body" one of its fields, "title,body" several, joined by
                     a line end, nulls left out; "column:a.b" is the column of that name
     lines           each line of a text file is a document
@@ -196,6 +211,8 @@ def deduplicate_files(
     engine          "ray" does the work on the Ray cluster at `address`, or on one of its own on this machine; all its
                     nodes see inputs and output under the same paths; `memory` and `threads` are of one worker (4 GiB
                     and 4, or less where nodes have less), which has a GPU where the backend is CUDA
+    work            where `output` is a URL, the local folder, made here, or empty, that has room for the results until
+                    then, and that `resume` needs; None takes a new one in TMPDIR
     overwrite       replaces an earlier run's results in `output`
     resume          goes on with an unfinished run of the same job, or leaves it as it is where it was finished
     progress        True shows bars, or lines; "json" writes events to standard error as JSON lines: the "begin" and the
@@ -221,7 +238,11 @@ def deduplicate_files(
     start = _Start()
     given, guarded = _paths("inputs", inputs), _paths("protect", protect) if _given(protect) else []
     given_output = checked_folder("output", output)
-    out = Path(given_output)
+    given_work = None if work is None else checked_folder("work", work)
+    if given_work is not None and not is_url(given_output):
+        raise ParameterError("work is given, and output is no URL; leave it out")
+    if given_work is None and is_url(given_output) and engine == "ray":
+        raise ParameterError("output is a URL, and engine 'ray'; give work, a folder that all nodes see")
     check_choice("write", write, get_args(Write))
     check_choice("format", format, (None, *get_args(FormatName)))
     check_choice("reader", reader, get_args(Reader))
@@ -263,17 +284,27 @@ def deduplicate_files(
         files = [*(file for file in files if file.source in guarded), *written]
     elif packing is not None:
         refuse_packing(written, packing)
-    refuse_overlap(given_output, [*guarded, *given], files)
+    refuse = refuse_remote_overlap if is_url(given_output) else refuse_overlap
+    refuse(given_output, [*guarded, *given], files)
+    if given_work is not None:
+        refuse_overlap(given_work, [*guarded, *given], files)
     earlier = None
     if indexed is not None:
-        refuse_overlap(indexed, [*given, given_output], files)
-        refuse_overlap(given_output, [indexed], [])
+        for taken in (path for path in (given_output, given_work) if path is not None and not is_url(path)):
+            refuse_overlap(indexed, [taken], [])
+            refuse_overlap(taken, [indexed], [])
+        refuse_overlap(indexed, given, files)
         own_threads = threads if engine == "local" else None  # of this process, not of a worker
         where = {"backend": backend, "threads": own_threads, "devices": devices, "memory": parse_memory(memory)}
         earlier = EarlierRuns(indexed, id_column, asked, where, own_secret)
         method = earlier.method()
-    goes_on = resume and os.path.lexists(out / WORK)
-    with _clear_errors(out, goes_on=goes_on), open_engine(engine, address, backend, threads, devices, memory) as doing:
+    with ExitStack() as stack:
+        remote = None
+        if is_url(given_output):
+            remote = stack.enter_context(RemoteFolder(given_output, given_work, overwrite=overwrite, resume=resume))
+        out = remote.local if remote else Path(given_output)
+        stack.enter_context(_clear_errors(out, goes_on=resume and os.path.lexists(out / WORK)))
+        doing = stack.enter_context(open_engine(engine, address, backend, threads, devices, memory))
         there = [_anywhere(file) for file in files] if doing.remote else files
         job = Job(
             method=method,
@@ -289,13 +320,17 @@ def deduplicate_files(
             cut=cut(doing.memory, doing.ops.sizes()),
             earlier=earlier.to_job() if earlier else None,
         )
+        if remote and resume and (report := remote.finished(job.to_json())):
+            return FilesResult(remote.url, report)
         report = finished(out, job.to_json()) if resume else None
         if report is None:
             parameters = {"id_column": id_column, "threads": threads, "reader": reader, "memory": doing.memory}
             run = _Run(job, given, files, doing, earlier, open_progress(progress), parameters, start)
             with OutputFolder(out, overwrite=overwrite, resume=resume) as folder:
                 report = run.results(folder, own_secret)
-    return FilesResult(out, report)
+        if remote:
+            remote.put(report)
+    return FilesResult(remote.url if remote else out, report)
 
 
 @dataclass(frozen=True)

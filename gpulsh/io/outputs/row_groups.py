@@ -54,6 +54,6 @@ def write_row_groups(file: File, batches: Iterator[pa.RecordBatch], target: str,
 
 def _refused(file: File, field: pa.Field, why: str) -> InputError:
     return InputError(
-        f"{file.name}: column {field.name!r} {why} {field.type}, which Parquet cannot hold; give --format jsonl, or"
-        " leave the format out"
+        f"{file.name}: column {field.name!r} {why} {field.type}, which Parquet cannot hold; leave --format out, or"
+        " give it as jsonl"
     )

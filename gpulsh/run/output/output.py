@@ -40,13 +40,18 @@ RESULTS = ("data", "duplicates.parquet", "rejected.parquet", PAGE, REPORT)
 _log = logging.getLogger("gpulsh")
 
 
+def is_url(out: str) -> bool:
+    """Whether it is no path."""
+    return "://" in out
+
+
 def refuse_overlap(out: str, inputs: Sequence[str], files: Sequence[File]) -> None:
     """OutputError where OUT is an INPUT or lies in one, or an input file lies in OUT."""
-    if "://" in out:
+    if is_url(out):
         raise OutputError(f"{out}: is a URL; give a local folder, and copy it there afterwards")
     target = os.path.realpath(out)
     for given in inputs:
-        if "://" in given:
+        if is_url(given):
             continue
         source = os.path.realpath(given)
         if target == source:
@@ -130,11 +135,11 @@ class OutputFolder:
             return False
         moves_last = self.work / REPORT
         report = read_report(moves_last if os.path.lexists(moves_last) else self.path / REPORT)
-        listed = _listed(report)
+        listed = listed_in(report)
         if listed and all(os.path.lexists(self.work / name) for name in listed):
             return False
         lost = [name for name in listed if not any(os.path.lexists(at / name) for at in (self.work, self.path))]
-        if lost or not _is_whole(report):
+        if lost or not is_whole(report):
             raise tampered(self.work, "the mark of a commit whose results are nowhere")
         return True
 
@@ -201,17 +206,17 @@ class OutputFolder:
         if not self._overwrite and not (self._resume and unfinished):
             if unfinished is not None:
                 raise OutputError(f"{out}: holds an unfinished run; give --resume to go on with it, or --overwrite")
-            whose = "an earlier run's results" if _marked(out / REPORT) else "files"
+            whose = "an earlier run's results" if is_marked(out / REPORT) else "files"
             raise OutputError(f"{out}: is not empty, it holds {whose}; give another folder, or --overwrite for its own")
         refuse_foreign(self.work)
-        listed = _listed(read_report(out / REPORT)) | (_listed(read_report(self.work / REPORT)) if ours else set())
+        listed = listed_in(read_report(out / REPORT)) | (listed_in(read_report(self.work / REPORT)) if ours else set())
         if not listed and not ours:
             raise OutputError(f"{out}: holds files that gpulsh did not write; give another folder")
         # A report lists itself: it is gpulsh's by what it says, not because another names it.
-        listed = listed | {REPORT} if _marked(out / REPORT) else listed - {REPORT}
+        listed = listed | {REPORT} if is_marked(out / REPORT) else listed - {REPORT}
         for name in RESULTS:
             if name in there:
-                strange = [path for path in _files(out / name, name) if path not in listed]
+                strange = [path for path in files_of(out / name, name) if path not in listed]
                 if strange:
                     raise OutputError(f"{out}: holds {strange[0]}, which gpulsh did not write; move it away first")
                 self._old.append(name)
@@ -277,7 +282,7 @@ def finished(out: Path, job: Facts) -> dict[str, Any] | None:
     """
     report, work = read_report(out / REPORT), out / WORK
     ours = is_work(work)
-    if not _is_whole(report) or (ours and Manifest.open(work) is not None):
+    if not is_whole(report) or (ours and Manifest.open(work) is not None):
         return None
     refuse_difference(out, report["job"], job)
     with suppress(OSError):  # what a run leaves of its work folder that is killed while it removes it
@@ -290,7 +295,7 @@ def finished(out: Path, job: Facts) -> dict[str, Any] | None:
     return report
 
 
-def refuse_difference(out: Path, before: Facts, now: Facts) -> None:
+def refuse_difference(out: Path | str, before: Facts, now: Facts) -> None:
     """OutputError that names what differs between two jobs."""
     told = list(_differences(before, now))
     if told:
@@ -320,18 +325,19 @@ def _move(source: Path, target: Path, moved: list[tuple[Path, Path]]) -> None:
     os.rename(source, target)
 
 
-def _is_whole(report: Facts) -> bool:
+def is_whole(report: Facts) -> bool:
     """Whether a report has what is looked at in that of a finished run, which that of another version may lack."""
     parts = ("job", "parameters", "funnel", "backend", "evidence")
     whole = MARK in report and all(isinstance(report.get(name), dict) for name in parts)
     return whole and "sources" in report and report["funnel"].keys() >= COUNTS.keys()
 
 
-def _marked(report: Path) -> bool:
+def is_marked(report: Path) -> bool:
+    """Whether gpulsh wrote the report."""
     return MARK in read_report(report)
 
 
-def _listed(content: Facts) -> set[str]:
+def listed_in(content: Facts) -> set[str]:
     """The results that a report lists."""
     outputs = content.get("outputs", []) if MARK in content else []
     return {name for name in outputs if isinstance(name, str)}
@@ -352,7 +358,7 @@ def write_report(path: Path, report: Facts) -> None:
     path.write_text(json.dumps(report, indent=2) + "\n", encoding="ascii")
 
 
-def _files(path: Path, name: str) -> list[str]:
+def files_of(path: Path, name: str) -> list[str]:
     """The files of a result, as its report lists them, and the links, which no report does."""
     if path.is_symlink():
         return [f"{name}, a link"]
@@ -369,7 +375,7 @@ def _files(path: Path, name: str) -> list[str]:
 def whole_report(out: str) -> dict[str, Any]:
     """The report of the finished run in a folder; OutputError where there is none."""
     report = read_report(Path(out) / REPORT)
-    if not _is_whole(report):
+    if not is_whole(report):
         raise OutputError(
             f"{out}: holds no report.json of a finished run that this version reads; give the OUT of gpulsh dedup"
         )
@@ -383,7 +389,7 @@ def remake_page(out: str) -> str:
     """
     page, path = os.path.join(out, PAGE), Path(out) / REPORT
     report = read_report(path)
-    if not _is_whole(report) or not isinstance(report.get("outputs"), list):
+    if not is_whole(report) or not isinstance(report.get("outputs"), list):
         raise OutputError(f"{out}: holds no report.json that gpulsh can make a page of")
     if reason := missing():
         raise OutputError(reason)

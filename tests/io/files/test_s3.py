@@ -1,4 +1,4 @@
-"""Files behind URLs: a real S3 API server on loopback, read through fsspec by file, glob and folder."""
+"""Files behind URLs: a real S3 API server on loopback, read through fsspec by file, glob and folder; OUT there."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from gpulsh.errors import DamagedInputError, InputError
+from gpulsh.errors import DamagedInputError, InputError, OutputError
 from gpulsh.run.files import deduplicate_files
+from tests.crash.test_resume import results
 
 MISSING = [name for name in ("moto", "flask", "flask_cors", "s3fs") if find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
@@ -130,6 +131,28 @@ def test_what_is_not_there_or_damaged(bucket: Any, tmp_path: Path) -> None:
         deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference")
     result = deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference", on_error="skip")
     assert (result.funnel["documents"], result.funnel["rejected"]) == (16, 1)
+
+
+def test_results_go_to_a_bucket(bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    deduplicate_files("s3://crawl/part", tmp_path / "out", backend="reference", format="jsonl")
+    deduplicate_files("s3://crawl/part", "s3://crawl/clean/", backend="reference", format="jsonl")
+    found = {path.removeprefix("crawl/clean/"): bucket.cat_file(path) for path in bucket.find("crawl/clean")}
+    wanted = results(tmp_path / "out")
+    assert {name: found[name] for name in wanted} == wanted and "data/deep/c.warc.jsonl.gz" in wanted
+    assert set(json.loads(found["report.json"])["outputs"]) == set(found)
+    with pytest.raises(
+        OutputError, match=r"s3://nowhere/out/_unfinished\.json: cannot be reached or written: The spec"
+    ):
+        deduplicate_files("s3://crawl/part", "s3://nowhere/out", backend="reference")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    type(bucket).clear_instance_cache()
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
+    with pytest.raises(OutputError, match="s3://crawl/other: cannot be reached or written: "):
+        deduplicate_files(tmp_path / "a.jsonl", "s3://crawl/other", backend="reference")
 
 
 def test_a_key_that_climbs_writes_nothing_outside(bucket: Any, tmp_path: Path) -> None:

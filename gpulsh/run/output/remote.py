@@ -1,0 +1,280 @@
+"""OUT behind a URL: a run works in a local folder, and its results are put there when they are all made.
+
+`report.json` comes last: who finds it finds all that it lists. From the begin of the run to its end `_unfinished.json`
+lies there, which says whose the place is: another run does not begin in it, and what a killed one left is known as
+gpulsh's. What `--overwrite` replaces stays as it is until the results are made; its `report.json` goes first.
+
+After a kill the local folder has what is finished, and `--resume --work FOLDER` goes on with it. A file that was put
+there before the end is not put there again while it is, in both places, what it was.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import posixpath
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Self
+
+from gpulsh.errors import GpulshError, OutputError
+from gpulsh.facts import Facts
+from gpulsh.io.format import File, Stamp, first_line
+from gpulsh.run.output.output import (
+    MARK,
+    REPORT,
+    RESULTS,
+    files_of,
+    is_whole,
+    listed_in,
+    read_report,
+    refuse_difference,
+)
+from gpulsh.run.output.work_folder import WORK
+
+UNFINISHED = "_unfinished.json"
+JOURNAL = "_uploaded.jsonl"  # in the local folder: name, and the stamps of both files, of each that was put
+SIDE_BY_SIDE = 8  # files
+
+_log = logging.getLogger("gpulsh")
+
+
+def refuse_remote_overlap(out: str, inputs: Sequence[str], files: Sequence[File]) -> None:
+    """OutputError where OUT is an INPUT or lies in one, or an input file lies in OUT, as their URLs tell."""
+    target = out.rstrip("/")
+    for given in inputs:
+        source = given.rstrip("/")
+        if source == target:
+            raise OutputError(f"{out}: is the input itself; give another folder")
+        if target.startswith(f"{source}/"):
+            raise OutputError(f"{out}: lies inside the input {given}; give a folder outside of it")
+    for file in files:
+        if file.name.startswith(f"{target}/"):
+            raise OutputError(f"{out}: holds the input {file.name}; give another folder")
+
+
+class RemoteFolder:
+    """A context: entered, OUT is this run's, and `local` is where it works. Left by an exception, OUT is as it was
+    before, unless there is something in `local` to go on from.
+
+    Raises OutputError where OUT is in use, or cannot be reached or written.
+    """
+
+    def __init__(self, url: str, work: str | None, *, overwrite: bool, resume: bool) -> None:
+        self.url = url.rstrip("/")
+        self._overwrite, self._resume = overwrite, resume
+        if resume and work is None:
+            raise OutputError(
+                f"{url}: is a URL; to go on with a run, give the local folder that it worked in as --work"
+            )
+        with self._reached():
+            import fsspec
+
+            self._filesystem, path = fsspec.core.url_to_fs(self.url)
+            self._path: str = path.rstrip("/")
+            if set(_protocols(self._filesystem)) & {"file", "local"}:
+                raise OutputError(f"{url}: is a folder of this machine; give its path")
+        self._made = work is None or not os.path.lexists(work)  # `local`
+        self._given = work
+        self._replaced: set[str] = set()  # results of earlier runs
+        self._report: dict[str, Any] = {}  # that is there
+
+    def __enter__(self) -> Self:
+        there = self._names()
+        claim = self._read(UNFINISHED) if UNFINISHED in there else {}
+        self._report = self._read(REPORT) if REPORT in there else {}
+        own = {UNFINISHED} if is_ours(claim) else set()
+        known = own | listed_in(self._report) | listed_in(claim) | {*claim.get("replaced", [])}
+        self._refuse(there, known, claim)
+        self._replaced = (there & known) - own
+        self._made = self._made or (self._resume and claim.get("made") is True)
+        self.local = Path(self._given or tempfile.mkdtemp(prefix="gpulsh-"))
+        try:
+            if not (self._overwrite or self._resume) and self.local.is_dir() and any(self.local.iterdir()):
+                raise OutputError(f"{self.local}: is not empty; give another folder as --work, --resume or --overwrite")
+            self._claim([])
+        except BaseException:
+            self._forget()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
+        if kind is None:
+            return
+        if os.path.lexists(self.local / WORK) or os.path.lexists(self.local / REPORT):
+            _log.warning(
+                "%s: --resume with --work %s, in Python resume=True and work, goes on with what is finished there",
+                *(self.url, self.local),
+            )
+            return
+        with suppress(OutputError):
+            self._remove([UNFINISHED])
+        self._forget()
+
+    def _refuse(self, there: set[str], known: set[str], claim: Facts) -> None:
+        """OutputError where something is there that this run may not replace."""
+        if not there or (self._resume and (claim or is_whole(self._report))):
+            return
+        if not self._overwrite:
+            if is_ours(claim):
+                raise OutputError(
+                    f"{self.url}: holds an unfinished run, which worked in {claim.get('work')}; give --resume and that"
+                    " folder as --work, or --overwrite"
+                )
+            whose = "an earlier run's results" if MARK in self._report else "files"
+            raise OutputError(
+                f"{self.url}: is not empty, it holds {whose}; give another folder, or --overwrite for its own"
+            )
+        if strange := sorted(there - known):
+            raise OutputError(f"{self.url}: holds {strange[0]}, which gpulsh did not write; move it away first")
+
+    def finished(self, job: Facts) -> dict[str, Any] | None:
+        """The report that is there where it is that of this very job and nothing local is to take its place.
+
+        Raises OutputError where it is another job's; what differs is named.
+        """
+        at_work = os.path.lexists(self.local / WORK) or is_whole(read_report(self.local / REPORT))
+        if at_work and self._report != read_report(self.local / REPORT):
+            return None
+        if not is_whole(self._report):
+            return None
+        refuse_difference(self.url, self._report["job"], job)
+        self._end(self._report)
+        return self._report
+
+    def put(self, report: Facts) -> None:
+        """Put the results that lie in `local` in place of an earlier run's, the report last; `local` is emptied."""
+        outputs = [name for name in report["outputs"] if name != REPORT]
+        strange = self._names() - {UNFINISHED, REPORT, *outputs} - self._replaced
+        if strange:
+            raise OutputError(
+                f"{self.url}: {min(strange)} came there while gpulsh worked, which did not write it; move it away first"
+            )
+        self._claim(outputs)
+        self._remove([REPORT])
+        self._upload(outputs)
+        self._remove(sorted(self._replaced - {REPORT, *outputs}))
+        self._put(REPORT, self.local / REPORT)
+        self._end(report)
+
+    def _upload(self, outputs: Sequence[str]) -> None:
+        done = _journal(self.local / JOURNAL)
+        with open(self.local / JOURNAL, "a", encoding="ascii") as journal, ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+
+            def upload(name: str) -> list[Stamp]:
+                here, there = self._stamps(name) if name in done else ([], [])
+                if name not in done or done[name] != [here, there]:
+                    self._put(name, self.local / name)
+                return list(self._stamps(name))
+
+            try:
+                for name, stamps in zip(outputs, pool.map(upload, outputs), strict=True):
+                    journal.write(json.dumps([name, stamps]) + "\n")
+                    journal.flush()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _stamps(self, name: str) -> tuple[Stamp, Stamp]:
+        """Of a result here and there; no size where it is not there."""
+        here = File(name, name, str(self.local / name))
+        there = File(name, name, self._at(name), self._filesystem)
+        with self._reached(name), suppress(FileNotFoundError):
+            if self._filesystem.exists(there.path):
+                return here.stamp(), there.stamp()
+        return here.stamp(), [None, None]
+
+    def _end(self, report: Facts) -> None:
+        """All is there: nothing says any more that it is not, and nothing is left here."""
+        self._remove([UNFINISHED])
+        ours = {JOURNAL, *listed_in(report)}
+        for name in (JOURNAL, *RESULTS):
+            for path in ours.intersection(files_of(self.local / name, name)):
+                with suppress(OSError):
+                    (self.local / path).unlink()
+        for folder, _, _ in os.walk(self.local / "data", topdown=False):
+            with suppress(OSError):
+                os.rmdir(folder)
+        self._forget()
+
+    def _forget(self) -> None:
+        if self._made:
+            with suppress(OSError):
+                self.local.rmdir()
+
+    def _claim(self, outputs: Sequence[str]) -> None:
+        told = {MARK: "unfinished", "work": str(self.local.absolute()), "made": self._made}
+        told |= {"outputs": [*outputs, REPORT], "replaced": sorted(self._replaced)}
+        with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="ascii") as file:
+            json.dump(told, file)
+            file.flush()
+            self._put(UNFINISHED, Path(file.name))
+
+    def _names(self) -> set[str]:
+        """What is there, below OUT."""
+        with self._reached():
+            self._filesystem.invalidate_cache()
+            if self._filesystem.isfile(self._path):
+                raise OutputError(f"{self.url}: is a file; give a folder")
+            try:
+                found = self._filesystem.find(self._path)
+            except FileNotFoundError:
+                return set()
+        return {posixpath.relpath(path, self._path) for path in found if not path.endswith("/")}
+
+    def _read(self, name: str) -> dict[str, Any]:
+        """A file of JSON that is there; empty where it holds none."""
+        with self._reached(name):
+            content = self._filesystem.cat_file(self._at(name))
+        with suppress(ValueError, RecursionError):
+            found = json.loads(content)
+            return found if isinstance(found, dict) else {}
+        return {}
+
+    def _put(self, name: str, file: Path) -> None:
+        with self._reached(name):
+            self._filesystem.put_file(str(file), self._at(name))
+
+    def _remove(self, names: Sequence[str]) -> None:
+        for name in names:
+            with self._reached(name), suppress(FileNotFoundError):
+                self._filesystem.rm_file(self._at(name))
+
+    def _at(self, name: str) -> str:
+        return f"{self._path}/{name}"
+
+    @contextmanager
+    def _reached(self, name: str = "") -> Iterator[None]:
+        """Whatever goes wrong inside is an OutputError: a storage service's own exceptions share no base."""
+        try:
+            yield
+        except GpulshError:
+            raise
+        except Exception as error:
+            at = f"{self.url}/{name}".rstrip("/")
+            raise OutputError(f"{at}: cannot be reached or written: {first_line(error)}") from error
+
+
+def is_ours(claim: Mapping[str, Any]) -> bool:
+    """Whether gpulsh wrote it."""
+    return MARK in claim
+
+
+def _protocols(filesystem: Any) -> tuple[str, ...]:
+    found = filesystem.protocol
+    return (found,) if isinstance(found, str) else tuple(found)
+
+
+def _journal(path: Path) -> dict[str, list[Stamp]]:
+    """What a run that was killed noted of the files that it put; nothing of a line that is not whole."""
+    found = {}
+    with suppress(OSError), open(path, encoding="ascii") as lines:
+        for line in lines:
+            with suppress(ValueError):
+                name, stamps = json.loads(line)
+                found[name] = stamps
+    return found
