@@ -9,9 +9,11 @@ levels beyond 19 of Zstandard, whose tables alone take hundreds of megabytes.
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import BinaryIO, NamedTuple
 
 from gpulsh.errors import ParameterError
@@ -25,11 +27,14 @@ LEVELS: dict[str, tuple[int, ...]] = {
     "zstd": tuple(range(1, 20)),
     "lz4": (1, *range(3, 13)),
 }
+SLOW = {"zstd": 15, "brotli": 10}  # levels from which on a core packs some MB/s at most
 SAMPLE_BYTES = 1 << 20  # of content; from 256 KiB on Zstandard has the same tables for all sizes
 LEAST_SAMPLE = 1 << 12  # bytes of packed content, less of which shows nothing
 SAMPLED_PART = 2  # of a small file, at most so small a part is a sample
 FEED_BYTES = 512  # packed bytes that are unpacked at once: by so much, sizes may be wrong
 MOST_WINDOW = 64 << 20
+
+_log = logging.getLogger("gpulsh")
 
 
 @dataclass(frozen=True)
@@ -89,10 +94,25 @@ def cheapest_level(codec: str, samples: Sequence[Sample], pack: Callable[[bytes,
     found: list[tuple[int, int]] = []
     for level in LEVELS[codec]:
         size: int = sum(pack(sample.content, level) for sample in samples)
-        if size <= allowed:
-            return level
         found.append((size, level))
-    return min(found)[1] if found else None
+        if size <= allowed:
+            break
+    if not found:
+        return None
+    level = min(found)[1]
+    if level >= SLOW.get(codec, level + 1):
+        _tell_slow(codec, level)
+    return level
+
+
+@cache
+def _tell_slow(codec: str, level: int) -> None:
+    """Once for all files of a process."""
+    _log.warning(
+        "kept rows are packed by %s at level %d, as the input is, which takes longer than all else; --compression %s:3,"
+        " in Python compression=, is quicker",
+        *(codec, level, codec),
+    )
 
 
 def beginning(codec: str, packed: Iterable[bytes], most: int = SAMPLE_BYTES) -> Sample | None:

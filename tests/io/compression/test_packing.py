@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from click.testing import CliRunner
 import gpulsh
 from gpulsh.cli.dedup import dedup
 from gpulsh.errors import ParameterError
+from gpulsh.io.compression import packing
 from gpulsh.io.compression.packing import LEVELS, Packing
 from gpulsh.io.files.inputs import find_files, format_of
 from gpulsh.io.formats.parquet.pages import pages_of, reader
@@ -84,6 +87,14 @@ def test_a_cheap_level_stays(level: int, texts: list[str], tmp_path: Path, monke
     monkeypatch.setattr(pq, "ParquetWriter", watched)
     kept(tmp_path / "a.parquet", np.ones(len(texts), bool))
     assert taken == [{"text": level}]
+
+
+def test_a_slow_level_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    packing._tell_slow.cache_clear()
+    for needed, told in ((14, []), (15, ["zstd:3"]), (15, ["zstd:3"])):
+        sizes = partial(lambda needed, _, level: 10 + (level < needed), needed)
+        assert packing.cheapest_level("zstd", [packing.Sample(b"", 10)], sizes) == needed
+        assert [re.findall(r"--compression (\S+),", record.message) for record in caplog.records] == [told] * len(told)
 
 
 def test_pages_dictionaries_encodings_and_codecs_stay(texts: list[str], tmp_path: Path) -> None:
