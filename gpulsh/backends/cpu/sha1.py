@@ -14,7 +14,7 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu.chunks import Threads, by_weight
 from gpulsh.backends.cpu.kernel import inlined, kernel
 from gpulsh.backends.cpu.lowered import lowered
-from gpulsh.backends.cpu.vectors import I32, I64, all_of, load, store
+from gpulsh.backends.cpu.vectors import I32, I64, all_of, byte, load, store
 
 LANES = 16
 CHUNK_BYTES = 1 << 16
@@ -64,6 +64,12 @@ def _add_block(builder: ir.IRBuilder, words_at: ir.Value, state_at: ir.Value) ->
         store(builder, builder.add(old, new), at(state_at, number))
 
 
+@lowered(types.uint32(types.int64))
+def _big_endian(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    """The word of 32 bits at an address, its first byte the highest."""
+    return builder.bswap(load(builder, address, I32))
+
+
 @inlined
 def _swapped(word):
     """The bytes of a word of 32 bits in the other order; Numba shifts it as one of 64."""
@@ -88,15 +94,13 @@ def _heads(values, offset, words, state, heads):
             for lane in range(count):
                 begin, length = offset[first + lane], offset[first + lane + 1] - offset[first + lane]
                 left = min(length - start, BLOCK)
-                place = begin + start
+                at = values.ctypes.data + begin + start
                 for i in range(left >> 2):
-                    word = _U32(values[place]) << _S24 | _U32(values[place + 1]) << _U32(16)
-                    words[i, lane] = word | _U32(values[place + 2]) << _S8 | _U32(values[place + 3])
-                    place += 4
+                    words[i, lane] = _big_endian(at + 4 * i)
                 if 0 <= left < BLOCK:
                     word = _U32(0)
-                    for i in range(left & 3):
-                        word = word << _S8 | _U32(values[place + i])
+                    for i in range(left & ~3, left):
+                        word = word << _S8 | _U32(byte(at + i))
                     word = word << _S8 | _END
                     words[left >> 2, lane] = word << _U32(8 * (3 - (left & 3)))
                 if length + TAIL < start + BLOCK:
