@@ -2,7 +2,8 @@
 
 A hash sets four bits of one 64-bit word (Putze, Sanders and Singler 2007, "Cache-, hash- and space-efficient Bloom
 filters", blocked with the smallest block). The word goes by the hash's upper half, so that hashes that ascend are
-looked up in ascending words, the bits by its lower half. About one absent hash in a hundred passes.
+looked up in ascending words, the bits by its lower half. About one absent hash in four hundred passes. An index has
+many segments of about one size: the lengths of filters are rounded, so that a hash has one word in all of those.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.ragged import run_bounds
 
-BITS = 12  # of a filter, a hash
+BITS = 20  # of a filter, a hash; before they were 12, which is read as well
+LENGTH_BITS = 4  # of the length of a filter; those below are 0
 HASHES_AT_ONCE = 1 << 18  # put into a filter at once
 SET_BITS = 4  # of a word, by a hash; 6 bits of the hash choose each
 
@@ -28,6 +30,7 @@ class Sought:
 
     def __init__(self, values: NDArray[np.uint64]) -> None:
         self.values = values
+        self._words: dict[int, Numbers] = {}  # by the number of words
 
     @cached_property
     def upper(self) -> NDArray[np.uint64]:
@@ -45,9 +48,13 @@ class Sought:
     def __len__(self) -> int:
         return len(self.values)
 
-    def words(self, count: int | Words) -> Numbers:
-        """int64 [m]: the word of each in a filter of `count` words, ascending, or of `count` [m]."""
-        return ((self.upper * np.uint64(count)) >> np.uint64(32)).astype(np.int64)
+    def words(self, count: int) -> Numbers:
+        """int64 [m]: the word of each in a filter of `count` words, ascending."""
+        if count not in self._words:
+            words = self.upper * np.uint64(count)
+            words >>= np.uint64(32)
+            self._words[count] = words.view(np.int64)
+        return self._words[count]
 
     def places_in(self, words: Words) -> Numbers:
         """The places of those that may be in the filter; all that are, and few others."""
@@ -57,21 +64,28 @@ class Sought:
 
     def places_in_own(self, filters: Sequence[Words], which: Numbers) -> Numbers:
         """The same where each is looked for in a filter of its own, number `which` [m], which ascend."""
-        counts = np.array([len(words) for words in filters], np.uint64)
-        places, found = self.words(counts[which]), np.zeros(len(self), np.uint64)
+        found = np.zeros(len(self), np.uint64)
         for start, stop in run_bounds(which):
             words = filters[which[start]]
-            if len(words):
-                found[start:stop] = words[places[start:stop]]
-        return np.flatnonzero((found & self.bits) == self.bits)
+            if len(words):  # "clip", for no place is beyond, and "raise" would copy
+                words.take(self.words(len(words))[start:stop], out=found[start:stop], mode="clip")
+        found &= self.bits
+        return np.flatnonzero(found == self.bits)
 
 
 def make_filter(hashes: NDArray[np.uint64]) -> Words:
     """uint64 [words]: the filter of ascending hashes, without a word where there are none."""
-    words = np.zeros(min(-(-len(hashes) * BITS // 64), 1 << 32), np.uint64)
+    words = np.zeros(_length(len(hashes)), np.uint64)
     for start in range(0, len(hashes), HASHES_AT_ONCE):
         sought = Sought(hashes[start : start + HASHES_AT_ONCE])
         owner = sought.words(len(words))
         first = np.flatnonzero(np.diff(owner, prepend=-1))
         words[owner[first]] |= np.bitwise_or.reduceat(sought.bits, first)
     return words
+
+
+def _length(hashes: int) -> int:
+    """How many words the filter of so many hashes has."""
+    least = -(-hashes * BITS // 64)
+    shift = max(least.bit_length() - LENGTH_BITS, 0)
+    return min(-(-least >> shift) << shift, 1 << 32)
