@@ -96,7 +96,7 @@ def _check_offset(owner: object, offset: Array, values: Array) -> None:
 
 
 def _check_ascends(owner: object, offset: Array, values: Array) -> None:
-    if int(offset[0]) < 0 or int(offset[-1]) > len(values) or bool((offset[1:] < offset[:-1]).any()):
+    if int(offset[0]) < 0 or int(offset[-1]) > len(values) or np.count_nonzero(offset[1:] < offset[:-1]):
         raise ParameterError(
             f"{type(owner).__name__}.offset does not ascend within [0, {len(values)}]; give the start of each row"
             " and the end of the last"

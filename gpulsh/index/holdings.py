@@ -122,7 +122,8 @@ class Holdings:
         parts, places = [], []
         for segment, here, rows in self._rows(numbers):
             assert segment.keys is not None
-            parts.append(segment.keys.key.take(pa.array(rows)))
+            known = segment.keys.key
+            parts.append(known.slice(int(rows[0]), 1) if len(rows) == 1 else known.take(pa.array(rows)))
             check_given(parts[-1], "the index's column of keys", utf8=True)
             places.append(here)
         if len(parts) == 1:

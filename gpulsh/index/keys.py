@@ -19,6 +19,7 @@ from gpulsh.params import shown
 
 Key = str | int
 HASHED_AT_ONCE = 1 << 16  # as Python strings
+NO_KEYS = {kind: pa.array([], arrow) for kind, arrow in KEY_TYPES.items()}
 
 
 def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None]:
@@ -29,7 +30,7 @@ def checked_keys(keys: object, name: str = "keys") -> tuple[pa.Array, str | None
         check_given(keys, name, utf8=True)
         kind = _kind_of(keys.type)
         if kind is not None and keys.null_count == 0 and len(keys):
-            array = keys.cast(KEY_TYPES[kind])
+            array = keys if keys.type == KEY_TYPES[kind] else keys.cast(KEY_TYPES[kind])
             return (array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array), kind
         given = keys.to_pylist()
     else:
@@ -114,11 +115,11 @@ class KeyStream:
     def __init__(self, pieces: Iterable[object], kind: str | None) -> None:
         self.kind = kind  # of all keys, None while none is known
         self._pieces = iter(pieces)
-        self._left = pa.array([], KEY_TYPES[kind or "string"])
+        self._left = NO_KEYS[kind or "string"]
 
     def take(self, count: int) -> pa.Array:
         """The next `count` keys; ParameterError where a piece is of another kind."""
-        parts = [self._left]
+        parts = [self._left] if len(self._left) else []
         known = len(self._left)
         while known < count:
             array, kind = checked_keys(next(self._pieces))
@@ -127,7 +128,7 @@ class KeyStream:
                 self.kind = kind
                 parts.append(array)
                 known += len(array)
-        whole = pa.concat_arrays([part for part in parts if len(part)]) if known else self._left
+        whole = parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else self._left
         self._left = whole.slice(count)
         return whole.slice(0, count)
 

@@ -107,7 +107,7 @@ def runs(known: NDArray[np.uint64], sought: Sought, words: Words | None = None) 
     if len(values) == 0 or len(known) == 0:
         return NONE, NONE, NONE
     first = known.searchsorted(values)
-    equal = np.flatnonzero(known[np.minimum(first, len(known) - 1)] == values)
+    equal = (known.take(first, mode="clip") == values).nonzero()[0]  # as `flatnonzero`, at half its price for a few
     if len(equal) == 0:
         return NONE, NONE, NONE
     first, values = first[equal], values[equal]
