@@ -32,10 +32,13 @@ def test_names_and_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     for place in (datasketch, import_module("gpulsh.compat.datasketch.hyperloglog")):
         with pytest.raises(ImportError, match="HyperLogLog is datasketch's own"):
             _ = place.HyperLogLog
-    theirs = SimpleNamespace(HNSW="theirs")
+    theirs = SimpleNamespace(HNSW="theirs", AsyncMinHashLSH="on servers")
     monkeypatch.setitem(sys.modules, "datasketch", theirs)
-    monkeypatch.setitem(sys.modules, "datasketch.hnsw", theirs)
+    for name in ("hnsw", "aio"):
+        monkeypatch.setitem(sys.modules, f"datasketch.{name}", theirs)
     assert datasketch.HNSW == import_module("gpulsh.compat.datasketch.hnsw").HNSW == "theirs"
+    aio = import_module("gpulsh.compat.datasketch.aio")
+    assert datasketch.AsyncMinHashLSH == aio.AsyncMinHashLSH == "on servers"
 
 
 @every_scheme

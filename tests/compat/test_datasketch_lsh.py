@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,16 @@ from gpulsh.compat import datasketch
 from gpulsh.compat.datasketch import (
     MinHash,
     MinHashLSH,
+    MinHashLSHBloom,
     MinHashLSHEnsemble,
     MinHashLSHForest,
     WeightedMinHashGenerator,
     pickles,
 )
 from gpulsh.compat.datasketch.bands import optimal_bands
+from gpulsh.compat.datasketch.lsh_bloom import BloomTable
 from gpulsh.compat.datasketch.lshensemble_partition import optimal_partitions
+from gpulsh.errors import InputError, ParameterError
 from tests.compat.test_schemes import golden
 
 KNOWN = golden("datasketch")["index"]
@@ -175,3 +179,54 @@ def test_ensemble_finds_what_datasketch_finds() -> None:
     for make, said in wrong:
         with pytest.raises(ValueError, match=said):
             make()
+
+
+@pytest.mark.parametrize("scheme", ["affine32", "affine64", "legacy"])
+def test_a_bloom_filter_knows_what_it_has_seen_and_after_it_was_opened_again(scheme: Any, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"threshold": 0.5, "num_perm": 16, "n": 50, "fp": 0.01}
+    sets = [signature(f"{number}", f"{number + 1}", scheme=scheme) for number in range(0, 200, 2)]
+    index, exact = MinHashLSHBloom(**options, save_dir=str(tmp_path / "new")), MinHashLSH(0.5, 16)
+    assert (index.b, index.r) == (exact.b, exact.r)
+    for number, one in enumerate(sets[:50]):
+        index.insert(one)
+        exact.insert(number, one)
+    index.sync()
+    again = MinHashLSHBloom(**options, save_dir=str(tmp_path / "new"))
+    for one in (index, again):
+        assert all(map(one.query, sets[:50]))
+        assert sum(one.query(other) and not exact.query(other) for other in sets[50:]) <= 10
+    with pytest.raises(ParameterError, match="bands of 3 values, and bands of 4"):
+        MinHashLSHBloom(**options, params=(4, 4), save_dir=str(tmp_path / "new"))
+    with pytest.raises(ParameterError, match="scheme"):
+        index.insert(signature("a", scheme="legacy" if scheme != "legacy" else "affine32"))
+    with pytest.raises(ParameterError, match="128 values; this index takes 16"):
+        index.query(MinHash())
+
+
+def test_bloom_filters_that_share_no_band_and_odd_files(tmp_path: Path) -> None:
+    chance = np.random.default_rng(6)
+    bands = chance.integers(0, 2**32, (4000, 3), np.uint32)
+    table = BloomTable(2000, 0.05, 3)
+    for band in bands[:2000]:
+        table.insert(band)
+    assert all(map(table.query, bands[:2000]))
+    assert 40 < sum(map(table.query, bands[2000:])) < 180
+    assert not table.query(bands[0][::-1])
+    with pytest.raises(RuntimeError, match="2 values; this one takes 3"):
+        table.query(bands[0][:2])
+    with pytest.warns(RuntimeWarning, match="in memory alone"):
+        index = MinHashLSHBloom(0.5, 16, n=9, fp=0.01)
+    with pytest.warns(RuntimeWarning, match="nothing is saved"):
+        index.sync()
+    for wrong in ({"n": None}, {"n": 0}, {"fp": None}, {"fp": 1.0}, {"threshold": 2}, {"weights": (1, 1)}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            MinHashLSHBloom(**{"n": 9, "fp": 0.01, **wrong})
+    (tmp_path / "band-0.bf").write_bytes(b"of another library" * 9)
+    with pytest.raises(InputError, match="is no Bloom filter of gpulsh"):
+        MinHashLSHBloom(0.5, 16, n=9, fp=0.01, save_dir=str(tmp_path))
+    (tmp_path / "band-0.bf").unlink()
+    MinHashLSHBloom(0.5, 16, n=9, fp=0.01, save_dir=str(tmp_path))
+    with open(tmp_path / "band-0.bf", "ab") as file:
+        file.write(b"more")
+    with pytest.raises(InputError, match="is damaged"):
+        MinHashLSHBloom(0.5, 16, n=9, fp=0.01, save_dir=str(tmp_path))

@@ -1,7 +1,7 @@
 """A drop-in for datasketch 2.0: the same names, the same signatures, in modules of the same names.
 
 Pickles that datasketch wrote are read by `pickles.loads`, with or without datasketch.
-What gpulsh does not make, as HyperLogLog and HNSW, is datasketch's own, where that is installed.
+What gpulsh does not make, as HyperLogLog, HNSW and the index on servers, is datasketch's own, where that is installed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from gpulsh.compat.datasketch.b_bit_minhash import bBitMinHash
 from gpulsh.compat.datasketch.hashfunc import sha1_hash32, sha1_hash64
 from gpulsh.compat.datasketch.lean_minhash import LeanMinHash
 from gpulsh.compat.datasketch.lsh import MinHashLSH
+from gpulsh.compat.datasketch.lsh_bloom import MinHashLSHBloom
 from gpulsh.compat.datasketch.lshensemble import MinHashLSHEnsemble
 from gpulsh.compat.datasketch.lshforest import MinHashLSHForest
 from gpulsh.compat.datasketch.minhash import MinHash
@@ -25,6 +26,7 @@ __all__ = [
     "LeanMinHash",
     "MinHash",
     "MinHashLSH",
+    "MinHashLSHBloom",
     "MinHashLSHEnsemble",
     "MinHashLSHForest",
     "WeightedMinHash",
@@ -35,7 +37,7 @@ __all__ = [
     "sha1_hash32",
     "sha1_hash64",
 ]
-_THEIRS = {"HNSW": "hnsw", "HyperLogLog": "hyperloglog", "HyperLogLogPlusPlus": "hyperloglog"}
+_THEIRS = {"AsyncMinHashLSH": "aio", "HNSW": "hnsw", "HyperLogLog": "hyperloglog", "HyperLogLogPlusPlus": "hyperloglog"}
 
 
 def __getattr__(name: str) -> Any:

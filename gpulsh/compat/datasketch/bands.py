@@ -7,6 +7,27 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.errors import ParameterError
+from gpulsh.theory import checked_number
+
+
+def chosen_bands(
+    threshold: float, num_perm: int, weights: tuple[float, float], params: tuple[int, int] | None
+) -> tuple[int, int]:
+    """(bands, rows): `params`, or the best ones; ParameterError where an argument is wrong."""
+    if not 0 <= checked_number("threshold", threshold) <= 1:
+        raise ParameterError(f"threshold is {threshold}; give a similarity from 0 to 1")
+    if num_perm < 2:
+        raise ParameterError(f"num_perm is {num_perm}; give 2 or more")
+    if any(not 0 <= weight <= 1 for weight in weights) or sum(weights) != 1:
+        raise ParameterError(f"weights is {weights}; give two from 0 to 1 whose sum is 1")
+    bands, rows = optimal_bands(threshold, num_perm, *weights) if params is None else params
+    if bands * rows > num_perm:
+        raise ParameterError(f"params is {params}, and num_perm {num_perm}; give bands * rows of at most num_perm")
+    if bands < 2:
+        raise ParameterError(f"there is {bands} band of {rows} values; give more num_perm, or params")
+    return bands, rows
+
 
 @lru_cache(maxsize=8)
 def quadrature(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

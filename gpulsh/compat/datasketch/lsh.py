@@ -7,13 +7,12 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from gpulsh.arrays import Values
-from gpulsh.compat.datasketch.bands import optimal_bands
+from gpulsh.compat.datasketch.bands import chosen_bands
 from gpulsh.compat.datasketch.minhash import MinHash
 from gpulsh.compat.datasketch.storage import DictListStorage, DictSetStorage, check_in_memory
 from gpulsh.compat.datasketch.weighted_minhash import WeightedMinHash
 from gpulsh.errors import ParameterError
 from gpulsh.facts import Facts
-from gpulsh.theory import checked_number
 
 AnyMinHash = MinHash | WeightedMinHash
 BUFFER = 50000
@@ -48,18 +47,8 @@ class MinHashLSH:
         hashfunc: Callable[[bytes], bytes] | None = None,
     ) -> None:
         check_in_memory(storage_config)
-        if not 0 <= checked_number("threshold", threshold) <= 1:
-            raise ParameterError(f"threshold is {threshold}; give a similarity from 0 to 1")
-        if num_perm < 2:
-            raise ParameterError(f"num_perm is {num_perm}; give 2 or more")
-        if any(not 0 <= weight <= 1 for weight in weights) or sum(weights) != 1:
-            raise ParameterError(f"weights is {weights}; give two from 0 to 1 whose sum is 1")
         self.h = num_perm
-        self.b, self.r = optimal_bands(threshold, num_perm, *weights) if params is None else params
-        if self.b * self.r > num_perm:
-            raise ParameterError(f"params is {params}, and num_perm {num_perm}; give bands * rows of at most num_perm")
-        if self.b < 2:
-            raise ParameterError(f"there is {self.b} band of {self.r} values; give more num_perm, or params")
+        self.b, self.r = chosen_bands(threshold, num_perm, weights, params)
         self.prepickle = bool(prepickle)
         self.hashfunc = hashfunc
         self._buffer_size = BUFFER

@@ -1,0 +1,181 @@
+"""`MinHashLSHBloom` as datasketch 2.0 has it: whether a set was seen before, by a Bloom filter a band.
+
+datasketch's filters are those of pybloomfilter, which need a compiler and whose files are its own; the files of these
+have another form. A band is hashed by its values in order, where datasketch adds them up, so that fewer others pass.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import warnings
+from pathlib import Path
+from struct import Struct
+
+import numpy as np
+
+from gpulsh.arrays import Values
+from gpulsh.compat.datasketch.bands import chosen_bands
+from gpulsh.compat.datasketch.lsh import AnyMinHash, check_scheme
+from gpulsh.compat.schemes.datasketch import finalized
+from gpulsh.errors import InputError, ParameterError
+from gpulsh.params import check_integer
+from gpulsh.theory import checked_number
+
+HEAD = Struct("<8sQQQ")  # of a file: what it is; bits, hash functions and values of a band
+MAGIC = b"gpulshBF"
+MOST_BITS = 1 << 40
+
+
+class BloomTable:
+    """The Bloom filter of a band of `band_size` values, for `item_count` sets, of which `fp` of the others pass.
+
+    It lies in the file `fname`, and is what that holds where there is one; in memory where it is None.
+    """
+
+    def __init__(self, item_count: int, fp: float, band_size: int, fname: str | None = None) -> None:
+        self.r, self.fname = band_size, fname
+        per_item = -math.log(fp) / math.log(2) ** 2
+        self.bits = max(8, math.ceil(item_count * per_item))
+        self.hashes = max(1, round(per_item * math.log(2)))
+        if self.bits > MOST_BITS:
+            raise ParameterError(f"n is {item_count} and fp {fp}, which takes {self.bits} bits a band; give less")
+        if fname is None:
+            self._data = mmap.mmap(-1, HEAD.size + (self.bits + 7) // 8)
+        else:
+            self._data = self._opened(Path(fname))
+
+    def _opened(self, path: Path) -> mmap.mmap:
+        if not path.exists():
+            with open(path, "xb") as new:
+                new.write(HEAD.pack(MAGIC, self.bits, self.hashes, self.r))
+                new.truncate(HEAD.size + (self.bits + 7) // 8)
+        with open(path, "r+b") as file:
+            head = file.read(HEAD.size)
+            if len(head) < HEAD.size or head[:8] != MAGIC:
+                raise InputError(f"{path}: is no Bloom filter of gpulsh; give another folder, or build the index again")
+            _, self.bits, self.hashes, rows = HEAD.unpack(head)
+            if path.stat().st_size != HEAD.size + (self.bits + 7) // 8 or not self.bits:
+                raise InputError(f"{path}: is damaged, its size is not that of {self.bits} bits; build the index again")
+            if rows != self.r:
+                raise ParameterError(f"{path}: is of bands of {rows} values, and bands of {self.r} were asked for")
+            return mmap.mmap(file.fileno(), 0)
+
+    def sync(self) -> None:
+        """Write it to its file."""
+        if self.fname is None:
+            warnings.warn("the index is in memory alone: nothing is saved", RuntimeWarning, stacklevel=2)
+        else:
+            self._data.flush()
+
+    def assert_size(self, hashvalues: Values) -> None:
+        """RuntimeError where a band has another number of values."""
+        if len(hashvalues) != self.r:
+            raise RuntimeError(f"a band has {len(hashvalues)} values; this one takes {self.r}")
+
+    def insert(self, hashvalues: Values) -> None:
+        """Add a band."""
+        self.assert_size(hashvalues)
+        self.add(*band_hashes(np.asarray(hashvalues)[None])[0])
+
+    def query(self, hashvalues: Values) -> bool:
+        """Whether a band was added, or passes for one that was."""
+        self.assert_size(hashvalues)
+        return self.has(*band_hashes(np.asarray(hashvalues)[None])[0])
+
+    def add(self, first: int, second: int) -> None:
+        """Add a band of these hashes."""
+        data, bits = self._data, self.bits
+        for number in range(self.hashes):  # Kirsch and Mitzenmacher 2006: two hashes do for all
+            place = (first + number * second) % bits
+            data[HEAD.size + (place >> 3)] |= 1 << (place & 7)
+
+    def has(self, first: int, second: int) -> bool:
+        """`query` of a band of these hashes."""
+        data, bits = self._data, self.bits
+        for number in range(self.hashes):
+            place = (first + number * second) % bits
+            if not data[HEAD.size + (place >> 3)] >> (place & 7) & 1:
+                return False
+        return True
+
+
+class MinHashLSHBloom:
+    """Whether a set as similar as `threshold` was probably inserted; which one it was nobody knows.
+
+    `n` sets are expected; of sets that share no band with any, `fp` pass in each band. With `save_dir` the filters lie
+    in files there, and those that are there are gone on with; without, in memory alone. All else as `MinHashLSH`.
+    Raises ParameterError, which is a ValueError, and InputError where a file is no filter of gpulsh's.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from gpulsh.compat.datasketch import MinHash
+    >>> one = MinHash(num_perm=16)
+    >>> one.update(b"a")
+    >>> with TemporaryDirectory() as folder:
+    ...     index = MinHashLSHBloom(threshold=0.5, num_perm=16, n=100, fp=0.001, save_dir=folder)
+    ...     before = index.query(one)
+    ...     index.insert(one)
+    ...     before, index.query(one)
+    (False, True)
+    """
+
+    def __init__(
+        self,
+        threshold: float = 0.9,
+        num_perm: int = 128,
+        n: int | None = None,
+        fp: float | None = None,
+        save_dir: str | None = None,
+        weights: tuple[float, float] = (0.5, 0.5),
+        params: tuple[int, int] | None = None,
+    ) -> None:
+        count = check_integer("n", n, 1, MOST_BITS)
+        if fp is None or not 0 < checked_number("fp", fp) < 1:
+            raise ParameterError(f"fp is {fp}; give the share of others that may pass, between 0 and 1")
+        self.h = num_perm
+        self.b, self.r = chosen_bands(threshold, num_perm, weights, params)
+        if save_dir is None:
+            warnings.warn("save_dir is None: the index is in memory alone", RuntimeWarning, stacklevel=2)
+        else:
+            os.makedirs(save_dir, exist_ok=True)
+        self.hashtables = [
+            BloomTable(count, fp, self.r, None if save_dir is None else os.path.join(save_dir, f"band-{band}.bf"))
+            for band in range(self.b)
+        ]
+        self.hashranges = [(band * self.r, (band + 1) * self.r) for band in range(self.b)]
+        self._minhash_scheme: str | None = None
+
+    def insert(self, minhash: AnyMinHash) -> None:
+        """Add a set."""
+        found = self._hashes(minhash)
+        self._minhash_scheme = self._minhash_scheme or getattr(minhash, "scheme", None)
+        for table, (first, second) in zip(self.hashtables, found, strict=True):
+            table.add(first, second)
+
+    def query(self, minhash: AnyMinHash) -> bool:
+        """Whether a set that shares a band with this one was inserted."""
+        found = zip(self.hashtables, self._hashes(minhash), strict=True)
+        return any(table.has(first, second) for table, (first, second) in found)
+
+    def _hashes(self, minhash: AnyMinHash) -> list[list[int]]:
+        if len(minhash) != self.h:
+            raise ParameterError(f"the signature has {len(minhash)} values; this index takes {self.h}")
+        check_scheme(self._minhash_scheme, minhash)
+        values = minhash.hashvalues
+        return band_hashes(values.reshape(self.h, -1)[: self.b * self.r].reshape(self.b, -1))
+
+    def sync(self) -> None:
+        """Write the filters to their files."""
+        for table in self.hashtables:
+            table.sync()
+
+
+def band_hashes(values: Values) -> list[list[int]]:
+    """Two hashes of each band, of values [bands, rows]: multilinear, then mixed; the second one is odd."""
+    words = values.astype(np.uint64)
+    factors = finalized(np.arange(1, words.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
+    first = finalized((words * factors).sum(axis=1, dtype=np.uint64))
+    second = finalized(~first) | np.uint64(1)
+    found: list[list[int]] = np.stack([first, second], axis=1).tolist()
+    return found
