@@ -18,4 +18,6 @@ CASES = (
     "methods",
     "families",
     "hamming",
+    "index_growth",
+    "drop_in",
 )

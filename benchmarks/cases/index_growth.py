@@ -1,0 +1,91 @@
+"""What a document costs that is added to an index of many: processor time by what the index holds, memory and disk.
+
+Documents are short and unrelated, so that looking up takes the largest part. What slows the machine must not look like
+growth: the last documents are added by turns to the index and to a copy of it from when it was small.
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.bench import Bench, line
+from gpulsh import Index
+
+TITLE = "An index that grows, processor time of a document"
+WORK: dict[str, Any] = {}
+DOCUMENTS, SMALL = 8_000_000, 1_000_000
+CHUNK = 100_000
+TURNS = 5  # chunks, of which one has what all five are written with
+TOKENS, TOKEN = 8, 10  # a document, and bytes of one with a space
+LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz234567", np.uint8)
+
+
+def run(bench: Bench) -> dict[str, Any]:
+    documents = bench.documents or DOCUMENTS
+    small = min(SMALL, documents // 8)
+    folder, copy = bench.work / "growing", bench.work / "small"
+    for path in (folder, copy):
+        shutil.rmtree(path, ignore_errors=True)
+    chunks, rows = _chunks(min(CHUNK, small // 2)), []
+    with Index.create(folder, backend="cpu", threads=max(bench.threads)) as index:
+        spent: list[float] = []
+        size = min(CHUNK, small // 2)
+        for held in range(size, documents - TURNS * size + 1, size):
+            spent.append(_seconds(index, *next(chunks)))
+            if held == small:
+                index.save()
+                shutil.copytree(folder, copy)
+            if held % small == 0:
+                rows.append(_row(index, folder, mean(spent), size))
+                bench.say(f"  {held:,} documents, {rows[-1]['us_a_document']} us")
+                spent = []
+        index.save()
+        with Index.open(copy, check=False, backend="cpu", threads=max(bench.threads)) as other:
+            turns = [(_seconds(index, *chunk), _seconds(other, *chunk)) for chunk in islice(chunks, TURNS)]
+            large, less = (mean(side) for side in zip(*turns, strict=True))
+            rows += [_row(index, folder, large, size, "by turns"), _row(other, copy, less, size, "by turns")]
+    statement = f"a document at {documents:,} / at {small:,}, processor time"
+    lines = [line(statement, round(large / less, 3), 1.05, at_least=False)]
+    return {"rows": rows, "checks": [], "lines": lines, "raw": []}
+
+
+def _chunks(size: int) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """Keys and texts of documents without a shingle in common."""
+    chance, start = np.random.default_rng(5), 0
+    offset = np.arange(size + 1, dtype=np.int64) * TOKENS * TOKEN
+    while True:
+        letters = LETTERS[chance.integers(0, len(LETTERS), (size, TOKENS, TOKEN), np.uint8)]
+        letters[..., -1] = ord(" ")
+        texts = pa.LargeStringArray.from_buffers(size, pa.py_buffer(offset), pa.py_buffer(letters.tobytes()))
+        yield pa.array([f"crawl.parquet:{row}" for row in range(start, start + size)], pa.large_string()), texts
+        start += size
+
+
+def _seconds(index: Index, keys: pa.Array, texts: pa.Array) -> float:
+    began = time.process_time()
+    added = index.add(keys, texts)
+    took = time.process_time() - began
+    assert added.keep.all(), "unrelated documents were dropped"
+    return took
+
+
+def _row(index: Index, folder: Path, seconds: float, size: int, how: str = "") -> dict[str, Any]:
+    facts = index.facts()
+    return {
+        "documents": facts["documents"],
+        "added": how or "alone",
+        "us_a_document": round(seconds / size * 1e6, 2),
+        "segments": facts["segments"],
+        "GB_on_disk": round(sum(path.stat().st_size for path in folder.iterdir()) / 1e9, 2),
+        "peak_GB": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
+    }
