@@ -55,6 +55,7 @@ class Resemblance:
     sample: int
     kind: Kind
     shingling: Shingling
+    folding: Folding
     spread: Spread
     thresholds: tuple[ThresholdOnText, ...]
     best: int  # the place of the recommended one among them
@@ -71,6 +72,7 @@ class Resemblance:
             "sample": self.sample,
             "kind": asdict(self.kind),
             "shingle": str(self.shingling),
+            "normalize": self.folding.form,
             "thresholds": [asdict(row) for row in self.thresholds],
             "recommended": self.recommended,
         }
@@ -146,7 +148,7 @@ def sample(
     rows = tuple(map(on_text, limits))
     few = WORTHWHILE * min(row.near for row in rows)
     best = min(rows, key=lambda row: (row.near > few, round(abs(row.threshold - USUAL), 9)))
-    return Resemblance(drawn.documents, len(drawn.texts), kind, shingling, spread, rows, rows.index(best))
+    return Resemblance(drawn.documents, len(drawn.texts), kind, shingling, folding, spread, rows, rows.index(best))
 
 
 def _examples(

@@ -150,6 +150,8 @@ def test_the_command_shows_pairs_with_their_differences(tmp_path: Path, capsys: 
         assert "{+" in lines[head + 1] and "[-" in lines[head + 3]
     assert main([*arguments, "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(found.facts()))
+    assert main([*arguments, "--normalize", "NFKC"]) == 0
+    assert capsys.readouterr().out.endswith("recommended: --shingle word:2 --normalize NFKC --threshold 0.5\n")
     assert main([*arguments[:2], "--threshold", "0"]) == 2
     assert "threshold is 0.0; give a number above 0" in capsys.readouterr().err
     with pytest.raises(ParameterError, match="thresholds is ''; give a list"):

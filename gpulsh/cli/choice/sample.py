@@ -14,7 +14,6 @@ from gpulsh.cli.terminal import marks, say, say_marked
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.backends.select import BackendName
     from gpulsh.io.files.file_texts import FileTexts
-    from gpulsh.params import Shingling
     from gpulsh.tuning.resemblance import Pair, Resemblance
 
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:  # numpy is loaded only when the command runs
 )
 @sample_option
 @method_options("shingle", otherwise="chosen by what the texts are like where not given")
-@method_options("seed")
+@method_options("normalize", "seed")
 @text_options()
 @backend_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
@@ -78,24 +77,25 @@ def _told(found: Resemblance, corpus: FileTexts) -> Iterator[str]:
         if row.examples:
             yield f"\naround {row.threshold:g}"
         for pair in row.examples:
-            yield from _shown(pair, found.shingling, corpus)
+            yield from _shown(pair, found, corpus)
     yield ""
     yield "threshold  pairs at or above it  documents of all with another one, about  just so, within 0.05"
     for row in found.thresholds:
         mark = "  recommended" if row.threshold == found.recommended else ""
         yield f"{row.threshold:>9g}  {row.pairs:>20,}  {row.resembling:>39,.0f}  {row.near:>20,.0f}{mark}"
     yield ""
-    yield f"recommended: --shingle {found.shingling} --threshold {found.recommended:g}"
+    normalize = f" --normalize {found.folding.form}" if found.folding.form else ""
+    yield f"recommended: --shingle {found.shingling}{normalize} --threshold {found.recommended:g}"
 
 
-def _shown(pair: Pair, shingling: Shingling, corpus: FileTexts) -> Iterator[str]:
+def _shown(pair: Pair, found: Resemblance, corpus: FileTexts) -> Iterator[str]:
     import numpy as np
 
     from gpulsh.report.differences import differences
     from gpulsh.report.excerpts import beside
 
     files, rows = corpus.locate(np.array(pair.positions))
-    sides = differences(beside(*pair.texts), shingling)
+    sides = differences(beside(*pair.texts), found.shingling, found.folding.form)
     for place, (file, row, pieces) in enumerate(zip(files.tolist(), rows.tolist(), sides, strict=True)):
         yield f"{f'  {pair.similarity:.4f}' if place == 0 else '':<8}  {corpus.files[file].name}:{row}"
         yield f"            {marks(pieces, kept=place == 0)}"
