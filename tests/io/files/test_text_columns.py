@@ -17,7 +17,7 @@ from gpulsh.cli import main
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.files.inputs import find_files, format_of
 from gpulsh.io.format import Columns, Limit, Rules
-from gpulsh.io.formats.jsonl import format as jsonl
+from gpulsh.io.formats.jsonl import record
 
 ROWS: list[dict[str, Any]] = [
     {"title": "One", "meta": {"body": "two three", "n": 1}, "a.b": "x", "c,d": "y"},
@@ -74,7 +74,7 @@ def test_texts_of_each_format(kind: str, column: str, tmp_path: Path) -> None:
 
 
 def test_a_large_line_keeps_its_long_strings_where_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl, "LARGE_LINE", 10)
+    monkeypatch.setattr(record, "LARGE_LINE", 10)
     write_lines(tmp_path / "a.jsonl")
     for column in TEXTS:
         assert texts_of(tmp_path / "a.jsonl", column, Limit(1 << 29)) == [text or b"" for text in TEXTS[column]]
@@ -115,3 +115,22 @@ def test_the_command_and_a_string_where_an_object_should_be(tmp_path: Path, caps
     assert main([*given, "--text-column", "meta.body"]) == 1
     assert "a.jsonl: line 2: 'meta' is a string; give an object or null" in capsys.readouterr().err
     assert main([*given, "--text-column", "meta.body", "--on-error", "skip"]) == 0
+
+
+def test_every_command_that_reads_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"title": f"t{n % 3}", "meta": {"body": " ".join(f"w{n % 3}x{k}" for k in range(9))}} for n in range(6)]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    index, given = str(tmp_path / "index"), [str(path), "--text-column", "title,meta.body", "--backend", "cpu"]
+    for arguments, told in (
+        (["dedup", *given, "-o", str(tmp_path / "out")], "Results are in"),
+        (["index", "build", index, *given], "6 documents, 3 kept"),
+        (["index", "query", index, *given], '"similarity": 1.0'),
+        (["sign", *given, "-o", str(tmp_path / "signed.parquet")], "6 documents"),
+        (["sample", *given], "6 of 6 documents were compared"),
+        (["curve", "--study", *given], "6 of 6 documents"),
+        (["show", str(tmp_path / "out")], "t2 w2x0 w2x1"),
+    ):
+        assert main(arguments) == 0, capsys.readouterr().err
+        shown = capsys.readouterr()
+        assert told in shown.out + shown.err, arguments

@@ -17,6 +17,7 @@ from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Columns, CostError, Limit
 from gpulsh.io.formats.jsonl import format as jsonl
+from gpulsh.io.formats.jsonl import record
 from gpulsh.io.formats.jsonl.large_object import LargeObject, LongString
 from tests.support.traced import at_most
 
@@ -116,7 +117,8 @@ def test_ids_and_kept_lines_of_large_lines(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbf" + b"".join(lines))
     (file,) = find_files([str(tmp_path / "a.jsonl")])
     whole = jsonl.JsonLines("").values(file, "id", np.arange(5)).to_pylist()
-    monkeypatch.setattr(jsonl, "LARGE_LINE", 1000)
+    for module in (jsonl, record):
+        monkeypatch.setattr(module, "LARGE_LINE", 1000)
     monkeypatch.setattr(jsonl, "CHECKED_LINE", 1000)
     assert jsonl.JsonLines("").values(file, "id", np.arange(5)).to_pylist() == whole
     assert whole[:4] == ids
@@ -126,7 +128,8 @@ def test_ids_and_kept_lines_of_large_lines(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_large_line_that_is_damaged_is_told_as_a_small_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl, "LARGE_LINE", 1000)
+    for module in (jsonl, record):
+        monkeypatch.setattr(module, "LARGE_LINE", 1000)
     for line in (
         b'{"text": "' + b"a" * 5000,
         b'["' + b"a" * 5000 + b'"]',
