@@ -131,7 +131,7 @@ def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -
     """Write INPUT without its near-duplicates to OUT.
 
     INPUT is a file, folder, glob or URL of Parquet, Arrow IPC, WARC and WET (plain, .gz), or of JSON lines or arrays,
-    CSV and TSV with a header, or text (plain, .gz, .bz2, .xz, .zst), or - for standard input, of JSON. A quoted
+    CSV and TSV with a header, or text (plain, .gz, .bz2, .xz, .zst), or - for standard input. A quoted
     glob is one INPUT, one that the shell expands as many as it finds. OUT gets data/ (the kept rows, file by file; with
     several folders or globs, or equal names, in a folder for each INPUT, named by the end of its path),
     duplicates.parquet (each dropped document with the kept one it duplicates), report.json and, where jinja2 is

@@ -179,7 +179,8 @@ def deduplicate_files(
     inputs          files, folders, globs or URLs of Parquet, Arrow IPC, WARC and WET (plain, .gz), JSON lines, one
                     JSON array of objects (.json), CSV and TSV with a header, or plain text (plain, .gz, .bz2, .xz,
                     .zst), a document a file. Named pipes, and "-", which is standard input, are read once, into a
-                    temporary file (in TMPDIR), as JSON lines where name and content show nothing else
+                    temporary file (in TMPDIR); where the name tells no format the beginning does: JSON, a header with
+                    commas or tabs, with `lines` any text
     output          a folder, made here, or empty; see `overwrite` and `resume`. Behind a URL that fsspec can write to,
                     the results are put there when all are made, report.json last
     text_column     the column or JSON field of the text, "meta.body" one of its fields, "title,body" several, joined by
@@ -272,7 +273,7 @@ def deduplicate_files(
         chosen = {"verify": verify, "resolve": resolve}
         refuse_with_index(chosen, on_error, id_column, others)
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
-    streams = Streams()  # to the end of the run
+    streams = Streams(lines)  # to the end of the run
     files = as_lines(find_files(given, guarded, streams), lines)
     if on_error == "skip":
         files = [replace(file, intact_only=True) for file in files]

@@ -194,7 +194,7 @@ def _open(inputs: Sequence[str], columns: Columns, lines: bool, parameters: Fact
 
 def open_inputs(inputs: Sequence[str], columns: Columns, lines: bool, ops: Backend) -> FileTexts:
     """The documents of files, folders, globs and URLs, read ahead by as many threads as `ops` has for it."""
-    streams = Streams()
+    streams = Streams(lines)
     files = as_lines(find_files(list(inputs), streams=streams), lines)
     texts = FileTexts(files, columns, ops.sizes().readers, fixity=Fixity.of(files))
     texts.streams = streams

@@ -11,18 +11,23 @@ import stat
 import tempfile
 import weakref
 from collections.abc import Sequence
+from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
 from gpulsh.errors import InputError, OutputError
 from gpulsh.io.compression.bzip2_xz import BZIP2, XZ
-from gpulsh.io.compression.members import GZIP, gzip_begin
+from gpulsh.io.compression.members import GZIP
+from gpulsh.io.compression.streams import Compression, blocks
 from gpulsh.io.compression.zstd import MAGIC as ZSTD
 from gpulsh.io.format import File, reading
+from gpulsh.io.formats.jsonl.record import BOM
 from gpulsh.io.formats.warc.records import FIRST
 
 STANDARD_INPUT = "-"
 STEP = 1 << 20
+MAGIC: dict[bytes, Compression] = {GZIP: "gz", ZSTD: "zst", BZIP2: "bz2", XZ: "xz"}
 KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -54,15 +59,19 @@ def refuse_irregular(file: File) -> None:
 
 
 class Streams:
-    """Copies of streams in a temporary folder (in TMPDIR), which goes when this object does."""
+    """Copies of streams in a temporary folder (in TMPDIR), which goes when this object does.
 
-    def __init__(self) -> None:
+    With `lines`, what shows no other format is text, a document a line.
+    """
+
+    def __init__(self, lines: bool = False) -> None:
+        self._lines = lines
         self._folder: str | None = None
         self._taken: dict[str, str] = {}
 
     def take(self, given: str, endings: Sequence[str]) -> File:
         """All of the stream as a file; its format is that of its name where one of `endings` is, or what it begins
-        with shows; JSON lines have no sign.
+        with shows: a first line with a tab or comma that is no JSON is the header of TSV or CSV.
         """
         name = "stdin" if given == STANDARD_INPUT else os.path.basename(given)
         of = given if given == STANDARD_INPUT else os.path.realpath(given)
@@ -76,7 +85,7 @@ class Streams:
             with reading(stream):
                 head = source.read(STEP)
             if not name.lower().endswith(tuple(endings)):
-                name += _ending(head)
+                name += _ending(head, self._lines)
             path = Path(self._made(), f"{len(self._taken)}-{name}")
             self._copy(stream, head, source, path)
         return File(given, name, str(path))
@@ -112,17 +121,27 @@ class Streams:
             ) from error
 
 
-def _ending(head: bytes) -> str:
+def _ending(head: bytes, lines: bool) -> str:
     """What the name of a file with this beginning would end with."""
     if head.startswith(b"PAR1"):
         return ".parquet"
     if head.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         return ".arrow"
-    for magic, ending in ((ZSTD, ".jsonl.zst"), (BZIP2, ".jsonl.bz2"), (XZ, ".jsonl.xz")):
-        if head.startswith(magic):
-            return ending
-    packed = head.startswith(GZIP)
-    if packed:
-        head = gzip_begin(head, len(FIRST)) or b""
-    kind = ".json" if head.lstrip().startswith(b"[") else ".jsonl"
-    return (".warc" if head.startswith(FIRST) else kind) + (".gz" if packed else "")
+    packed: Compression = next((name for magic, name in MAGIC.items() if head.startswith(magic)), "")
+    content = b""
+    with suppress(ValueError):  # what is wrong with it the reader tells
+        content = next(blocks(BytesIO(head), packed), b"")
+    return f"{_kind(content, lines)}.{packed}".rstrip(".")
+
+
+def _kind(content: bytes, lines: bool) -> str:
+    """The ending of a file of this content that is not packed; JSON lines have no sign but that they are objects."""
+    if content.startswith(FIRST):
+        return ".warc"
+    begin = content.removeprefix(BOM).lstrip()
+    if begin[:1] in (b"", b"{", b"["):
+        return ".json" if begin[:1] == b"[" else ".jsonl"
+    header, _, _ = begin.partition(b"\n")
+    if lines:
+        return ".txt"
+    return ".tsv" if b"\t" in header else ".csv" if b"," in header else ".jsonl"

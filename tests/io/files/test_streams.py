@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 import socket
 import subprocess
@@ -97,6 +99,9 @@ CONTENTS: dict[str, tuple[str, bytes]] = {
     "table": ("table.parquet", parquet()),
     "crawl": ("crawl.warc", RECORDS),
     "packed crawl": ("packed crawl.warc.gz", gzip.compress(RECORDS)),
+    "sheet": ("sheet.csv", b"\xef\xbb\xbfn,text\n1,the same\n2,another\n3,the same\n"),
+    "packed sheet": ("packed sheet.tsv.xz", lzma.compress(b"n\ttext\n1\tthe same\n2\tanother\n3\tthe same\n")),
+    "lines": ("lines.txt.bz2", bz2.compress(b"the same, as said\nanother\nthe same, as said\n")),
 }
 
 
@@ -104,10 +109,10 @@ CONTENTS: dict[str, tuple[str, bytes]] = {
 def test_a_named_pipe(name: str, tmp_path: Path) -> None:
     written, content = CONTENTS[name]
     writer = write_to(tmp_path / name, content)
-    result = deduplicate_files(tmp_path / name, tmp_path / "out", backend="reference")
+    result = deduplicate_files(tmp_path / name, tmp_path / "out", backend="reference", lines=name == "lines")
     writer.join(10)
     assert result.funnel["dropped"] == 1
-    assert result.data is not None
+    assert isinstance(result.data, Path)
     assert [path.name for path in result.data.iterdir()] == [written]
 
 
