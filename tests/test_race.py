@@ -70,8 +70,7 @@ def test_the_race_judges_what_each_library_keeps(tmp_path: Path) -> None:
     race = Race(["good", "broken"], tmp_path, 30, (sys.executable, str(tmp_path / "library.py")))
     good, broken = race.run(Heat(made, 0.8, 1, 2))
     assert broken["failed"] == "no such thing" and len(broken["rounds"]) == 1
-    race.retire([good, broken])
-    assert race.out == {"broken": "not run: no such thing with 9 documents"}
+    assert race.out == {"broken": "not run: no such thing with 9 documents at 0.8, cores: 1"}
     row = page.summary(good)
     assert len(good["rounds"]) == 2 and row["dropped"] == 6
     assert (row["precision"], row["recall"], row["kept duplicate"]) == pytest.approx((4 / 6, 3 / 4, 2 / 6), abs=1e-5)

@@ -49,7 +49,7 @@ class Heat:
 
 
 class Race:
-    """Runs the libraries, each measured, and judges what they decide."""
+    """Runs the libraries, each measured, and judges what they decide; who fails in a heat runs in no later one."""
 
     def __init__(self, libraries: list[str], work: Path, limit: float, decide: Sequence[str] = DECIDE) -> None:
         self.libraries, self.work, self.limit, self.decide = libraries, work, limit, decide
@@ -92,13 +92,11 @@ class Race:
                 row["rounds"].append(asdict(taken))
                 asked = f"{heat.course.documents:,} at {heat.threshold}, x{heat.cores}"
                 print(f"{asked}: {library:<20} {taken}", flush=True)
-        return list(rows.values())
-
-    def retire(self, rows: list[dict[str, Any]]) -> None:
-        """Who did not finish runs with no more documents."""
-        for row in rows:
+        for library, row in rows.items():
             if row["failed"]:
-                self.out.setdefault(row["library"], f"not run: {row['failed']} with {row['documents']:,} documents")
+                asked = f"{row['documents']:,} documents at {heat.threshold}, cores: {heat.cores}"
+                self.out.setdefault(library, f"not run: {row['failed']} with {asked}")
+        return list(rows.values())
 
 
 def _environment(cores: int, scratch: Path) -> dict[str, str]:
@@ -130,37 +128,39 @@ def main() -> None:
     parser.add_argument("--rounds", type=_numbers, default=ROUNDS, help="of each size")
     parser.add_argument("--cores", type=_numbers, default=[1, 2])
     parser.add_argument("--libraries", type=lambda text: text.split(","), default=list(DECIDERS))
-    parser.add_argument("--limit", type=float, default=300, help="seconds of a run, which then counts as not finished")
+    parser.add_argument("--limit", type=float, default=120, help="seconds of a run, which then counts as not finished")
     parser.add_argument("--work", type=Path, help="keep the corpora and their true pairs here")
     parser.add_argument("--record", type=Path, help="folder of the record")
     given = parser.parse_args()
     described, today = machine.describe(), datetime.date.today().isoformat()
     described["versions"]["gpulsh"] = gpulsh.__version__  # of this tree, installed or not
+    described["java"] = _java()
+    folder = given.record or FOLDER / machine.device_name() / today
+    folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="gpulsh-race-") as made:
         work = (given.work or Path(made)).resolve()
         work.mkdir(parents=True, exist_ok=True)
         courses = [course(given.corpus, given.pairs, size, work, print) for size in (FEW, *given.sizes)]
         race = Race(given.libraries, work, given.limit)
         race.warm_up(courses[0])
-        rows = []
+        told: dict[str, Any] = {
+            "date": today,
+            "command": f"./ci/bench --rivals CORPUS PAIRS --sizes {','.join(map(str, given.sizes))} --rounds "
+            f"{','.join(map(str, given.rounds))} --cores {','.join(map(str, given.cores))} --limit {given.limit:g}",
+            "machine": described,
+            "truth": {each.documents: [each.origin, len(each.truth.at(OTHER)), len(each.truth.at(MAIN))]
+                      for each in courses[1:]},
+            "rows": [],
+        }  # fmt: skip
         for each, rounds in zip(courses[1:], given.rounds, strict=True):
-            heats = [Heat(each, MAIN, cores, rounds) for cores in given.cores]
-            ran = [row for heat in (*heats, Heat(each, OTHER, max(given.cores), 1)) for row in race.run(heat)]
-            race.retire(ran)
-            rows += ran
-    told = {
-        "date": today,
-        "command": f"./ci/bench --rivals CORPUS PAIRS --sizes {','.join(map(str, given.sizes))} --rounds "
-        f"{','.join(map(str, given.rounds))} --cores {','.join(map(str, given.cores))} --limit {given.limit:g}",
-        "machine": {**described, "java": _java(), "load_after": round(os.getloadavg()[0], 2)},
-        "truth": {each.documents: [each.origin, len(each.truth.at(OTHER)), len(each.truth.at(MAIN))]
-                  for each in courses[1:]},
-        "rows": rows,
-    }  # fmt: skip
-    folder = given.record or FOLDER / machine.device_name() / today
-    folder.mkdir(parents=True, exist_ok=True)
-    picture.draw(rows, folder / "rivals.svg")
-    print(f"record: {page.write(folder, told)}")
+            most, *fewer = sorted(given.cores, reverse=True)
+            heats = [Heat(each, MAIN, cores, rounds) for cores in (most, *fewer)] + [Heat(each, OTHER, most, 1)]
+            for heat in heats:
+                told["rows"] += race.run(heat)
+                described["load_after"] = round(os.getloadavg()[0], 2)
+                # After each, so that a race that is stopped leaves what it found.
+                picture.draw(told["rows"], folder / "rivals.svg")
+                print(f"record: {page.write(folder, told)}", flush=True)
 
 
 if __name__ == "__main__":
