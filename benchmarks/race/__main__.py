@@ -24,10 +24,9 @@ import gpulsh
 from benchmarks import machine
 from benchmarks.bench import environment
 from benchmarks.engines import DECIDERS
-from benchmarks.engines.decider import only
 from benchmarks.race import page, picture
 from benchmarks.race.course import Course, course
-from benchmarks.race.decide import KEPT
+from benchmarks.race.decide import KEEP
 from benchmarks.race.process import Taken, measure
 from benchmarks.record import FOLDER
 from benchmarks.score import score
@@ -65,8 +64,7 @@ class Race:
         taken = measure(command, scratch, heat.cores, self.limit, _environment(heat.cores, scratch))
         if taken.failed:
             return taken, {}
-        keep = only(heat.course.documents, np.load(scratch / KEPT))
-        return taken, score(heat.course.truth, heat.threshold, keep)
+        return taken, score(heat.course.truth, heat.threshold, np.load(scratch / KEEP))
 
     def warm_up(self, few: Course) -> None:
         for library in self.libraries:

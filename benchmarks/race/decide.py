@@ -1,4 +1,4 @@
-"""The process that is measured: one library reads the files, decides, and leaves the numbers of the rows that stay."""
+"""The process that is measured: one library reads the files, decides, and leaves for each row whether it stays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.engines import DECIDERS, decider_class
 
-KEPT = "kept.npy"
+KEEP = "keep.npy"  # bool [n]: of one size whatever is decided
 
 
 def main() -> None:
@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=1)
     given = parser.parse_args()
     keep = decider_class(given.library)(given.cores).keep(given.inputs, given.threshold, given.scratch)
-    np.save(given.scratch / KEPT, np.flatnonzero(keep))
+    np.save(given.scratch / KEEP, keep)
 
 
 if __name__ == "__main__":

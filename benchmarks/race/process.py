@@ -39,14 +39,16 @@ def measure(
     """Runs the command on so many of the cores that this process may use, for at most `limit` seconds.
 
     Memory is the greater of the kernel's high-water mark of any one process (VmHWM) and, while there are several, the
-    sum of their proportional sets, in which a page that they share counts once. Disk is the size of `scratch`.
+    sum of their proportional sets, in which a page that they share counts once. Disk is the size of `scratch`, where
+    the command runs; what it says goes beside it.
     """
     # Children whose parent ended come to this process, so that their processor time is counted.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))[-cores:]))
     before, began = _spent(), time.perf_counter()
     memory = disk = looks = 0
-    with (scratch / "log.txt").open("wb") as log:
+    said = scratch.with_suffix(".log")
+    with said.open("wb") as log:
         process = subprocess.Popen(
             ["taskset", "--cpu-list", cpus, *command],
             cwd=scratch,
@@ -73,7 +75,7 @@ def measure(
     if seconds > limit:
         failed = f"not finished in {limit:g} s"
     elif status:
-        failed = _last_line(scratch / "log.txt") or f"status {status}"
+        failed = _last_line(said) or f"status {status}"
     return Taken(seconds, _spent() - before, memory, max(disk, _size(scratch)), failed)
 
 
