@@ -93,7 +93,7 @@ def text_options(*, ids: str | None = None) -> Option:
             "--lines", is_flag=True, help="Each line of a text file (.txt, .txt.gz, ...) is a document, not the file."
         ),
     )
-    return together(*where, *([click.option("--id-column", metavar="NAME", help=ids)] if ids else []))
+    return together(*where, *([click.option("--id-column", metavar="NAME[.FIELD]", help=ids)] if ids else []))
 
 
 sample_option = click.option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, Unpack, runtime_checkable
@@ -104,9 +104,20 @@ def text_places(given: str) -> tuple[Place, ...]:
     return places
 
 
+def place_named(name: str, present: Container[str]) -> Place:
+    """The column of that name where it is `present`, otherwise the field whose path it is.
+
+    >>> place_named("a.b", ["a.b", "a"]), place_named("a.b", ["a"])
+    (('a.b',), ('a', 'b'))
+    """
+    return (name,) if name in present else tuple(name.split("."))
+
+
 @dataclass(frozen=True)
 class Columns:
-    """The columns that gpulsh reads; it only copies all others. `text` is as `text_places` takes it."""
+    """The columns that gpulsh reads; it only copies all others. `text` is as `text_places` takes it; where there is no
+    column of the name of another, a name with dots is that of a field of objects.
+    """
 
     text: str
     key: str | None = None  # that --keep orders by
@@ -122,9 +133,15 @@ class Columns:
         return self.texts[0][0] if len(self.texts) == len(self.texts[0]) == 1 else None
 
     def places(self) -> tuple[Place, ...]:
-        """Everything that must exist."""
-        others = ((name,) for name in (self.key, self.id) if name is not None)
-        return tuple(dict.fromkeys((*self.texts, *others)))
+        """Everything that must exist, for other names than those of texts as `place_named` takes them."""
+        return tuple(dict.fromkeys((*self.texts, *((name,) for name in self._others()))))
+
+    def depth(self) -> int:
+        """Objects within one another, the record itself included, in which a value may lie."""
+        return max(*map(len, self.texts), *(name.count(".") + 1 for name in self._others()), 1)
+
+    def _others(self) -> list[str]:
+        return [name for name in (self.key, self.id) if name is not None]
 
 
 @dataclass(frozen=True)
@@ -305,7 +322,7 @@ def _is_damage(error: Exception) -> bool:
 def missing_column(file: File, place: Place, columns: Columns, present: Sequence[str]) -> InputError:
     """The error of one of the `columns` that a file lacks; `present` are those that it has."""
     column = repr(".".join(place))
-    if columns.key is not None and place == (columns.key,):
+    if columns.key == ".".join(place):
         column += ", which --keep names beside its modes first, longest and source:INPUT,INPUT"
     shown = ", ".join(present[:20]) + (", ..." if len(present) > 20 else "")
     hint = ""

@@ -186,7 +186,8 @@ def deduplicate_files(
     text_column     the column or JSON field of the text, "meta.body" one of its fields, "title,body" several, joined by
                     a line end, nulls left out; "column:a.b" is the column of that name
     lines           each line of a text file is a document
-    id_column       what documents are called by in the evidence, and in an index; None takes WARC's record id, or none
+    id_column       what documents are called by in the evidence, and in an index, "meta.id" the field of objects where
+                    there is no column of that name; None takes WARC's record id, or none
     keep            which of two duplicates is kept: the "first" (what None takes), the "longest" text in bytes (what
                     None takes where `measure` is "containment", unless there is an index), the one with the highest
                     value of the column of this name, or by "source:A,B" the one of the INPUT that is listed first

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpulsh.io.format import BETWEEN, Columns, Place
+from gpulsh.io.format import BETWEEN, Columns, Place, place_named
 
 BYTES = pa.large_binary()
 
@@ -38,6 +38,11 @@ def as_strings(array: pa.Array) -> pa.Array:
 
 def _joined(texts: list[bytes]) -> bytes | None:
     return BETWEEN.join(texts) if texts else None
+
+
+def column_named(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A column of a record batch, or a field of one."""
+    return _value(batch, place_named(name, batch.schema.names))
 
 
 def _value(batch: pa.RecordBatch, place: Place) -> pa.Array:

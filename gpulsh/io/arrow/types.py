@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.rows import is_text
-from gpulsh.io.format import Columns, File, Place, missing_column
+from gpulsh.io.format import Columns, File, Place, missing_column, place_named
 
 
 def is_ordered(kind: pa.DataType) -> bool:
@@ -19,18 +19,28 @@ def is_ordered(kind: pa.DataType) -> bool:
 
 def check_columns(file: File, schema: pa.Schema, columns: Columns) -> None:
     """An InputError unless the schema has the columns, once each and of a type that serves."""
+    kinds = {}
     for place in columns.places():
-        kind = _type_of(file, schema, place, columns)
+        if place not in columns.texts:
+            place = place_named(place[0], schema.names)
+        kind = kinds[".".join(place)] = _type_of(file, schema, place, columns)
         if place in columns.texts and not is_text(kind):
             what = "one of its fields" if pa.types.is_struct(kind) else "a column of strings"
             raise InputError(
                 f"{file.name}: column {'.'.join(place)!r} is {kind}, not text; name {what} with --text-column"
             )
-    if columns.key is not None and not is_ordered(schema.field(columns.key).type):
+    if columns.key is not None and not is_ordered(kind := kinds[columns.key]):
         raise InputError(
-            f"{file.name}: column {columns.key!r} is {schema.field(columns.key).type};"
-            " --keep takes integers, floats, dates and times"
+            f"{file.name}: column {columns.key!r} is {kind}; --keep takes integers, floats, dates and times"
         )
+
+
+def type_named(schema: pa.Schema, name: str) -> pa.DataType:
+    """The type of a column, or of a field of one, that the schema has."""
+    kind = schema
+    for part in place_named(name, schema.names):
+        kind = kind.field(part).type
+    return kind
 
 
 def _type_of(file: File, schema: pa.Schema, place: Place, columns: Columns) -> pa.DataType:

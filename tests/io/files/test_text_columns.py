@@ -134,3 +134,31 @@ def test_every_command_that_reads_files(tmp_path: Path, capsys: pytest.CaptureFi
         assert main(arguments) == 0, capsys.readouterr().err
         shown = capsys.readouterr()
         assert told in shown.out + shown.err, arguments
+
+
+@pytest.mark.parametrize(("kind", "large"), [("jsonl", False), ("jsonl", True), ("parquet", False), ("arrow", False)])
+def test_ids_and_what_is_kept_by_lie_in_objects_too(
+    kind: str, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "LARGE_LINE", 10 if large else 1 << 20)
+    rows = [{"text": "the same", "of": {"n": n, "id": f"number {n}"}, "x.n": -n} for n in (1, 3, 2)] + [
+        {"text": "the same", "of": None, "x.n": None}
+    ]
+    path = tmp_path / f"a.{kind}"
+    monkeypatch.setattr(f"{__name__}.ROWS", rows)
+    WRITE[kind](path)
+
+    def ids(**options: str) -> list[Any]:
+        result = gpulsh.deduplicate_files(path, tmp_path / "out", backend="reference", overwrite=True, **options)
+        found = pq.read_table(result.duplicates).to_pylist()
+        return [(row["id"], row["duplicate_of_id"]) for row in found]
+
+    kept = [("number 1", "number 3"), ("number 2", "number 3"), (None, "number 3")]
+    assert ids(id_column="of.id", keep="of.n") == kept
+    assert ids(id_column="x.n", keep="column:x.n") == [(-3, -1), (-2, -1), (None, -1)]  # a column of that name
+    with pytest.raises(InputError, match=r"has no column 'of\.none'"):
+        ids(id_column="of.none")
+    with pytest.raises(
+        InputError, match=r"has no column 'no\.n', which --keep names|has no column 'no\.n', which keep"
+    ):
+        ids(keep="no.n")

@@ -14,8 +14,8 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of
 from gpulsh.io.arrow.selection import chosen, kept
 from gpulsh.io.arrow.soundness import check_values
-from gpulsh.io.arrow.texts import text_column
-from gpulsh.io.arrow.types import check_columns
+from gpulsh.io.arrow.texts import column_named, text_column
+from gpulsh.io.arrow.types import check_columns, type_named
 from gpulsh.io.format import (
     BLOCK_BYTES,
     STRICT,
@@ -30,6 +30,7 @@ from gpulsh.io.format import (
     Writing,
     check_sizes,
     check_values_fit,
+    place_named,
     reading,
     unseen,
     wrong_length,
@@ -58,13 +59,15 @@ class Ipc(Format):
         """Blocks of about BLOCK_BYTES of each record batch."""
         with reading(file), _opened(file, rules.limit) as batches:
             check_columns(file, batches.schema, columns)
-            used = [*(column for column, *_ in columns.texts), *([] if columns.key is None else [columns.key])]
+            used = [column for column, *_ in columns.texts]
+            if columns.key is not None:
+                used.append(place_named(columns.key, batches.schema.names)[0])
             start = 0
             for batch in batches:
                 for first, last in _cuts(file, batch, start, columns, rules.limit) if len(batch) else [(0, 0)]:
                     if wanted is None or wanted[start + first : start + last].any():
                         part = batch.rows(first, last, used)
-                        key = None if columns.key is None else part.column(columns.key)
+                        key = None if columns.key is None else column_named(part, columns.key)
                         texts = arrow_rows(text_column(part, columns))
                         check_sizes(file, start + first, texts.lengths(), rules.limit)
                         yield Block(start + first, texts, key)
@@ -75,19 +78,20 @@ class Ipc(Format):
     def kind(self, file: File, column: str) -> pa.DataType:
         """The type of the column, from the schema."""
         with reading(file), _opened(file) as batches:
-            return batches.schema.field(column).type
+            return type_named(batches.schema, column)
 
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The column at `rows`, batch by batch."""
         found: list[pa.Array] = []
         held = done = 0
         with reading(file), _opened(file) as batches:
-            kind = batches.schema.field(column).type
+            kind = type_named(batches.schema, column)
+            whole = place_named(column, batches.schema.names)[0]
             start = 0
             for batch in batches:
                 first, last = np.searchsorted(rows, [start, start + len(batch)])
                 if first < last:
-                    for part in _values(batch, column, rows[first:last] - start):
+                    for part in _values(batch, whole, column, rows[first:last] - start):
                         found.append(check_values(file, column, part))
                         held, done = held + bytes_of(part), done + len(part)
                         check_values_fit(file, column, held, done, len(rows), limit)
@@ -141,13 +145,13 @@ def _cuts(
     return batch_cuts(offsets(sizes), BLOCK_BYTES)
 
 
-def _values(batch: UnreadBatch, column: str, rows: Numbers) -> Iterator[pa.Array]:
-    """The column at `rows`, of each part of the batch that is read at once."""
+def _values(batch: UnreadBatch, whole: str, column: str, rows: Numbers) -> Iterator[pa.Array]:
+    """The column at `rows`, which is `whole` or a field of it, of each part of the batch that is read at once."""
     for start in range(0, len(batch), ROWS):
         first, last = np.searchsorted(rows, [start, start + ROWS])
         if first < last:
-            part = batch.rows(start, min(start + ROWS, len(batch)), [column])
-            yield chosen(part.column(0), rows[first:last] - start)
+            part = batch.rows(start, min(start + ROWS, len(batch)), [whole])
+            yield chosen(column_named(part, column), rows[first:last] - start)
 
 
 def _parts(file: File, batches: Batches) -> Iterator[pa.RecordBatch]:

@@ -90,7 +90,7 @@ class JsonLines(Streamed):
         """A block of the stream at a time. A column that no line has is missing."""
         missing = set() if wanted is not None else set(columns.places())
         first: list[str] = []
-        depth = max(map(len, columns.texts))
+        depth = columns.depth()
         row = records = 0
         window = Window() if rules.limit is None else Window(rules.limit.document)
         damage: list[Rejection] = []
@@ -111,7 +111,7 @@ class JsonLines(Streamed):
                         try:
                             record = parsed(file, number, line, rules.limit, window.size, depth)
                             if missing:
-                                missing = {place for place in missing if not is_there(record, place)}
+                                missing = {place for place in missing if not is_there(record, place, columns)}
                                 first = first or list(record)
                             records += 1
                             text = text_of(file, number, columns, record, rules.limit)
@@ -155,7 +155,8 @@ class JsonLines(Streamed):
                 if sought is None:
                     break
                 if row == sought:
-                    found.append(id_value(file, parsed(file, number, line), column, number, line))
+                    record = parsed(file, number, line, depth=column.count(".") + 1)
+                    found.append(id_value(file, record, column, number, line))
                     held += len(found[-1]) if isinstance(found[-1], (str, dict, list)) else 8
                     check_values_fit(file, column, held, len(found), len(rows), limit)
                     sought = next(wanted, None)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpulsh.errors import DamagedInputError, InputTypeError
-from gpulsh.io.format import BETWEEN, Columns, CostError, File, Limit, Place, too_costly, too_large
+from gpulsh.io.format import BETWEEN, Columns, CostError, File, Limit, Place, place_named, too_costly, too_large
 from gpulsh.io.formats.jsonl.large_object import LargeObject, Line, LongString
 from gpulsh.io.rows import Bytes
 
@@ -141,13 +141,13 @@ def _loaded(content: Line) -> Any:
 def exact_value(file: File, record: Record, column: str, number: int, line: Line) -> Any:
     """A field of the record, integers as they stand in the line."""
     # Python's parser makes no floats of integers beyond 64 bits, and is asked where orjson may have done so.
-    value = record.get(column)
+    value = _field(record, column)
     if isinstance(value, (dict, list)) or (isinstance(value, float) and abs(value) >= 2**63):
         try:
             if len(line) <= LARGE_LINE:
-                return _loaded(content_of(number, line))[column]
+                return _field(_loaded(content_of(number, line)), column)
             large = LargeObject(line, _begin(number, line), None)
-            return large.restored(_loaded(large.short)[column], long=True)
+            return large.restored(_field(_loaded(large.short), column), long=True)
         except RecursionError as error:  # orjson goes deeper
             raise _too_deep(file, number) from error
     return value.text() if isinstance(value, LongString) else value
@@ -171,13 +171,24 @@ def id_value(file: File, record: Record, column: str, number: int, line: Line) -
     return value
 
 
-def is_there(record: Record, place: Place) -> bool:
-    """Whether a value stands there, null or not."""
-    *above, name = place
-    value: object = record
-    for field in above:
-        value = value.get(field) if isinstance(value, dict) else None
-    return isinstance(value, dict) and name in value
+def is_there(record: Record, place: Place, columns: Columns) -> bool:
+    """Whether a value of one of the `columns` stands there, null or not."""
+    if place not in columns.texts:
+        place = place_named(place[0], record)
+    above = _value(record, place[:-1])
+    return isinstance(above, dict) and place[-1] in above
+
+
+def _field(record: Record, column: str) -> Any:
+    value = record.get(column)
+    return value if value is not None or "." not in column else _value(record, place_named(column, record))
+
+
+def _value(record: Record, place: Place) -> Any:
+    value: Any = record
+    for name in place:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def text_of(file: File, number: int, columns: Columns, record: Record, limit: Limit | None) -> Bytes | None:

@@ -19,8 +19,8 @@ from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of
 from gpulsh.io.arrow.selection import chosen, kept
 from gpulsh.io.arrow.soundness import check_batch, check_values
-from gpulsh.io.arrow.texts import text_column
-from gpulsh.io.arrow.types import check_columns
+from gpulsh.io.arrow.texts import column_named, text_column
+from gpulsh.io.arrow.types import check_columns, type_named
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.format import (
     BLOCK_BYTES,
@@ -112,19 +112,19 @@ class Parquet(Format):
         """A whole column, as the pyarrow.Array of each batch."""
         with reading(file), _opened(file) as source:
             batches = source.iter_batches(costs.MAX_BATCH_ROWS, columns=[column])
-            return [check_values(file, column, batch.column(column)) for batch in batches]
+            return [check_values(file, column, column_named(batch, column)) for batch in batches]
 
     def kind(self, file: File, column: str) -> pa.DataType:
         """The type of the column, from the footer."""
         with reading(file), _opened(file) as source:
-            return source.schema_arrow.field(column).type
+            return type_named(source.schema_arrow, column)
 
     def values(self, file: File, column: str, rows: NDArray[np.int64], limit: Limit | None = None) -> pa.Array:
         """The column at `rows`, read from the row groups that hold them."""
         found: list[pa.Array] = []
         held = done = 0
         with reading(file), _opened(file) as source:
-            kind = source.schema_arrow.field(column).type
+            kind = type_named(source.schema_arrow, column)
             for group, bounds in enumerate(_bounds(source)):
                 first, last = np.searchsorted(rows, bounds)
                 if first < last:
@@ -240,7 +240,7 @@ def _blocks(
     at = part.start
     batches = source.iter_batches(rows, row_groups=[part.number], columns=names, use_threads=False)
     for batch in _joined(file, batches, block_bytes):
-        key = None if columns.key is None else batch.column(columns.key)
+        key = None if columns.key is None else column_named(batch, columns.key)
         texts = arrow_rows(text_column(batch, columns))
         check_sizes(file, at, texts.lengths(), limit)
         at += len(batch)
@@ -321,7 +321,7 @@ def _part_blocks(
 
 
 def _all_rejected(file: File, source: pq.ParquetFile, part: Part, columns: Columns, error: DamagedInputError) -> Block:
-    key = None if columns.key is None else pa.nulls(part.rows, source.schema_arrow.field(columns.key).type)
+    key = None if columns.key is None else pa.nulls(part.rows, type_named(source.schema_arrow, columns.key))
     why = Rejection(part.start, part.rows, "row", part.start, f"row group {part.number} {reason(file, error)}")
     return Block(part.start, piece_rows([None] * part.rows), key, (why,))
 
@@ -436,7 +436,7 @@ def _chosen_of(
         first, last = np.searchsorted(rows, [start, start + len(batch)])
         if first < last:
             check_batch(file, batch)
-            yield check_values(file, column, chosen(batch.column(column), rows[first:last] - start))
+            yield check_values(file, column, chosen(column_named(batch, column), rows[first:last] - start))
         start += len(batch)
         del batch
         if gives_back:
