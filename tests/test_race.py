@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from benchmarks.corpora.respelled import respelled
 from benchmarks.race import page
 from benchmarks.race.__main__ import Heat, Race
 from benchmarks.race.course import course
-from benchmarks.race.process import measure
+from benchmarks.race.process import measure, size_of
 
 MEGABYTES = 60
 # Its child works and stays behind when it ends; both have memory of their own.
@@ -46,6 +47,26 @@ def test_a_command_is_measured_with_its_children(tmp_path: Path) -> None:
     assert taken.cpu_seconds >= 0.3  # of the child that the command did not wait for
     assert MEGABYTES << 20 <= taken.memory < (MEGABYTES + 60) << 20
     assert 1 << 20 <= taken.disk < 2 << 20
+
+
+def test_folders_that_go_while_they_are_counted_do_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "stays").write_bytes(bytes(7))
+    done = threading.Event()
+
+    def come_and_go() -> None:
+        while not done.is_set():
+            for number in range(20):
+                (tmp_path / str(number)).mkdir()
+            for number in range(20):
+                (tmp_path / str(number)).rmdir()
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        assert {size_of(tmp_path) for _ in range(300)} == {7}
+    finally:
+        done.set()
+        thread.join()
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def measure(
         while not select.select([ended], [], [], TICK)[0]:
             memory = max(memory, _memory(process.pid))
             if looks % LOOKS_A_DISK == 0:
-                disk = max(disk, _size(scratch))
+                disk = max(disk, size_of(scratch))
             looks += 1
             if time.perf_counter() - began > limit:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -76,7 +76,7 @@ def measure(
         failed = f"not finished in {limit:g} s"
     elif status:
         failed = _last_line(said) or f"status {status}"
-    return Taken(seconds, _spent() - before, memory, max(disk, _size(scratch)), failed)
+    return Taken(seconds, _spent() - before, memory, max(disk, size_of(scratch)), failed)
 
 
 def _memory(pid: int) -> int:
@@ -93,13 +93,13 @@ def _high_water(pid: int) -> int:
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
 
 
-def _size(folder: Path) -> int:
-    """Of all files; they may go while they are counted."""
+def size_of(folder: Path) -> int:
+    """Bytes of all files; they and their folders may go while they are counted."""
     total = 0
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):
-            if path.is_file():
-                total += path.lstat().st_size
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += Path(parent, name).lstat().st_size
     return total
 
 
