@@ -158,7 +158,5 @@ def test_ids_and_what_is_kept_by_lie_in_objects_too(
     assert ids(id_column="x.n", keep="column:x.n") == [(-3, -1), (-2, -1), (None, -1)]  # a column of that name
     with pytest.raises(InputError, match=r"has no column 'of\.none'"):
         ids(id_column="of.none")
-    with pytest.raises(
-        InputError, match=r"has no column 'no\.n', which --keep names|has no column 'no\.n', which keep"
-    ):
+    with pytest.raises(InputError, match=r"has no column 'no\.n', which keep names"):
         ids(keep="no.n")
