@@ -6,7 +6,18 @@ import os
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Literal, NamedTuple, Protocol, TypeAlias, TypedDict, Unpack, runtime_checkable
+from typing import (
+    Any,
+    BinaryIO,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    runtime_checkable,
+)
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +36,7 @@ from gpulsh.io.compression.packing import Packing
 from gpulsh.io.rows import Rows
 
 Mask = NDArray[np.bool_]
+Item = TypeVar("Item")
 Keys: TypeAlias = "pa.Array | list[int | float | None]"  # to keep documents by; a list where no one type holds them
 Stamp = list[int | str | None]  # of a file: its size, and what tells of its last change; as JSON has it
 Seen = Callable[[int, "pa.RecordBatch"], None]  # is shown a row's number, and the batch that begins with it
@@ -221,6 +233,16 @@ class Divisible(Protocol):
         """
 
 
+def spread(items: Sequence[Item], count: int) -> list[Item]:
+    """So many of the items, evenly spread over all, or all of them.
+
+    >>> spread("abcdefghij", 3)
+    ['b', 'f', 'i']
+    """
+    count = min(count, len(items))
+    return [items[(2 * place + 1) * len(items) // (2 * count)] for place in range(count)]
+
+
 def unseen(row: int, batch: pa.RecordBatch) -> None:
     """Do nothing with what is read."""
 
@@ -286,6 +308,13 @@ class Format(Protocol):
 
         They come as pyarrow.RecordBatch, none without rows, all of one schema that follows from the file and `keep`.
         What is no column of its own is called "text".
+        """
+
+    def write_sample(self, file: File, share: float, target: str) -> float:
+        """Write about that `share` of the rows, from 0 to 1, to a file of the same format, packed as the input is.
+
+        They come from all over the file where it can be read from anywhere, otherwise from its beginning. At least one
+        row is there, if the file has one. Returns what share of the file they are.
         """
 
 

@@ -2,16 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from itertools import groupby
+from typing import BinaryIO, TypeVar, cast
 
 from gpulsh.io.compression.packing import Packing, level_of_stream
 from gpulsh.io.compression.streams import Compression, Sink, blocks, packed_writer
 from gpulsh.io.compression.zstd import Window, WindowError
 from gpulsh.io.format import File, Format, Limit, reading, too_large
 
+STEP = 1 << 20  # bytes of a file that are split into rows together
 CODECS: dict[Compression, str] = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
+
+
+Rows = TypeVar("Rows")
+
+
+class Beginning:
+    """Counts off the rows at the beginning of a stream that are a share of the file."""
+
+    def __init__(self, file: File, source: BinaryIO, share: float) -> None:
+        self._source, self._size = source, max(file.size() or 0, 1)
+        self._wanted = share * self._size
+        self._read = 0  # bytes of the file, of the steps whose rows were counted
+        self.taken = 0.0
+
+    @property
+    def source(self) -> BinaryIO:
+        """What to read the rows from, in small steps."""
+        return cast(BinaryIO, self)
+
+    def read(self, size: int) -> bytes:
+        """As a file does, and may give less."""
+        return self._source.read(min(size, STEP))
+
+    def seek(self, place: int) -> int:
+        """As a file does."""
+        return self._source.seek(place)
+
+    def steps(self, groups: Iterable[Rows]) -> Iterator[tuple[int, list[Rows]]]:
+        """All groups of rows that were found in one step, and where it ended in the file, up to the share's end."""
+        for end, found in groupby(groups, lambda group: self._source.tell()):
+            yield end, list(found)
+            if self.taken and end >= self._wanted:
+                return
+
+    def rows(self, count: int, end: int) -> int:
+        """How many of the next rows, all those of a step, belong to it."""
+        if not count:
+            return 0
+        begun, self._read = self._read, end
+        size = max(end - begun, 1)
+        rows = min(max(math.ceil(count * (self._wanted - begun) / size), int(self.taken == 0)), count)
+        self.taken = 1.0 if rows == count and end >= self._size else (begun + size * rows / count) / self._size
+        return rows
 
 
 class Streamed(Format):

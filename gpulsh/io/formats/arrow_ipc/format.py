@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Unpack
@@ -113,6 +114,20 @@ class Ipc(Format):
         """The kept rows of each record batch."""
         with _opened(file, how.get("limit")) as batches:
             yield from _kept(file, batches, keep, how.get("seen", unseen))
+
+    def write_sample(self, file: File, share: float, target: str) -> float:
+        """The first rows of each record batch."""
+        rows = taken = 0
+        with open(target, "wb") as sink, reading(file), _opened(file) as batches:
+            writer = (pa.ipc.new_stream if batches.stream else pa.ipc.new_file)(sink, batches.schema)
+            for batch in batches:
+                rows += len(batch)
+                if count := min(math.ceil(share * rows) - taken, len(batch)):
+                    writer.write_batch(batch.rows(0, count))
+                    taken += count
+                del batch
+            writer.close()
+        return taken / rows if rows else 1.0
 
 
 def _kept(file: File, batches: Batches, keep: Mask, seen: Seen) -> Iterator[pa.RecordBatch]:

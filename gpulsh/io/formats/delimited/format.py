@@ -46,7 +46,7 @@ from gpulsh.io.format import (
 )
 from gpulsh.io.formats.delimited.records import LongRecordError, OpenQuoteError, Records, split_records
 from gpulsh.io.formats.keys import Key, key_of, typed_keys
-from gpulsh.io.formats.streamed import Streamed
+from gpulsh.io.formats.streamed import Beginning, Streamed
 from gpulsh.io.rows import gathered
 
 if TYPE_CHECKING:  # it loads Numba, which other formats need not
@@ -165,6 +165,20 @@ class Delimited(Streamed):
                 raise
         if row != len(keep):
             raise wrong_length(file)
+
+    def write_sample(self, file: File, share: float, target: str) -> float:
+        """The header and the first records."""
+        with reading(file), file.open() as source, self._writer(file, target, None) as out:
+            beginning, header = Beginning(file, source, share), 1
+            content = self._blocks(file, beginning.source, None, STEP)
+            for end, found in beginning.steps(split_records(content, ord(self._delimiter))):
+                rows = sum(len(records.begin) for records in found)
+                left, header = beginning.rows(rows - header, end) + header, header if rows == 0 else 0
+                for records in found:
+                    if rows := min(left, len(records.begin)):
+                        out.write(bytes(records.content[int(records.begin[0]) : int(records.end[rows - 1])]))
+                        left -= rows
+        return beginning.taken
 
     def _rows(self, file: File, source: BinaryIO, limit: Limit | None = None) -> Iterator[tuple[int, Records]]:
         """The header, then records by at most MOST_ROWS, each time with the number of the first."""

@@ -56,7 +56,7 @@ from gpulsh.io.formats.jsonl.record import (
 )
 from gpulsh.io.formats.jsonl.shape import MOST_FIELDS, Odd, Shape, record_batch
 from gpulsh.io.formats.keys import Key, key_of, typed_keys
-from gpulsh.io.formats.streamed import Streamed, window_too_large
+from gpulsh.io.formats.streamed import Beginning, Streamed, window_too_large
 from gpulsh.io.formats.whole_lines import LongLineError, whole_lines
 from gpulsh.io.rows import Bytes, piece_rows
 
@@ -239,6 +239,18 @@ class JsonLines(Streamed):
                 raise
         if row != len(keep):
             raise wrong_length(file)
+
+    def write_sample(self, file: File, share: float, target: str) -> float:
+        """The first lines, as `write_kept` writes them."""
+        with reading(file), file.open() as source, self._writer(file, target, None) as out:
+            file = self._looked_at(file, source, None)
+            layout, beginning = self._layout(file, out), Beginning(file, source, share)
+            for end, groups in beginning.steps(self._groups(file, beginning.source)):
+                rows = [line for lines in groups for _, line in lines]
+                if first := rows[: beginning.rows(len(rows), end)]:
+                    layout.write(first)
+            layout.close()
+        return beginning.taken
 
     def _looked_at(self, file: File, source: BinaryIO, limit: Limit | None) -> File:
         """The file as messages are to tell of it; what was read of `source` is read again."""

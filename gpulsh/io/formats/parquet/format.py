@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -41,6 +42,7 @@ from gpulsh.io.format import (
     check_values_fit,
     reading,
     reason,
+    spread,
     too_costly,
     unseen,
     wrong_length,
@@ -58,6 +60,7 @@ HELD_BYTES = 64 << 20  # of a row group that are held until all of it was decode
 MOST_DECODED = 64  # times the largest document that the rows of a row group may take, which wait in a file
 MANY_GROUPS = 64  # of a file whose footer is kept
 MOST_FOOTERS = 8
+SAMPLED_GROUPS, SAMPLED_BYTES = 16, 512 << 20  # that are decoded for a few rows of each
 READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
 
 
@@ -184,6 +187,20 @@ class Parquet(Format):
                     yield from filter(len, _kept_batches(file, source, group, start, part, seen, known))
             if source.metadata.num_rows != len(keep):
                 raise wrong_length(file)
+
+    def write_sample(self, file: File, share: float, target: str) -> float:
+        """The first rows of some row groups, evenly spread."""
+        with _opened(file) as source:
+            bounds = [pair for pair in _bounds(source) if pair[0] < pair[1]]
+            total = source.metadata.num_rows
+            sizes = [source.metadata.row_group(number).total_byte_size for number in range(source.num_row_groups)]
+        keep = np.zeros(total, np.bool_)
+        several = min(SAMPLED_GROUPS, SAMPLED_BYTES * len(sizes) // max(sum(sizes), 1))
+        chosen = spread(bounds, max(math.ceil(share * len(bounds)), several))
+        for start, stop in chosen:
+            keep[start : min(stop, start + math.ceil(share * total / len(chosen)))] = True
+        self.write_kept(file, keep, target)
+        return float(keep.mean()) if total else 1.0
 
 
 @contextmanager

@@ -32,6 +32,7 @@ from gpulsh.io.format import (
     too_large,
     wrong_length,
 )
+from gpulsh.io.formats.streamed import Beginning
 from gpulsh.io.formats.text.plain import STEP, PlainText
 from gpulsh.io.formats.whole_lines import LongLineError, whole_lines
 from gpulsh.io.rows import piece_rows
@@ -83,6 +84,17 @@ class TextLines(PlainText):
                     raise
         if row != len(keep):
             raise wrong_length(file)
+
+    def write_sample(self, file: File, share: float, target: str) -> float:
+        """The first lines."""
+        with reading(file), file.open() as source, self._writer(file, target, None) as out:
+            beginning = Beginning(file, source, share)
+            for end, pieces in beginning.steps(self._pieces(file, beginning.source)):
+                lines = b"".join(pieces)
+                ends = _ends(lines)
+                if rows := beginning.rows(len(ends), end):
+                    out.write(memoryview(lines)[: int(ends[rows - 1])])
+        return beginning.taken
 
     def _pieces(self, file: File, source: BinaryIO, limit: Limit | None = None) -> Iterator[bytes | bytearray]:
         """The content in pieces that end where a line does; a line that no block holds whole as a bytearray, alone."""

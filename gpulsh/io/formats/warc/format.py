@@ -214,6 +214,18 @@ class Warc(Format):
         if row != len(keep):
             raise wrong_length(file)
 
+    def write_sample(self, file: File, share: float, target: str) -> float:
+        """The first records."""
+        size, documents, end = max(file.size() or 0, 1), 0, None
+        with reading(file), file.open() as packed, open(target, "wb") as out:
+            for record, document in self._entries(file, _told_before, lambda record: False):
+                if documents and record.offset >= share * size:
+                    end = record.offset
+                    break
+                self._copy(file, record, packed, out)
+                documents += document is not None
+        return 1.0 if end is None else end / size
+
     def _dropped(self, file: File, keep: Mask) -> tuple[set[str], set[str]]:
         """The ids of dropped documents, and those of the records that they say accompany them."""
         dropped: set[str] = set()

@@ -1,0 +1,75 @@
+"""A sample of files that is as files again, of the same formats: some of them, evenly spread, and so much of each that
+together they are a share of all.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Self
+
+from gpulsh.errors import InputError
+from gpulsh.io.files.inputs import format_of
+from gpulsh.io.format import Columns, Divisible, File, spread
+
+FEWEST, MOST = 16, 4096  # files that parts are taken of, where there are as many
+
+
+@dataclass
+class SampledFiles:
+    """A sample that lies in `folder`."""
+
+    folder: Path
+    folders: dict[str, str] = field(default_factory=dict)  # of each INPUT, but for those of which no file was chosen
+    names: dict[str, str] = field(default_factory=dict)  # of the files, by the path of each one's sample
+    share: float = 0.0  # of the bytes of all files
+
+    @classmethod
+    def of(cls, files: Sequence[File], share: float, folder: Path, protected: Sequence[str] = ()) -> Self:
+        """A sample of about that share, from 0 to 1, of those of the `protected` INPUTs and of all others.
+
+        Makes `folder`.
+        """
+        sample, taken = cls(folder), 0.0
+        folder.mkdir()
+        for apart in (True, False):
+            some = [file for file in files if (file.source in protected) == apart]
+            chosen = spread(some, min(max(FEWEST, math.ceil(share * len(some))), MOST))
+            each = min(share * len(some) / max(len(chosen), 1), 1.0)
+            taken += sum(sample._add(file, each) for file in chosen)
+        sample.share = taken / max(bytes_of(files), 1)
+        return sample
+
+    def _add(self, file: File, share: float) -> float:
+        """So many bytes of the file were taken."""
+        own = Path(self.folders.setdefault(file.source, str(self.folder / str(len(self.folders)))))
+        own.mkdir(exist_ok=True)
+        # The number keeps their order, and names apart.
+        path = str(own / f"{len(self.names):06d}-{os.path.basename(file.path)}")
+        self.names[path] = file.name
+        return bytes_of([file]) * format_of(file).write_sample(file, share, path)
+
+
+def bytes_of(files: Sequence[File]) -> int:
+    """Bytes of the files; InputError where a storage service does not tell."""
+    found = 0
+    for file in files:
+        size = file.size()
+        if size is None:
+            raise InputError(f"{file.name}: nobody tells its size, from which what a run takes is foretold")
+        found += size
+    return found
+
+
+def rows_of(files: Sequence[File], columns: Columns) -> int | None:
+    """How many rows the files have, where all of them tell without being read."""
+    rows = 0
+    for kind, some in groupby(files, format_of):
+        if not isinstance(kind, Divisible):
+            return None
+        rows += sum(part.rows for file in some for part in kind.parts(file, columns))
+    return rows

@@ -1,0 +1,129 @@
+"""Samples of files: of every format a share of the rows, spread over all of it, and packed as it is."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+from gpulsh.io.files.inputs import as_lines, find_files, format_of
+from gpulsh.io.files.sampled import SampledFiles, bytes_of, rows_of
+from gpulsh.io.format import Columns, File
+from gpulsh.io.formats import streamed
+
+ROWS = 3000
+TEXT = Columns(text="text")
+TEXTS = [f"page {number} has {'other ' * (number % 9)}words" for number in range(ROWS)]
+TABLE = pa.table({"id": range(ROWS), "text": TEXTS})
+JSON = [json.dumps({"text": text}) for text in TEXTS]
+
+
+def arrow(path: Path) -> None:
+    with pa.ipc.new_file(str(path), TABLE.schema) as out:
+        for batch in TABLE.to_batches(500):
+            out.write_batch(batch)
+
+
+def table(path: Path) -> None:
+    with path.open("w", newline="") as out:
+        rows = csv.writer(out)
+        rows.writerow(["id", "text"])
+        rows.writerows((number, text.replace(" has ", "\n")) for number, text in enumerate(TEXTS))
+
+
+def warc(path: Path) -> None:
+    with path.open("wb") as out:
+        for text in TEXTS:
+            content = text.encode()
+            head = f"WARC/1.0\r\nWARC-Type: conversion\r\nContent-Length: {len(content)}\r\n\r\n"
+            out.write(gzip.compress(head.encode() + content + b"\r\n\r\n"))
+
+
+LINES = "".join(f"{line}\n" for line in JSON).encode()
+MAKERS: dict[str, Callable[[Path], object]] = {
+    "a.parquet": lambda path: pq.write_table(TABLE, path, row_group_size=100, compression="zstd"),
+    "a.arrow": arrow,
+    "a.jsonl": lambda path: path.write_bytes(LINES),
+    "a.jsonl.gz": lambda path: path.write_bytes(gzip.compress(LINES)),
+    "a.jsonl.zst": lambda path: path.write_bytes(zstandard.compress(LINES)),
+    "a.json": lambda path: path.write_text(f"[{', '.join(JSON)}]"),
+    "a.csv": table,
+    "a.txt": lambda path: path.write_text("\n".join(TEXTS)),
+    "a.wet.gz": warc,
+}
+
+
+def texts_of(file: File) -> list[str]:
+    batches = [batch for block in format_of(file).read(file, TEXT) for batch in block.texts.slices(1 << 30)]
+    return [
+        np.asarray(batch.values)[start:stop].tobytes().decode()
+        for batch in batches
+        for start, stop in pairwise(np.asarray(batch.offset).tolist())
+    ]
+
+
+def opened(path: Path) -> File:
+    (file,) = find_files([str(path)])
+    return as_lines([file], True)[0] if path.suffix == ".txt" else file
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_share_of_the_rows_of_each_format(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamed, "STEP", 4096)
+    monkeypatch.setattr("gpulsh.io.compression.members.PACKED_STEP", 4096)
+    MAKERS[name](tmp_path / name)
+    file, every = opened(tmp_path / name), texts_of(opened(tmp_path / name))
+    row = {text: number for number, text in enumerate(every)}
+    assert len(row) == ROWS
+    for share in (1e-9, 0.02, 0.3, 1.0):
+        target = tmp_path / f"{share}-{name}"
+        taken = format_of(file).write_sample(file, share, str(target))
+        found = texts_of(opened(target))
+        places = [row[text] for text in found]
+        assert places == sorted(set(places))  # rows of the file, in its order
+        assert len(found) == pytest.approx(taken * ROWS, rel=0.06, abs=10)
+        assert len(found) == pytest.approx(max(share * ROWS, 1), rel=0.06, abs=40)
+        if share >= 0.3 and not name.endswith(("parquet", "arrow")):  # whose footers weigh much in so small a file
+            assert target.stat().st_size <= 1.1 * share * bytes_of([file])
+
+
+def test_rows_are_of_row_groups_all_over_the_file(tmp_path: Path) -> None:
+    MAKERS["a.parquet"](tmp_path / "a.parquet")
+    file = opened(tmp_path / "a.parquet")
+    assert format_of(file).write_sample(file, 0.08, str(tmp_path / "b.parquet")) == pytest.approx(0.08, rel=0.01)
+    groups = np.array(pq.read_table(tmp_path / "b.parquet")["id"]) // 100
+    assert len(set(groups.tolist())) == 16 and np.bincount(groups).max() == 15
+    assert np.diff(np.unique(groups)).max() == 2  # of 30
+
+
+def test_files_are_spread_over_all_and_each_input_has_its_folder(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        for number in range(50):
+            (tmp_path / folder / f"{number:02}.jsonl").write_bytes(LINES)
+    given = [str(tmp_path / folder) for folder in ("one", "two")]
+    files = find_files(given)
+    sample = SampledFiles.of(files, 0.01, tmp_path / "sample")
+    assert list(sample.folders) == given and sample.share == pytest.approx(0.01, rel=0.1)
+    places = [[file.name for file in files].index(name) for name in sample.names.values()]
+    assert len(places) == 16 and set(np.diff(places).tolist()) <= {6, 7}
+    assert [file.name for file in find_files(list(sample.folders.values()))] == list(sample.names)
+    protected = SampledFiles.of(files, 0.01, tmp_path / "protected", given[:1])
+    assert len(protected.names) == 32 and protected.share == pytest.approx(0.01, rel=0.1)
+
+
+def test_what_is_told_without_reading(tmp_path: Path) -> None:
+    for name in ("a.parquet", "a.jsonl"):
+        MAKERS[name](tmp_path / name)
+    files = find_files([str(tmp_path)])
+    assert rows_of(files[1:], TEXT) == ROWS and rows_of(files, TEXT) is None
+    assert bytes_of(files) == sum(path.stat().st_size for path in tmp_path.iterdir())
