@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 
 # Options that messages advise. Of SWITCHES the keyword is True; all others are followed by a value, or by none.
-SWITCHES = ("overwrite", "resume", "across", "within", "lines")
+SWITCHES = ("overwrite", "resume", "dry-run", "across", "within", "lines")
 OPTIONS = (*SWITCHES, "format", "id-column", "keep", "memory", "on-error", "text-column", "work")
 _OPTION = re.compile(rf"(?<![\w-])--({'|'.join(OPTIONS)})(?![\w-])(?: (\d\S*))?")
 
@@ -36,7 +36,7 @@ def in_python(message: str) -> str:
 
     def keyword(found: re.Match[str]) -> str:
         name, value = found[1].replace("-", "_"), found[2]
-        if name in SWITCHES:
+        if found[1] in SWITCHES:
             return f"{name}=True" + (f" {value}" if value else "")
         return name if value is None else f"{name}={value!r}"
 

@@ -63,7 +63,7 @@ class Work:
     gathered: float = 0.0  # brought together from where it was made, by digest or by group
 
 
-def stage_works(corpus: Corpus, bands: int) -> dict[str, Work]:
+def stage_works(corpus: Corpus, bands: float) -> dict[str, Work]:
     """What each stage has to do, by its name, with signatures in so many bands."""
     documents, pairs, digests = corpus.documents, corpus.candidates, bands * corpus.documents
     signed = (DIGEST_BYTES * bands + HASH_BYTES + SIZE_BYTES) * documents

@@ -14,7 +14,8 @@ import click
 
 from gpulsh.cli.options import backend_options, choice, method_options, parsed, text_options
 from gpulsh.cli.sections import SectionedCommand
-from gpulsh.cli.terminal import conclude, tell
+from gpulsh.cli.terminal import conclude, say, tell
+from gpulsh.facts import Facts
 
 SECTIONS = {  # first option -> heading
     "text_column": "Input",
@@ -24,6 +25,7 @@ SECTIONS = {  # first option -> heading
     "sketch": "How candidates are found",
     "backend": "Machine",
 }
+SHOWN = 12  # files that a run would write
 EXAMPLES = {  # command -> what it is for
     "gpulsh dedup crawl/ -o clean/": "A folder of Parquet, JSON lines, CSV, WARC or text files",
     "gpulsh dedup crawl/ -o clean/ --format parquet": "Whatever comes in, kept rows as Parquet",
@@ -32,6 +34,7 @@ EXAMPLES = {  # command -> what it is for
     "gpulsh dedup train/ -o clean/ --protect test/": "Drop from a training set what is near a test set",
     "gpulsh dedup march/ -o clean/march --index known/ --id-column url": "Drop what earlier months had, too",
     "gpulsh dedup s3://lake/crawl/ -o s3://lake/clean/ --work /scratch/clean": "From a bucket to a bucket",
+    "gpulsh dedup crawl/ -o clean/ --dry-run": "What a run will take and write, before it begins",
     "gpulsh dedup crawl/ -o clean/ --resume": "Go on after a kill",
 }
 
@@ -63,6 +66,11 @@ EXAMPLES = {  # command -> what it is for
 )
 @click.option("--resume", is_flag=True, help="Go on with an unfinished run of the same job in OUT.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier run's results in OUT, and nothing else.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Check options, INPUT and OUT, run a sample, say what the run will take and write; write nothing.",
+)
 @click.option(
     "--json",
     "as_json",
@@ -145,6 +153,9 @@ def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -
     with _ended_cleanly(), redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout):
         from gpulsh.run.files import deduplicate_files
 
+        if options["dry_run"]:
+            _dry_run(inputs, output, as_json, options)
+            return
         result = deduplicate_files(list(inputs), output, progress="json" if as_json else True, **parsed(options))
     if as_json:
         conclude(json.dumps(result.report, indent=2))
@@ -154,6 +165,22 @@ def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -
     from gpulsh.report.funnel import funnel_table
 
     conclude(f"{funnel_table(result.report)}\n\nResults are in {output}")
+
+
+def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Facts) -> None:
+    from gpulsh.cli.foretold import told
+    from gpulsh.run.files import deduplicate_files
+    from gpulsh.run.foretell.foretell import plan
+
+    report = deduplicate_files(list(inputs), output, **parsed(options)).report
+    left_out = ("dry_run", "overwrite", "resume", "engine", "work")
+    found = plan(inputs, {name: value for name, value in options.items() if name not in left_out})
+    outputs = [f"{output.rstrip('/')}/{name}" for name in report["outputs"]]
+    if as_json:
+        say(json.dumps({**found.to_dict(), "outputs": outputs}, indent=2))
+        return
+    some = outputs if len(outputs) <= SHOWN else [*outputs[: SHOWN - 1], f"and {len(outputs) - SHOWN + 1:,} more files"]
+    say("\n".join([told(found), "", f"{output} is as it was; the run would write", *(f"  {name}" for name in some)]))
 
 
 def _device_numbers(given: str) -> list[int]:

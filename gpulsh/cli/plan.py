@@ -1,22 +1,37 @@
-"""`gpulsh plan`: what a job will take, before it is run."""
+"""`gpulsh plan`: what a job will take, before it is run; by samples of its files, or from numbers."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from gpulsh.account.stages import COSTS, FORETOLD
-from gpulsh.cli.options import method_options
+from gpulsh.cli.options import DECISION, choice, method_options, parsed, text_options
+from gpulsh.cli.sections import SectionedCommand
 from gpulsh.cli.terminal import say
 from gpulsh.facts import Facts
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.report.plan.estimate import Estimate, Rates
 
+SECTIONS = {  # first option -> heading
+    "text_column": "Of INPUT",
+    "docs": "Of numbers",
+    "threshold": "Of both",
+}
+EXAMPLES = {  # command -> what it is for
+    "gpulsh plan crawl/": "How long your own files will take on this machine",
+    "gpulsh plan --docs 1e11 --bytes 5e14 --threads 8192 --nodes 64": "What a cluster needs for 10^11 pages",
+}
+SHARES = ("met", "pairs", "dropped")
+OF_INPUT = {"text_column", "lines", "shingle", "normalize", "measure", "sketch", "seed", "backend", "write"}
+OF_NUMBERS = {"docs", "size", "gpus", "nodes", "remote", "hours", "given_rates", *SHARES}
+OF_BOTH = {"threshold", "num_perm", "bands", "rows", "threads", "memory"}
 SI = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
@@ -32,6 +47,28 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
     return found
 
 
+def _refuse_others(ctx: click.Context, names: set[str], of: str) -> None:
+    """A usage error where an option is given that is of a plan of the other kind."""
+    for option in ctx.command.params:
+        if option.name in names and ctx.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
+            without = "INPUT" if of == "numbers" else "--docs and --bytes"
+            raise click.UsageError(f"{option.opts[0]} is of a plan from {of}; leave it out, or {without}")
+
+
+def _of_inputs(inputs: Sequence[str], options: Facts, as_json: bool) -> None:
+    """Print what the files will take."""
+    from gpulsh.budget import parse_memory
+    from gpulsh.cli.foretold import told
+    from gpulsh.method import Asked
+    from gpulsh.run.foretell.foretell import plan
+
+    method = {name: value for name, value in options.items() if name.replace("_", "-") in DECISION}
+    Asked(**parsed(method)).method()
+    parse_memory(options["memory"])
+    found = plan(inputs, options)
+    say(json.dumps(found.to_dict(), indent=2) if as_json else told(found))
+
+
 def _costs() -> str:
     """What the rates of the stages are of, as `pairs for route and verify`."""
     stages: dict[str, list[str]] = {}
@@ -42,16 +79,23 @@ def _costs() -> str:
     )
 
 
-@click.command(short_help="Estimate time, disk, network and memory of a job.")
-@click.option("--docs", type=float, required=True, metavar="N", help="Documents, as 1e11.")
-@click.option("--bytes", "size", type=float, required=True, metavar="N", help="Bytes of their text, as 5e14.")
+@click.command(
+    cls=SectionedCommand,
+    sections=SECTIONS,
+    examples=EXAMPLES,
+    short_help="Foretell time, disk and memory of a job, by its files or from numbers.",
+)
+@click.argument("inputs", nargs=-1, metavar="[INPUT...]")
+@text_options()
+@method_options("shingle", "normalize", "measure", "sketch", "seed")
+@choice("--backend", "auto", "cpu", "cuda", "reference", help="auto takes CUDA where it works.")
+@choice("--write", "data", "duplicates", help="Kept rows and the evidence, or the evidence alone.")
+@click.option("--docs", type=float, metavar="N", help="Documents, as 1e11.")
+@click.option("--bytes", "size", type=float, metavar="N", help="Bytes of their text, as 5e14.")
 @click.option("--gpus", type=int, metavar="N", help="Workers are GPUs, one a machine unless --nodes says otherwise.")
-@click.option("--threads", type=int, metavar="N", help="Workers are CPU threads.  [default: of this machine]")
 @click.option("--nodes", type=int, metavar="N", help="Machines that share the workers evenly.  [default: 1]")
 @click.option("--remote", is_flag=True, help="Inputs and results lie behind the network, as in S3, not on the disks.")
-@click.option("--memory", metavar="SIZE", help="Budget of a machine, as 64GiB.  [default: 8GiB]")
 @click.option("--hours", type=float, metavar="H", help="Say how many workers finish in so many hours.")
-@method_options("threshold", "num-perm", "bands", "rows")
 @click.option("--met", type=float, metavar="SHARE", help="Documents that are in a candidate pair, from 0 to 1.")
 @click.option("--pairs", type=float, metavar="N", help="Pairs compared, a document.")
 @click.option("--dropped", type=float, metavar="SHARE", help="Documents that are dropped, from 0 to 1.")
@@ -63,10 +107,17 @@ def _costs() -> str:
     metavar="STAGE=NUMBER",
     help=f"What a worker does a second, as sign=20G: {_costs()}; of a machine: bytes for disk and network.",
 )
+@method_options("threshold", "num-perm", "bands", "rows")
+@click.option("--threads", type=int, metavar="N", help="CPU threads, the workers.  [default: of this machine]")
+@click.option("--memory", metavar="SIZE", help="Budget of a machine, as 64GiB.  [default: 8GiB]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
+@click.pass_context
 def plan(
-    docs: float,
-    size: float,
+    ctx: click.Context,
+    /,
+    inputs: tuple[str, ...],
+    docs: float | None,
+    size: float | None,
     gpus: int | None,
     threads: int | None,
     nodes: int | None,
@@ -79,14 +130,25 @@ def plan(
     rows: int | None,
     given_rates: dict[str, float],
     as_json: bool,
-    **shares: float | None,
+    **others: Any,
 ) -> None:
-    """Estimate what a job takes: time, disk, network and memory of each stage, and false candidate pairs.
+    """Estimate what a job takes: time, disk and memory, of INPUT or of numbers.
 
-    Rates come from a record of such workers, where there is one; give others by --rate, or they count as not measured.
-    How much the documents repeat one another (--met, --pairs, --dropped) depends on the corpus: run a sample, and take
-    it from its report. Without it, the plan assumes the corpus that the rates were measured on.
+    Of INPUT, samples of some seconds are run on this machine as `gpulsh dedup` would run all of it, of the same formats
+    and packed alike; nothing is left of them. `gpulsh dedup ... --dry-run` does it with all options of that command.
+
+    Of numbers, time, disk, network and memory of each stage, and false candidate pairs, on any machines. Rates come
+    from a record of such workers, where there is one; give others by --rate, or they count as not measured. How much
+    the documents repeat one another (--met, --pairs, --dropped) depends on the corpus: take it from a run of a sample.
+    Without it, the plan assumes the corpus that the rates were measured on.
     """
+    _refuse_others(ctx, OF_NUMBERS if inputs else OF_INPUT, "numbers" if inputs else "files")
+    if inputs:
+        options = {name: value for name, value in ctx.params.items() if name in {*OF_INPUT, *OF_BOTH}}
+        _of_inputs(inputs, options, as_json)
+        return
+    if docs is None or size is None:
+        raise click.UsageError("give INPUT, or how much there is by --docs and --bytes")
     if gpus is not None and threads is not None:
         raise click.UsageError("give --gpus or --threads, not both")
     from gpulsh.account.costs import Corpus
@@ -113,7 +175,10 @@ def plan(
         raise ParameterError(f"there is no rate of {unknown[0]}; there are {', '.join(Rates.__dataclass_fields__)}")
     measured = recorded().get(kind, {})
     rates = Rates(**{**measured.get("rates", {}), **given_rates})
-    assumed = {**recorded()["corpus"], **{name: share for name, share in shares.items() if share is not None}}
+    assumed = {
+        **recorded()["corpus"],
+        **{name: share for name, share in others.items() if name in SHARES and share is not None},
+    }
     corpus = Corpus(documents=docs, bytes=size, **assumed)
     budget = MOST_CHOSEN if memory is None else parse_memory(memory)
     method = Asked(threshold=threshold, num_perm=num_perm, bands=bands, rows=rows).method()

@@ -24,12 +24,12 @@ from gpulsh.account.progress import Progress
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.select import BackendName
 from gpulsh.budget import cut, parse_memory
-from gpulsh.errors import GpulshError, InputTypeError, OutputError, ParameterError
+from gpulsh.errors import GpulshError, InputError, InputTypeError, OutputError, ParameterError
 from gpulsh.facts import Facts
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.inputs import as_lines, find_files, natural_id, refuse_packing
-from gpulsh.io.files.pipes import Streams
+from gpulsh.io.files.pipes import Streams, is_stream
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.format import Columns, File
 from gpulsh.io.outputs.conversion import FormatName, refuse_stream_packing, renamed
@@ -165,6 +165,7 @@ def deduplicate_files(
     work: Input | None = None,
     overwrite: bool = False,
     resume: bool = False,
+    dry_run: bool = False,
     progress: Show = False,
     secret: bytes | None = None,
 ) -> FilesResult:
@@ -217,6 +218,8 @@ def deduplicate_files(
                     then, and that `resume` needs; None takes a new one in TMPDIR
     overwrite       replaces an earlier run's results in `output`
     resume          goes on with an unfinished run of the same job, or leaves it as it is where it was finished
+    dry_run         checks all of this, and what the heads of the files and `output` show, and writes nothing. The
+                    report has `parameters`, `files` and the `outputs` that there would be, and no counts
     progress        True shows bars, or lines; "json" writes events to standard error as JSON lines: the "begin" and the
                     "end" of each stage, with seconds, amounts and rates
     secret          32 bytes that evidence is hashed under, for tests: no byte of the results depends on it. None draws
@@ -250,6 +253,7 @@ def deduplicate_files(
     check_choice("reader", reader, get_args(Reader))
     check_choice("on_error", on_error, get_args(OnError))
     flags = {"lines": lines, "within": within, "across": across, "overwrite": overwrite, "resume": resume}
+    flags["dry_run"] = dry_run
     for name, flag in flags.items():
         check_type(name, flag, bool)
     check_choice("measure", measure, (None, *get_args(MeasureName)))
@@ -260,6 +264,8 @@ def deduplicate_files(
     own_secret = chosen_secret(secret)
     parse_memory(memory)
     check_engine(engine, address, devices)
+    if dry_run:
+        _refuse_dry(given_output, engine, index, [*given, *guarded])
     folding = normalizing(folding, normalize)
     asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
     indexed = None if index is None else checked_folder("index", index)
@@ -322,17 +328,53 @@ def deduplicate_files(
             cut=cut(doing.memory, doing.ops.sizes()),
             earlier=earlier.to_job() if earlier else None,
         )
+        parameters = {"id_column": id_column, "threads": threads, "reader": reader, "memory": doing.memory}
+        if dry_run:
+            job.texts(doing.ops).check()
+            OutputFolder(out, overwrite=overwrite, resume=resume).check(job.to_json(), job.steps())
+            return FilesResult(out, _dry_report(job, given, parameters))
         if remote and resume and (report := remote.finished(job.to_json())):
             return FilesResult(remote.url, report)
         report = finished(out, job.to_json()) if resume else None
         if report is None:
-            parameters = {"id_column": id_column, "threads": threads, "reader": reader, "memory": doing.memory}
             run = _Run(job, given, files, doing, earlier, open_progress(progress), parameters, start)
             with OutputFolder(out, overwrite=overwrite, resume=resume) as folder:
                 report = run.results(folder, own_secret)
         if remote:
             remote.put(report)
     return FilesResult(remote.url if remote else out, report)
+
+
+def _refuse_dry(output: str, engine: EngineName, index: Input | None, inputs: Sequence[str]) -> None:
+    """Of what cannot be looked at without doing it."""
+    if is_url(output):
+        raise ParameterError(f"--dry-run looks at local folders alone, and output is {output!r}; give one of those")
+    if engine != "local":
+        raise ParameterError(f"--dry-run looks at this machine alone, and engine is {engine!r}; leave out one of them")
+    if index is not None:
+        raise ParameterError("--dry-run cannot tell what a run with an index takes; leave out one of them")
+    for given in inputs:
+        if is_stream(given):
+            raise InputError(f"{given}: can be read only once, and --dry-run would be that; give a file")
+
+
+def _dry_report(job: Job, given: Sequence[str], parameters: Facts) -> dict[str, Any]:
+    """What a report tells before anything is read."""
+    written = [] if job.write == "duplicates" else [file for file in job.files if not job.policy.protects(file)]
+    lists = ["duplicates.parquet", *(["rejected.parquet"] if job.on_error == "skip" else [])]
+    return {
+        "gpulsh": __version__,
+        "parameters": {**job.parameters(), **parameters},
+        "inputs": given,
+        "files": [{"file": file.name} for file in job.files],
+        "funnel": Funnel().to_dict(),
+        "outputs": [
+            *sorted(f"data/{file.relative}" for file in written),
+            *lists,
+            REPORT,
+            *([] if missing() else [PAGE]),
+        ],
+    }
 
 
 @dataclass(frozen=True)

@@ -183,7 +183,7 @@ def estimate(
     )
 
 
-def held_at_once(name: str, corpus: Corpus, bands: int, nodes: int, abreast: int, memory: int) -> float:
+def held_at_once(name: str, corpus: Corpus, bands: float, nodes: int, abreast: int, memory: int) -> float:
     """Bytes that a machine holds at once in a stage, beside the program, as `budget` cuts it; `abreast` tasks run
     side by side where each is of one part of the text. On one machine, texts that were signed wait to be gathered.
     """

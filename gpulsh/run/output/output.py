@@ -101,6 +101,20 @@ class OutputFolder:
         if kind is not None:
             self._undo(interrupted=not issubclass(kind, Exception))
 
+    def check(self, job: Facts, steps: Facts) -> None:
+        """Make nothing, and raise what a run of this job would that enters it, or finds itself finished there."""
+        report = _report_of_finished(self.path) if self._resume else None
+        if report is not None:
+            refuse_difference(self.path, report["job"], job)
+            return
+        self._check()
+        found = Manifest.open(self.work) if self._resume and is_work(self.work) else None
+        if found is not None:
+            refuse_difference(self.path, found.job, steps)
+        there = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise OutputError(f"{self.path}: cannot be made: {there} allows nobody to write; give another folder")
+
     def manifest(self, job: Facts, secret: bytes) -> Manifest:
         """The manifest of this job: that of the resumed run, otherwise a new one with this secret.
 
@@ -280,19 +294,24 @@ def finished(out: Path, job: Facts) -> dict[str, Any] | None:
 
     Raises OutputError where it is another job's; what differs is named.
     """
-    report, work = read_report(out / REPORT), out / WORK
-    ours = is_work(work)
-    if not is_whole(report) or (ours and Manifest.open(work) is not None):
+    report, work = _report_of_finished(out), out / WORK
+    if report is None:
         return None
     refuse_difference(out, report["job"], job)
     with suppress(OSError):  # what a run leaves of its work folder that is killed while it removes it
-        if ours:
+        if is_work(work):
             lock = WorkLock(work)
             try:
                 remove_work(work)
             finally:
                 lock.release()
     return report
+
+
+def _report_of_finished(out: Path) -> dict[str, Any] | None:
+    report, work = read_report(out / REPORT), out / WORK
+    unfinished = is_work(work) and Manifest.open(work) is not None
+    return report if is_whole(report) and not unfinished else None
 
 
 def refuse_difference(out: Path | str, before: Facts, now: Facts) -> None:
