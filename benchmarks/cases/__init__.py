@@ -20,4 +20,5 @@ CASES = (
     "hamming",
     "index_growth",
     "drop_in",
+    "foretell",
 )
