@@ -6,6 +6,7 @@ import json
 import re
 import runpy
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,8 @@ def test_page(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
                 parse(line)
         elif block.language == "bash":
             run_commands([*commands(block)], block.shown, capsys)
+        elif block.language == "toml":  # another tool's settings
+            assert tomllib.loads(block.text)
         else:
             assert block.language in ("text", "sql", "json"), f"{path.name} has a block of {block.language!r}"
 
