@@ -150,7 +150,7 @@ CASES: dict[str, tuple[Callable[[], None], str, int, list[str]]] = {
     "output equals input": (write("in/a.jsonl", LINE), "in -o in", 1, ["in: is the input"]),
     "output inside input": (write("in/a.jsonl", LINE), "in -o in/out", 1, ["in/out: lies inside the input in"]),
     "input inside output": (write("out/a.jsonl", LINE), "out/a.jsonl --overwrite", 1, ["out: holds the input"]),
-    "remote output": (good, "a.jsonl -o s3://bucket/out", 1, ["s3://bucket/out", "local folder"]),
+    "remote output": (good, "a.jsonl -o nowhere://bucket/out", 1, ["nowhere://bucket/out", "Protocol not known"]),
     "bands times rows": (good, "a.jsonl --bands 30 --rows 5", 2, ["150", "128"]),
     "threshold of nought": (good, "a.jsonl --threshold 0", 2, ["threshold is 0"]),
     "threshold above one": (good, "a.jsonl --threshold 1.5", 2, ["threshold is 1.5"]),
