@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.index.segments.bands import holders, matches, runs
-from gpulsh.index.segments.filters import Sought
+from gpulsh.index.segments.filters import Sought, Words
 from gpulsh.index.segments.fingerprint_blocks import in_places
+from gpulsh.index.segments.groups import Groups
 from gpulsh.index.segments.segment import AGAIN, Keys, Segment, among, within
 from gpulsh.io.arrow.soundness import check_given
 
@@ -32,6 +33,7 @@ class Holdings:
 
     segments: Sequence[Segment]
     removed: Numbers
+    groups: Groups = field(default_factory=Groups)  # of the segments
 
     def holders(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
         """Held documents with digests [m] in `bands` [m]: places in `digests` [k] and numbers [k].
@@ -39,15 +41,20 @@ class Holdings:
         Bands ascend, and digests in each.
         """
         places, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        sought = Sought(digests)
-        for segment in self.segments:
-            place, number = holders(segment.bands, segment.filters, bands, sought)
-            if len(place):
-                alive = ~among(number, self.removed)
-                places.append(place[alive])
-                numbers.append(number[alive])
-            if len(sought) >= MANY:
-                segment.let_go()
+        whole = Sought(digests)
+        for group in self.groups.of(self.segments):
+            sought, asked, met = whole, bands, None
+            if group.filters is not None:
+                met = whole.places_in_own(group.filters, bands)
+                sought, asked = Sought(digests[met]), bands[met]
+            for segment in group.segments:
+                place, number = holders(segment.bands, segment.filters, asked, sought)
+                if len(place):
+                    alive = ~among(number, self.removed)
+                    places.append(place[alive] if met is None else met[place[alive]])
+                    numbers.append(number[alive])
+            if len(whole) >= MANY:
+                group.let_go()
         return np.concatenate(places), np.concatenate(numbers)
 
     def frequencies(self, digests: NDArray[np.uint64]) -> Numbers:
@@ -78,10 +85,10 @@ class Holdings:
         is_own = np.zeros(len(exact), bool)
         order = np.argsort(exact[:, 0], kind="stable")
         asked = exact[order]
-        sought = Sought(asked[:, 0])
-        for segment in reversed(self.segments):  # the first overwrites the later
+        whole = Sought(asked[:, 0])
+        for segment, met in reversed([*self._passing(whole)]):  # the first overwrites the later
             hashes, documents = segment.hashes, segment.documents
-            place, found = matches(hashes.hash_0, sought, segment.filter(-1))
+            place, found = _matches(hashes.hash_0, whole, met, segment.filter(-1))
             if len(place) == 0:
                 continue
             equal = hashes.hash_1[found] == asked[place, 1]
@@ -94,6 +101,13 @@ class Holdings:
             is_own[place] = documents.witness[row] == documents.number[row]
         return witness, similarity, is_own
 
+    def _passing(self, sought: Sought, *, keys: bool = False) -> Iterator[tuple[Segment, Numbers | None]]:
+        """Each segment, and which of `sought` may be first halves of its hashes, or its keys; None for all."""
+        for group in self.groups.of(self.segments, keys=keys):
+            met = None if group.filters is None else sought.places_in(group.filters[-1])
+            for segment in group.segments:
+                yield segment, met
+
     def let_go(self, looked_up: int) -> None:
         """Let the system drop the pages that were read from files, where `looked_up` says that they are many."""
         if looked_up >= MANY:
@@ -103,10 +117,10 @@ class Holdings:
     def find(self, keys: Keys) -> Numbers:
         """The number of the live document with each key [m]; NOBODY where there is none."""
         numbers = np.full(len(keys.key), NOBODY)
-        sought = Sought(keys.key_hash)
-        for segment in self.segments:
+        whole = Sought(keys.key_hash)
+        for segment, met in self._passing(whole, keys=True):
             assert segment.keys is not None
-            place, found = matches(segment.keys.key_hash, sought)
+            place, found = _matches(segment.keys.key_hash, whole, met)
             if len(place) == 0 or segment.keys.key.type != keys.key.type:
                 continue
             place, row = keys.key_row[place], within(segment.keys.key_row[found], len(segment))
@@ -169,3 +183,13 @@ class Holdings:
             raise DamagedInputError(
                 f"the index is damaged: it names {len(numbers)} documents and has {found} of them; {AGAIN}"
             )
+
+
+def _matches(
+    known: NDArray[np.uint64], sought: Sought, some: Numbers | None, words: Words | None = None
+) -> tuple[Numbers, Numbers]:
+    """`matches` of the places `some` of `sought`; None for all."""
+    if some is None:
+        return matches(known, sought, words)
+    place, found = matches(known, Sought(sought.values[some]), words)
+    return some[place], found

@@ -35,6 +35,7 @@ from gpulsh.index.keys import (
     repeated,
     sorted_keys,
 )
+from gpulsh.index.segments.groups import Groups
 from gpulsh.index.segments.merging import in_memory
 from gpulsh.index.segments.segment import KEY_TYPES, Documents, Keys
 from gpulsh.index.storage import Contents, Folder, Shelved, compacted, discard, keyed, settled, spill_bytes
@@ -107,6 +108,7 @@ class Index(Tidy):
         self._secret = chosen_secret(secret)
         self._folder: Folder | None = None
         self._contents, self._changed = Contents(), False
+        self._groups = Groups()
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], **parameters: Any) -> Self:
@@ -286,6 +288,7 @@ class Index(Tidy):
         """Merge all segments into one without removed documents; on disk, commit that and remove unneeded files."""
         self._begin_change()
         whole = compacted(self._contents, self.path)
+        self._groups = Groups(self.path)
         if self._folder is not None:
             self._contents = self._folder.commit(whole)
             self._changed = False
@@ -315,13 +318,13 @@ class Index(Tidy):
         decide: bool,
         tally: Funnel | None = None,
         names: KeyNames = GIVEN,
-        known: bool = False,
+        known: Keys | None = None,
     ) -> range:
         """Take in the documents of `source`: their numbers. `tally` counts what becomes of them.
 
         `keys` is called after the last one was read and gives their keys, in order, in pieces of any lengths; `known`
-        says that each is new. With a folder, little is held of a document: its columns are written when some are
-        together, at most 128 MiB, its key with those of the same segment.
+        are all of them, where each was found new. With a folder, little is held of a document: its columns are written
+        when some are together, at most 128 MiB, its key with those of the same segment.
         """
         self._begin_change()
         ops, path = self._ops, self.path
@@ -332,7 +335,7 @@ class Index(Tidy):
         try:
             for arrivals in self._signed(source):
                 if decide:
-                    holdings = _holdings_of([*before.shelves, *new], before.removed)
+                    holdings = self._holdings([*before.shelves, *new])
                     segment = admit(arrivals, number, holdings, self._method, ops, tally)
                     holdings.let_go(len(arrivals))
                 else:
@@ -343,9 +346,10 @@ class Index(Tidy):
                     give_back()
             stream = KeyStream(keys(), before.keys)
             for place, shelved in enumerate(new):
-                own = sorted_keys(stream.take(len(shelved.segment)))
-                if not known:
-                    holdings = _holdings_of([*before.shelves, *new[:place]], before.removed)
+                taken = stream.take(len(shelved.segment))
+                own = known if known is not None and len(new) == 1 else sorted_keys(taken)
+                if known is None:
+                    holdings = self._holdings([*before.shelves, *new[:place]])
                     first = int(shelved.segment.documents.number[0]) - before.next_number
                     self._refuse_known(own, holdings, first, names)
                     holdings.let_go(len(own.key))
@@ -440,10 +444,11 @@ class Index(Tidy):
         if len(array) != len(source):
             raise ParameterError(f"keys are {len(array)} and texts {len(source)}; give one key for each text")
         self._begin_change()
+        own = sorted_keys(array)
         if kind is not None:  # before any work is done
             refuse_kind(kind, self._contents.keys)
-            self._refuse_known(sorted_keys(array), self._holdings(), 0)
-        return self.admit_source(source, lambda: [array], decide=decide, known=True), array
+            self._refuse_known(own, self._holdings(), 0)
+        return self.admit_source(source, lambda: [array], decide=decide, known=own), array
 
     def _refuse_known(self, keys: Keys, holdings: Holdings, start: int, names: KeyNames = GIVEN) -> None:
         """ParameterError where one of the keys from number `start` on is there already, or comes twice."""
@@ -463,6 +468,7 @@ class Index(Tidy):
         keys = evidence_keys(self._secret)
 
         def sign(lane: Backend, batch: TextBatch) -> Arrivals:
+            self._groups.asked += len(batch)
             return Arrivals.of(batch, keys, sign_by_method(batch, method, keys, lane), lane)
 
         with ops.here():
@@ -471,8 +477,13 @@ class Index(Tidy):
                 batches = [*batches]  # one, for which nobody starts threads
             yield from each_large_alone(ops, batches, sign)
 
-    def _holdings(self) -> Holdings:
-        return _holdings_of(self._contents.shelves, self._contents.removed)
+    def _holdings(self, shelves: Sequence[Shelved] | None = None) -> Holdings:
+        """What it holds, or would with these segments."""
+        if self._groups.folder != self.path:
+            self._groups = Groups(self.path)
+        contents = self._contents
+        found = [shelved.segment for shelved in (contents.shelves if shelves is None else shelves)]
+        return Holdings(found, contents.removed, self._groups)
 
     def _begin_change(self) -> None:
         if self._folder is not None:
@@ -510,7 +521,3 @@ def _fits(method: Method) -> bool:
         return banding.bands * banding.rows <= method.family.num_perm
     sketch = SimHash(bits=near.bits, seed=near.seed, weights=near.weights)  # or an error
     return (banding.bands, banding.rows) == (sketch.near(near.distance).tables, 1)
-
-
-def _holdings_of(shelves: Sequence[Shelved], removed: Numbers) -> Holdings:
-    return Holdings([shelved.segment for shelved in shelves], removed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -11,9 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gpulsh import Fingerprints
+from gpulsh import Fingerprints, Index
 from gpulsh.index import holdings as holdings_module
 from gpulsh.index.holdings import Holdings
+from gpulsh.index.segments import groups as groups_module
 from gpulsh.index.segments.filters import Sought, make_filter
 from gpulsh.index.segments.segment import Documents, make_segment, map_segment, write_segment
 from gpulsh.index.storage import NOTHING
@@ -93,3 +95,29 @@ def test_digests_that_are_not_there_touch_no_page_of_digests(tmp_path: Path) -> 
     assert looked_at("digests") - before["digests"] > size // 2
     ask_all()  # what so many look at is not held for the next ones
     assert looked_at("digests") < before["digests"]
+
+
+@pytest.mark.parametrize("measure", ["jaccard", "containment"])
+def test_groups_of_segments_find_what_segments_find(measure: str, tmp_path: Path) -> None:
+    """Groups of 2, 4 and 8, of segments of ten documents each."""
+    chance = np.random.default_rng(8)
+    texts = [" ".join(f"w{word}" for word in chance.integers(0, 30, 12)) for _ in range(120)]
+    texts = [text if number % 3 else texts[number // 2] for number, text in enumerate(texts)]
+    options: dict[str, Any] = {"threshold": 0.3, "shingling": "word:2", "measure": measure, "backend": "cpu"}
+    found, made = [], set()
+    for pays in (0, 1 << 20):
+        few = mock.patch.multiple(groups_module, PAYS=pays, WIDTH=2)
+        with few, Index.create(tmp_path / str(pays), **options) as index:
+            index._spill = 1  # so that what is added is a segment of files
+            for number in range(0, 90, 10):
+                index.add(range(number, number + 10), texts[number : number + 10])
+                assert number in index and number + 10 not in index
+                made |= {(name[0], len(name) - 1) for name in index._groups._made} if pays else set()
+            index.remove([5])
+            answers = index.query(texts)
+            found.append([*answers.positions.tolist(), *answers.keys.tolist(), *answers.similarity.tolist()])
+            found[-1] += [len(index), index.dropped()]
+            index.compact()
+            assert index._groups._made == {}
+    assert found[0] == found[1] and 0 < found[0][-1] < 80
+    assert made == {(keys, width) for keys in (False, True) for width in (2, 4, 8)}

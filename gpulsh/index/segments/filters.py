@@ -75,12 +75,18 @@ class Sought:
 
 def make_filter(hashes: NDArray[np.uint64]) -> Words:
     """uint64 [words]: the filter of ascending hashes, without a word where there are none."""
-    words = np.zeros(_length(len(hashes)), np.uint64)
-    for start in range(0, len(hashes), HASHES_AT_ONCE):
-        sought = Sought(hashes[start : start + HASHES_AT_ONCE])
-        owner = sought.words(len(words))
-        first = np.flatnonzero(np.diff(owner, prepend=-1))
-        words[owner[first]] |= np.bitwise_or.reduceat(sought.bits, first)
+    return filter_of([hashes])
+
+
+def filter_of(parts: Sequence[NDArray[np.uint64]]) -> Words:
+    """The filter of all hashes of several, each of which ascends."""
+    words = np.zeros(_length(sum(map(len, parts))), np.uint64)
+    for hashes in parts:
+        for start in range(0, len(hashes), HASHES_AT_ONCE):
+            sought = Sought(hashes[start : start + HASHES_AT_ONCE])
+            owner = sought.words(len(words))
+            first = np.flatnonzero(np.diff(owner, prepend=-1))
+            words[owner[first]] |= np.bitwise_or.reduceat(sought.bits, first)
     return words
 
 
