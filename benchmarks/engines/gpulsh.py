@@ -15,6 +15,8 @@ from benchmarks.engines.base import BANDING, NUM_PERM, SHINGLE, Decision, Engine
 from benchmarks.engines.decider import Decider, rows, without
 from gpulsh.cli import main
 
+MEMORY = "512MiB"
+
 
 class Gpulsh(Engine):
     name = "gpulsh"
@@ -30,8 +32,9 @@ class Gpulsh(Engine):
         column = (table if rows is None else table.slice(0, rows))["text"].combine_chunks()
         return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
-    def from_files(self, inputs: Path) -> pa.Array:
-        return self.load(str(inputs))
+    def from_files(self, inputs: Path) -> pa.ChunkedArray:
+        """As they are read: put together they would take their size once more."""
+        return pq.read_table(inputs, columns=["text"])["text"]
 
     def text_to_signature(self, texts: pa.Array) -> Any:
         return gpulsh.MinHash(num_perm=NUM_PERM, seed=1).from_texts(
@@ -77,12 +80,16 @@ class Gpulsh(Engine):
 
 class GpulshCommand(Decider):
     name = "gpulsh dedup"
-    note = "the command with `--write duplicates`, verified exactly: the list of duplicates and the report"
+    note = (
+        f"the command with `--write duplicates --memory {MEMORY}`, the least budget that it accepts, verified exactly:"
+        " the list of duplicates and the report"
+    )
 
     def keep(self, inputs: Path, threshold: float, scratch: Path) -> NDArray[np.bool_]:
         out = scratch / "out"
         given = ["dedup", str(inputs), "-o", str(out), "--write", "duplicates", "--id-column", "id", "--backend", "cpu"]
-        if status := main([*given, "--threshold", str(threshold), "--threads", str(self.threads)]):
+        told = ["--threshold", str(threshold), "--threads", str(self.threads), "--memory", MEMORY]
+        if status := main([*given, *told]):
             raise SystemExit(status)
         dropped = pq.read_table(out / "duplicates.parquet", columns=["id"])["id"]
         return without(rows(inputs), [int(number) for number in dropped.to_pylist()])
