@@ -146,7 +146,7 @@ def test_samples_are_run_as_the_command_runs(here: Path, monkeypatch: pytest.Mon
             out / "duplicates.parquet",
         )
         parameters = {"threads": 2, "memory": 8 << 30, "banding": {"bands": 21, "rows": 6}}
-        return {"parameters": parameters, "backend": {"name": "cpu"}, "files": files}, planted(rows)
+        return {"parameters": parameters, "backend": {"name": "cpu"}, "files": files, "compiling": 0.0}, planted(rows)
 
     monkeypatch.setattr(foretell, "run", stand_in)
     monkeypatch.setattr(foretell, "FIRST_BYTES", 1000)
@@ -155,7 +155,7 @@ def test_samples_are_run_as_the_command_runs(here: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(foretell, "START_SECONDS", 1e9)
     options = {"threshold": 0.7, "lines": False, "devices": [0, 1], "also": "simhash:3", "within": True, "memory": None}
     found = foretell.plan(["in"], options)
-    small, large = asked
+    small, *_, large = asked
     assert small[:-1] == large[:-1] == ["--threshold=0.7", "--devices=0,1", "--and=simhash:3", "--within", "--"]
     assert found.files == 4 and found.foretold.likely.corpus.documents == 3600 and not found.whole
     assert 880 <= found.sample <= 1000  # a quarter, as the text of the first sample told

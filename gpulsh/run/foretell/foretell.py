@@ -1,8 +1,9 @@
 """Measures samples of a user's files on this machine, and foretells what `gpulsh dedup` of all of them will take.
 
-Two samples are run as the user would run them, in processes of their own, so that start-up, memory and the format's own
-costs (to decode it, and to pack it as the input is) are those of the run to come. The first sample is small, and tells
-how large the second one may be to take a few seconds. What fits in that is run whole, and nothing is foretold.
+Samples are run as the user would run them, in processes of their own, so that start-up, memory and the format's own
+costs (to decode it, and to pack it as the input is) are those of the run to come. The first one is very small, and
+tells how large others may be to take a few seconds; the last two are what is foretold from. What fits in those seconds
+is run whole, and nothing is foretold.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ FIRST_BYTES = 256 << 10  # of files
 START_SECONDS = 0.25  # that a stage may take however little there is to do
 SECONDS = 5.0  # that the second sample may take, about
 TIMES = 4  # as large as the first one, at least
+APART = 6  # times as large, about, where there is time for a third one
 THREAD_BYTES, LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20, 256 << 20  # of text: for each thread, and in all
 NEARLY_ALL = 0.75  # share of the files from which on they are run as they are
 
@@ -101,7 +103,10 @@ def plan(inputs: Sequence[str], options: Facts) -> Plan:
         trials = _Trials(files, inputs, protect, options, Path(folder))
         large = small = trials.run(FIRST_BYTES / max(size, 1))
         if small.share < 1:
-            large = trials.run(_second(small))
+            share = _second(small)
+            if share > APART * APART * small.share:  # which is too small to have what a stage begins with
+                small = trials.run(share / APART)
+            large = trials.run(share)
         of = large.repeats()
     corpus = large.taken.corpus
     if large.share < 1:
@@ -199,9 +204,13 @@ class _Trials:
             share, names = drawn.share, drawn.names
         else:
             share = 1.0
+        arguments = [*self._options, *(f"--protect={path}" for path in protected), "--", *inputs]
         out = self._folder / f"out-{self._number}"
         try:
-            report, took = run([*self._options, *(f"--protect={path}" for path in protected), "--", *inputs], out)
+            report, took = run(arguments, out)
+            if report["compiling"]:  # what no other run on this machine will
+                out = self._folder / f"again-{self._number}"
+                report, took = run(arguments, out)
         except InputError as error:
             told = error.message
             for path, name in names.items():

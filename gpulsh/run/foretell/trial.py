@@ -63,7 +63,7 @@ def taken(ended: Ended, out: Path) -> Taken:
             bytes_per_shingle=max(funnel["bytes"] / max(funnel["shingles"], 1), 1.0),
         ),
         seconds={**seconds, START: max(ended.seconds - in_stages, 0.0)},
-        processor=max(ended.processor - report["compiling"], 0.0),
+        processor=ended.processor,
         memory=ended.memory,
         data=sum(size for name, size in sizes.items() if name.startswith("data/")),
         evidence=sizes["duplicates.parquet"],
