@@ -30,7 +30,8 @@ def run(bench: Bench) -> dict[str, Any]:
         rounds.append({module: _asked(pythons[module], module, max(bench.threads)) for module in order})
         bench.say(f"  round {turn + 1}: bulk {_ratio(rounds[-1:], 'bulk, us a set')} times as fast")
     answers = {found.pop("answer") for one in rounds for found in one.values()}
-    checks = [{"check": "hash values and answers are datasketch's", "met": len(answers) == 1}]
+    (version,) = {found.pop("version") for one in rounds for found in one.values()} - {""}
+    checks = [{"check": f"hash values and answers are those of datasketch {version}", "met": len(answers) == 1}]
     ours, theirs = (rounds[0][module] for module in (OURS, THEIRS))
     rows = [
         {

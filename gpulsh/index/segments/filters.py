@@ -19,7 +19,7 @@ from gpulsh.ragged import run_bounds
 
 BITS = 20  # of a filter, a hash; before they were 12, which is read as well
 LENGTH_BITS = 4  # of the length of a filter; those below are 0
-HASHES_AT_ONCE = 1 << 18  # put into a filter at once
+HASHES_AT_ONCE = 1 << 16  # put into a filter at once; of more the steps between do not stay in the caches
 SET_BITS = 4  # of a word, by a hash; 6 bits of the hash choose each
 
 Words = NDArray[np.uint64]
@@ -42,7 +42,9 @@ class Sought:
         """Those that each sets there."""
         bits = np.zeros(len(self.values), np.uint64)
         for number in range(SET_BITS):
-            bits |= np.uint64(1) << ((self.values >> np.uint64(6 * number)) & np.uint64(63))
+            place = self.values >> np.uint64(6 * number)
+            place &= np.uint64(63)
+            bits |= np.left_shift(np.uint64(1), place, out=place)
         return bits
 
     def __len__(self) -> int:
