@@ -476,9 +476,8 @@ def alone(inputs: Path, out: Path, **environment: str) -> subprocess.CompletedPr
     command = [sys.executable, "-m", "gpulsh", "dedup", str(inputs), "-o", str(out), "--engine", "ray"]
     given = [*command, "--backend", "cpu", "--threads", str(os.cpu_count()), "--memory", "512MiB"]  # one worker
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    return subprocess.run(
-        given, check=False, capture_output=True, text=True, env={**kept, "PYTHONPATH": str(ROOT), **NONE_AHEAD, **environment}
-    )
+    around = {**kept, "PYTHONPATH": str(ROOT), **NONE_AHEAD, **environment}
+    return subprocess.run(given, check=False, capture_output=True, text=True, env=around)
 
 
 def test_the_first_error_is_told_as_a_local_run_tells_it(
