@@ -15,6 +15,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     """Costs of the runs at the higher threshold on all cores; quality of the largest of them that most finished."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogFormatter
 
     cores, threshold = max(row["cores"] for row in rows), max(row["threshold"] for row in rows)
     shown = [row for row in rows if row["cores"] == cores and row["threshold"] == threshold]
@@ -38,6 +39,9 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
             axes[2].plot(found, good, **style | {"linestyle": ""})
     for axis, column in zip(axes, PANELS, strict=False):
         axis.set(xscale="log", yscale="log", xlabel="documents", title=f"{column}, {cores} cores, at {threshold}")
+        axis.xaxis.set_major_formatter("{x:,.0f}")
+        for each in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
+            each(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
         axis.grid(alpha=0.3, which="both")
     axes[2].set(xlabel="recall", ylabel="dropped with a kept duplicate", title="quality, the largest race finished")
     axes[2].grid(alpha=0.3)
