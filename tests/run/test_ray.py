@@ -50,15 +50,20 @@ ROOT = Path(__file__).parents[2]
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "memory": "512MiB"}
 SMALL_STORE = 80 << 20  # bytes: containers have little shared memory
 PROCESSORS = (0, 1, 2)  # of the nodes; the head does no work
-# Each worker that Ray starts before anyone asks for it takes seconds of a processor.
-NONE_AHEAD = {"RAY_enable_worker_prestart": "0", "RAY_prestart_worker_first_driver": "0"}
+# Each worker that Ray starts before anyone asks for it takes seconds of a processor; and other tests, which run beside
+# these, would leave almost none to workers of its usual niceness.
+SPEEDY = {
+    "RAY_enable_worker_prestart": "0",
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_worker_niceness": "0",
+}
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """A cluster of several nodes, which run this checkout."""
     before = dict(os.environ)
-    os.environ |= {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0", **NONE_AHEAD}
+    os.environ |= {"PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0", **SPEEDY}
     cluster = Cluster(
         initialize_head=True,
         head_node_args={"num_cpus": PROCESSORS[0], "object_store_memory": SMALL_STORE, "include_dashboard": False},
@@ -476,7 +481,7 @@ def alone(inputs: Path, out: Path, **environment: str) -> subprocess.CompletedPr
     command = [sys.executable, "-m", "gpulsh", "dedup", str(inputs), "-o", str(out), "--engine", "ray"]
     given = [*command, "--backend", "cpu", "--threads", str(os.cpu_count()), "--memory", "512MiB"]  # one worker
     kept = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    around = {**kept, "PYTHONPATH": str(ROOT), **NONE_AHEAD, **environment}
+    around = {**kept, "PYTHONPATH": str(ROOT), **SPEEDY, **environment}
     return subprocess.run(given, check=False, capture_output=True, text=True, env=around)
 
 
