@@ -334,7 +334,7 @@ def deduplicate_files(
             OutputFolder(out, overwrite=overwrite, resume=resume).check(job.to_json(), job.steps())
             return FilesResult(out, _dry_report(job, given, parameters))
         if remote and resume and (report := remote.finished(job.to_json())):
-            return FilesResult(remote.url, report)
+            return FilesResult(remote.url, dict(report))
         report = finished(out, job.to_json()) if resume else None
         if report is None:
             run = _Run(job, given, files, doing, earlier, open_progress(progress), parameters, start)

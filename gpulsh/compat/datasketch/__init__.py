@@ -6,8 +6,6 @@ What gpulsh does not make, as HyperLogLog, HNSW and the index on servers, is dat
 
 from __future__ import annotations
 
-from typing import Any
-
 from gpulsh.compat.datasketch.b_bit_minhash import bBitMinHash
 from gpulsh.compat.datasketch.hashfunc import sha1_hash32, sha1_hash64
 from gpulsh.compat.datasketch.lean_minhash import LeanMinHash
@@ -40,7 +38,7 @@ __all__ = [
 _THEIRS = {"AsyncMinHashLSH": "aio", "HNSW": "hnsw", "HyperLogLog": "hyperloglog", "HyperLogLogPlusPlus": "hyperloglog"}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _THEIRS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return theirs(_THEIRS[name], name)

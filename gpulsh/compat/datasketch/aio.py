@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from gpulsh.compat.datasketch.theirs import theirs
 
 _NAMES = ("AsyncMinHashLSH",)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _NAMES:  # tools ask modules for names of theirs
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return theirs("aio", name)

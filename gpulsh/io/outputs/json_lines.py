@@ -10,7 +10,6 @@ import base64
 import codecs
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +82,7 @@ def _is_string(column: pa.Array, is_document: bool) -> bool:
     return is_document or (is_text(column.type) and "string" in str(column.type))
 
 
-def _values(column: pa.Array, is_document: bool) -> list[Any]:
+def _values(column: pa.Array, is_document: bool) -> list[object]:
     found = as_strings(column) if _is_string(column, is_document) else column.cast(_plain_type(column.type))
     return found.to_pylist()  # type: ignore[no-any-return]
 

@@ -15,11 +15,11 @@ import logging
 import os
 import posixpath
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from gpulsh.errors import GpulshError, OutputError
 from gpulsh.facts import Facts
@@ -76,12 +76,12 @@ class RemoteFolder:
 
             self._filesystem, path = fsspec.core.url_to_fs(self.url)
             self._path: str = path.rstrip("/")
-            if set(_protocols(self._filesystem)) & {"file", "local"}:
+            if set(_protocols(self._filesystem.protocol)) & {"file", "local"}:
                 raise OutputError(f"{url}: is a folder of this machine; give its path")
         self._made = work is None or not os.path.lexists(work)  # `local`
         self._given = work
         self._replaced: set[str] = set()  # results of earlier runs
-        self._report: dict[str, Any] = {}  # that is there
+        self._report: Facts = {}  # that is there
 
     def __enter__(self) -> Self:
         there = self._names()
@@ -132,7 +132,7 @@ class RemoteFolder:
         if strange := sorted(there - known):
             raise OutputError(f"{self.url}: holds {strange[0]}, which gpulsh did not write; move it away first")
 
-    def finished(self, job: Facts) -> dict[str, Any] | None:
+    def finished(self, job: Facts) -> Facts | None:
         """The report that is there where it is that of this very job and nothing local is to take its place.
 
         Raises OutputError where it is another job's; what differs is named.
@@ -226,7 +226,7 @@ class RemoteFolder:
                 return set()
         return {posixpath.relpath(path, self._path) for path in found if not path.endswith("/")}
 
-    def _read(self, name: str) -> dict[str, Any]:
+    def _read(self, name: str) -> Facts:
         """A file of JSON that is there; empty where it holds none."""
         with self._reached(name):
             content = self._filesystem.cat_file(self._at(name))
@@ -259,13 +259,12 @@ class RemoteFolder:
             raise OutputError(f"{at}: cannot be reached or written: {first_line(error)}") from error
 
 
-def is_ours(claim: Mapping[str, Any]) -> bool:
+def is_ours(claim: Facts) -> bool:
     """Whether gpulsh wrote it."""
     return MARK in claim
 
 
-def _protocols(filesystem: Any) -> tuple[str, ...]:
-    found = filesystem.protocol
+def _protocols(found: str | tuple[str, ...]) -> tuple[str, ...]:
     return (found,) if isinstance(found, str) else tuple(found)
 
 

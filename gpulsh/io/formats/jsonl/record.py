@@ -138,7 +138,7 @@ def _loaded(content: Line) -> Any:
     return json.loads(content.decode("utf-8", "replace"))
 
 
-def exact_value(file: File, record: Record, column: str, number: int, line: Line) -> Any:
+def exact_value(file: File, record: Record, column: str, number: int, line: Line) -> object:
     """A field of the record, integers as they stand in the line."""
     # Python's parser makes no floats of integers beyond 64 bits, and is asked where orjson may have done so.
     value = _field(record, column)
@@ -153,7 +153,7 @@ def exact_value(file: File, record: Record, column: str, number: int, line: Line
     return value.text() if isinstance(value, LongString) else value
 
 
-def id_value(file: File, record: Record, column: str, number: int, line: Line) -> Any:
+def id_value(file: File, record: Record, column: str, number: int, line: Line) -> object:
     """The value as it is written again; a DamagedInputError where no UTF-8 can hold it."""
     value = exact_value(file, record, column, number, line)
     try:
@@ -179,13 +179,13 @@ def is_there(record: Record, place: Place, columns: Columns) -> bool:
     return isinstance(above, dict) and place[-1] in above
 
 
-def _field(record: Record, column: str) -> Any:
+def _field(record: Record, column: str) -> object:
     value = record.get(column)
     return value if value is not None or "." not in column else _value(record, place_named(column, record))
 
 
-def _value(record: Record, place: Place) -> Any:
-    value: Any = record
+def _value(record: Record, place: Place) -> object:
+    value: object = record
     for name in place:
         value = value.get(name) if isinstance(value, dict) else None
     return value
@@ -201,7 +201,7 @@ def text_of(file: File, number: int, columns: Columns, record: Record, limit: Li
 
 
 def _text(file: File, number: int, place: Place, record: Record, limit: Limit | None) -> Bytes | None:
-    value: Any = record.get(place[0])
+    value: object = record.get(place[0])
     for depth, name in enumerate(place[1:], 1):
         if value is None:
             return None

@@ -24,7 +24,7 @@ MOST_FIELDS = 1 << 10  # of an object: one with more is a map, whose keys are da
 MOST_DEPTH = 32
 EXACT = 1 << 53  # integers up to it are exact as float64
 
-Fit = Callable[[Any], Any]
+Fit = Callable[[object], object]
 
 
 class Odd(Enum):
@@ -101,7 +101,7 @@ class Shape:
         return Column(pa.large_string(), _text)
 
 
-def record_batch(columns: Mapping[str, Column], records: Sequence[dict[str, Any]]) -> pa.RecordBatch:
+def record_batch(columns: Mapping[str, Column], records: Sequence[dict[str, object]]) -> pa.RecordBatch:
     """The records, whose values are taken out, as a pyarrow.RecordBatch; what no UTF-8 can hold becomes U+FFFD."""
     arrays = []
     for name, (kind, fit) in columns.items():
@@ -115,11 +115,11 @@ def record_batch(columns: Mapping[str, Column], records: Sequence[dict[str, Any]
     return pa.record_batch(arrays, schema=pa.schema([(name, column.kind) for name, column in columns.items()]))
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return None if value is None else json_text(value.decode("utf-8", "replace") if type(value) is bytes else value)
 
 
-def _unless_nan(value: Any) -> Any:
+def _unless_nan(value: object) -> object:
     return value if value == value else None
 
 
@@ -139,7 +139,7 @@ def _struct(fields: Mapping[str, Column]) -> Column:
     return Column(kind, fit if fits else None)
 
 
-def _valid(value: Any) -> Any:
+def _valid(value: object) -> object:
     """The value, without halves of surrogate pairs and bytes that are no UTF-8."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
