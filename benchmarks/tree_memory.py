@@ -1,20 +1,25 @@
-"""The greatest proportional set (PSS) of a process and all its children, sampled: shared pages count once in all."""
+"""The greatest of what is sampled while something runs, as the memory of a process and all its children.
+
+That is the sum of their proportional sets (PSS), in which shared pages count once.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Self
 
 
-class TreeMemory:
-    """A context that samples the tree of process `pid`; `peak` is in bytes."""
+class Peak:
+    """A context that samples what `look` gives; `peak` is the greatest."""
 
-    def __init__(self, pid: int, seconds: float = 0.02) -> None:
+    def __init__(self, look: Callable[[], int], seconds: float) -> None:
         self.peak = 0
-        self._pid, self._seconds, self._done = pid, seconds, threading.Event()
+        self._look, self._seconds, self._done = look, seconds, threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> TreeMemory:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -24,7 +29,14 @@ class TreeMemory:
 
     def _watch(self) -> None:
         while not self._done.wait(self._seconds):
-            self.peak = max(self.peak, sum(map(pss, tree(self._pid))))
+            self.peak = max(self.peak, self._look())
+
+
+class TreeMemory(Peak):
+    """The memory of the tree of process `pid`, in bytes."""
+
+    def __init__(self, pid: int, seconds: float = 0.02) -> None:
+        super().__init__(lambda: sum(map(pss, tree(pid))), seconds)
 
 
 def tree(pid: int) -> list[int]:

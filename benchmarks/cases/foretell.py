@@ -7,7 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
-import threading
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.bench import Bench, line
 from benchmarks.corpora import job_ads
+from benchmarks.tree_memory import Peak
 from gpulsh.run.foretell.trial import run as taken_by
 
 TITLE = "Foretold by samples, and taken"
@@ -27,32 +28,14 @@ JUDGED = ("seconds", "memory MB", "OUT at most MB", "kept rows MB")
 TOLD = (*JUDGED, "processor seconds", "dropped")
 
 
-class _Largest:
-    """A context: the greatest size of all files in a folder, sampled."""
-
-    def __init__(self, folder: Path) -> None:
-        self.size = 0
-        self._folder, self._done = folder, threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> _Largest:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._done.wait(LOOK):
-            found: dict[int, int] = {}  # a file that is moved meanwhile is met twice
-            for path in self._folder.rglob("*"):
-                try:
-                    seen = path.stat()
-                except OSError:  # it went while it was looked at
-                    continue
-                found[seen.st_ino] = 0 if path.is_dir() else seen.st_size
-            self.size = max(self.size, sum(found.values()))
+def _size(folder: Path) -> int:
+    """Bytes of all files."""
+    found: dict[int, int] = {}  # a file that is moved meanwhile is met twice
+    for path in folder.rglob("*"):
+        with suppress(OSError):  # it went while it was looked at
+            seen = path.stat()
+            found[seen.st_ino] = 0 if path.is_dir() else seen.st_size
+    return sum(found.values())
 
 
 def run(bench: Bench) -> dict[str, Any]:
@@ -109,11 +92,11 @@ def _foretold(bench: Bench, path: Path) -> dict[str, Any]:
 
 def _taken(bench: Bench, path: Path) -> dict[str, Any]:
     out = bench.work / "taken-out"
-    with _Largest(out) as largest:
+    with Peak(lambda: _size(out), LOOK) as largest:
         _, took = taken_by([*_options(bench), str(path)], out)
     shutil.rmtree(out)
     given = {**vars(took), "all": took.all, "corpus": vars(took.corpus)}
-    return _numbers(given, largest.size - took.data - took.evidence)
+    return _numbers(given, largest.peak - took.data - took.evidence)
 
 
 def _numbers(found: dict[str, Any], work: float) -> dict[str, Any]:
