@@ -374,6 +374,28 @@ def wrong_length(file: File) -> ChangedInputError:
     return changed(file, "holds other rows than at first")
 
 
+@dataclass
+class Count:
+    """How many rows were read."""
+
+    rows: int = 0
+
+
+@contextmanager
+def counting(file: File, keep: Mask) -> Iterator[Count]:
+    """A context in which rows are read and counted: `wrong_length` unless they are those of `keep`. Damage behind the
+    last of them is none of theirs.
+    """
+    read = Count()
+    try:
+        yield read
+    except DamagedInputError:
+        if read.rows != len(keep):
+            raise
+    if read.rows != len(keep):
+        raise wrong_length(file)
+
+
 def too_large(file: File, place: str, size: int, limit: Limit) -> LargeDocumentError:
     """The error of a document of `size` bytes; `place` says which of the file it is, empty where there is one."""
     return LargeDocumentError(

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of
 from gpulsh.io.arrow.selection import chosen, kept
 from gpulsh.io.arrow.soundness import check_values
@@ -31,10 +30,10 @@ from gpulsh.io.format import (
     Writing,
     check_sizes,
     check_values_fit,
+    counting,
     place_named,
     reading,
     unseen,
-    wrong_length,
 )
 from gpulsh.io.formats.arrow_ipc.source import Batches, UnreadBatch
 from gpulsh.io.rows import batch_cuts
@@ -131,20 +130,14 @@ class Ipc(Format):
 
 
 def _kept(file: File, batches: Batches, keep: Mask, seen: Seen) -> Iterator[pa.RecordBatch]:
-    start = 0
-    try:
+    with counting(file, keep) as read:
         for batch in _parts(file, batches):
-            seen(start, batch)
-            part = keep[start : start + len(batch)]
-            start += len(batch)
+            seen(read.rows, batch)
+            part = keep[read.rows : read.rows + len(batch)]
+            read.rows += len(batch)
             if part.any():
                 yield kept(batch, part)
             del batch
-    except DamagedInputError:
-        if start != len(keep):  # otherwise behind the last row that is known
-            raise
-    if start != len(keep):
-        raise wrong_length(file)
 
 
 def _cuts(

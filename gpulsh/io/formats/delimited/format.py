@@ -39,6 +39,7 @@ from gpulsh.io.format import (
     Writing,
     check_sizes,
     check_values_fit,
+    counting,
     missing_column,
     reading,
     too_large,
@@ -121,50 +122,37 @@ class Delimited(Streamed):
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """The header and kept records as they are, in the same compression."""
-        row = 0
         with reading(file):
             source = file.open()
-        with source, self._writer(file, target, how.get("packing")) as out:
-            try:
-                for start, records in self._rows(file, source):
-                    if start == HEADER:
-                        out.write(bytes(records.content[: int(records.end[0])]))
-                        continue
-                    stays = keep[start : start + len(records.begin)]
-                    if len(stays) != len(records.begin):
-                        raise wrong_length(file)
-                    if stays.any():
-                        content = np.frombuffer(memoryview(records.content).toreadonly(), np.uint8)
-                        kept = gathered(content, records.begin[stays], records.end[stays])
-                        out.write(kept.values[int(kept.offset[0]) : int(kept.offset[-1])].data)
-                    row = start + len(stays)
-            except DamagedInputError:
-                if row != len(keep):  # otherwise behind the last row that is known
-                    raise
-        if row != len(keep):
-            raise wrong_length(file)
+        with source, self._writer(file, target, how.get("packing")) as out, counting(file, keep) as read:
+            for start, records in self._rows(file, source):
+                if start == HEADER:
+                    out.write(bytes(records.content[: int(records.end[0])]))
+                    continue
+                stays = keep[start : start + len(records.begin)]
+                if len(stays) != len(records.begin):
+                    raise wrong_length(file)
+                if stays.any():
+                    content = np.frombuffer(memoryview(records.content).toreadonly(), np.uint8)
+                    kept = gathered(content, records.begin[stays], records.end[stays])
+                    out.write(kept.values[int(kept.offset[0]) : int(kept.offset[-1])].data)
+                read.rows = start + len(stays)
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """Every column as strings; bytes that are no UTF-8 become U+FFFD."""
-        row, names = 0, list[str]()
-        try:
-            with reading(file), file.open() as source:
-                for start, records in self._rows(file, source, how.get("limit")):
-                    if start == HEADER:
-                        names = self._names(file, records)
-                        if twice := [name for name, often in Counter(names).items() if often > 1]:
-                            raise _ambiguous(file, twice[0], names)
-                        continue
-                    stays = np.flatnonzero(keep[start : start + len(records.begin)])
-                    row = start + len(records.begin)
-                    if len(stays):
-                        values = [self._column(records.part(stays), number) for number in range(len(names))]
-                        yield pa.record_batch([as_strings(_array(each, each.null)) for each in values], names=names)
-        except DamagedInputError:
-            if row != len(keep):  # otherwise behind the last row that is known
-                raise
-        if row != len(keep):
-            raise wrong_length(file)
+        names = list[str]()
+        with counting(file, keep) as read, reading(file), file.open() as source:
+            for start, records in self._rows(file, source, how.get("limit")):
+                if start == HEADER:
+                    names = self._names(file, records)
+                    if twice := [name for name, often in Counter(names).items() if often > 1]:
+                        raise _ambiguous(file, twice[0], names)
+                    continue
+                stays = np.flatnonzero(keep[start : start + len(records.begin)])
+                read.rows = start + len(records.begin)
+                if len(stays):
+                    values = [self._column(records.part(stays), number) for number in range(len(names))]
+                    yield pa.record_batch([as_strings(_array(each, each.null)) for each in values], names=names)
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The header and the first records."""

@@ -28,6 +28,7 @@ from gpulsh.io.format import (
     Rules,
     Writing,
     check_values_fit,
+    counting,
     missing_column,
     reading,
     reason,
@@ -222,23 +223,17 @@ class JsonLines(Streamed):
 
     def _kept_lines(self, file: File, source: BinaryIO, keep: Mask) -> Iterator[list[tuple[int, Line]]]:
         """The kept rows of each group that has some."""
-        row = 0
-        try:
+        with counting(file, keep) as read:
             for lines in self._groups(file, source):
                 found = []
                 for number, line in lines:
-                    if row < len(keep) and keep[row]:
+                    if read.rows < len(keep) and keep[read.rows]:
                         found.append((number, line))
-                    row += 1
+                    read.rows += 1
                     del line  # it may be as large as a document may be
                 if found:
                     yield found
                 found.clear()
-        except DamagedInputError:
-            if row != len(keep):  # otherwise behind the last row that is known
-                raise
-        if row != len(keep):
-            raise wrong_length(file)
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first lines, as `write_kept` writes them."""

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.errors import DamagedInputError, InputError
+from gpulsh.errors import InputError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.format import (
     STRICT,
@@ -28,6 +28,7 @@ from gpulsh.io.format import (
     Rules,
     Writing,
     check_sizes,
+    counting,
     reading,
     too_large,
     wrong_length,
@@ -63,27 +64,20 @@ class TextLines(PlainText):
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are."""
-        row = 0
         with reading(file):
             source = file.open()
-        with source, self._writer(file, target, how.get("packing")) as out:
-            try:
-                for piece in self._pieces(file, source):
-                    ends = _ends(piece)
-                    stays = keep[row : row + len(ends)]
-                    if len(stays) != len(ends):
-                        raise wrong_length(file)
-                    if stays.all():
-                        out.write(memoryview(piece))
-                    elif stays.any():
-                        sizes = np.diff(ends, prepend=0)
-                        out.write(np.frombuffer(piece, np.uint8)[np.repeat(stays, sizes)].data)
-                    row += len(ends)
-            except DamagedInputError:
-                if row != len(keep):  # otherwise behind the last row that is known
-                    raise
-        if row != len(keep):
-            raise wrong_length(file)
+        with source, self._writer(file, target, how.get("packing")) as out, counting(file, keep) as read:
+            for piece in self._pieces(file, source):
+                ends = _ends(piece)
+                stays = keep[read.rows : read.rows + len(ends)]
+                if len(stays) != len(ends):
+                    raise wrong_length(file)
+                if stays.all():
+                    out.write(memoryview(piece))
+                elif stays.any():
+                    sizes = np.diff(ends, prepend=0)
+                    out.write(np.frombuffer(piece, np.uint8)[np.repeat(stays, sizes)].data)
+                read.rows += len(ends)
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first lines."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.errors import DamagedInputError, InputError
+from gpulsh.errors import InputError
 from gpulsh.io.arrow.texts import as_strings
 from gpulsh.io.format import (
     STRICT,
@@ -21,6 +21,7 @@ from gpulsh.io.format import (
     Mask,
     Rules,
     Writing,
+    counting,
     reading,
     too_large,
     wrong_length,
@@ -76,20 +77,15 @@ class PlainText(Streamed):
 
     def kept(self, file: File, keep: Mask, **how: Unpack[Writing]) -> Iterator[pa.RecordBatch]:
         """A column, "text"."""
-        row = 0
-        try:
+        with counting(file, keep) as read:
             for block in self.read(file, Columns("text"), rules=Rules(limit=how.get("limit"))):
-                texts, row = block.texts, row + len(block.texts)
+                texts = block.texts
                 del block
-                pieces = texts.pieces(np.flatnonzero(keep[row - len(texts) : row]))
+                pieces = texts.pieces(np.flatnonzero(keep[read.rows : read.rows + len(texts)]))
+                read.rows += len(texts)
                 if pieces:
                     yield pa.record_batch([as_strings(pa.array(pieces, pa.large_binary()))], names=["text"])
                 del texts, pieces
-        except DamagedInputError:
-            if row != len(keep):  # otherwise behind the last row that is known
-                raise
-        if row != len(keep):
-            raise wrong_length(file)
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """All of it, which is one row."""
