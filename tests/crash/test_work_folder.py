@@ -6,7 +6,10 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from gpulsh.errors import InputError, OutputError
 from gpulsh.index.segments.snapshots import NAME as INDEX
 from gpulsh.index.segments.snapshots import _checksum
 from gpulsh.run.output.output import OutputFolder
-from gpulsh.run.output.work_folder import WORDS
+from gpulsh.run.output.work_folder import LOCK, WORDS, remove_work
 from gpulsh.store.manifest import NAME, Manifest
 
 TEXT = "some words of a page that is there twice and then nothing else at all"
@@ -366,3 +369,23 @@ def test_the_page_is_made_without_touching_other_files(here: Path) -> None:
     assert main(["report", "out"]) == 0
     assert Path("precious.txt").read_text() == "precious" and Path("out/report.json.new").read_text() == "mine"
     assert Path("out/report.html").is_file() and Manifest.open(Path("out")) is None and NAME not in os.listdir("out")
+
+
+def test_a_worker_that_was_given_up_writes_while_its_folder_is_removed(tmp_path: Path) -> None:
+    work = tmp_path / "_work"
+    (work / "data").mkdir(parents=True)
+    (work / LOCK).write_bytes(WORDS)
+    ends = time.monotonic() + 0.3
+
+    def write() -> None:
+        while time.monotonic() < ends:
+            with suppress(FileNotFoundError):
+                (work / "data").mkdir(exist_ok=True)
+                (work / "data/a").touch()
+                (work / "b").touch()
+
+    worker = threading.Thread(target=write)
+    worker.start()
+    remove_work(work)
+    worker.join()
+    assert os.listdir(tmp_path) == []

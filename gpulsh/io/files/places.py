@@ -116,13 +116,18 @@ def _spelled(name: str) -> str:
 
 
 def place_below(folder: Path, file: File) -> Path:
-    """The file's place below `folder`, with the folders above it made; OutputError where a link leads out of it."""
+    """The file's place below `folder`, with the folders above it made; OutputError where a link leads out of it.
+
+    What `folder` lies in is not made: where a run was given up and is removed, one of its workers may still write.
+    """
     refuse_outside(file)
     place = folder / file.relative
     wanted = os.path.join(os.path.realpath(folder.parent), place.parent.relative_to(folder.parent))
     if os.path.realpath(place.parent) != wanted:
         raise OutputError(f"{place}: lies behind a link, which gpulsh did not make; remove the link")
-    place.parent.mkdir(parents=True, exist_ok=True)
+    below = place.parent.relative_to(folder)
+    for above in (*reversed(below.parents), below):
+        (folder / above).mkdir(exist_ok=True)
     return place
 
 

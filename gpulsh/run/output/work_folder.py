@@ -6,10 +6,12 @@ behind a link, is somebody's: nothing in it is read, written or removed.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
 import stat
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from gpulsh.store.manifest import NAME
 
 WORK = "_work"
 LOCK = "lock"
+LEAVING = 5.0  # seconds in which workers that were given up may still write
 WORDS = b"gpulsh works here, and removes this folder with all that is in it; process "
 
 
@@ -107,14 +110,22 @@ def remove_work(work: Path) -> None:
     """Remove a work folder, and last what marks it as gpulsh's: after a kill in between, or where an entry cannot be
     removed, the next run still recognises it.
     """
-    last = [work / NAME, work / LOCK]
-    with suppress(OSError):
-        for entry in work.iterdir():
-            if entry not in last:
-                remove_entry(entry)
-        for path in last:
-            path.unlink(missing_ok=True)
-        work.rmdir()
+    deadline = time.monotonic() + LEAVING
+    while os.path.lexists(work):
+        try:
+            _remove(work, last=[work / NAME, work / LOCK])
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or time.monotonic() > deadline:
+                return
+
+
+def _remove(work: Path, last: list[Path]) -> None:
+    for entry in work.iterdir():
+        if entry not in last:
+            remove_entry(entry)
+    for path in last:
+        path.unlink(missing_ok=True)
+    work.rmdir()
 
 
 def remove_entry(entry: Path) -> None:

@@ -131,6 +131,12 @@ def test_a_link_on_the_way_is_not_followed(link: str, tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "elsewhere") == []
 
 
+def test_a_work_folder_that_was_removed_is_not_made_again(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        place_below(tmp_path / "out/_work/data", File("name", "a/b.jsonl", "path"))
+    assert os.listdir(tmp_path) == []
+
+
 def test_the_way_to_the_output_may_lead_over_links(here: Path) -> None:
     Path("disk").mkdir()
     os.symlink("disk", "link")
