@@ -23,28 +23,24 @@ def _count(values, shift, counts):
 
 
 @kernel
-def _prefix_rows(values, offset, shift, counts, lengths, all_below, out, ends):
+def _prefix_rows(values, offset, shift, counts, lengths, all_below, tally, frequency, rare, out, ends):
     """Chosen by a count of counts: all below one frequency, and of that one the smallest that still fit.
 
     Those counted less than `all_below` fit in any case.
     What all documents have in common is counted 255 times: only the rest is looked at, unless that is too little.
+    `tally` [256] and, as long as the longest row, `frequency` and `rare` are room: a kernel that takes memory itself
+    has a new process import all that Numba knows of arrays, which takes longer than its work.
     """
-    tally = np.empty(256, np.int64)
-    longest = 0
-    for row in range(offset.size - 1):
-        longest = max(longest, offset[row + 1] - offset[row])
-    frequency = np.empty(longest, np.uint8)  # of the row, so that the table, far from any cache, is asked once
-    rare = np.empty(longest, np.int64)  # places of what is counted less often
     written = 0
     for row in range(offset.size - 1):
         begin, end = offset[row], offset[row + 1]
         tally[:] = 0
         row_values = values[begin:end]
-        for i in range(row_values.size):  # a loop of its own: nothing in it waits for the table
+        for i in range(row_values.size):  # a loop of its own: the table, far from any cache, is asked once
             frequency[i] = counts[np.int64(row_values[i] >> shift)]
         rares = 0
         for i in range(row_values.size):
-            rare[rares] = i
+            rare[rares] = i  # places of what is counted less often
             rares += frequency[i] < 255
         for k in range(rares):
             tally[frequency[rare[k]]] += 1
@@ -95,7 +91,9 @@ def prefix_rows(
     out = np.empty(most + 1, np.uint64)  # one more is written, and not counted
     offset = np.zeros(len(rows.offset), np.int64)
     counts = counts.repeat(2) if len(counts) == 1 else counts
-    _prefix_rows(rows.values, rows.offset, _shift(counts), counts, lengths, all_below, out, offset[1:])
+    longest = int(np.diff(rows.offset).max(initial=0))
+    room = np.empty(256, np.int64), np.empty(longest, np.uint8), np.empty(longest, np.int64)
+    _prefix_rows(rows.values, rows.offset, _shift(counts), counts, lengths, all_below, *room, out, offset[1:])
     return Fingerprints(out[: offset[-1]].copy(), offset)
 
 
