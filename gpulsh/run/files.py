@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
 from html import escape
-from itertools import groupby
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args
 
 import pyarrow as pa
 
-from gpulsh import __version__
-from gpulsh.account.counts import definitions
 from gpulsh.account.funnel import Funnel
-from gpulsh.account.hints import give_hints
 from gpulsh.account.progress import Progress
-from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.select import BackendName
 from gpulsh.budget import cut, parse_memory
 from gpulsh.errors import GpulshError, InputError, InputTypeError, OutputError, ParameterError
-from gpulsh.facts import Facts
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.inputs import as_lines, find_files, natural_id, refuse_packing
@@ -35,7 +27,6 @@ from gpulsh.io.format import Columns, File
 from gpulsh.io.outputs.conversion import FormatName, refuse_stream_packing, renamed
 from gpulsh.method import Asked, MeasureName, Resolve, Verify
 from gpulsh.params import (
-    SCHEME,
     BitSketch,
     Folding,
     NormalForm,
@@ -43,14 +34,11 @@ from gpulsh.params import (
     Sketch,
     check_choice,
     check_type,
-    checked_folder,
     is_path,
     normalizing,
     shown,
     shown_type,
 )
-from gpulsh.report.evidence import summarise
-from gpulsh.report.machine import machine, versions
 from gpulsh.report.page.page import missing, write_page
 from gpulsh.run.display.progress import Show, open_progress
 from gpulsh.run.engines.engines import Engine, EngineName, check_engine, open_engine
@@ -58,19 +46,19 @@ from gpulsh.run.engines.steps import Steps
 from gpulsh.run.job.job import Job, OnError, Write
 from gpulsh.run.job.policy import Policy
 from gpulsh.run.job.task import Workplace
+from gpulsh.run.output.folders import Folders
 from gpulsh.run.output.output import (
     PAGE,
     REPORT,
     OutputFolder,
     finished,
-    is_url,
     read_report,
-    refuse_overlap,
     write_report,
 )
-from gpulsh.run.output.remote import RemoteFolder, refuse_remote_overlap
+from gpulsh.run.output.remote import RemoteFolder
 from gpulsh.run.output.work_folder import WORK
 from gpulsh.run.partitioned import Outcome, deduplicate_partitions
+from gpulsh.run.run_report import RunReport, Start
 from gpulsh.secret import chosen_secret, derived_key, evidence_keys
 from gpulsh.store.durable import refused
 
@@ -240,77 +228,56 @@ def deduplicate_files(
     {"text": "Others"}
     <BLANKLINE>
     """
-    start = _Start()
+    start = Start()
     given, guarded = _paths("inputs", inputs), _paths("protect", protect) if _given(protect) else []
-    given_output = checked_folder("output", output)
-    given_work = None if work is None else checked_folder("work", work)
-    if given_work is not None and not is_url(given_output):
-        raise ParameterError("work is given, and output is no URL; leave it out")
-    if given_work is None and is_url(given_output) and engine == "ray":
+    folders = Folders.chosen(output, work, index)
+    if folders.is_remote and work is None and engine == "ray":
         raise ParameterError("output is a URL, and engine 'ray'; give work, a folder that all nodes see")
     check_choice("write", write, get_args(Write))
     check_choice("format", format, (None, *get_args(FormatName)))
     check_choice("reader", reader, get_args(Reader))
     check_choice("on_error", on_error, get_args(OnError))
-    flags = {"lines": lines, "within": within, "across": across, "overwrite": overwrite, "resume": resume}
-    flags["dry_run"] = dry_run
-    for name, flag in flags.items():
-        check_type(name, flag, bool)
     check_choice("measure", measure, (None, *get_args(MeasureName)))
-    _check_name("text_column", text_column)
-    if id_column is not None:
-        _check_name("id_column", id_column)
+    flags = {"lines": lines, "within": within, "across": across, "overwrite": overwrite, "resume": resume}
+    for name, flag in {**flags, "dry_run": dry_run}.items():
+        check_type(name, flag, bool)
+    for name, column in {"text_column": text_column, "id_column": id_column}.items():
+        _check_column(name, column)
     packing = None if compression is None else Packing.parse(compression)
     own_secret = chosen_secret(secret)
     parse_memory(memory)
     check_engine(engine, address, devices)
     if dry_run:
-        _refuse_dry(given_output, engine, index, [*given, *guarded])
+        _refuse_dry(folders, engine, [*given, *guarded])
     folding = normalizing(folding, normalize)
     asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
-    indexed = None if index is None else checked_folder("index", index)
     if keep is None:
-        keep = "longest" if measure == "containment" and indexed is None else "first"
-    if indexed is None:
+        keep = "longest" if measure == "containment" and index is None else "first"
+    if index is None:
         method = asked.method(verify=verify, resolve=resolve, also=also)
     else:
         from gpulsh.run.incremental import EarlierRuns, refuse_with_index
 
         others = {"protect": guarded, "within": within, "across": across, "also": also}
-        chosen = {"verify": verify, "resolve": resolve}
-        refuse_with_index(chosen, on_error, id_column, others)
+        refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, others)
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
     streams = Streams(lines)  # to the end of the run
     files = as_lines(find_files(given, guarded, streams), lines)
     if on_error == "skip":
         files = [replace(file, intact_only=True) for file in files]
-    written = [file for file in files if file.source not in guarded]
-    if format is not None:
-        if packing is not None and format == "jsonl":
-            refuse_stream_packing(packing)
-        written = renamed(written, format, packing)
-        files = [*(file for file in files if file.source in guarded), *written]
-    elif packing is not None:
-        refuse_packing(written, packing)
-    refuse = refuse_remote_overlap if is_url(given_output) else refuse_overlap
-    refuse(given_output, [*guarded, *given], files)
-    if given_work is not None:
-        refuse_overlap(given_work, [*guarded, *given], files)
+    files = _as_written(files, policy, format, packing)
+    folders.refuse_overlap([*guarded, *given], files)
     earlier = None
-    if indexed is not None:
-        for taken in (path for path in (given_output, given_work) if path is not None and not is_url(path)):
-            refuse_overlap(indexed, [taken], [])
-            refuse_overlap(taken, [indexed], [])
-        refuse_overlap(indexed, given, files)
+    if folders.index is not None:
         own_threads = threads if engine == "local" else None  # of this process, not of a worker
         where = {"backend": backend, "threads": own_threads, "devices": devices, "memory": parse_memory(memory)}
-        earlier = EarlierRuns(indexed, id_column, asked, where, own_secret)
+        earlier = EarlierRuns(folders.index, id_column, asked, where, own_secret)
         method = earlier.method()
     with ExitStack() as stack:
         remote = None
-        if is_url(given_output):
-            remote = stack.enter_context(RemoteFolder(given_output, given_work, overwrite=overwrite, resume=resume))
-        out = remote.local if remote else Path(given_output)
+        if folders.is_remote:
+            remote = stack.enter_context(RemoteFolder(folders.output, folders.work, overwrite=overwrite, resume=resume))
+        out = remote.local if remote else Path(folders.output)
         stack.enter_context(_clear_errors(out, goes_on=resume and os.path.lexists(out / WORK)))
         doing = stack.enter_context(open_engine(engine, address, backend, threads, devices, memory))
         there = [_anywhere(file) for file in files] if doing.remote else files
@@ -329,15 +296,16 @@ def deduplicate_files(
             earlier=earlier.to_job() if earlier else None,
         )
         parameters = {"id_column": id_column, "threads": threads, "reader": reader, "memory": doing.memory}
+        told = RunReport(job, given, files, doing, parameters, start)
         if dry_run:
             job.texts(doing.ops).check()
             OutputFolder(out, overwrite=overwrite, resume=resume).check(job.to_json(), job.steps())
-            return FilesResult(out, _dry_report(job, given, parameters))
+            return FilesResult(out, told.planned())
         if remote and resume and (report := remote.finished(job.to_json())):
             return FilesResult(remote.url, dict(report))
         report = finished(out, job.to_json()) if resume else None
         if report is None:
-            run = _Run(job, given, files, doing, earlier, open_progress(progress), parameters, start)
+            run = _Run(job, doing, earlier, open_progress(progress), told)
             with OutputFolder(out, overwrite=overwrite, resume=resume) as folder:
                 report = run.results(folder, own_secret)
         if remote:
@@ -345,45 +313,31 @@ def deduplicate_files(
     return FilesResult(remote.url if remote else out, report)
 
 
-def _refuse_dry(output: str, engine: EngineName, index: Input | None, inputs: Sequence[str]) -> None:
+def _refuse_dry(folders: Folders, engine: EngineName, inputs: Sequence[str]) -> None:
     """Of what cannot be looked at without doing it."""
-    if is_url(output):
-        raise ParameterError(f"--dry-run looks at local folders alone, and output is {output!r}; give one of those")
+    if folders.is_remote:
+        told = f"output is {folders.output!r}; give one of those"
+        raise ParameterError(f"--dry-run looks at local folders alone, and {told}")
     if engine != "local":
         raise ParameterError(f"--dry-run looks at this machine alone, and engine is {engine!r}; leave out one of them")
-    if index is not None:
+    if folders.index is not None:
         raise ParameterError("--dry-run cannot tell what a run with an index takes; leave out one of them")
     for given in inputs:
         if is_stream(given):
             raise InputError(f"{given}: can be read only once, and --dry-run would be that; give a file")
 
 
-def _dry_report(job: Job, given: Sequence[str], parameters: Facts) -> dict[str, Any]:
-    """What a report tells before anything is read."""
-    written = [] if job.write == "duplicates" else [file for file in job.files if not job.policy.protects(file)]
-    lists = ["duplicates.parquet", *(["rejected.parquet"] if job.on_error == "skip" else [])]
-    return {
-        "gpulsh": __version__,
-        "parameters": {**job.parameters(), **parameters},
-        "inputs": given,
-        "files": [{"file": file.name} for file in job.files],
-        "funnel": Funnel().to_dict(),
-        "outputs": [
-            *sorted(f"data/{file.relative}" for file in written),
-            *lists,
-            REPORT,
-            *([] if missing() else [PAGE]),
-        ],
-    }
-
-
-@dataclass(frozen=True)
-class _Start:
-    """When a run began, and the clocks that its duration is measured by."""
-
-    at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    clock: float = field(default_factory=time.perf_counter)
-    compiled: float = field(default_factory=COMPILING.seconds)
+def _as_written(files: list[File], policy: Policy, format: FormatName | None, packing: Packing | None) -> list[File]:
+    """The files, those that are written by the names that they get; an error where they cannot be packed so."""
+    protected = [file for file in files if policy.protects(file)]
+    written = [file for file in files if not policy.protects(file)]
+    if format is None:
+        if packing is not None:
+            refuse_packing(written, packing)
+        return files
+    if packing is not None and format == "jsonl":
+        refuse_stream_packing(packing)
+    return [*protected, *renamed(written, format, packing)]
 
 
 @dataclass(frozen=True)
@@ -391,13 +345,10 @@ class _Run:
     """A job on an open engine, from the output folder to the results in it."""
 
     job: Job
-    given: Sequence[str]  # the INPUTs
-    files: Sequence[File]  # of the job, as they were found
     engine: Engine
     earlier: EarlierRuns | None
     progress: Progress
-    parameters: Facts  # those that the report tells beside the job's
-    start: _Start
+    report: RunReport
 
     def results(self, folder: OutputFolder, secret: bytes) -> dict[str, Any]:
         """Put them in place; the report."""
@@ -408,7 +359,7 @@ class _Run:
         fixity = replace(self.job.fixity, key=derived_key(steps.secret, "fixity"))
         outcome = self._decided(replace(self.job, fixity=fixity), folder.work, steps)
         no_page = missing()
-        report = self._report(folder.work, outcome, no_page)
+        report = self.report.finished(folder.work, outcome, no_page)
         write_report(folder.work / REPORT, report)
         if no_page is None:
             write_page(folder.work / PAGE, report)
@@ -425,38 +376,6 @@ class _Run:
             place = Workplace(job, work, engine.ops, progress, evidence_keys(steps.secret))
             decider = self.earlier.decider(place, steps, runner, remote=engine.remote) if self.earlier else None
             return deduplicate_partitions(job, work, engine.ops, runner, progress, decider)
-
-    def _report(self, work: Path, outcome: Outcome, no_page: str | None) -> dict[str, Any]:
-        job, files, ops = self.job, self.files, self.engine.ops
-        seconds, compiling = time.perf_counter() - self.start.clock, COMPILING.seconds() - self.start.compiled
-        return {
-            "gpulsh": __version__,  # also marks the folder as gpulsh's own
-            "scheme": SCHEME,
-            "began": self.start.at.isoformat(timespec="seconds"),
-            "seconds": round(seconds, 3),
-            "compiling": round(compiling, 3),  # of the seconds; no stage's are of it
-            "parameters": {**job.parameters(), **self.parameters},
-            "digest": job.method.digest(),
-            "backend": {"name": ops.name, "device": getattr(ops, "device", None)},
-            "engine": self.engine.to_json(),
-            "versions": versions(),
-            "machine": machine(),
-            "inputs": self.given,
-            "files": [{"file": file.name, "rows": rows} for file, rows in zip(files, outcome.rows, strict=True)],
-            "sources": [
-                {"input": of, "protected": of in job.policy.protect, "files": len(list(found))}
-                for of, found in groupby(files, lambda file: file.source)
-            ],
-            "funnel": outcome.funnel.to_dict(),
-            "definitions": definitions(job.method.measure),
-            "hints": give_hints(job.method, outcome.funnel),
-            "evidence": summarise(
-                work / "duplicates.parquet", files, job.columns, job.method.threshold, outcome.gathered
-            ),
-            "page": {"written": no_page is None, "reason": no_page},
-            "outputs": [*_written(work), *([] if no_page else [PAGE])],
-            "job": job.to_json(),
-        }
 
 
 @contextmanager
@@ -496,18 +415,10 @@ def _paths(name: str, inputs: Input | Sequence[Input]) -> list[str]:
     return [os.fspath(path) for path in given]
 
 
-def _check_name(name: str, value: object) -> None:
-    if not isinstance(value, str):
+def _check_column(name: str, value: object) -> None:
+    if not isinstance(value, str) and (name, value) != ("id_column", None):
         raise ParameterError(f"{name} is {shown(value)}; give the name of a column")
 
 
 def _given(paths: object) -> bool:
     return not isinstance(paths, (str, list, tuple, NoneType)) or bool(paths)
-
-
-def _written(work: Path) -> list[str]:
-    """What the results are, relative to OUT: a later `--overwrite` removes these and nothing else."""
-    data = [path for path in (work / "data").rglob("*") if path.is_file()]
-    lists = [path for path in (work / "duplicates.parquet", work / "rejected.parquet") if path.exists()]
-    found = [path.relative_to(work).as_posix() for path in (*data, *lists)]
-    return [*sorted(found), REPORT]

@@ -33,7 +33,7 @@ from gpulsh.io.files.inputs import as_lines, find_files
 from gpulsh.io.files.pipes import Streams
 from gpulsh.io.format import Columns
 from gpulsh.run.display.progress import open_progress
-from gpulsh.run.output.output import refuse_overlap
+from gpulsh.run.output.folders import refuse_overlap, refuse_url
 from gpulsh.store.durable import durable_file, writing
 
 ENDINGS = (".parquet", ".jsonl")
@@ -136,6 +136,7 @@ def _grown(
     progress: bool = False,
     **parameters: Any,
 ) -> Indexed:
+    refuse_url(os.fspath(path))
     texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
     refuse_overlap(os.fspath(path), inputs, texts.files)
     shown = open_progress(progress)

@@ -24,7 +24,7 @@ from gpulsh.io.normalize import normalized
 from gpulsh.method import Method
 from gpulsh.run.display.progress import open_progress
 from gpulsh.run.indexing import open_inputs
-from gpulsh.run.output.output import refuse_overlap
+from gpulsh.run.output.folders import refuse_overlap, refuse_url
 from gpulsh.store.durable import durable_file, writing
 
 PARTITION_BYTES = 64 << 20  # of text, whose rows are a row group
@@ -49,6 +49,7 @@ def sign_files(
     so that it equals nothing. `parameters` are those of the method that `deduplicate` takes. Raises ParameterError,
     InputError and OutputError; then `output` is as it was.
     """
+    refuse_url(os.fspath(output))
     path, method = Path(output), Method.chosen(**parameters)
     if path.suffix != ".parquet":
         raise ParameterError(f"output is {str(path)!r}; give a file that ends with .parquet")

@@ -151,6 +151,7 @@ CASES: dict[str, tuple[Callable[[], None], str, int, list[str]]] = {
     "output inside input": (write("in/a.jsonl", LINE), "in -o in/out", 1, ["in/out: lies inside the input in"]),
     "input inside output": (write("out/a.jsonl", LINE), "out/a.jsonl --overwrite", 1, ["out: holds the input"]),
     "remote output": (good, "a.jsonl -o nowhere://bucket/out", 1, ["nowhere://bucket/out", "Protocol not known"]),
+    "remote index": (good, "a.jsonl --index s3://bucket/known", 1, ["s3://bucket/known: is a URL", "local path"]),
     "bands times rows": (good, "a.jsonl --bands 30 --rows 5", 2, ["150", "128"]),
     "threshold of nought": (good, "a.jsonl --threshold 0", 2, ["threshold is 0"]),
     "threshold above one": (good, "a.jsonl --threshold 1.5", 2, ["threshold is 1.5"]),
@@ -189,6 +190,15 @@ def test_bad_input(
     assert "unexpected" not in lines[0]
     assert [part for part in told if part not in lines[0]] == [], lines[0]
     assert tree() == before
+
+
+def test_signatures_behind_a_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    good()
+    assert main(["sign", "a.jsonl", "-o", "s3://bucket/signed.parquet"]) == 1
+    assert capsys.readouterr().err.startswith("gpulsh: error: s3://bucket/signed.parquet: is a URL; give a local path")
 
 
 def test_cuda_without_cuda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -13,7 +13,6 @@ from typing import Any, Self
 from gpulsh.account.counts import COUNTS
 from gpulsh.errors import OutputError
 from gpulsh.facts import Facts
-from gpulsh.io.format import File
 from gpulsh.report.page.page import missing, render, write_page
 from gpulsh.run.engines.steps import anything_finished, worth_resuming
 from gpulsh.run.output.work_folder import (
@@ -38,33 +37,6 @@ MOST_TOLD = 3  # differences of two jobs
 RESULTS = ("data", "duplicates.parquet", "rejected.parquet", PAGE, REPORT)
 
 _log = logging.getLogger("gpulsh")
-
-
-def is_url(out: str) -> bool:
-    """Whether it is no path."""
-    return "://" in out
-
-
-def refuse_overlap(out: str, inputs: Sequence[str], files: Sequence[File]) -> None:
-    """OutputError where OUT is an INPUT or lies in one, or an input file lies in OUT."""
-    if is_url(out):
-        raise OutputError(f"{out}: is a URL; give a local folder, and copy it there afterwards")
-    target = os.path.realpath(out)
-    for given in inputs:
-        if is_url(given):
-            continue
-        source = os.path.realpath(given)
-        if target == source:
-            raise OutputError(f"{out}: is the input itself; give another folder")
-        if os.path.isdir(source) and _inside(target, source):
-            raise OutputError(f"{out}: lies inside the input {given}; give a folder outside of it")
-    for file in files:
-        if file.filesystem is None and _inside(os.path.realpath(file.path), target):
-            raise OutputError(f"{out}: holds the input {file.name}; give another folder")
-
-
-def _inside(path: str, folder: str) -> bool:
-    return path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 class OutputFolder:

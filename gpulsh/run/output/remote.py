@@ -43,20 +43,6 @@ SIDE_BY_SIDE = 8  # files
 _log = logging.getLogger("gpulsh")
 
 
-def refuse_remote_overlap(out: str, inputs: Sequence[str], files: Sequence[File]) -> None:
-    """OutputError where OUT is an INPUT or lies in one, or an input file lies in OUT, as their URLs tell."""
-    target = out.rstrip("/")
-    for given in inputs:
-        source = given.rstrip("/")
-        if source == target:
-            raise OutputError(f"{out}: is the input itself; give another folder")
-        if target.startswith(f"{source}/"):
-            raise OutputError(f"{out}: lies inside the input {given}; give a folder outside of it")
-    for file in files:
-        if file.name.startswith(f"{target}/"):
-            raise OutputError(f"{out}: holds the input {file.name}; give another folder")
-
-
 class RemoteFolder:
     """A context: entered, OUT is this run's, and `local` is where it works. Left by an exception, OUT is as it was
     before, unless there is something in `local` to go on from.

@@ -1,0 +1,88 @@
+"""Where a run writes: its folders are no INPUT, lie in none and in none of the others, and hold no input file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from gpulsh.errors import OutputError, ParameterError
+from gpulsh.io.format import File
+from gpulsh.params import checked_folder
+
+
+def is_url(folder: str) -> bool:
+    """Whether it is no path."""
+    return "://" in folder
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Those of one run."""
+
+    output: str
+    work: str | None  # where the output is a URL
+    index: str | None
+
+    @classmethod
+    def chosen(cls, output: object, work: object, index: object) -> Self:
+        """ParameterError or OutputError where one of them is no such folder."""
+        folders = cls(
+            checked_folder("output", output),
+            None if work is None else checked_folder("work", work),
+            None if index is None else checked_folder("index", index),
+        )
+        if folders.work is not None and not folders.is_remote:
+            raise ParameterError("work is given, and output is no URL; leave it out")
+        for folder in (folders.work, folders.index):
+            if folder is not None:
+                refuse_url(folder)
+        return folders
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the output is put behind a URL."""
+        return is_url(self.output)
+
+    def refuse_overlap(self, inputs: Sequence[str], files: Sequence[File]) -> None:
+        """OutputError as `refuse_overlap`, for each of them and the others."""
+        for folder in (self.output, self.work):
+            if folder is None:
+                continue
+            refuse_overlap(folder, inputs, files)
+            if self.index is not None:
+                refuse_overlap(self.index, [folder], [])
+                refuse_overlap(folder, [self.index], [])
+        if self.index is not None:
+            refuse_overlap(self.index, inputs, files)
+
+
+def refuse_url(folder: str) -> None:
+    """OutputError where it is one and cannot be."""
+    if is_url(folder):
+        raise OutputError(f"{folder}: is a URL; give a local path, and copy it there afterwards")
+
+
+def refuse_overlap(folder: str, inputs: Sequence[str], files: Sequence[File]) -> None:
+    """OutputError where a folder is an INPUT or lies in one, or an input file lies in it; URLs are taken as spelt."""
+    remote = is_url(folder)
+    target = _place(folder)
+    for given in (given for given in inputs if is_url(given) == remote):
+        source = _place(given)
+        if target == source:
+            raise OutputError(f"{folder}: is the input itself; give another folder")
+        if (remote or os.path.isdir(source)) and _inside(target, source):
+            raise OutputError(f"{folder}: lies inside the input {given}; give a folder outside of it")
+    for file in files:
+        path = file.name if remote else file.path
+        if (remote or file.filesystem is None) and _inside(_place(path), target):
+            raise OutputError(f"{folder}: holds the input {file.name}; give another folder")
+
+
+def _place(path: str) -> str:
+    return path.rstrip("/") if is_url(path) else os.path.realpath(path)
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip(os.sep) + os.sep)

@@ -1,0 +1,108 @@
+"""report.json: what a run over files tells of itself, before and after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from gpulsh import __version__
+from gpulsh.account.counts import definitions
+from gpulsh.account.funnel import Funnel
+from gpulsh.account.hints import give_hints
+from gpulsh.backends.compiling import COMPILING
+from gpulsh.facts import Facts
+from gpulsh.io.format import File
+from gpulsh.params import SCHEME
+from gpulsh.report.evidence import summarise
+from gpulsh.report.machine import machine, versions
+from gpulsh.report.page.page import missing
+from gpulsh.run.engines.engines import Engine
+from gpulsh.run.job.job import Job
+from gpulsh.run.output.output import PAGE, REPORT
+from gpulsh.run.partitioned import Outcome
+
+
+@dataclass(frozen=True)
+class Start:
+    """When a run began, and the clocks that its duration is measured by."""
+
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    clock: float = field(default_factory=time.perf_counter)
+    compiled: float = field(default_factory=COMPILING.seconds)
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What report.json tells of a run."""
+
+    job: Job
+    given: Sequence[str]  # the INPUTs
+    files: Sequence[File]  # of the job, as they were found
+    engine: Engine
+    parameters: Facts  # those that it tells beside the job's
+    start: Start
+
+    def planned(self) -> dict[str, Any]:
+        """What is known before anything is read."""
+        job = self.job
+        written = [] if job.write == "duplicates" else [file for file in job.files if not job.policy.protects(file)]
+        lists = ["duplicates.parquet", *(["rejected.parquet"] if job.on_error == "skip" else [])]
+        return {
+            "gpulsh": __version__,
+            "parameters": {**job.parameters(), **self.parameters},
+            "inputs": self.given,
+            "files": [{"file": file.name} for file in job.files],
+            "funnel": Funnel().to_dict(),
+            "outputs": [
+                *sorted(f"data/{file.relative}" for file in written),
+                *lists,
+                REPORT,
+                *([] if missing() else [PAGE]),
+            ],
+        }
+
+    def finished(self, work: Path, outcome: Outcome, no_page: str | None) -> dict[str, Any]:
+        """All of it, once the results are made in `work`; `no_page` says why there is no report.html."""
+        job, files, ops = self.job, self.files, self.engine.ops
+        seconds, compiling = time.perf_counter() - self.start.clock, COMPILING.seconds() - self.start.compiled
+        return {
+            "gpulsh": __version__,  # also marks the folder as gpulsh's own
+            "scheme": SCHEME,
+            "began": self.start.at.isoformat(timespec="seconds"),
+            "seconds": round(seconds, 3),
+            "compiling": round(compiling, 3),  # of the seconds; no stage's are of it
+            "parameters": {**job.parameters(), **self.parameters},
+            "digest": job.method.digest(),
+            "backend": {"name": ops.name, "device": getattr(ops, "device", None)},
+            "engine": self.engine.to_json(),
+            "versions": versions(),
+            "machine": machine(),
+            "inputs": self.given,
+            "files": [{"file": file.name, "rows": rows} for file, rows in zip(files, outcome.rows, strict=True)],
+            "sources": [
+                {"input": of, "protected": of in job.policy.protect, "files": len(list(found))}
+                for of, found in groupby(files, lambda file: file.source)
+            ],
+            "funnel": outcome.funnel.to_dict(),
+            "definitions": definitions(job.method.measure),
+            "hints": give_hints(job.method, outcome.funnel),
+            "evidence": summarise(
+                work / "duplicates.parquet", files, job.columns, job.method.threshold, outcome.gathered
+            ),
+            "page": {"written": no_page is None, "reason": no_page},
+            "outputs": [*_written(work), *([] if no_page else [PAGE])],
+            "job": job.to_json(),
+        }
+
+
+def _written(work: Path) -> list[str]:
+    """What the results are, relative to OUT: a later `--overwrite` removes these and nothing else."""
+    data = [path for path in (work / "data").rglob("*") if path.is_file()]
+    lists = [path for path in (work / "duplicates.parquet", work / "rejected.parquet") if path.exists()]
+    found = [path.relative_to(work).as_posix() for path in (*data, *lists)]
+    return [*sorted(found), REPORT]
