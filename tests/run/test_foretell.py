@@ -152,7 +152,7 @@ def test_samples_are_run_as_the_command_runs(here: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(foretell, "FIRST_BYTES", 1000)
     monkeypatch.setattr(foretell, "LEAST_BYTES", 900 * 700)
     monkeypatch.setattr(foretell, "THREAD_BYTES", 1)
-    monkeypatch.setattr(foretell, "START_SECONDS", 1e9)
+    monkeypatch.setattr(foretell, "STAGE_STARTS", 1e9)
     options = {"threshold": 0.7, "lines": False, "devices": [0, 1], "also": "simhash:3", "within": True, "memory": None}
     found = foretell.plan(["in"], options)
     small, *_, large = asked
@@ -163,6 +163,14 @@ def test_samples_are_run_as_the_command_runs(here: Path, monkeypatch: pytest.Mon
     assert found.foretold.likely.corpus.dropped == found.foretold.least.corpus.dropped  # all stand close together
     assert found.to_dict()["likely"]["all"] == found.foretold.likely.all
     assert state(here) == before
+
+
+def test_a_busy_machine_is_given_no_smaller_samples(tmp_path: Path) -> None:
+    def share(times: float) -> float:
+        seconds = {"sign": 0.5 * times, "write": 0.2 * times, START: times}
+        return foretell._second(foretell._Trial(0.001, {}, replace(planted(500), seconds=seconds), tmp_path))
+
+    assert share(1.0) == share(8.0) == pytest.approx(5 / (0.25 / 0.001))
 
 
 def test_a_dry_run_tells_and_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,13 +30,14 @@ from gpulsh.io.files.sampled import SampledFiles, bytes_of, rows_of
 from gpulsh.io.format import Columns, File
 from gpulsh.report.plan.estimate import recorded
 from gpulsh.run.engines.abreast import most_abreast
-from gpulsh.run.foretell.growth import Foretold, Machine, Repeats, Taken, foretold, repeats
+from gpulsh.run.foretell.growth import START, Foretold, Machine, Repeats, Taken, foretold, repeats
 from gpulsh.run.foretell.trial import run
 from gpulsh.store.durable import writing
 
 FIRST_BYTES = 256 << 10  # of files
-START_SECONDS = 0.25  # that a stage may take however little there is to do
-SECONDS = 5.0  # that the second sample may take, about
+# In starts of the program, of about a second; where the machine is busy, they take as much longer as all else.
+STAGE_STARTS = 0.25  # that a stage may take however little there is to do
+SAMPLE_STARTS = 5.0  # that the second sample may take, about
 TIMES = 4  # as large as the first one, at least
 APART = 6  # times as large, about, where there is time for a third one
 THREAD_BYTES, LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20, 256 << 20  # of text: for each thread, and in all
@@ -170,11 +171,13 @@ class _Trial(NamedTuple):
 def _second(first: _Trial) -> float:
     """What share the second sample is to be, by what the first one took."""
     # A sample is written twice: to draw it, and by the run.
-    sign, write = (max(first.taken.seconds[name] - START_SECONDS, 0.0) for name in ("sign", "write"))
+    sign, write = (
+        max(first.taken.seconds[name] / first.taken.seconds[START] - STAGE_STARTS, 0.0) for name in ("sign", "write")
+    )
     cost = (sign + 2 * write) / first.share
     size = first.taken.corpus.bytes / first.share
     wanted = min(max(THREAD_BYTES * processors(), LEAST_BYTES), MOST_BYTES)
-    return max(min(SECONDS / max(cost, 1e-9), wanted / size), TIMES * first.share)
+    return max(min(SAMPLE_STARTS / max(cost, 1e-9), wanted / size), TIMES * first.share)
 
 
 class _Trials:

@@ -16,8 +16,8 @@ from gpulsh.account.costs import Corpus, stage_works
 from gpulsh.arrays import Numbers
 from gpulsh.report.plan.estimate import held_at_once
 
-MEASURED = 0.1  # seconds, of which less tells little
-NEAR = 1 / 8  # of a sample: pairs so close to one another may be so because they stand together
+MEASURED = 0.1  # of the start's seconds, of which a stage that takes less tells little
+NEAR = 1 / 16  # of a sample: pairs so close to one another may be so because they stand together
 START = "start"  # of the program, checks, evidence and the report, which no stage has
 
 
@@ -129,7 +129,7 @@ def _taken(small: Taken, large: Taken, corpus: Corpus, machine: Machine) -> Take
         )
         short, long = small.seconds[name], large.seconds[name]
         each = _each((little, much), (short, long))
-        if long < MEASURED and name in machine.usual:
+        if long < MEASURED * large.seconds[START] and name in machine.usual:
             each = min(slower / machine.usual[name], long / max(much, 1.0))
         return long + each * (amount - much)
 

@@ -105,6 +105,17 @@ def test_rows_are_of_row_groups_all_over_the_file(tmp_path: Path) -> None:
     assert np.diff(np.unique(groups)).max() == 2  # of 30
 
 
+def test_rows_are_of_all_over_a_large_row_group(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": list(map(str, range(20_000)))}), path)
+    for share, runs in ((0.2, 32), (0.02, 6), (0.0001, 1)):  # which are no shorter than 64 rows where there are several
+        assert format_of(opened(path)).write_sample(opened(path), share, str(tmp_path / "b")) == pytest.approx(
+            share, rel=0.02
+        )
+        starts = np.flatnonzero(np.diff(pq.read_table(tmp_path / "b")["text"].to_numpy().astype(int), prepend=-2) > 1)
+        assert len(starts) == runs
+
+
 def test_files_are_spread_over_all_and_each_input_has_its_folder(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()

@@ -61,6 +61,9 @@ MOST_DECODED = 64  # times the largest document that the rows of a row group may
 MANY_GROUPS = 64  # of a file whose footer is kept
 MOST_FOOTERS = 8
 SAMPLED_GROUPS, SAMPLED_BYTES = 16, 512 << 20  # that are decoded for a few rows of each
+# Runs of rows next to one another, and rows of one: few would miss what is in few parts of the file, short ones that
+# documents repeat their neighbours.
+SAMPLED_RUNS, LEAST_RUN = 32, 64
 READ_AHEAD = 1 << 20  # bytes of a column chunk fetched at once, instead of the whole chunk
 
 
@@ -189,7 +192,7 @@ class Parquet(Format):
                 raise wrong_length(file)
 
     def write_sample(self, file: File, share: float, target: str) -> float:
-        """The first rows of some row groups, evenly spread."""
+        """Some runs of rows, evenly spread over some row groups, which are too."""
         with _opened(file) as source:
             bounds = [pair for pair in _bounds(source) if pair[0] < pair[1]]
             total = source.metadata.num_rows
@@ -198,7 +201,10 @@ class Parquet(Format):
         several = min(SAMPLED_GROUPS, SAMPLED_BYTES * len(sizes) // max(sum(sizes), 1))
         chosen = spread(bounds, max(math.ceil(share * len(bounds)), several))
         for start, stop in chosen:
-            keep[start : min(stop, start + math.ceil(share * total / len(chosen)))] = True
+            rows = share * total / len(chosen)
+            runs = max(min(math.ceil(SAMPLED_RUNS / len(chosen)), int(rows / LEAST_RUN)), 1)
+            for first, last in pairwise(np.linspace(start, stop, runs + 1).astype(np.int64).tolist()):
+                keep[first : min(last, first + math.ceil(rows / runs))] = True
         self.write_kept(file, keep, target)
         return float(keep.mean()) if total else 1.0
 
