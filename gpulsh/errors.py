@@ -23,8 +23,14 @@ import re
 
 # Options that messages advise. Of SWITCHES the keyword is True; all others are followed by a value, or by none.
 SWITCHES = ("overwrite", "resume", "dry-run", "across", "within", "lines")
-OPTIONS = (*SWITCHES, "format", "id-column", "keep", "memory", "on-error", "text-column", "work")
-_OPTION = re.compile(rf"(?<![\w-])--({'|'.join(OPTIONS)})(?![\w-])(?: (\d\S*))?")
+OPTIONS = (
+    *SWITCHES,
+    *("backend", "compression", "engine", "format", "id-column", "keep", "memory", "num-perm", "on-error", "reader"),
+    *("shingle", "text-column", "verify", "work"),
+)
+RENAMED = {"shingle": "shingling"}  # options whose keyword has another name
+_VALUE = r"\d[\w.]*|[a-z]+:\d+|arrow|cpu|cuda|exact|ray"  # any other word goes on with the sentence
+_OPTION = re.compile(rf"(?<![\w-])--({'|'.join(OPTIONS)})(?![\w-])(?: ({_VALUE})(?!\w))?")
 
 
 def in_python(message: str) -> str:
@@ -32,15 +38,27 @@ def in_python(message: str) -> str:
 
     >>> in_python("begin again with --overwrite, or give --memory 2GiB")
     "begin again with overwrite=True, or give memory='2GiB'"
+    >>> in_python("give --num-perm 64, or --shingle word:1")
+    "give num_perm=64, or shingling='word:1'"
     """
 
     def keyword(found: re.Match[str]) -> str:
-        name, value = found[1].replace("-", "_"), found[2]
+        name, value = RENAMED.get(found[1], found[1].replace("-", "_")), found[2]
         if found[1] in SWITCHES:
             return f"{name}=True" + (f" {value}" if value else "")
-        return name if value is None else f"{name}={value!r}"
+        return name if value is None else f"{name}={value if value.isdigit() else repr(value)}"
 
     return _OPTION.sub(keyword, message)
+
+
+class Advice:
+    """The message of a warning, with the command's options as that of an error; `str` has them as Python's keywords."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+    def __str__(self) -> str:
+        return in_python(self.message)
 
 
 class GpulshError(Exception):

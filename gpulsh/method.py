@@ -58,7 +58,7 @@ class Method(Parameters):
         check_choice("resolve", self.resolve, get_args(Resolve))
         check_choice("measure", self.measure, get_args(MeasureName))
         if self.measure == "containment" and self.verify != "exact":
-            raise ParameterError(f"measure is 'containment' and verify is {self.verify!r}; give verify='exact'")
+            raise ParameterError(f"measure is 'containment' and verify is {self.verify!r}; give --verify exact")
 
     @classmethod
     def chosen(

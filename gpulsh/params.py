@@ -213,7 +213,7 @@ class Shingling(Parameters):
     or, as "stopwords", by `language`. `stem` puts a Snowball stem for each word: "snowball" takes the algorithm of
     `language`, and any other name or code is one. With `anchor="stopwords"` a shingle is made of items, each a stop
     word and the two words behind it (Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.2), and `size` counts
-    these; `stop` then names the stop words, which stay. Lists and stems need `pip install 'gpulsh[text]'`.
+    these; `stop` then names the stop words, which stay. Lists and stems need `pip install "gpulsh[text]"`.
 
     `hash`, "mix64", "rabin" or "karp_rabin", chooses how token hashes become a fingerprint; `gpulsh.backends.protocol`
     defines each. Raises ParameterError for a `unit` that is neither "word" nor "char", a `size` outside 1 to 64, and

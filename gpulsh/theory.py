@@ -206,9 +206,9 @@ def default_banding(
     while needed <= MAX_NUM_PERM and -np.expm1(_log_miss(np.float64(threshold), int(needed), 1)) < capture:
         needed += 1
     if needed <= MAX_NUM_PERM:
-        remedy = f"give num_perm={needed:.0f} or more, or bands and rows"
+        remedy = f"give --num-perm {needed:.0f} or more, or bands and rows"
     else:
-        remedy = f"not even the largest num_perm, {MAX_NUM_PERM}, would; give bands and rows"
+        remedy = f"not even the largest --num-perm, {MAX_NUM_PERM}, would; give bands and rows"
     raise ParameterError(
         f"num_perm is {num_perm}, of which no banding finds pairs of similarity {threshold:g} "
         f"with probability {capture:g}; {remedy}, or a higher threshold"

@@ -12,8 +12,8 @@ from threading import Lock
 from typing import Any
 
 from gpulsh.errors import ParameterError
+from gpulsh.extras import install
 
-EXTRA = "pip install 'gpulsh[text]'"
 MOST_STEMS = 1 << 20  # known at a time
 STEMMERS = {  # those of whole languages, by code
     "ar": "arabic",
@@ -94,4 +94,4 @@ def _package(name: str, wanted: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ParameterError(f"{wanted} needs the package {name}: {EXTRA}") from None
+        raise ParameterError(f"{wanted} needs the package {name}: {install('text')}") from None

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 
 from gpulsh.account.funnel import Funnel
-from gpulsh.errors import ParameterError
+from gpulsh.errors import Advice, ParameterError
 from gpulsh.method import Method
 from gpulsh.theory import SCurve, default_banding
 
@@ -17,7 +17,7 @@ _log = logging.getLogger("gpulsh")
 
 
 def hints(method: Method, funnel: Funnel) -> list[str]:
-    """A line each."""
+    """A line each, with the command's options."""
     return [*_of_banding(method), *_of_brevity(method, funnel)]
 
 
@@ -25,7 +25,7 @@ def give_hints(method: Method, funnel: Funnel) -> list[str]:
     """The same, and each is logged as a warning."""
     found = hints(method, funnel)
     for hint in found:
-        _log.warning("%s", hint)
+        _log.warning(Advice(hint))
     return found
 
 
@@ -45,7 +45,7 @@ def _remedy(method: Method) -> str:
     try:
         bands, rows = default_banding(method.family.num_perm, method.threshold)
     except ParameterError:
-        return "give a larger num_perm"
+        return "give a larger --num-perm"
     return f"without bands and rows given, {bands} of {rows} are taken"
 
 
@@ -54,8 +54,9 @@ def _of_brevity(method: Method, funnel: Funnel) -> Iterator[str]:
     some = funnel.documents - funnel.empty
     if size > 1 and some and funnel.shingles <= BRIEF * some:
         tokens = "words" if unit == "word" else "characters"
+        shorter = "--shingle word:1 or --shingle char:4" if unit == "word" else "--shingle char:3"
         yield (
             f"at least half of the documents have no more than {size} {tokens}, a single shingle: they duplicate only"
-            f" what has the same {tokens} in the same order; take shorter shingles, as"
-            f" --shingle {'word:1 or char:4' if unit == 'word' else 'char:3'}, which `gpulsh sample` helps to choose"
+            f" what has the same {tokens} in the same order; take shorter shingles, as {shorter}, which `gpulsh sample`"
+            " helps to choose"
         )

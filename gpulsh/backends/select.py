@@ -59,7 +59,7 @@ def _check_devices(devices: Sequence[int], name: str) -> None:
     if not numbers or not devices or len(set(devices)) < len(devices):
         raise ParameterError(f"devices is {shown(devices)}; give the numbers of CUDA devices, each once, as [0, 1]")
     if name not in ("auto", "cuda"):
-        raise ParameterError(f"devices names CUDA devices and backend is {name!r}; give backend='cuda', or no devices")
+        raise ParameterError(f"devices names CUDA devices and backend is {name!r}; give --backend cuda, or no devices")
 
 
 def _cuda_unavailable() -> str | None:

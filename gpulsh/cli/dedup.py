@@ -143,7 +143,7 @@ def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -
     glob is one INPUT, one that the shell expands as many as it finds. OUT gets data/ (the kept rows, file by file; with
     several folders or globs, or equal names, in a folder for each INPUT, named by the end of its path),
     duplicates.parquet (each dropped document with the kept one it duplicates), report.json and, where jinja2 is
-    installed (gpulsh[report]), report.html.
+    installed (pip install "gpulsh[report]"), report.html.
 
     With --engine ray all nodes must see INPUT and OUT under the same paths: stages hand on what they make in OUT/_work.
 

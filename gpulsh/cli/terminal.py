@@ -15,7 +15,7 @@ from typing import TextIO
 
 import click
 
-from gpulsh.errors import OutputError
+from gpulsh.errors import Advice, OutputError
 from gpulsh.report.foreign import printable, printable_lines
 
 UNWRITABLE = (OSError, ValueError)  # of a stream that was closed in this process the latter
@@ -104,7 +104,8 @@ def _writing() -> Iterator[None]:
 
 class _Told(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        tell(printable(record.getMessage()))
+        told = record.msg.message if isinstance(record.msg, Advice) else record.getMessage()
+        tell(printable(told))
 
 
 @contextmanager

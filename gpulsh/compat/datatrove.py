@@ -24,7 +24,7 @@ try:
     from datatrove.io import open_file
     from datatrove.pipeline.filters.base_filter import BaseFilter
 except ImportError as error:
-    raise ImportError("gpulsh.compat.datatrove needs datatrove: pip install 'datatrove[io,processing]'") from error
+    raise ImportError('gpulsh.compat.datatrove needs datatrove: pip install "datatrove[io,processing]"') from error
 
 REASON = "near_duplicate"  # in datatrove's statistics
 

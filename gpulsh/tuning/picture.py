@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpulsh.errors import ParameterError
+from gpulsh.extras import install
 from gpulsh.params import is_path, shown_type
 from gpulsh.store.durable import writing
 
@@ -28,7 +29,7 @@ def check_plot(path: str | os.PathLike[str]) -> None:
     if Path(path).suffix not in ENDINGS:
         raise ParameterError(f"plot is {os.fspath(path)!r}; give a file that ends with {' or '.join(ENDINGS)}")
     if find_spec("matplotlib") is None:
-        raise ParameterError("plot is given and matplotlib is not installed: pip install 'gpulsh[report]'")
+        raise ParameterError(f"plot is given and matplotlib is not installed: {install('report')}")
 
 
 def plot(study: Study, path: str | os.PathLike[str]) -> None:

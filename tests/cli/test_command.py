@@ -202,7 +202,7 @@ def test_what_is_finished_outlives_an_interrupt(
 ) -> None:
     status, (stage, *told) = interrupted(number, "partitioned.copies.copies")
     assert stage.startswith("gpulsh: sign: ")
-    keeps = "gpulsh: new/out: keeps the finished part of this run; --resume, in Python resume=True, goes on with it"
+    keeps = "gpulsh: new/out: keeps the finished part of this run; --resume goes on with it"
     assert (status, told) == (SIGNALS[number][0], [keeps.removeprefix("gpulsh: "), SIGNALS[number][1]])
     command = ["dedup", "a.parquet", "-o", "new/out", "--backend", "reference"]
     assert main(command) == 1

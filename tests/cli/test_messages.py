@@ -6,10 +6,12 @@ import ast
 import inspect
 import io
 import json
+import logging
 import re
 import time
+import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import numpy as np
@@ -17,7 +19,17 @@ import pytest
 
 import gpulsh
 from gpulsh.cli import group, main
-from gpulsh.errors import OPTIONS, SWITCHES, GpulshError, InputError, InputTypeError, OutputError, ParameterError
+from gpulsh.errors import (
+    OPTIONS,
+    RENAMED,
+    SWITCHES,
+    GpulshError,
+    InputError,
+    InputTypeError,
+    OutputError,
+    ParameterError,
+)
+from gpulsh.extras import Extra
 from gpulsh.run.display.progress import open_progress
 
 PACKAGE = Path(gpulsh.__file__).parent
@@ -57,7 +69,7 @@ def test_every_option_that_a_message_names_is_known() -> None:
     options = {option for parameter in command.params for option in parameter.opts}
     keywords = inspect.signature(gpulsh.deduplicate_files).parameters
     assert {f"--{name}" for name in OPTIONS} <= options
-    assert {name.replace("-", "_") for name in OPTIONS} <= set(keywords)
+    assert {RENAMED.get(name, name.replace("-", "_")) for name in OPTIONS} <= set(keywords)
     assert all(keywords[name].default is False for name in SWITCHES if name in keywords)
     for path in PACKAGE.rglob("*.py"):
         if "cli" in path.parts:
@@ -67,6 +79,28 @@ def test_every_option_that_a_message_names_is_known() -> None:
                 texts = [part.value for part in ast.walk(raised) if isinstance(part, ast.Constant)]
                 for name in re.findall(r"--([a-z-]+)", " ".join(text for text in texts if isinstance(text, str))):
                     assert name in OPTIONS or name == "head", f"{path}: {name}"  # the latter of `ray start`
+
+
+def test_warnings_are_of_the_door_that_was_used(
+    here: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("short.jsonl").write_text('{"text": "a title"}\n{"text": "a second one"}\n')
+    gpulsh.deduplicate_files("short.jsonl", "out", backend="reference")
+    assert ", as shingling='word:1' or shingling='char:4', which" in caplog.messages[-1]
+    monkeypatch.setattr(logging.getLogger("gpulsh"), "propagate", False)  # as where nobody but the command listens
+    assert main(["dedup", "short.jsonl", "-o", "out", "--overwrite", "--backend", "reference"]) == 0
+    assert ", as --shingle word:1 or --shingle char:4, which" in capsys.readouterr().err
+
+
+def test_an_extra_is_named_with_the_command_that_installs_it() -> None:
+    """In every shell, some of which take brackets for a pattern."""
+    declared = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(get_args(Extra)) == declared.keys() - {"cxx", "dev", "docs"}
+    written = [PACKAGE.parent / "README.md", *(PACKAGE.parent / "docs").glob("*.md"), *PACKAGE.rglob("*.py")]
+    for path in written:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            for before, extra in re.findall(r"(.{0,13})gpulsh\[([a-z0-9]+)\]", line):
+                assert before.endswith('"') and extra in declared, f"{path}: {line}"
 
 
 def test_options_in_names_of_files_are_left_alone() -> None:

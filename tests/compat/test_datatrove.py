@@ -50,7 +50,7 @@ def test_without_datatrove_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delitem(sys.modules, "gpulsh.compat.datatrove", raising=False)
     monkeypatch.setitem(sys.modules, "datatrove.data", None)
     with pytest.raises(
-        ImportError, match=r"^gpulsh\.compat\.datatrove needs datatrove: pip install 'datatrove\[io,processing\]'$"
+        ImportError, match=r'^gpulsh\.compat\.datatrove needs datatrove: pip install "datatrove\[io,processing\]"$'
     ):
         import_module("gpulsh.compat.datatrove")
 

@@ -62,7 +62,10 @@ def forgotten() -> Iterator[None]:
         ),
         (cupy_with(capability=(6, 1)), "the CUDA device has compute capability 6.1; 7.0 or newer is needed"),
         (cupy_with(refuses="memory"), "the CUDA device does not work (out of memory)"),
-        (None, "cupy cannot be imported (import of cupy halted; None in sys.modules); install gpulsh[cuda13] or"),
+        (
+            None,
+            'cupy cannot be imported (import of cupy halted; None in sys.modules); pip install "gpulsh[cuda13]", or',
+        ),
     ],
 )
 def test_why_unavailable(monkeypatch: pytest.MonkeyPatch, cupy: Any, reason: str) -> None:

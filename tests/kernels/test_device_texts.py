@@ -332,7 +332,9 @@ Frame.iloc = property(Frame.iloc)  # type: ignore[assignment, misc, arg-type]
 def test_results_as_cudf(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     result = gpulsh.deduplicate(["a b", "A, b!", "c"], backend="cpu")
     monkeypatch.setitem(sys.modules, "cudf", None)
-    with pytest.raises(BackendError, match=r"cuDF cannot be imported .*; install gpulsh\[cudf\], or ask for to_arrow"):
+    with pytest.raises(
+        BackendError, match=r"cuDF cannot be imported .*; pip install .gpulsh\[cudf\]., or ask for to_arrow"
+    ):
         result.to_cudf()
     synchronized = []
     stream = SimpleNamespace(synchronize=lambda: synchronized.append(True))

@@ -248,7 +248,7 @@ def test_without_jinja_the_report_says_so(
         paths = [str(path) for path in corpus(tmp_path)]
         out = str(tmp_path / "out")
         assert main(["dedup", *paths, "-o", out, "--backend", "reference"]) == 0
-        assert "gpulsh: report.html needs jinja2: pip install 'gpulsh[report]'" in capsys.readouterr().err
+        assert 'gpulsh: report.html needs jinja2: pip install "gpulsh[report]"' in capsys.readouterr().err
         report = json.loads((tmp_path / "out/report.json").read_text())
         assert not report["page"]["written"] and "gpulsh[report]" in report["page"]["reason"]
         assert "report.html" not in report["outputs"] and not (tmp_path / "out/report.html").exists()

@@ -442,7 +442,7 @@ def test_interrupted_on_a_cluster_of_its_own(inputs: Path, tmp_path: Path, cuts:
         assert process.stderr is not None
         said = process.stderr.read().decode()
     assert process.returncode == 130, said
-    assert said.splitlines()[-1] == "gpulsh: interrupted" and "resume=True, goes on with it" in said
+    assert said.splitlines()[-1] == "gpulsh: interrupted" and "; --resume goes on with it" in said
     assert "Traceback" not in said
     gpulsh.deduplicate_files(inputs, tmp_path / "local", **OPTIONS)
     cuts(1)

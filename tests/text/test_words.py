@@ -185,6 +185,6 @@ def test_a_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words.importlib, "import_module", lambda name: (_ for _ in ()).throw(ImportError(name)))
     words.stop_words.cache_clear()
     with pytest.raises(
-        ParameterError, match=r"stop list of 'en' needs the package stopwordsiso: pip install 'gpulsh\[text\]'"
+        ParameterError, match=r"stop list of 'en' needs the package stopwordsiso: pip install .gpulsh\[text\]."
     ):
         words.stop_words("en")

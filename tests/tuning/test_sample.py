@@ -165,7 +165,7 @@ def test_a_banding_that_misses_pairs_at_the_threshold_is_said() -> None:
     assert not hints(Method.chosen(), Funnel(documents=9, shingles=900))
     assert not hints(Method.chosen(sketch=gpulsh.SimHash(), distance=3), Funnel(documents=9, shingles=900))
     (told,) = hints(Method.chosen(0.2, num_perm=4, bands=1), Funnel(documents=9, shingles=900))
-    assert told.endswith("give a larger num_perm")
+    assert told.endswith("give a larger --num-perm")
 
 
 def test_documents_shorter_than_a_shingle_are_said(caplog: pytest.LogCaptureFixture) -> None:

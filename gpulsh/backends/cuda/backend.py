@@ -296,7 +296,7 @@ def _shared(arrays: ModuleType | None, launcher: Launcher | None, geometry: Geom
         return Shared(arrays, launcher, geometry or Geometry(), _of_lane)
     reason = why_unavailable()
     if reason is not None:
-        raise BackendError(f"CUDA does not work here: {reason}; ask for backend='cpu', or 'auto'")
+        raise BackendError(f"CUDA does not work here: {reason}; ask for --backend cpu, or 'auto'")
     of_process = _device()
     return of_process if geometry is None else of_process.cut_by(geometry)
 

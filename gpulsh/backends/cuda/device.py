@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from gpulsh.errors import BackendError
+from gpulsh.extras import install
 from gpulsh.facts import Facts
 
 MIN_CAPABILITY = (7, 0)
@@ -20,7 +21,7 @@ def why_unavailable() -> str | None:
         cupy = import_cupy()
     except ImportError as error:
         reason = _in_words(error.__cause__ or error)  # CuPy's own message is a banner around it
-        return f"cupy cannot be imported ({reason}); install gpulsh[cuda13] or gpulsh[cuda12], as the driver is"
+        return f"cupy cannot be imported ({reason}); {install('cuda13')}, or {install('cuda12')}, as the driver is"
     runtime = cupy.cuda.runtime
     try:
         count = runtime.getDeviceCount()

@@ -100,7 +100,7 @@ class Machine:
                     raise
                 raise DeviceMemoryError(
                     f"the memory of CUDA device {self.device} does not suffice ({error}); free some of it, or ask for"
-                    " backend='cpu'"
+                    " --backend cpu"
                 ) from error
 
     def run(

@@ -12,6 +12,7 @@ import click
 from gpulsh.cli.choice.drawing import MARK, drawing
 from gpulsh.cli.options import backend_options, method_options, parsed, sample_option, text_options, together
 from gpulsh.cli.terminal import say
+from gpulsh.extras import install
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.backends.select import BackendName
@@ -37,7 +38,7 @@ study_options = together(
     ),
     text_options(),
     backend_options,
-    click.option("--plot", metavar="FILE", help="Draw the study to a file, .png or .svg (gpulsh[report])."),
+    click.option("--plot", metavar="FILE", help=f"Draw the study to a file, .png or .svg ({install('report')})."),
 )
 
 

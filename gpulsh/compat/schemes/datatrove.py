@@ -20,7 +20,7 @@ class DatatroveMinHash(TokenSketch):
     in order. Runs of `n_grams` words, joined by spaces, are hashed to x, and a value is (a * x + b mod 2^64) mod
     2^61 - 1, of precision 32 its lower 32 bits: products overflow. Signatures are uint64 or, of precision 32, uint32; a
     document of fewer words, of which datatrove writes none, is all ones. The formula has not changed from 0.4 to 0.10;
-    checked against 0.10.1. `hash="xxhash"` needs `pip install 'gpulsh[compat]'`.
+    checked against 0.10.1. `hash="xxhash"` needs `pip install "gpulsh[compat]"`.
 
     >>> sketch = DatatroveMinHash(num_perm=4, n_grams=2, precision=32, hash="sha1")
     >>> sketch.from_tokens([["the", "same", "words"]], backend="cpu").values.tolist()

@@ -14,8 +14,7 @@ import numpy as np
 from gpulsh.arrays import Fingerprints, Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError, ParameterError
-
-EXTRA = "pip install 'gpulsh[compat]'"
+from gpulsh.extras import install
 
 Hash = Callable[[bytes], int]
 
@@ -63,6 +62,6 @@ def xxhash_function(name: str, **options: int) -> Callable[..., Any]:
     try:
         xxhash: Any = importlib.import_module("xxhash")
     except ImportError:
-        raise ParameterError(f"this scheme's hash needs the package xxhash: {EXTRA}") from None
+        raise ParameterError(f"this scheme's hash needs the package xxhash: {install('compat')}") from None
     function: Callable[..., Any] = getattr(xxhash, name)
     return partial(function, **options) if options else function

@@ -26,7 +26,7 @@ class LanceMinHash(TokenSketch):
     a * x + b mod 2^64 the value is (c * least mod 2^64) >> 48, uint16 there and uint32 here. The seed is always 42.
     Source: *MinHash LSH Index*, Lance's format specification (2026-09), whose known answers the tests have. Tokens are
     those of its tokenizer, which by default lower-cases words and folds them to ASCII; hashing them needs
-    `pip install 'gpulsh[compat]'`.
+    `pip install "gpulsh[compat]"`.
 
     >>> from gpulsh import Fingerprints
     >>> hashes = np.array([0x4C0B0D36203CE55F, 0x09C7AE895D82B184, 0x68E7F4B1BE7B4C1F], np.uint64)

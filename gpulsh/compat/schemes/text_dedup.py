@@ -47,7 +47,7 @@ class TextDedupMinHash(TokenSketch):
     a * x + b in a word of `hash_bits`, which overflows, modulo 2^61 - 1, 2^32 - 5 or 2^16 - 15, and of 64 bits its
     lower 32. There it is of uint64, uint32 or uint16 with its bytes swapped, here uint32; what is all ones here, a text
     without a run, is there the greatest of 32 or 16 bits. Checked against 0.4.1; 0.4.0 kept empty tokens, and hashed by
-    XXH3 without a seed. `hash="xxh3"`, its default, needs `pip install 'gpulsh[compat]'`.
+    XXH3 without a seed. `hash="xxh3"`, its default, needs `pip install "gpulsh[compat]"`.
 
     >>> sketch = TextDedupMinHash(num_perm=4, ngram_size=2, min_length=1, hash="sha1")
     >>> sketch.from_texts(["The same text"], backend="cpu").values.tolist()

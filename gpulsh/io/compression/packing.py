@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import BinaryIO, NamedTuple
 
-from gpulsh.errors import ParameterError
+from gpulsh.errors import Advice, ParameterError
 from gpulsh.params import shown
 
 LEVELS: dict[str, tuple[int, ...]] = {
@@ -108,11 +108,8 @@ def cheapest_level(codec: str, samples: Sequence[Sample], pack: Callable[[bytes,
 @cache
 def _tell_slow(codec: str, level: int) -> None:
     """Once for all files of a process."""
-    _log.warning(
-        "kept rows are packed by %s at level %d, as the input is, which takes longer than all else; --compression %s:3,"
-        " in Python compression=, is quicker",
-        *(codec, level, codec),
-    )
+    told = f"kept rows are packed by {codec} at level {level}, as the input is, which takes longer than all else"
+    _log.warning(Advice(f"{told}; --compression {codec}:3 is quicker"))
 
 
 def beginning(codec: str, packed: Iterable[bytes], most: int = SAMPLE_BYTES) -> Sample | None:

@@ -9,6 +9,7 @@ from typing import Literal
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
+from gpulsh.extras import install
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts, Piece
 from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.held_texts import HeldTexts
@@ -41,16 +42,16 @@ def open_files(
     if reader == "arrow":
         return FileTexts(files, columns, ops.sizes().readers, skip, limit, fixity, held)
     if skip:
-        raise ParameterError("on_error is 'skip', which the reader 'cudf' cannot; give reader='arrow'")
+        raise ParameterError("on_error is 'skip', which the reader 'cudf' cannot; give --reader arrow")
     from gpulsh.io.memory.cudf import why_no_reader
 
     if ops.name != "cuda":
         raise BackendError(
-            f"reader 'cudf' works on the backend 'cuda', and this one is {ops.name!r}; give reader='arrow'"
+            f"reader 'cudf' works on the backend 'cuda', and this one is {ops.name!r}; give --reader arrow"
         )
     reason = why_no_reader()
     if reason is not None:
-        raise BackendError(f"reader 'cudf' was asked for and cuDF cannot be imported ({reason}); install gpulsh[cudf]")
+        raise BackendError(f"reader 'cudf' was asked for and cuDF cannot be imported ({reason}); {install('cudf')}")
     if columns.whole is None:
         raise ParameterError(f"text_column is {columns.text!r}, and the reader 'cudf' takes one column; give 'arrow'")
     for file in files:
@@ -108,9 +109,9 @@ def _decoding(file: File) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise BackendError(
-            f"{file.name}: a row group does not fit into the device's memory; give reader='arrow'"
+            f"{file.name}: a row group does not fit into the device's memory; give --reader arrow"
         ) from error
     except GpulshError as error:
-        raise InputError(f"{file.name}: {error}") from error
+        raise InputError(f"{file.name}: {error.message}") from error
     except Exception as error:  # libcudf's own types
-        raise InputError(f"{file.name}: cannot be read by cuDF: {first_line(error)}; try reader='arrow'") from error
+        raise InputError(f"{file.name}: cannot be read by cuDF: {first_line(error)}; try --reader arrow") from error

@@ -12,6 +12,7 @@ from gpulsh.arrays import Array
 from gpulsh.backends.buffer import DeviceBuffer
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import BackendError, InputTypeError
+from gpulsh.extras import install
 from gpulsh.io.memory.device import DeviceTexts, column_texts
 from gpulsh.io.memory.texts import MemoryTexts, arrow_texts
 
@@ -69,7 +70,7 @@ def data_frame(columns: Mapping[str, Array]) -> Any:
         import cudf
         import cupy
     except Exception as error:  # a broken installation fails in ways of its own
-        raise BackendError(f"cuDF cannot be imported ({error}); install gpulsh[cudf], or ask for to_arrow()") from error
+        raise BackendError(f"cuDF cannot be imported ({error}); {install('cudf')}, or ask for to_arrow()") from error
     made = {name: cudf.Series(cupy.asarray(column), nan_as_null=False) for name, column in columns.items()}
     cupy.cuda.get_current_stream().synchronize()  # cuDF works on a stream of its own
     return cudf.DataFrame(made)

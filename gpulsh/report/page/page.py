@@ -13,6 +13,7 @@ from typing import Any
 from gpulsh.account.counts import COUNTS
 from gpulsh.account.duplicates import DUPLICATES
 from gpulsh.account.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
+from gpulsh.extras import install
 from gpulsh.facts import Facts
 from gpulsh.params import Folding, Reading, Shingling
 from gpulsh.report.differences import marked
@@ -23,7 +24,6 @@ from gpulsh.report.page.reproduce import command, in_words
 from gpulsh.report.picture import curve_picture, similarity_picture
 from gpulsh.theory import SCurve
 
-EXTRA = "report"
 FILES_SHOWN = 200
 LONGEST = 320  # characters of a name, an id or a sentence
 
@@ -33,7 +33,7 @@ def missing() -> str | None:
     try:
         importlib.import_module("jinja2")
     except ImportError:
-        return f"report.html needs jinja2: pip install 'gpulsh[{EXTRA}]', then gpulsh report OUT"
+        return f"report.html needs jinja2: {install('report')}, then gpulsh report OUT"
     return None
 
 

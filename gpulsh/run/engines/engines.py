@@ -14,6 +14,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.budget import parse_memory
 from gpulsh.errors import BackendError, ParameterError
+from gpulsh.extras import install
 from gpulsh.facts import Facts
 from gpulsh.params import check_choice, shown
 from gpulsh.run.engines.in_process import ThisProcess
@@ -52,17 +53,17 @@ def check_engine(engine: str, address: str | None, devices: Sequence[int] | None
     if engine != "ray":
         if address is not None:
             raise ParameterError(
-                f"address is that of a Ray cluster and engine is {engine!r}; give engine='ray' with it"
+                f"address is that of a Ray cluster and engine is {engine!r}; give --engine ray with it"
             )
         return
     if devices is not None:
-        raise ParameterError("devices are of this machine, and Ray gives each worker one; give backend='cuda' alone")
+        raise ParameterError("devices are of this machine, and Ray gives each worker one; give --backend cuda alone")
     try:
         importlib.import_module("gpulsh.run.engines.ray")
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != "ray":
             raise
-        raise BackendError("engine 'ray' was asked for and Ray is not installed; install gpulsh[ray]") from None
+        raise BackendError(f"engine 'ray' was asked for and Ray is not installed; {install('ray')}") from None
 
 
 def open_engine(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gpulsh.account.counts import COUNTS
-from gpulsh.errors import OutputError
+from gpulsh.errors import Advice, OutputError
 from gpulsh.facts import Facts
 from gpulsh.report.page.page import missing, render, write_page
 from gpulsh.run.engines.steps import anything_finished, worth_resuming
@@ -246,9 +246,7 @@ class OutputFolder:
             or (interrupted and self._begun and anything_finished(self._manifest))
         ):
             self._release()
-            _log.warning(
-                "%s: keeps the finished part of this run; --resume, in Python resume=True, goes on with it", self.path
-            )
+            _log.warning(Advice(f"{self.path}: keeps the finished part of this run; --resume goes on with it"))
             return
         if self._lock is not None:  # without it the work folder is another's
             if self._begun:

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
-from gpulsh.errors import GpulshError, OutputError
+from gpulsh.errors import Advice, GpulshError, OutputError
 from gpulsh.facts import Facts
 from gpulsh.io.format import File, Stamp, first_line
 from gpulsh.run.output.output import (
@@ -92,10 +92,8 @@ class RemoteFolder:
         if kind is None:
             return
         if os.path.lexists(self.local / WORK) or os.path.lexists(self.local / REPORT):
-            _log.warning(
-                "%s: --resume with --work %s, in Python resume=True and work, goes on with what is finished there",
-                *(self.url, self.local),
-            )
+            told = f"--resume with --work {self.local} goes on with what is finished there"
+            _log.warning(Advice(f"{self.url}: {told}"))
             return
         with suppress(OutputError):
             self._remove([UNFINISHED])

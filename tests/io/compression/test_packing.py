@@ -94,7 +94,7 @@ def test_a_slow_level_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     for needed, told in ((14, []), (15, ["zstd:3"]), (15, ["zstd:3"])):
         sizes = partial(lambda needed, _, level: 10 + (level < needed), needed)
         assert packing.cheapest_level("zstd", [packing.Sample(b"", 10)], sizes) == needed
-        assert [re.findall(r"--compression (\S+),", record.message) for record in caplog.records] == [told] * len(told)
+        assert [re.findall(r"compression='(\S+)'", record.message) for record in caplog.records] == [told] * len(told)
 
 
 def test_pages_dictionaries_encodings_and_codecs_stay(texts: list[str], tmp_path: Path) -> None:

@@ -137,13 +137,13 @@ def test_a_text_file_of_many_lines_is_told_of_once(tmp_path: Path, caplog: pytes
     def told(*arguments: str) -> list[str]:
         caplog.clear()
         assert main(["dedup", *arguments, "--backend", "reference", "--overwrite"]) == 0
-        return [message for message in caplog.messages if "--lines" in message]
+        return [message for message in caplog.messages if "lines=True" in message]
 
     out = str(tmp_path / "out")
     paths = [str(tmp_path / f"{name}.txt") for name in "abc"]
     (line,) = told(*paths, "-o", out)
     assert line.startswith(f"{tmp_path}/a.txt: is one document")
-    assert line.endswith("with --lines (Python: lines=True) each line is one")
+    assert line.endswith("with lines=True each line is one")
     assert told(*paths, "--lines", "-o", out) == []
     assert told(str(tmp_path / "short"), "-o", out) == []
 

@@ -117,7 +117,7 @@ def test_only_text_is_a_document(tmp_path: Path) -> None:
 
 # --- web pages ---
 
-resiliparse = pytest.mark.skipif(find_spec("resiliparse") is None, reason="gpulsh[warc] is not installed")
+resiliparse = pytest.mark.skipif(find_spec("resiliparse") is None, reason="the extra warc is not installed")
 
 
 def html(text: str, charset: str = "utf-8", meta: str = "") -> bytes:
@@ -211,7 +211,9 @@ def test_a_missing_extra_is_named_and_wet_needs_none(tmp_path: Path, monkeypatch
     assert run(tmp_path / "a.wet", tmp_path / "out").funnel["documents"] == 6
     (tmp_path / "a.warc").write_bytes(INFO + page("p", html(words(0))))
     for on_error in ("fail", "skip"):
-        with pytest.raises(InputError, match=r"a\.warc: holds web pages, and .*fastwarc.*; install gpulsh\[warc\]"):
+        with pytest.raises(
+            InputError, match=r"a\.warc: holds web pages, and .*fastwarc.*; pip install .gpulsh\[warc\]."
+        ):
             run(tmp_path / "a.warc", tmp_path / "out2", on_error=on_error)
 
 

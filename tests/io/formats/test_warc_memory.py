@@ -19,7 +19,7 @@ from tests.support.traced import at_most
 LIMIT = Limit(8 << 20)
 LARGE = 20 << 20
 HTML = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
-needs_extra = pytest.mark.skipif(find_spec("fastwarc") is None, reason="needs gpulsh[warc]")
+needs_extra = pytest.mark.skipif(find_spec("fastwarc") is None, reason="the extra warc is not installed")
 
 
 def record(number: int, content: bytes, kind: bytes = b"conversion", of: bytes = b"text/plain") -> bytes:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from gpulsh.arrays import Numbers
-from gpulsh.errors import InputError
+from gpulsh.errors import Advice, InputError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.format import (
     STRICT,
@@ -114,11 +114,8 @@ def tell_of_lines(files: Sequence[File]) -> None:
             found = source.read(LOOKED_AT).split(b"\n")
         lines = sum(bool(line.strip()) for line in found)
         if lines >= MANY:
-            _log.warning(
-                "%s: is one document, though it has many lines, as is every .txt; with --lines (Python: lines=True)"
-                " each line is one",
-                file.name,
-            )
+            told = "is one document, though it has many lines, as is every .txt; with --lines each line is one"
+            _log.warning(Advice(f"{file.name}: {told}"))
             return
 
 

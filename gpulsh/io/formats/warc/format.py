@@ -2,7 +2,7 @@
 
 What is a document: a `conversion` record of text (WET), whose text is its content as UTF-8; a `response` or `resource`
 record of HTML or plain text, whatever its HTTP status (`web_text` says how its text is found). Rows count documents,
-from 0. Reading conversions needs no extra; the others need `gpulsh[warc]`.
+from 0. Reading conversions needs no extra; the others need the extra `warc`.
 
 Columns are the records' headers, by name in any case: a document is called by its WARC-Record-ID where no
 `--id-column` is given, WARC-Date can be kept by (`--keep WARC-Date`: the latest first). A column of text is not looked

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpulsh.errors import InputError
+from gpulsh.extras import install
 from gpulsh.io.format import CostError
 from gpulsh.io.rows import Bytes
 
@@ -174,4 +175,4 @@ def require_extra(name: str) -> None:
         import fastwarc.warc  # noqa: F401
         import resiliparse.extract.html2text  # noqa: F401
     except ImportError as error:
-        raise InputError(f"{name}: holds web pages, and {error}; install gpulsh[warc]") from error
+        raise InputError(f"{name}: holds web pages, and {error}; {install('warc')}") from error
