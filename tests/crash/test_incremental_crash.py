@@ -15,10 +15,10 @@ import pytest
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import OutputError
-from tests.crash.test_index_crash import REFUSALS, Reader, newest, told
+from tests.crash.test_index_crash import EVERY, REFUSALS, Reader, newest, told
 from tests.crash.test_resume import results
 from tests.support.index_steps import BACKEND
-from tests.support.mortal import Death, Mortals
+from tests.support.mortal import Death, Mortals, spread
 
 SHAPE = ["--threshold", "0.5", "--shingle", "word:2", "--num-perm", "16", "--bands", "8", "--rows", "2"]
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
@@ -75,14 +75,15 @@ def finish(mortals: Mortals, crawls: Path, path: Path, is_first: bool, wanted: A
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_power_cut_at_any_switch(is_first: bool, crawls: Path, mortals: Mortals, tmp_path: Path) -> None:
+def test_a_power_cut_between_switches(is_first: bool, crawls: Path, mortals: Mortals, tmp_path: Path) -> None:
+    """At every so many, and at each around the index's commit and the publishing of results."""
     path = begun(crawls, tmp_path / "whole", is_first)
     before = told(newest(path / "known"))
     whole = run(mortals, crawls, path, is_first)
-    assert whole.status == 0 and whole.calls > 60, whole.told
+    assert whole.status == 0 and len(whole.calls) > 60, whole.told
     wanted = results(path / "out"), told(newest(path / "known"))
     was_done = []
-    for at in range(1, whole.calls + 1):
+    for at in spread(whole.calls, EVERY, r"index\.json|^rename|^rmdir"):
         path = begun(crawls, tmp_path / str(at), is_first)
         with Reader(path / "known", before, wanted[1]) as reader:
             assert run(mortals, crawls, path, is_first, at=at).killed
@@ -99,7 +100,7 @@ def test_a_refused_call_is_told_and_the_run_goes_on(
     calls = run(mortals, crawls, path, is_first, error=errno.EIO).calls
     wanted = results(path / "out"), told(newest(path / "known"))
     refused = 0
-    for at in sorted(random.Random(is_first).sample(range(1, calls + 1), min(calls, REFUSALS))):
+    for at in sorted(random.Random(is_first).sample(range(1, len(calls) + 1), min(len(calls), REFUSALS))):
         path = begun(crawls, tmp_path / str(at), is_first)
         death = run(mortals, crawls, path, is_first, at=at, error=ERRORS[at % len(ERRORS)])
         assert death.status in (0, 1), death.told

@@ -26,6 +26,7 @@ from gpulsh import budget
 from gpulsh.budget import Cut
 from gpulsh.errors import OutputError
 from gpulsh.run.stages.compare import compare as compare_share
+from tests.support.mortal import spread
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1, "keep": "score"}
 
@@ -76,6 +77,9 @@ def test_many_steps_give_what_one_gives(inputs: Path, tmp_path: Path) -> None:
 
 
 CHANGES = ("fsync", "rename", "replace", "unlink", "mkdir", "rmdir")  # of what is on the disk, durable or in its names
+# By hand, before a release, 50 kills at random instants, and one at every change.
+KILLS = int(os.environ.get("GPULSH_KILLS", "4"))
+EVERY = 5 if KILLS < 50 else 1
 
 
 class Ended(BaseException):
@@ -101,21 +105,24 @@ def ends_at(patch: pytest.MonkeyPatch, number: int, error: BaseException, names:
         patch.setattr(fcntl, "flock", lambda *_: None)  # a lock dies with its process, and here there is one process
 
 
-def test_an_end_at_every_fsync(small: Path, tmp_path: Path) -> None:
-    """Disk full at each of them and Ctrl-C at some, what was finished is kept, and the run goes on."""
-    wanted = whole(small, tmp_path)
-    for error, every in ((OSError(28, "No space left on device"), 1), (KeyboardInterrupt(), 4)):
-        ended = every_end(small, tmp_path, error, ("fsync",), lasting=False, every=every)
-        for told, out in ended:
+def test_an_end_at_fsyncs(small: Path, tmp_path: Path) -> None:
+    """Disk full and Ctrl-C at every so many of them: what was finished is kept, and the run goes on."""
+    wanted, calls = whole(small, tmp_path), calls_of(small, tmp_path, ("fsync",))
+    for error, every in ((OSError(28, "No space left on device"), EVERY), (KeyboardInterrupt(), 2 * EVERY + 1)):
+        for told, out in ends(small, tmp_path, error, ("fsync",), spread(calls, every, "never"), lasting=False):
             assert results(out) == wanted
             assert isinstance(told, KeyboardInterrupt) or "No space left on device" in str(told)
             shutil.rmtree(out)
 
 
-def test_a_kill_at_every_change_of_the_disk(small: Path, tmp_path: Path) -> None:
-    """After it nothing is done to the disk any more, not even what an exception would undo."""
-    wanted = whole(small, tmp_path)
-    for _, out in every_end(small, tmp_path, Ended(), CHANGES, lasting=True):
+def test_a_kill_at_changes_of_the_disk(small: Path, tmp_path: Path) -> None:
+    """At every so many, and around each of what makes the folders and publishes the results.
+
+    After it nothing is done to the disk any more, not even what an exception would undo.
+    """
+    wanted, calls = whole(small, tmp_path), calls_of(small, tmp_path, CHANGES)
+    assert len(calls) > 100
+    for _, out in ends(small, tmp_path, Ended(), CHANGES, spread(calls, EVERY, "rename|mkdir|rmdir"), lasting=True):
         assert results(out) == wanted and not (out / "_work").exists()
         shutil.rmtree(out)
 
@@ -179,24 +186,37 @@ def whole(given: Path, tmp_path: Path) -> dict[str, bytes]:
     return results(tmp_path / "whole")
 
 
-def every_end(
-    given: Path, tmp_path: Path, error: BaseException, names: Sequence[str], *, lasting: bool, every: int = 1
+def calls_of(given: Path, tmp_path: Path, names: Sequence[str]) -> list[str]:
+    """Which of these functions of `os` such a run calls, in turn."""
+    calls: list[str] = []
+
+    def told(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **options: Any) -> Any:
+            calls.append(name)
+            return function(*args, **options)
+
+        return called
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in names:
+            patch.setattr(os, name, told(name, getattr(os, name)))
+        gpulsh.deduplicate_files(given, tmp_path / "counted", **OPTIONS)
+    return calls
+
+
+def ends(
+    given: Path, tmp_path: Path, error: BaseException, names: Sequence[str], numbers: list[int], *, lasting: bool
 ) -> Iterator[tuple[BaseException, Path]]:
-    """For the first, and each `every` calls on, what a run told that ended there, and the folder once it went on."""
-    for number in count(1, every):
+    """For each call that is to end a run, what the run told, and the folder once it went on."""
+    for number in numbers:
         out = tmp_path / f"out{number}"
-        try:
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
-                ends_at(patch, number, error, names, lasting)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+            ends_at(patch, number, error, names, lasting)
+            with pytest.raises((OutputError, KeyboardInterrupt, Ended)) as told:
                 gpulsh.deduplicate_files(given, out, **OPTIONS)
-        except (OutputError, KeyboardInterrupt, Ended) as told:
-            gpulsh.deduplicate_files(given, out, resume=True, **OPTIONS)
-            yield told, out
-        else:
-            assert number > 50
-            shutil.rmtree(out)
-            return
+        gpulsh.deduplicate_files(given, out, resume=True, **OPTIONS)
+        yield told.value, out
 
 
 def test_a_damaged_step_is_told_and_done_again(
@@ -336,7 +356,7 @@ def test_killed_at_random_instants(inputs: Path, tmp_path: Path) -> None:
     assert process.wait() == 0
     span = time.perf_counter() - start
     assert results(tmp_path / "out") == wanted
-    for number in range(int(os.environ.get("GPULSH_KILLS", "6"))):
+    for number in range(KILLS):
         target = tmp_path / f"out{number}"
         process, _ = begun(target)
         time.sleep(span * instants.random())

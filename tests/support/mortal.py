@@ -13,11 +13,13 @@ import contextlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +36,18 @@ SWITCHES = (
 CALLS = (*SWITCHES, "open", "write")  # those that may be refused
 
 
+def spread(calls: Sequence[str], every: int, switches: str) -> list[int]:
+    """The numbers of the calls to end at: every so many, and those that match `switches` with the ones behind them.
+
+    A file takes three calls, fsync, replace and the folder's fsync: `every` must be no multiple of it.
+    """
+    chosen = {number for number, call in enumerate(calls, 1) if number % every == 1 % every}
+    for number, call in enumerate(calls, 1):
+        if re.search(switches, call):
+            chosen |= {number, min(number + 1, len(calls))}
+    return sorted(chosen)
+
+
 class Disk:
     """All that is done to the files in `folder`, counted; call number `at` is refused with `error`, or is the last."""
 
@@ -44,7 +58,7 @@ class Disk:
         self._renames: list[tuple[str, str, str | None]] = []  # from, to, what was there before
         self._real = {name: getattr(os, name) for name in SWITCHES}
         self._open = builtins.open
-        self.count = 0
+        self.made: list[str] = []
 
     def patched(self) -> contextlib.ExitStack:
         """While entered, everything goes through here."""
@@ -57,8 +71,8 @@ class Disk:
         """Counts a call, which is about to be made."""
         if name not in self._calls:
             return
-        self.count += 1
-        if self.count == self._at:
+        self.made.append(f"{name} {os.path.basename(path)}")
+        if len(self.made) == self._at:
             if self._error is not None:
                 raise OSError(self._error, os.strerror(self._error), str(path))
             self._forget()
@@ -90,7 +104,7 @@ class Disk:
         self.called("replace", target)
         before = None
         if os.path.exists(target):
-            before = f"{self._folder}.before-{self.count}"
+            before = f"{self._folder}.before-{len(self.made)}"
             os.link(target, before)
         self._real["replace"](source, target)
         self._renames.append((os.fspath(source), os.fspath(target), before))
@@ -132,7 +146,7 @@ class Death:
     """How a run ended: its exit status, -9 where it was killed; the calls it made; its seconds; what it complained."""
 
     status: int
-    calls: int
+    calls: list[str]
     seconds: float
     told: str
 
@@ -191,21 +205,21 @@ def _serve() -> None:
         if child == 0:
             os.dup2(err[1], 2)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            status, calls = 1, 0
+            status, calls = 1, list[str]()
             try:
                 status, calls = _live(asked)
             finally:
-                os.write(out[1], str(calls).encode())
+                os.write(out[1], json.dumps(calls).encode())
                 os._exit(status)
+        for pipe in (err, out):
+            os.close(pipe[1])
         if asked["after"] is not None:
             time.sleep(asked["after"])
             os.kill(child, signal.SIGKILL)  # a child that has ended is there until it is waited for
+        calls, told = (os.fdopen(pipe[0]).read() for pipe in (out, err))
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         seconds = time.monotonic() - start
-        for pipe in (err, out):
-            os.close(pipe[1])
-        told, calls = (os.fdopen(pipe[0]).read() for pipe in (err, out))
-        death = {"status": status, "calls": int(calls or 0), "seconds": seconds, "told": told}
+        death = {"status": status, "calls": json.loads(calls or "[]"), "seconds": seconds, "told": told}
         print(json.dumps(death), flush=True)
 
 
@@ -225,7 +239,7 @@ def _prepare() -> None:
             assert main(["dedup", f"{folder}/a.jsonl", "-o", f"{folder}/out", *index_of_run]) == 0
 
 
-def _live(asked: dict[str, Any]) -> tuple[int, int]:
+def _live(asked: dict[str, Any]) -> tuple[int, list[str]]:
     from gpulsh.cli import main
     from gpulsh.errors import OutputError
     from gpulsh.index import storage
@@ -245,7 +259,7 @@ def _live(asked: dict[str, Any]) -> tuple[int, int]:
                 status = 1
                 print(error, file=sys.stderr)
     sys.stderr.flush()
-    return status, disk.count
+    return status, disk.made
 
 
 if __name__ == "__main__":
