@@ -30,6 +30,9 @@ from gpulsh.run.files import deduplicate_files
             "sketch": gpulsh.OnePermutation(num_perm=64),
         },
         {"verify": "none", "resolve": "components", "bands": 4, "rows": 4, "keep": "longest", "across": True},
+        {"sketch": gpulsh.SimHash(bits=128, seed=5), "distance": 2},
+        {"num_perm": 64, "also": gpulsh.SimHash(), "distance": 4},
+        {"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash(bits=128), "distance": 1},
         {"measure": "containment", "write": "duplicates", "on_error": "skip", "id_column": "id"},
     ],
 )
@@ -49,13 +52,17 @@ def test_the_command_asks_for_the_same_again(
     sentences = " ".join(in_words(first["parameters"]))
     assert ("longer text" in sentences) == (first["parameters"]["keep"] == "longest")
     assert f"{first['parameters']['threshold']:g}" in sentences or options.get("verify") == "none"
+    assert (f"SimHash signatures of 128 bits differ in at most {options.get('distance')}" in sentences) == any(
+        getattr(options.get(name), "bits", 0) == 128 for name in ("sketch", "also")
+    )
 
 
 def test_what_only_python_can_ask_for_has_no_command() -> None:
     for method in (
         Method.chosen(folding=gpulsh.Folding(case=False)),
         Method.chosen(shingling=gpulsh.Shingling(hash="rabin")),
-        Method.chosen(sketch=gpulsh.SimHash(), distance=3),
+        Method.chosen(sketch=gpulsh.SimHash(weights="count"), distance=3),
+        Method.chosen(also=gpulsh.SimHash(seed=2), distance=3),
     ):
         assert command({"inputs": ["a"], "parameters": json.loads(method.to_json())}) is None
 

@@ -32,12 +32,16 @@ def in_words(parameters: Facts) -> Iterator[str]:
         "signature": f"Two are duplicates where their signatures estimate a similarity of {threshold:g} or more.",
         "none": "Two are duplicates where they are a candidate pair; nothing is verified.",
     }[parameters["verify"]]
-    if not contained and "near" not in parameters:
+    if near := parameters.get("near"):
+        yield f"Only candidates are compared: pairs whose {_agreement(near)}."
+    elif not contained:
         banding, family = parameters["banding"], parameters["family"]
         yield (
             f"Only candidates are compared: pairs whose signatures of {family['num_perm']} values agree in one of"
             f" {banding['bands']} bands of {banding['rows']} rows."
         )
+    if also := parameters.get("also"):
+        yield f"Pairs are compared only where their {_agreement(also)}."
     keep = parameters["keep"]
     yield _KEPT.get(keep, f"Which of two duplicates is kept is decided by {keep}.")
     if parameters["resolve"] == "kept":
@@ -46,6 +50,10 @@ def in_words(parameters: Facts) -> Iterator[str]:
         yield "Of all documents that chains of duplicates connect one is kept."
     if parameters["within"] or parameters["across"]:
         yield f"Only documents of {'one INPUT' if parameters['within'] else 'two INPUTs'} are duplicates."
+
+
+def _agreement(bits: Facts) -> str:
+    return f"SimHash signatures of {bits['bits']} bits differ in at most {bits['distance']}"
 
 
 def command(report: Facts) -> str | None:
@@ -73,20 +81,28 @@ def command(report: Facts) -> str | None:
 def _method_options(parameters: Facts) -> list[str] | None:
     shingling, folding = Shingling(**parameters["shingling"]), Folding(**parameters["folding"])
     shingle = "+".join([f"{shingling.unit}:{shingling.size}", *(flag for flag in FLAGS if getattr(shingling, flag))])
-    sketch = _sketch_name(parameters["family"]["name"])
+    sketch, near, also = _sketch_name(parameters["family"]["name"]), parameters.get("near"), parameters.get("also")
     try:
         sayable = Shingling.parse(shingle) == shingling and Folding(form=folding.form) == folding
     except ParameterError:
         sayable = False
-    if not sayable or sketch is None or "near" in parameters or "also" in parameters:
+    counting = any(bits and bits["weights"] != "set" for bits in (near, also))
+    if not sayable or sketch is None or counting or (also and also["seed"] != 1):
         return None
     options = ["--threshold", f"{parameters['threshold']!r}", "--shingle", shingle]
     options += ["--normalize", folding.form] if folding.form else []
+    options += ["--and", _bits_name(also)] if also else []
     if measure_told(parameters) == "containment":
         return [*options, "--measure", "containment"]
+    if near:
+        return [*options, "--sketch", _bits_name(near), "--seed", str(near["seed"])]
     family, banding = parameters["family"], parameters["banding"]
     options += ["--sketch", f"{sketch}:{family['num_perm']}", "--seed", str(family["seed"])]
     return [*options, "--bands", str(banding["bands"]), "--rows", str(banding["rows"])]
+
+
+def _bits_name(bits: Facts) -> str:
+    return f"simhash:{bits['bits']}:{bits['distance']}"
 
 
 def _sketch_name(family: str) -> str | None:
