@@ -11,6 +11,6 @@ from gpulsh.cli.terminal import conclude
 @click.argument("output", metavar="OUT")
 def report(output: str) -> None:
     """Write OUT/report.html anew from OUT/report.json, as when jinja2 was missing at the time of the run."""
-    from gpulsh.run.output.output import remake_page
+    from gpulsh.run.output.finished import Finished
 
-    conclude(remake_page(output))
+    conclude(Finished.of(output).remake_page())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import click
 
@@ -27,10 +26,11 @@ def show(output: str, cluster: int | None, name: str | None, near_threshold: boo
     {+braces+} elsewhere.
     """
     from gpulsh.report.review import Review
-    from gpulsh.run.output.output import whole_report
+    from gpulsh.run.output.finished import Finished
 
-    report = whole_report(output)
-    review = Review(Path(output), report)
+    finished = Finished.of(output)
+    report = finished.report
+    review = Review(finished.file("duplicates.parquet"), report)
     places = review.chosen(cluster=cluster, name=name, near_threshold=near_threshold)
     pairs = review.pairs(places[:limit])
     dropped = report["funnel"]["dropped"]

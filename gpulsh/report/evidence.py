@@ -46,7 +46,7 @@ def summarise(
     no evidence, and has a `sample` of them, each `picked` as some of the largest, at random, or for a document next to
     the threshold.
     """
-    evidence = Evidence(duplicates, files)
+    evidence = Evidence(_local(duplicates), files)
     similarity = evidence.column("similarity", np.float32)
     cluster = evidence.column("cluster", np.int64)
     measured = np.isfinite(similarity)
@@ -66,7 +66,7 @@ def summarise(
     return {
         "dropped": evidence.by_file(),
         "dropped_for": evidence.by_input(),
-        "rejected": evidence.rejected(),
+        "rejected": evidence.rejected(duplicates.with_name("rejected.parquet")),
         "similarity": {
             "below_one": {f"{at / BINS:.2f}": int(counts[at]) for at in np.flatnonzero(counts[:BINS]).tolist()},
             "one": int(counts[BINS]),
@@ -114,11 +114,11 @@ def spread(similarity: NDArray[np.float32], cluster: Numbers) -> Numbers:
 class Evidence:
     """The rows of duplicates.parquet, a row group at a time."""
 
-    path: Path
+    duplicates: File
     files: Sequence[File]
 
     def __post_init__(self) -> None:
-        self._source = _opened(self.path)
+        self._source = _opened(self.duplicates)
         self._names = strings([file.name for file in self.files]).to_pylist()
         self._numbers = {name: at for at, name in enumerate(self._names)}
 
@@ -183,12 +183,11 @@ class Evidence:
         ]
         return {"listed": listed, "more": sum(count for _, count in ranked[LISTED:])}
 
-    def rejected(self) -> list[int]:
-        """Rows of each file that were passed over as bad, in the files' order."""
+    def rejected(self, path: Path) -> list[int]:
+        """Rows of each file that were passed over as bad, in the files' order, as the list of them says, if any."""
         counts = dict.fromkeys(self._names, 0)
-        path = self.path.with_name("rejected.parquet")
         if path.exists():
-            for batch in _opened(path).iter_batches(columns=["file", "rows"]):
+            for batch in _opened(_local(path)).iter_batches(columns=["file", "rows"]):
                 sums = pa.table(batch).group_by("file").aggregate([("rows", "sum")]).to_pydict()
                 for name, rows in zip(sums["file"], sums["rows_sum"], strict=True):
                     counts[name] += rows
@@ -232,6 +231,10 @@ def _numbered(column: pa.Array | pa.ChunkedArray, names: pa.Array) -> Numbers:
     return found
 
 
-def _opened(path: Path) -> pq.ParquetFile:
+def _local(path: Path) -> File:
+    return File(str(path), path.name, str(path))
+
+
+def _opened(file: File) -> pq.ParquetFile:
     """A Parquet file: of a path as a str Arrow takes what is UTF-8."""
-    return pq.ParquetFile(pa.OSFile(os.fsencode(path), "rb"))
+    return pq.ParquetFile(pa.OSFile(os.fsencode(file.path), "rb") if file.filesystem is None else file.open())

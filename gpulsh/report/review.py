@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 
 from gpulsh.arrays import Numbers
-from gpulsh.errors import GpulshError, InputError, OutputError, ParameterError
+from gpulsh.errors import GpulshError, InputError, ParameterError
 from gpulsh.facts import Facts
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.format import Columns, File, first_line
+from gpulsh.io.format import Columns, File, reading
 from gpulsh.report.evidence import Evidence, spread
 from gpulsh.report.excerpts import Place, read_texts
 
 
 @dataclass
 class Review:
-    """The evidence of a run in the folder `out`, whose report is given."""
+    """The evidence of a run, its duplicates.parquet, with its report."""
 
-    out: Path
+    duplicates: File
     report: Facts
     missing: dict[str, str] = field(default_factory=dict)  # why a text is not at hand, by file
 
@@ -31,22 +30,21 @@ class Review:
             File(entry["file"], "", entry["file"], source=source["input"])
             for entry, source in zip(self.report["files"], sources, strict=True)
         ]
-        path = self.out / "duplicates.parquet"
-        try:
-            self._evidence = Evidence(path, self._files)
-        except (OSError, ValueError) as error:
-            raise OutputError(f"{path}: cannot be read: {first_line(error)}; run dedup again") from error
+        with reading(self.duplicates):
+            self._evidence = Evidence(self.duplicates, self._files)
 
     def chosen(self, *, cluster: int | None, name: str | None, near_threshold: bool) -> Numbers:
         """The places of rows: those of a cluster, of an id, or all; the least similar first where that is asked for.
 
         Where nothing is asked for, a few from the least similar to the most. ParameterError where there is no such row.
         """
-        similarity = self._evidence.column("similarity", np.float32)
-        clusters = self._evidence.column("cluster", np.int64)
+        with reading(self.duplicates):
+            similarity = self._evidence.column("similarity", np.float32)
+            clusters = self._evidence.column("cluster", np.int64)
+            named = None if name is None else self._evidence.named(name)
         if cluster is None and name is None and not near_threshold:
             return spread(similarity, clusters)
-        found = np.arange(len(similarity)) if name is None else self._evidence.named(name)
+        found = np.arange(len(similarity)) if named is None else named
         if name is not None and not len(found):
             raise ParameterError(f"id is {name!r}, which no dropped document has, nor one that others are dropped for")
         if cluster is not None:
@@ -57,7 +55,8 @@ class Review:
 
     def pairs(self, places: Numbers) -> list[Facts]:
         """Those rows as the report has its examples, each with its `cluster`; a text that is not at hand is empty."""
-        rows = self._evidence.rows(places.tolist())
+        with reading(self.duplicates):
+            rows = self._evidence.rows(places.tolist())
         texts = self._texts(self._evidence.places(rows))
         return [{**self._evidence.pair(row, texts), "cluster": row["cluster"]} for row in rows]
 

@@ -61,6 +61,28 @@ def test_the_bytes_of_a_local_run(lake: Any, inputs: Path, tmp_path: Path) -> No
     assert main(["dedup", str(inputs), "-o", f"{URL}/", "--backend", "reference", "--overwrite"]) == 0
 
 
+def test_what_is_there_is_shown_and_its_page_made_again(
+    lake: Any, inputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(inputs)
+    assert main(["show", f"{URL}/"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("2 dropped; shown are 1") and f"kept     {inputs}/a/x.jsonl, row 0\n  the same" in told
+    page = lake.cat_file("/lake/out/report.html")
+    lake.rm_file("/lake/out/report.html")
+    assert main(["report", URL]) == 0 and lake.cat_file("/lake/out/report.html") == page
+    assert capsys.readouterr().out == f"{URL}/report.html\n"
+    lake.mv("/lake/out/report.json", "/lake/out/_unfinished.json")
+    for command, out, reason in (
+        ("show", URL, f"{URL}: holds a run that is not finished; gpulsh dedup goes on with it by --resume"),
+        ("report", URL, f"{URL}: holds a run that is not finished"),
+        ("show", "memory://lake/none", "memory://lake/none: holds no report.json of a finished run"),
+        ("show", "nosuch://lake", "nosuch://lake: cannot be reached or written: Protocol not known: nosuch"),
+    ):
+        assert main([command, out]) == 1
+        assert f"gpulsh: error: {reason}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("last", [1, 4, 8])
 def test_a_kill_at_any_file_is_gone_on_from(
     lake: Any, inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int

@@ -13,7 +13,6 @@ from typing import Any, Self
 from gpulsh.account.counts import COUNTS
 from gpulsh.errors import Advice, OutputError
 from gpulsh.facts import Facts
-from gpulsh.report.page.page import missing, render, write_page
 from gpulsh.run.engines.steps import anything_finished, worth_resuming
 from gpulsh.run.output.work_folder import (
     WORK,
@@ -26,7 +25,7 @@ from gpulsh.run.output.work_folder import (
     remove_work,
 )
 from gpulsh.run.records.numbers import tampered
-from gpulsh.store.durable import PART, open_file, sync, unfinished, writing
+from gpulsh.store.durable import PART, open_file, sync
 from gpulsh.store.manifest import NAME, Manifest
 
 COMMIT = "commit"  # the step of a run that has all results and moves them into place
@@ -359,40 +358,3 @@ def files_of(path: Path, name: str) -> list[str]:
         for told, inner in there
         if inner.is_symlink() or not inner.is_dir()
     ]
-
-
-def whole_report(out: str) -> dict[str, Any]:
-    """The report of the finished run in a folder; OutputError where there is none."""
-    report = read_report(Path(out) / REPORT)
-    if not is_whole(report):
-        raise OutputError(
-            f"{out}: holds no report.json of a finished run that this version reads; give the OUT of gpulsh dedup"
-        )
-    return report
-
-
-def remake_page(out: str) -> str:
-    """Makes report.html from the report.json of a finished run and lists it there; gives its path.
-
-    Raises OutputError where there is no such report, or the page cannot be made.
-    """
-    page, path = os.path.join(out, PAGE), Path(out) / REPORT
-    report = read_report(path)
-    if not is_whole(report) or not isinstance(report.get("outputs"), list):
-        raise OutputError(f"{out}: holds no report.json that gpulsh can make a page of")
-    if reason := missing():
-        raise OutputError(reason)
-    if os.path.lexists(page) and PAGE not in report["outputs"]:
-        raise OutputError(f"{page}: was not written by gpulsh; move it away first")
-    outputs = [name for name in report["outputs"] if name != PAGE]
-    report |= {"outputs": [*outputs, PAGE], "page": {"written": True, "reason": None}}
-    try:
-        render(report)
-    except Exception as error:  # whatever a page misses that is made of a report gpulsh did not write
-        raise OutputError(f"{path}: is not as gpulsh wrote it, {type(error).__name__}: {error}") from error
-    # Listed before it is there: nothing of gpulsh's is ever strange to it.
-    for target, write in ((path, write_report), (Path(page), write_page)):
-        with writing(out), unfinished(target) as beside:
-            write(beside, report)
-            os.replace(beside, target)
-    return page

@@ -13,17 +13,16 @@ from __future__ import annotations
 import json
 import logging
 import os
-import posixpath
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from gpulsh.errors import Advice, GpulshError, OutputError
+from gpulsh.errors import Advice, OutputError
 from gpulsh.facts import Facts
-from gpulsh.io.format import File, Stamp, first_line
+from gpulsh.io.format import File, Stamp
 from gpulsh.run.output.output import (
     MARK,
     REPORT,
@@ -34,6 +33,7 @@ from gpulsh.run.output.output import (
     read_report,
     refuse_difference,
 )
+from gpulsh.run.output.url_folder import UrlFolder
 from gpulsh.run.output.work_folder import WORK
 
 UNFINISHED = "_unfinished.json"
@@ -51,28 +51,23 @@ class RemoteFolder:
     """
 
     def __init__(self, url: str, work: str | None, *, overwrite: bool, resume: bool) -> None:
-        self.url = url.rstrip("/")
         self._overwrite, self._resume = overwrite, resume
         if resume and work is None:
             raise OutputError(
                 f"{url}: is a URL; to go on with a run, give the local folder that it worked in as --work"
             )
-        with self._reached():
-            import fsspec
-
-            self._filesystem, path = fsspec.core.url_to_fs(self.url)
-            self._path: str = path.rstrip("/")
-            if set(_protocols(self._filesystem.protocol)) & {"file", "local"}:
-                raise OutputError(f"{url}: is a folder of this machine; give its path")
+        self._there = UrlFolder(url)
+        if self._there.is_local():
+            raise OutputError(f"{url}: is a folder of this machine; give its path")
         self._made = work is None or not os.path.lexists(work)  # `local`
         self._given = work
         self._replaced: set[str] = set()  # results of earlier runs
         self._report: Facts = {}  # that is there
 
     def __enter__(self) -> Self:
-        there = self._names()
-        claim = self._read(UNFINISHED) if UNFINISHED in there else {}
-        self._report = self._read(REPORT) if REPORT in there else {}
+        there = self._there.names()
+        claim = self._there.read(UNFINISHED) if UNFINISHED in there else {}
+        self._report = self._there.read(REPORT) if REPORT in there else {}
         own = {UNFINISHED} if is_ours(claim) else set()
         known = own | listed_in(self._report) | listed_in(claim) | {*claim.get("replaced", [])}
         self._refuse(there, known, claim)
@@ -88,6 +83,11 @@ class RemoteFolder:
             raise
         return self
 
+    @property
+    def url(self) -> str:
+        """That of OUT."""
+        return self._there.url
+
     def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
         if kind is None:
             return
@@ -96,7 +96,7 @@ class RemoteFolder:
             _log.warning(Advice(f"{self.url}: {told}"))
             return
         with suppress(OutputError):
-            self._remove([UNFINISHED])
+            self._there.remove([UNFINISHED])
         self._forget()
 
     def _refuse(self, there: set[str], known: set[str], claim: Facts) -> None:
@@ -133,16 +133,16 @@ class RemoteFolder:
     def put(self, report: Facts) -> None:
         """Put the results that lie in `local` in place of an earlier run's, the report last; `local` is emptied."""
         outputs = [name for name in report["outputs"] if name != REPORT]
-        strange = self._names() - {UNFINISHED, REPORT, *outputs} - self._replaced
+        strange = self._there.names() - {UNFINISHED, REPORT, *outputs} - self._replaced
         if strange:
             raise OutputError(
                 f"{self.url}: {min(strange)} came there while gpulsh worked, which did not write it; move it away first"
             )
         self._claim(outputs)
-        self._remove([REPORT])
+        self._there.remove([REPORT])
         self._upload(outputs)
-        self._remove(sorted(self._replaced - {REPORT, *outputs}))
-        self._put(REPORT, self.local / REPORT)
+        self._there.remove(sorted(self._replaced - {REPORT, *outputs}))
+        self._there.put(REPORT, self.local / REPORT)
         self._end(report)
 
     def _upload(self, outputs: Sequence[str]) -> None:
@@ -152,7 +152,7 @@ class RemoteFolder:
             def upload(name: str) -> list[Stamp]:
                 here, there = self._stamps(name) if name in done else ([], [])
                 if name not in done or done[name] != [here, there]:
-                    self._put(name, self.local / name)
+                    self._there.put(name, self.local / name)
                 return list(self._stamps(name))
 
             try:
@@ -166,15 +166,14 @@ class RemoteFolder:
     def _stamps(self, name: str) -> tuple[Stamp, Stamp]:
         """Of a result here and there; no size where it is not there."""
         here = File(name, name, str(self.local / name))
-        there = File(name, name, self._at(name), self._filesystem)
-        with self._reached(name), suppress(FileNotFoundError):
-            if self._filesystem.exists(there.path):
-                return here.stamp(), there.stamp()
+        with self._there.reached(name), suppress(FileNotFoundError):
+            if self._there.is_there(name):
+                return here.stamp(), self._there.file(name).stamp()
         return here.stamp(), [None, None]
 
     def _end(self, report: Facts) -> None:
         """All is there: nothing says any more that it is not, and nothing is left here."""
-        self._remove([UNFINISHED])
+        self._there.remove([UNFINISHED])
         ours = {JOURNAL, *listed_in(report)}
         for name in (JOURNAL, *RESULTS):
             for path in ours.intersection(files_of(self.local / name, name)):
@@ -196,60 +195,12 @@ class RemoteFolder:
         with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="ascii") as file:
             json.dump(told, file)
             file.flush()
-            self._put(UNFINISHED, Path(file.name))
-
-    def _names(self) -> set[str]:
-        """What is there, below OUT."""
-        with self._reached():
-            self._filesystem.invalidate_cache()
-            if self._filesystem.isfile(self._path):
-                raise OutputError(f"{self.url}: is a file; give a folder")
-            try:
-                found = self._filesystem.find(self._path)
-            except FileNotFoundError:
-                return set()
-        return {posixpath.relpath(path, self._path) for path in found if not path.endswith("/")}
-
-    def _read(self, name: str) -> Facts:
-        """A file of JSON that is there; empty where it holds none."""
-        with self._reached(name):
-            content = self._filesystem.cat_file(self._at(name))
-        with suppress(ValueError, RecursionError):
-            found = json.loads(content)
-            return found if isinstance(found, dict) else {}
-        return {}
-
-    def _put(self, name: str, file: Path) -> None:
-        with self._reached(name):
-            self._filesystem.put_file(str(file), self._at(name))
-
-    def _remove(self, names: Sequence[str]) -> None:
-        for name in names:
-            with self._reached(name), suppress(FileNotFoundError):
-                self._filesystem.rm_file(self._at(name))
-
-    def _at(self, name: str) -> str:
-        return f"{self._path}/{name}"
-
-    @contextmanager
-    def _reached(self, name: str = "") -> Iterator[None]:
-        """Whatever goes wrong inside is an OutputError: a storage service's own exceptions share no base."""
-        try:
-            yield
-        except GpulshError:
-            raise
-        except Exception as error:
-            at = f"{self.url}/{name}".rstrip("/")
-            raise OutputError(f"{at}: cannot be reached or written: {first_line(error)}") from error
+            self._there.put(UNFINISHED, Path(file.name))
 
 
 def is_ours(claim: Facts) -> bool:
     """Whether gpulsh wrote it."""
     return MARK in claim
-
-
-def _protocols(found: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (found,) if isinstance(found, str) else tuple(found)
 
 
 def _journal(path: Path) -> dict[str, list[Stamp]]:

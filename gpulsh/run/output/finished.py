@@ -1,0 +1,92 @@
+"""The OUT of a finished run, a folder or behind a URL, for who reads its results or makes its page again."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from gpulsh.errors import OutputError
+from gpulsh.facts import Facts
+from gpulsh.io.format import File
+from gpulsh.report.page.page import missing, render, write_page
+from gpulsh.run.output.folders import is_url
+from gpulsh.run.output.output import PAGE, REPORT, is_whole, read_report, write_report
+from gpulsh.run.output.remote import UNFINISHED
+from gpulsh.run.output.url_folder import UrlFolder
+from gpulsh.run.output.work_folder import WORK, is_work
+from gpulsh.store.durable import unfinished, writing
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Its report, and where its results lie."""
+
+    out: str
+    report: Facts
+    folder: UrlFolder | None  # None: of this machine
+
+    @classmethod
+    def of(cls, out: str) -> Self:
+        """That in OUT; OutputError where there is none, or it cannot be reached."""
+        folder = UrlFolder(out) if is_url(out) else None
+        report = folder.read(REPORT) if folder else read_report(Path(out) / REPORT)
+        if not is_whole(report):
+            begun = folder.is_there(UNFINISHED) if folder else is_work(Path(out) / WORK)
+            if begun and not report:
+                raise OutputError(f"{out}: holds a run that is not finished; gpulsh dedup goes on with it by --resume")
+            raise OutputError(
+                f"{out}: holds no report.json of a finished run that this version reads; give the OUT of gpulsh dedup"
+            )
+        return cls(out, report, folder)
+
+    def file(self, name: str) -> File:
+        """One of the results."""
+        return self.folder.file(name) if self.folder else File(self._at(name), name, self._at(name))
+
+    def remake_page(self) -> str:
+        """Makes report.html from report.json, and lists it there; gives its path or URL.
+
+        Raises OutputError where the page cannot be made.
+        """
+        page = self.file(PAGE).name
+        if not isinstance(self.report.get("outputs"), list):
+            raise OutputError(f"{self.out}: holds no report.json that gpulsh can make a page of")
+        if reason := missing():
+            raise OutputError(reason)
+        if PAGE not in self.report["outputs"] and self._is_there(PAGE):
+            raise OutputError(f"{page}: was not written by gpulsh; move it away first")
+        outputs = [name for name in self.report["outputs"] if name != PAGE]
+        report = {**self.report, "outputs": [*outputs, PAGE], "page": {"written": True, "reason": None}}
+        try:
+            render(report)
+        except Exception as error:  # whatever a page misses that is made of a report gpulsh did not write
+            told = f"is not as gpulsh wrote it, {type(error).__name__}: {error}"
+            raise OutputError(f"{self.file(REPORT).name}: {told}") from error
+        # Listed before it is there: nothing of gpulsh's is ever strange to it.
+        for name, write in ((REPORT, write_report), (PAGE, write_page)):
+            with self._replaced(name) as path:
+                write(path, report)
+        return page
+
+    def _at(self, name: str) -> str:
+        return os.path.join(self.out, name)
+
+    def _is_there(self, name: str) -> bool:
+        return self.folder.is_there(name) if self.folder else os.path.lexists(self._at(name))
+
+    @contextmanager
+    def _replaced(self, name: str) -> Iterator[Path]:
+        """A path to write at, whose file then takes the place of that result, at once."""
+        if self.folder is None:
+            with writing(self.out), unfinished(Path(self._at(name))) as beside:
+                yield beside
+                os.replace(beside, self._at(name))
+            return
+        with writing(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="gpulsh-") as made:
+            yield Path(made, name)
+            self.folder.put(name, Path(made, name))
