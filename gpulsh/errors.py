@@ -14,12 +14,16 @@
         └── DeviceMemoryError (MemoryError)   work that does not fit the device, however it is cut
 
 All of them are public, as `gpulsh.DamagedInputError`. Each message says what was given, what is allowed and what to do,
-written with the command's options; `str` of an error has them as the keywords that they are in Python.
+written with the command's options; `str` of an error has them as the keywords that they are in Python. Where a package
+is missing, what to do is to install one of the extras that pyproject.toml names.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Literal
+
+Extra = Literal["cuda12", "cuda13", "cudf", "ray", "warc", "report", "compat", "text"]
 
 # Options that messages advise. Of SWITCHES the keyword is True; all others are followed by a value, or by none.
 SWITCHES = ("overwrite", "resume", "dry-run", "across", "within", "lines")
@@ -49,6 +53,15 @@ def in_python(message: str) -> str:
         return name if value is None else f"{name}={value if value.isdigit() else repr(value)}"
 
     return _OPTION.sub(keyword, message)
+
+
+def install(extra: Extra) -> str:
+    """The command that does it, in every shell: some take brackets without quotes for a pattern, some know one quote.
+
+    >>> print(install("warc"))
+    pip install "gpulsh[warc]"
+    """
+    return f'pip install "gpulsh[{extra}]"'
 
 
 class Advice:

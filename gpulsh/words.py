@@ -11,8 +11,7 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
-from gpulsh.errors import ParameterError
-from gpulsh.extras import install
+from gpulsh.errors import ParameterError, install
 
 MOST_STEMS = 1 << 20  # known at a time
 STEMMERS = {  # those of whole languages, by code

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpulsh.errors import ParameterError
-from gpulsh.extras import install
+from gpulsh.errors import ParameterError, install
 from gpulsh.params import is_path, shown_type
 from gpulsh.store.durable import writing
 

@@ -23,13 +23,13 @@ from gpulsh.errors import (
     OPTIONS,
     RENAMED,
     SWITCHES,
+    Extra,
     GpulshError,
     InputError,
     InputTypeError,
     OutputError,
     ParameterError,
 )
-from gpulsh.extras import Extra
 from gpulsh.run.display.progress import open_progress
 
 PACKAGE = Path(gpulsh.__file__).parent

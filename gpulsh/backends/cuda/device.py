@@ -7,8 +7,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from gpulsh.errors import BackendError
-from gpulsh.extras import install
+from gpulsh.errors import BackendError, install
 from gpulsh.facts import Facts
 
 MIN_CAPABILITY = (7, 0)

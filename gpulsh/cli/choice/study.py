@@ -12,7 +12,7 @@ import click
 from gpulsh.cli.choice.drawing import MARK, drawing
 from gpulsh.cli.options import backend_options, method_options, parsed, sample_option, text_options, together
 from gpulsh.cli.terminal import say
-from gpulsh.extras import install
+from gpulsh.errors import install
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
     from gpulsh.backends.select import BackendName

@@ -13,8 +13,7 @@ import numpy as np
 
 from gpulsh.arrays import Fingerprints, Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
-from gpulsh.errors import InputTypeError, ParameterError
-from gpulsh.extras import install
+from gpulsh.errors import InputTypeError, ParameterError, install
 
 Hash = Callable[[bytes], int]
 

@@ -8,8 +8,7 @@ from typing import Literal
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend
-from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError
-from gpulsh.extras import install
+from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError, install
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts, Piece
 from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.held_texts import HeldTexts

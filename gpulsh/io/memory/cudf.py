@@ -11,8 +11,7 @@ from typing import Any
 from gpulsh.arrays import Array
 from gpulsh.backends.buffer import DeviceBuffer
 from gpulsh.backends.protocol import Backend
-from gpulsh.errors import BackendError, InputTypeError
-from gpulsh.extras import install
+from gpulsh.errors import BackendError, InputTypeError, install
 from gpulsh.io.memory.device import DeviceTexts, column_texts
 from gpulsh.io.memory.texts import MemoryTexts, arrow_texts
 

@@ -13,7 +13,7 @@ from typing import Any
 from gpulsh.account.counts import COUNTS
 from gpulsh.account.duplicates import DUPLICATES
 from gpulsh.account.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
-from gpulsh.extras import install
+from gpulsh.errors import install
 from gpulsh.facts import Facts
 from gpulsh.params import Folding, Reading, Shingling
 from gpulsh.report.differences import marked

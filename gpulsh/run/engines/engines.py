@@ -13,8 +13,7 @@ from gpulsh.backends.processors import processors
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.budget import parse_memory
-from gpulsh.errors import BackendError, ParameterError
-from gpulsh.extras import install
+from gpulsh.errors import BackendError, ParameterError, install
 from gpulsh.facts import Facts
 from gpulsh.params import check_choice, shown
 from gpulsh.run.engines.in_process import ThisProcess

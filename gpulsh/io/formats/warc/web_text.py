@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gpulsh.errors import InputError
-from gpulsh.extras import install
+from gpulsh.errors import InputError, install
 from gpulsh.io.format import CostError
 from gpulsh.io.rows import Bytes
 
