@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from gpulsh.compat import datasketch
-from gpulsh.compat.datasketch import LeanMinHash, MinHash, WeightedMinHashGenerator, bBitMinHash
+from gpulsh.compat.datasketch import LeanMinHash, MinHash, WeightedMinHashGenerator, bBitMinHash, minhash
 from gpulsh.compat.datasketch.hashfunc import sha1_hash32
+from gpulsh.compat.schemes import hashes
+from gpulsh.errors import InputTypeError
 from tests.compat.test_schemes import golden
 
 KNOWN = golden("datasketch")
@@ -69,6 +71,33 @@ def test_many_tokens_go_to_a_backend_and_change_nothing(scheme: Any) -> None:
     assert one == other
     made = MinHash.bulk([[b"%d" % token for token in tokens]], num_perm=256, scheme=scheme)
     assert 550 < made[0].count() < 850
+
+
+@pytest.mark.parametrize("mode", ["cpu", "reference"])
+def test_bulk_takes_the_bytes_that_update_takes(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(minhash.BACKENDS, "disable", mode)
+    monkeypatch.setattr(hashes, "SETS_AT_ONCE", 3)
+    few: list[Any] = [
+        [b"", b"a" * 63, b"b" * 64, b"c" * 200],
+        (),
+        {b"d"},
+        (bytearray(b"e"), memoryview(b"f")),
+        iter([b"g"]),
+    ]
+    sets = [[np.bytes_(b"h"), b"%d" % number, b"\0" * number] for number in range(130)]
+    made = MinHash.bulk([*few, *sets], num_perm=4)
+    few[-1] = [b"g"]
+    for tokens, values in zip([*few, *sets], made, strict=True):
+        one = MinHash(4)
+        for token in tokens:
+            one.update(token)
+        assert one == values
+
+
+@pytest.mark.parametrize("token", ["text", 7, None, [b"a"], object()])
+def test_bulk_tells_of_what_is_not_of_bytes(token: object) -> None:
+    with pytest.raises(InputTypeError, match=f"tokens hold a {type(token).__name__}; give bytes"):
+        MinHash.bulk([[b"a"], [bytearray(b"b"), token]], num_perm=4)
 
 
 def test_given_permutations_and_values() -> None:

@@ -12,23 +12,54 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu.chunks import Threads, by_weight
-from gpulsh.backends.cpu.kernel import inlined, kernel
+from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.lowered import lowered
-from gpulsh.backends.cpu.vectors import I32, I64, all_of, byte, load, store
+from gpulsh.backends.cpu.vectors import I8, I32, I64, all_of, everywhere, load, store
 
-LANES = 16
-CHUNK_BYTES = 1 << 16
-BLOCK = 64  # bytes
+LANES = 16  # texts, and as many words are a block
+CHUNK_BYTES = 1 << 20  # a chunk begins in Python, which one thread at a time runs
+BLOCK_SIZE = 64  # bytes
 TAIL = 8  # of the last block, with the length in bits
 START = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)
 ADDENDS = (0x5A827999, 0x6ED9EBA1, 0x8F1BBCDC, 0xCA62C1D6)  # of twenty rounds each
 
-_U, _U32 = np.uint64, np.uint32
-_START = np.array(START, np.uint32)
-_END = _U32(0x80)
-_S8, _S24, _S29, _S32, _S3 = _U32(8), _U32(24), _U(29), _U(32), _U(3)
+ROOM = LANES + len(START), LANES  # of 32-bit words, what `heads_of` works in
 
-_lanes = ir.VectorType(I32, LANES)
+_START = np.array(START, np.uint32)
+
+_lanes, _bytes = ir.VectorType(I32, LANES), ir.VectorType(I8, BLOCK_SIZE)
+
+
+def _swapped(builder: ir.IRBuilder, words: ir.Value) -> ir.Value:
+    """Words of 32 bits with their bytes in the other order."""
+    pieces, order = (
+        builder.bitcast(words, _bytes),
+        ir.Constant(ir.VectorType(I32, BLOCK_SIZE), [i ^ 3 for i in range(BLOCK_SIZE)]),
+    )
+    return builder.bitcast(builder.shuffle_vector(pieces, pieces, order), _lanes)
+
+
+@lowered(types.void(types.int64, types.int64, types.int64, types.int64))
+def _put_block(builder: ir.IRBuilder, text_at: ir.Value, left: ir.Value, bits: ir.Value, block_at: ir.Value) -> None:
+    """Store 16 words: of the bytes at an address the first `left`, then the mark, then `bits` in the last two."""
+    end, places = everywhere(builder, builder.trunc(left, I8), _bytes), ir.Constant(_bytes, list(range(BLOCK_SIZE)))
+    mark = builder.select(builder.icmp_signed("==", places, end), all_of(0x80, _bytes), all_of(0, _bytes))
+    text = builder.select(builder.icmp_signed("<", places, end), load(builder, text_at, _bytes), mark)
+    ends = all_of(0, _lanes)
+    for place, half in ((14, builder.lshr(bits, ir.Constant(I64, 32))), (15, bits)):
+        ends = builder.insert_element(ends, builder.trunc(half, I32), ir.Constant(I32, place))
+    store(builder, builder.or_(_swapped(builder, text), ends), block_at)
+
+
+def _turned(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
+    """The columns of a square of words, of which each vector is a row."""
+    for step in (8, 4, 2, 1):
+        for i in range(LANES):
+            if i & step == 0:  # the squares of `step` words beside the diagonal change places
+                pair, own = (rows[i], rows[i + step]), [j if j & step == 0 else j - step + LANES for j in range(LANES)]
+                for row, skip in ((i, 0), (i + step, step)):
+                    rows[row] = builder.shuffle_vector(*pair, ir.Constant(_lanes, [j + skip for j in own]))
+    return rows
 
 
 def _rotated(builder: ir.IRBuilder, word: ir.Value, left: int) -> ir.Value:
@@ -44,13 +75,13 @@ def _chosen(builder: ir.IRBuilder, twenty: int, b: ir.Value, c: ir.Value, d: ir.
 
 
 @lowered(types.void(types.int64, types.int64))
-def _add_block(builder: ir.IRBuilder, words_at: ir.Value, state_at: ir.Value) -> None:
-    """Add 16 words, each of LANES texts, to their 5 words of state: the rounds of FIPS 180-4, section 6.1."""
+def _add_blocks(builder: ir.IRBuilder, blocks_at: ir.Value, state_at: ir.Value) -> None:
+    """Add a block of each of LANES texts to their 5 words of state: the rounds of FIPS 180-4, section 6.1."""
 
     def at(place: ir.Value, number: int) -> ir.Value:
         return builder.add(place, ir.Constant(I64, 4 * LANES * number))
 
-    words = [load(builder, at(words_at, i), _lanes) for i in range(16)]
+    words = _turned(builder, [load(builder, at(blocks_at, lane), _lanes) for lane in range(LANES)])
     before = [load(builder, at(state_at, i), _lanes) for i in range(5)]
     a, b, c, d, e = before
     for number in range(80):
@@ -64,22 +95,17 @@ def _add_block(builder: ir.IRBuilder, words_at: ir.Value, state_at: ir.Value) ->
         store(builder, builder.add(old, new), at(state_at, number))
 
 
-@lowered(types.uint32(types.int64))
-def _big_endian(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
-    """The word of 32 bits at an address, its first byte the highest."""
-    return builder.bswap(load(builder, address, I32))
-
-
-@inlined
-def _swapped(word):
-    """The bytes of a word of 32 bits in the other order; Numba shifts it as one of 64."""
-    return _U32((word << _S24) | ((word & _U32(0xFF00)) << _S8) | ((word >> _S8) & _U32(0xFF00)) | (word >> _S24))
+@lowered(types.uint64(types.uint32, types.uint32))
+def _head(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
+    """The first bytes of a digest as a little-endian number, of its first words."""
+    low, high = (builder.zext(builder.bswap(word), I64) for word in (first, second))
+    return builder.or_(low, builder.shl(high, ir.Constant(I64, 32)))
 
 
 @kernel
-def _heads(values, offset, words, state, heads):
-    """`words` [16, LANES] and `state` [5, LANES], uint32, are room."""
-    rows = offset.size - 1
+def heads_of(values, offset, edge, room, heads):
+    """Reads whole blocks: where `values` ends within one, of `edge`, whose first half is the end of `values`."""
+    rows, all_at, blocks_at, state = offset.size - 1, values.ctypes.data, room.ctypes.data, room[LANES:]
     for first in range(0, rows, LANES):
         count, most = min(LANES, rows - first), 0
         for row in range(first, first + count):
@@ -87,40 +113,30 @@ def _heads(values, offset, words, state, heads):
         for i in range(5):
             for lane in range(LANES):
                 state[i, lane] = _START[i]
-        for start in range(0, most + TAIL + 1, BLOCK):
-            for i in range(16):
-                for lane in range(LANES):
-                    words[i, lane] = _U32(0)
+        for start in range(0, most + TAIL + 1, BLOCK_SIZE):
             for lane in range(count):
-                begin, length = offset[first + lane], offset[first + lane + 1] - offset[first + lane]
-                left = min(length - start, BLOCK)
-                at = values.ctypes.data + begin + start
-                for i in range(left >> 2):
-                    words[i, lane] = _big_endian(at + 4 * i)
-                if 0 <= left < BLOCK:
-                    word = _U32(0)
-                    for i in range(left & ~3, left):
-                        word = word << _S8 | _U32(byte(at + i))
-                    word = word << _S8 | _END
-                    words[left >> 2, lane] = word << _U32(8 * (3 - (left & 3)))
-                if length + TAIL < start + BLOCK:
-                    words[14, lane] = _U32(_U(length) >> _S29)
-                    words[15, lane] = _U32(_U(length) << _S3)
-            _add_block(words.ctypes.data, state.ctypes.data)
+                begin = offset[first + lane] + start
+                left = offset[first + lane + 1] - begin
+                at = all_at + begin
+                if begin + BLOCK_SIZE > values.size:
+                    at = edge.ctypes.data + BLOCK_SIZE + min(begin - values.size, 0)
+                bits = 8 * (start + left) if left + TAIL < BLOCK_SIZE else 0
+                _put_block(at, max(min(left, BLOCK_SIZE), -1), bits, blocks_at + BLOCK_SIZE * lane)
+            _add_blocks(blocks_at, state.ctypes.data)
             for lane in range(count):
                 length = offset[first + lane + 1] - offset[first + lane]
-                if start <= length + TAIL < start + BLOCK:
-                    head = _U(_swapped(state[0, lane])) | _U(_swapped(state[1, lane])) << _S32
-                    heads[first + lane] = head
+                if start <= length + TAIL < start + BLOCK_SIZE:
+                    heads[first + lane] = _head(state[0, lane], state[1, lane])
 
 
 def sha1(threads: Threads, text: TextBatch) -> NDArray[np.uint64]:
     values, offset = np.ascontiguousarray(text.values), np.ascontiguousarray(text.offset)
-    heads = np.empty(len(text), np.uint64)
+    heads, edge = np.empty(len(text), np.uint64), np.zeros(2 * BLOCK_SIZE, np.uint8)
+    last = values[-BLOCK_SIZE:]
+    edge[BLOCK_SIZE - len(last) : BLOCK_SIZE] = last
 
     def work(start: int, stop: int) -> None:
-        words, state = np.empty((16, LANES), np.uint32), np.empty((5, LANES), np.uint32)
-        _heads(values, offset[start : stop + 1], words, state, heads[start:stop])
+        heads_of(values, offset[start : stop + 1], edge, np.empty(ROOM, np.uint32), heads[start:stop])
 
     threads.map(work, by_weight(offset + np.arange(len(offset)) * 8, CHUNK_BYTES))
     return heads

@@ -21,11 +21,13 @@ from gpulsh.compat.schemes.hashes import Sha1
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer
 from gpulsh.ragged import offsets
+from gpulsh.store.allocators import keep_freed
 
 HashFunction = Callable[[Any], int]
 GpuMode = Literal["disable", "detect", "always"]
 BACKENDS: dict[GpuMode, BackendName] = {"disable": "cpu", "detect": "auto", "always": "cuda"}
-SETS_AT_ONCE = 1 << 9  # of `bulk`: while threads are at some, others become arrays
+SETS_AT_ONCE = 1 << 8  # of `bulk`: while threads are at some, others become arrays
+KEPT = 8 << 20  # bytes, more than what a group of them takes
 FEW = 256  # tokens that are not worth a backend's call
 
 _DTYPES: dict[Scheme, type[np.unsignedinteger]] = {
@@ -145,7 +147,7 @@ class MinHash:
         """What `hashfunc` is, where a backend has it."""
         return next((Sha1(bits) for bits, own in _SHA1.items() if self.hashfunc is own), None)
 
-    def _signed(self, ops: Backend, sets: Sequence[Sequence[object]]) -> Values:
+    def _signed(self, ops: Backend, sets: Sequence[list[Any]]) -> Values:
         """The hash values of each set of tokens."""
         with ops.here():
             if self._sha1 is None:
@@ -242,8 +244,9 @@ class MinHash:
 
     @classmethod
     def generator(cls: type[Same], b: Iterable[Iterable[object]], **minhash_kwargs: Any) -> Generator[Same, None, None]:
-        """Those of `bulk`, one after another; a few thousand sets are taken at once."""
+        """Those of `bulk`, one after another; a few hundred sets are taken at once."""
         empty = cls(**minhash_kwargs)
+        keep_freed(KEPT)
         ops, groups = empty._backend, _groups(b, SETS_AT_ONCE)
         # A hashfunc of the user's own is called where this is, one set after another.
         each = map(partial(empty._signed, ops), groups) if empty._sha1 is None else ops.each(groups, empty._signed)
@@ -283,7 +286,7 @@ def _drawn(num_perm: int, seed: int, scheme: Scheme) -> Values:
     return drawn
 
 
-def _groups(sets: Iterable[Iterable[object]], size: int) -> Iterator[Sequence[Sequence[object]]]:
+def _groups(sets: Iterable[Iterable[object]], size: int) -> Iterator[list[list[Any]]]:
     rest = iter(sets)
-    while group := [tokens if isinstance(tokens, (list, tuple)) else list(tokens) for tokens in islice(rest, size)]:
+    while group := [tokens if type(tokens) is list else list(tokens) for tokens in islice(rest, size)]:
         yield group

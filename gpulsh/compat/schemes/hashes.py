@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import marshal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha1
@@ -11,9 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from gpulsh.arrays import Fingerprints, Numbers, TextBatch
+from gpulsh.arrays import Fingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError, ParameterError, install
+from gpulsh.ragged import end_to_end
+
+SETS_AT_ONCE = 1 << 7  # hashed: what they become stays in the cache
 
 Hash = Callable[[bytes], int]
 
@@ -32,28 +37,26 @@ class Sha1:
         """That of one token."""
         return int.from_bytes(sha1(token).digest()[: self.bits // 8], "little")
 
-    def of_all(self, sets: Sequence[Sequence[object]], ops: Backend) -> Fingerprints:
+    def of_all(self, sets: Sequence[list[Any]], ops: Backend) -> Fingerprints:
         """That of every token of every set, in the backend's memory. InputTypeError where one is not of bytes."""
-        texts, offset = end_to_end(sets)
-        return Fingerprints(ops.sha1(texts) & np.uint64((1 << self.bits) - 1), ops.asarray(offset))
+        starts = range(0, max(len(sets), 1), SETS_AT_ONCE)
+        return end_to_end([self._of_some(sets[start : start + SETS_AT_ONCE], ops) for start in starts])
 
+    def _of_some(self, sets: Sequence[list[Any]], ops: Backend) -> Fingerprints:
+        from gpulsh.backends.cpu.marshalled import VERSION, sha1_of_sets, taken_apart
 
-def end_to_end(sets: Sequence[Sequence[object]]) -> tuple[TextBatch, Numbers]:
-    """The tokens of all sets as texts, and where each set begins: int64 [sets + 1].
-
-    pyarrow takes lists of them several times as fast as Python joins them.
-    """
-    import pyarrow as pa
-
-    try:
-        rows = pa.array(sets, pa.large_list(pa.large_binary()))
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InputTypeError(f"tokens hold what is not of bytes: {error}") from None
-    if rows.values.null_count:
-        raise InputTypeError("tokens hold None; give bytes alone")
-    _, ends, values = rows.values.buffers()
-    offset = np.frombuffer(ends, np.int64)[: len(rows.values) + 1] if len(rows.values) else np.zeros(1, np.int64)
-    return TextBatch(np.frombuffer(values or b"", np.uint8), offset), rows.offsets.to_numpy()
+        found, size = None, (len(sets), sum(map(len, sets)))
+        with suppress(ValueError):  # of what marshal does not write
+            content = marshal.dumps([*sets], VERSION)
+            if ops.name == "cpu":
+                found = sha1_of_sets(content, *size)
+            elif apart := taken_apart(content, *size):
+                found = Fingerprints(ops.sha1(apart[0]), ops.asarray(apart[1]))
+        if found is None:
+            tokens = (token for tokens in sets for token in tokens)
+            kinds = (type(token).__name__ for token in tokens if not isinstance(token, (bytes, bytearray, memoryview)))
+            raise InputTypeError(f"tokens hold a {next(kinds, 'token beyond 2 GiB')}; give bytes")
+        return Fingerprints(found.values & np.uint64((1 << self.bits) - 1), found.offset)
 
 
 def xxhash_function(name: str, **options: int) -> Callable[..., Any]:
