@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +164,16 @@ class Evidence:
             for entry in table.column("file").value_counts().to_pylist():
                 counts[entry["values"]] += entry["counts"]
         return self._in_order(counts)
+
+    def rows_by_file(self) -> list[Numbers]:
+        """Of each file its dropped rows, ascending, int64."""
+        names, found = strings(self._names), [[np.empty(0, np.int64)] for _ in self._names]
+        for table in self._groups("file", "row"):
+            files, rows = _numbered(table.column("file"), names), numbers(table.column("row").combine_chunks())
+            starts = np.flatnonzero(np.diff(files, prepend=UNKNOWN)).tolist()  # those of a file are one run
+            for start, stop in pairwise([*starts, len(files)]):
+                found[files[start]].append(rows[start:stop])
+        return [np.concatenate(runs) for runs in found]
 
     def by_input(self) -> Facts:
         """Dropped rows by their INPUT and that of the documents they are dropped for, the most first."""

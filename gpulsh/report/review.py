@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from gpulsh.arrays import Numbers
-from gpulsh.errors import GpulshError, InputError, ParameterError
+from gpulsh.errors import GpulshError, ParameterError
 from gpulsh.facts import Facts
-from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Columns, File, reading
 from gpulsh.report.evidence import Evidence, spread
 from gpulsh.report.excerpts import Place, read_texts
+from gpulsh.report.originals import Originals
 
 
 @dataclass
@@ -25,13 +25,9 @@ class Review:
     missing: dict[str, str] = field(default_factory=dict)  # why a text is not at hand, by file
 
     def __post_init__(self) -> None:
-        sources = [source for source in self.report["sources"] for _ in range(source["files"])]
-        self._files = [
-            File(entry["file"], "", entry["file"], source=source["input"])
-            for entry, source in zip(self.report["files"], sources, strict=True)
-        ]
+        self._originals = Originals(self.report)
         with reading(self.duplicates):
-            self._evidence = Evidence(self.duplicates, self._files)
+            self._evidence = Evidence(self.duplicates, self._originals.named)
 
     def chosen(self, *, cluster: int | None, name: str | None, near_threshold: bool) -> Numbers:
         """The places of rows: those of a cluster, of an id, or all; the least similar first where that is asked for.
@@ -62,24 +58,13 @@ class Review:
 
     def _texts(self, places: set[Place]) -> Mapping[Place, str]:
         found: dict[Place, str] = {}
-        parameters, known = self.report["parameters"], dict[str, dict[str, File]]()
-        columns = Columns(text=parameters["text_column"])
+        columns = Columns(text=self.report["parameters"]["text_column"])
         for number in sorted({number for number, _ in places}):
-            name, source = self._files[number].name, self._files[number].source
+            here = {(0, row) for at, row in places if at == number}
             try:
-                if source not in known:
-                    known[source] = {file.name: file for file in find_files([source])}
-                file = replace(self._unchanged(known[source].get(name), name), lines=parameters.get("lines", False))
-                here = {(0, row) for at, row in places if at == number}
-                found |= {(number, row): text for (_, row), text in read_texts([file], columns, here).items()}
+                texts = read_texts([self._originals.find(number)], columns, here)
             except GpulshError as error:
-                known.setdefault(source, {})
-                self.missing[name] = error.message
+                self.missing[self._originals.named[number].name] = error.message
+            else:
+                found |= {(number, row): text for (_, row), text in texts.items()}
         return found
-
-    def _unchanged(self, file: File | None, name: str) -> File:
-        if file is None:
-            raise InputError(f"{name}: is not where it was")
-        if file.stamp() != self.report["job"]["inputs"].get(name):
-            raise InputError(f"{name}: was changed since the run")
-        return file

@@ -46,6 +46,7 @@ from gpulsh.run.engines.steps import Steps
 from gpulsh.run.job.job import Job, OnError, Write
 from gpulsh.run.job.policy import Policy
 from gpulsh.run.job.task import Workplace
+from gpulsh.run.output.finished import Finished
 from gpulsh.run.output.folders import Folders
 from gpulsh.run.output.output import (
     PAGE,
@@ -108,6 +109,15 @@ class FilesResult:
     def duplicates(self) -> Path | str:
         """The Parquet file with a row a dropped document."""
         return self._below("duplicates.parquet")
+
+    def shares(self, column: str) -> pa.Table:
+        """Of each value of a column how many documents have it, and how many of these were dropped.
+
+        A pyarrow.Table with `value` string, `documents` and `dropped` int64; values of most documents come first. They
+        are read again: InputError where INPUT has no such column or was changed since the run, ParameterError where it
+        has more than 2^20 values.
+        """
+        return Finished.of(str(self.output)).shares(column)
 
     def _below(self, name: str) -> Path | str:
         return f"{self.output}/{name}" if isinstance(self.output, str) else self.output / name

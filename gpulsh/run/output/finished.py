@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import pyarrow as pa
+
 from gpulsh.errors import OutputError
 from gpulsh.facts import Facts
 from gpulsh.io.format import File
 from gpulsh.report.page.page import missing, render, write_page
+from gpulsh.report.shares import listed, shares
 from gpulsh.run.output.folders import is_url
 from gpulsh.run.output.output import PAGE, REPORT, is_whole, read_report, write_report
 from gpulsh.run.output.remote import UNFINISHED
@@ -48,10 +51,15 @@ class Finished:
         """One of the results."""
         return self.folder.file(name) if self.folder else File(self._at(name), name, self._at(name))
 
-    def remake_page(self) -> str:
-        """Makes report.html from report.json, and lists it there; gives its path or URL.
+    def shares(self, column: str) -> pa.Table:
+        """Of each value of a column how many documents there were, and how many were dropped; as `report.shares`."""
+        rejected = self.file("rejected.parquet") if "rejected.parquet" in self.report["outputs"] else None
+        return shares(self.report, self.file("duplicates.parquet"), rejected, column)
 
-        Raises OutputError where the page cannot be made.
+    def remake_page(self, by: Sequence[str] = ()) -> str:
+        """Makes report.html from report.json, and lists it there, with shares `by` columns; gives its path or URL.
+
+        Raises OutputError where the page cannot be made, and what `shares` raises.
         """
         page = self.file(PAGE).name
         if not isinstance(self.report.get("outputs"), list):
@@ -62,6 +70,9 @@ class Finished:
             raise OutputError(f"{page}: was not written by gpulsh; move it away first")
         outputs = [name for name in self.report["outputs"] if name != PAGE]
         report = {**self.report, "outputs": [*outputs, PAGE], "page": {"written": True, "reason": None}}
+        if by:
+            before = [entry for entry in self.report.get("shares", ()) if entry["column"] not in by]
+            report["shares"] = [*before, *(listed(column, self.shares(column)) for column in by)]
         try:
             render(report)
         except Exception as error:  # whatever a page misses that is made of a report gpulsh did not write
