@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,11 +60,12 @@ class Compiler:
             path.write_bytes(log.encode() + b"\0" + cubin)
 
         told, _, cubin = built(given, ".cubin", make).read_bytes().partition(b"\0")
-        # Newer compilers write their full version into the code.
         named = re.search(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)", cubin)
-        return Compiled(_usage(told.decode()), cubin, named[1].decode() if named else self._version())
+        return Compiled(_usage(told.decode()), cubin, named[1].decode() if named else self.version)
 
-    def _version(self) -> str:
+    @cached_property
+    def version(self) -> str:
+        """As it tells it: newer ones write more of it into the code."""
         if self._library is None:
             said = subprocess.run([str(self.path), "--version"], capture_output=True, text=True, check=True).stdout
             return said.rpartition(", V")[2].split()[0]

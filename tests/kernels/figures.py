@@ -12,13 +12,15 @@ code.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpulsh.backends.cuda.launcher import OPTIONS
 from gpulsh.backends.cuda.source import expanded_source, kernel_folder
 from tests.kernels.device_compiler import ARCHITECTURES, Compiled, compiler_for, compilers
 from tests.kernels.disassembly import Instruction, Loop, disassemble, loops, way
@@ -179,6 +181,26 @@ def committed() -> dict[str, Any]:
     return found
 
 
+def source_hash(file: str) -> str:
+    """Of all that the compiler is given of a file, whatever the architecture."""
+    return hashlib.sha256("\0".join([*OPTIONS, expanded_source(file)]).encode()).hexdigest()[:16]
+
+
+def due(file: str) -> Sequence[int]:
+    """The architectures to compile a file for: all, or one, in turn, where figures.json is of this very source.
+
+    The same compiler makes the same code of it: where it is another one, too, all are due.
+    """
+    known = committed()
+    here = {f"sm_{architecture}": compiler_for(architecture) for architecture in ARCHITECTURES}
+    same = known["sources"].get(file) == source_hash(file) and all(
+        compiler is not None and f"{known['compilers'][at]}.".startswith(f"{compiler.version}.")
+        for at, compiler in here.items()
+    )
+    turn = FILES.index(file) % len(ARCHITECTURES)
+    return ARCHITECTURES[turn : turn + 1] if same else ARCHITECTURES
+
+
 def changes(file: str, architecture: int) -> list[str]:
     """What is worse than committed in one file, a line each; a LookupError says why nothing can be compared."""
     known = committed()
@@ -213,11 +235,13 @@ def write() -> None:
     if lost:
         raise LookupError(f"not found: {', '.join(lost)}; is a disassembler there, does HOT still describe them?")
     versions = {f"sm_{architecture}": compiled(FILES[0], architecture).version for architecture in ARCHITECTURES}
+    sources = ",\n".join(f'  "{file}": "{source_hash(file)}"' for file in FILES)
     rows = ",\n".join(
         f'  "{kernel}": {{\n' + ",\n".join(f'   "{at}": {json.dumps(one)}' for at, one in by.items()) + "\n  }"
         for kernel, by in sorted(kernels.items())
     )
-    FILE.write_text(f'{{\n "compilers": {json.dumps(versions)},\n "kernels": {{\n{rows}\n }}\n}}\n', "utf-8")
+    told = f' "compilers": {json.dumps(versions)},\n "sources": {{\n{sources}\n }},\n "kernels": {{\n{rows}\n }}'
+    FILE.write_text(f"{{\n{told}\n}}\n", "utf-8")
 
 
 def page() -> str:
