@@ -112,21 +112,22 @@ def fails(patch: pytest.MonkeyPatch, what: str, name: str, number: int, calls: i
     patch.setattr(os, what, failing)
 
 
-@pytest.fixture
-def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Files for a run in several partitions, ranges and groups, whose state outlives an error."""
-    monkeypatch.setattr("gpulsh.run.files.cut", lambda memory, sizes: CUT)
-    monkeypatch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
-    monkeypatch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-    return write_inputs(tmp_path / "in")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gpulsh.run.files.cut", lambda memory, sizes: CUT)
+        patch.setattr("gpulsh.run.files.missing", lambda: "tested elsewhere")
+        patch.setattr("gpulsh.run.output.output.worth_resuming", lambda manifest: True)
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield write_inputs(tmp_path_factory.mktemp("given") / "in")
 
 
-@pytest.fixture
-def wanted(given: Path, tmp_path: Path) -> dict[str, bytes]:
+@pytest.fixture(scope="module")
+def wanted(given: Path) -> dict[str, bytes]:
     """The results of a run that nothing happened to."""
-    gpulsh.deduplicate_files(given, tmp_path / "whole", **OPTIONS)
-    return results(tmp_path / "whole")
+    gpulsh.deduplicate_files(given, given.parent / "whole", **OPTIONS)
+    return results(given.parent / "whole")
 
 
 @pytest.mark.parametrize(("what", "name", "number"), FAILURES)
@@ -148,9 +149,14 @@ def test_a_failure_is_named_and_the_run_goes_on(
     assert done.count(b"\n") > 1 or "sign-000000" in name
 
 
-@pytest.mark.parametrize("name", ["a.parquet", "b.jsonl", "c.arrow"])
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO])
-@pytest.mark.parametrize("stage", ["sign", "gather", "collect", "write"])
+STAGES = [
+    (stage, name, (errno.EACCES, errno.EIO)[(turn + place) % 2])
+    for turn, stage in enumerate(("sign", "gather", "collect", "write"))
+    for place, name in enumerate(("a.parquet", "b.jsonl", "c.arrow"))
+]
+
+
+@pytest.mark.parametrize(("stage", "name", "number"), STAGES)
 def test_an_input_that_cannot_be_read_any_more(
     given: Path, wanted: dict[str, bytes], tmp_path: Path, name: str, number: int, stage: str
 ) -> None:
