@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +21,7 @@ from gpulsh.errors import DamagedInputError, InputError, OutputError
 from gpulsh.run.files import deduplicate_files
 from tests.crash.test_resume import results
 
+ROOT = Path(__file__).parents[3]
 MISSING = [name for name in ("moto", "flask", "flask_cors", "s3fs") if find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
 
@@ -153,6 +157,38 @@ def test_results_go_to_a_bucket(bucket: Any, tmp_path: Path, monkeypatch: pytest
     (tmp_path / "a.jsonl").write_text('{"text": "a"}\n')
     with pytest.raises(OutputError, match="s3://crawl/other: cannot be reached or written: "):
         deduplicate_files(tmp_path / "a.jsonl", "s3://crawl/other", backend="reference")
+
+
+# A run whose process is killed when the upload of the second of its three files ends, whatever the others are at.
+KILLED = """
+import os, signal, sys, s3fs
+put = s3fs.S3FileSystem._put_file
+async def put_file(self, here, there, **how):
+    await put(self, here, there, **how)
+    if there.endswith("b.jsonl.zst"):
+        os.kill(os.getpid(), signal.SIGKILL)
+s3fs.S3FileSystem._put_file = put_file
+from gpulsh.cli import main
+main(sys.argv[1:])
+"""
+
+
+def test_a_run_killed_amid_the_upload_is_gone_on_from(bucket: Any, tmp_path: Path) -> None:
+    work, out = tmp_path / "work", "s3://crawl/clean"
+    bucket.get("crawl/part", str(tmp_path / "part"), recursive=True)
+    command = ["dedup", str(tmp_path / "part"), "-o", out, "--work", str(work), "--backend", "reference"]
+    assert subprocess.run([sys.executable, "-c", KILLED, *command], check=False, cwd=ROOT).returncode == -signal.SIGKILL
+    bucket.invalidate_cache()
+    there = bucket.find("crawl/clean")
+    assert "crawl/clean/data/b.jsonl.zst" in there and "crawl/clean/report.json" not in there
+    with pytest.raises(OutputError, match=f"holds an unfinished run, which worked in {work}; give resume=True"):
+        deduplicate_files(tmp_path / "part", out, backend="reference")
+    deduplicate_files(tmp_path / "part", out, backend="reference", work=work, resume=True)
+    deduplicate_files(tmp_path / "part", tmp_path / "out", backend="reference")
+    bucket.invalidate_cache()
+    found = {path.removeprefix("crawl/clean/"): bucket.cat_file(path) for path in bucket.find("crawl/clean")}
+    assert {name: found[name] for name in found if not name.startswith("report")} == results(tmp_path / "out")
+    assert not work.exists()
 
 
 def test_a_key_that_climbs_writes_nothing_outside(bucket: Any, tmp_path: Path) -> None:
