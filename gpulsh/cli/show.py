@@ -37,18 +37,19 @@ def show(output: str, cluster: int | None, name: str | None, near_threshold: boo
     of = f", {len(places):,} of them as asked for" if cluster is not None or name is not None else ""
     say_marked(f"{dropped:,} dropped{of}; shown are {len(pairs):,}\n")
     for pair in pairs:
-        say_marked("\n".join(_told(pair, report["parameters"])) + "\n")
+        say_marked("\n".join(_told(pair, report)) + "\n")
     for told in review.missing.values():
         tell(f"gpulsh: no text to show: {told}")
 
 
-def _told(pair: Facts, parameters: Facts) -> Iterator[str]:
+def _told(pair: Facts, report: Facts) -> Iterator[str]:
     from gpulsh.report.differences import marked
-    from gpulsh.report.foreign import place_told
+    from gpulsh.report.foreign import cluster_told, place_told
     from gpulsh.report.funnel import measure_told
 
+    parameters = report["parameters"]
     score = "not measured" if pair["similarity"] is None else f"{pair['similarity']:.4f}"
-    yield f"{measure_told(parameters)} {score}, cluster {pair['cluster']}"
+    yield f"{measure_told(parameters)} {score}, {cluster_told(pair['cluster'], report['files'])}"
     sides: Sequence[list[tuple[bool, str]]] = marked(pair["texts"], parameters)
     for kind, pieces in zip(("dropped", "kept"), sides, strict=True):
         yield f"{kind:<7}  {place_told(pair[kind])}"

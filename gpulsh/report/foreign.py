@@ -7,6 +7,7 @@ numbers, as JSON escapes them, so that a JSON line stays what it is; all other t
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 
 from gpulsh.facts import Facts
 
@@ -46,6 +47,20 @@ def place_told(place: Facts) -> str:
     file, row = place["file"], place["row"]
     told = [file, None if row is None else f"row {row:,}", f"id {place['id']}" if "id" in place else None]
     return printable(", ".join(part for part in told if part is not None))
+
+
+def cluster_told(cluster: int, files: Sequence[Facts]) -> str:
+    """A cluster with its first document, by what a report tells of files.
+
+    >>> cluster_told(12, [{"file": "a.jsonl", "rows": 10}, {"file": "b.jsonl", "rows": 9}])
+    'cluster 12 of b.jsonl, row 2'
+    """
+    row = cluster
+    for file in files:
+        if row < file["rows"]:
+            return f"cluster {cluster} of {place_told({'file': file['file'], 'row': row})}"
+        row -= file["rows"]
+    return f"cluster {cluster}"
 
 
 def printable_lines(text: str) -> str:

@@ -242,7 +242,7 @@ def deduplicate_files(
     given, guarded = _paths("inputs", inputs), _paths("protect", protect) if _given(protect) else []
     folders = Folders.chosen(output, work, index)
     if folders.is_remote and work is None and engine == "ray":
-        raise ParameterError("output is a URL, and engine 'ray'; give work, a folder that all nodes see")
+        raise ParameterError("output is a URL, and engine 'ray'; give --work, a folder that all nodes see")
     check_choice("write", write, get_args(Write))
     check_choice("format", format, (None, *get_args(FormatName)))
     check_choice("reader", reader, get_args(Reader))

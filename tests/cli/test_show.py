@@ -41,7 +41,7 @@ def test_documents_beside_what_is_kept(out: str, capsys: pytest.CaptureFixture[s
     lines = shown(capsys, out)
     assert lines[0] == "4 dropped; shown are 1" and rows(lines) == [1]  # one of each cluster, copies aside
     lines = shown(capsys, out, "--id", "4")
-    at = lines.index("Jaccard 0.9259, cluster 0")
+    at = lines.index("Jaccard 0.9259, cluster 0 of a.jsonl, row 0")
     assert lines[at + 1 : at + 5] == [
         "dropped  a.jsonl, row 4, id 4",
         f"  [-start-] {' '.join(WORDS[1:])}",

@@ -71,8 +71,9 @@ def test_warnings_of_clusters_and_inputs() -> None:
     inputs = [{"name": f"in{n}", "rows": 10, "rejected": 2, "dropped": n} for n in (4, 5)]
     clusters = [{"cluster": 7, "dropped": 11}, {"cluster": 8, "dropped": 10}]
     report = {"funnel": {"documents": 1000}, "evidence": {"clusters": {"sample": clusters}}, "hints": ["short"]}
+    report["files"] = [{"file": "a.jsonl", "rows": 1000}]
     hint, cluster, source = cautions(report, inputs)
-    assert hint == "short" and cluster.startswith("cluster 7 loses 11 documents, 1.1 % of all")
+    assert hint == "short" and cluster.startswith("cluster 7 of a.jsonl, row 7 loses 11 documents, 1.1 % of all")
     assert source == "in5 loses 62.5 % of its documents"
     assert cautions({**report, "funnel": {"documents": 999}}, inputs[:1]) == ["short"]
 

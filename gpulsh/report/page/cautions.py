@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpulsh.facts import Facts
-from gpulsh.report.foreign import printable
+from gpulsh.report.foreign import cluster_told, printable
 from gpulsh.report.funnel import share
 
 MUCH = 0.01  # of all documents, in one cluster
@@ -24,7 +24,7 @@ def _of_clusters(report: Facts) -> Iterator[str]:
     for cluster in report["evidence"]["clusters"].get("sample", ())[:MOST]:  # the largest come first
         if documents >= MANY and cluster["dropped"] > MUCH * documents:
             yield (
-                f"cluster {cluster['cluster']} loses {cluster['dropped']:,} documents,"
+                f"{cluster_told(cluster['cluster'], report['files'])} loses {cluster['dropped']:,} documents,"
                 f" {share(cluster['dropped'], documents)} of all; see whether they are a template, an error page or"
                 " boilerplate"
             )

@@ -17,7 +17,7 @@ from gpulsh.errors import install
 from gpulsh.facts import Facts
 from gpulsh.params import Folding, Reading, Shingling
 from gpulsh.report.differences import marked
-from gpulsh.report.foreign import place_told, printable
+from gpulsh.report.foreign import cluster_told, place_told, printable
 from gpulsh.report.funnel import duration, measure_told, share, size, sum_told
 from gpulsh.report.page.cautions import cautions
 from gpulsh.report.page.reproduce import command, in_words
@@ -99,7 +99,7 @@ def render(report: Facts) -> str:
         stages=list(_stages(report)),
         files=files,
         cautions=cautions(report, [entry for entry in files["inputs"] if not entry["protected"]]),
-        sample=list(_sample(clusters, parameters)),
+        sample=list(_sample(clusters, report)),
         kinds=KINDS,
         sampled_kinds={kind for cluster in clusters for kind in cluster["picked"]},
         words=list(in_words(parameters)),
@@ -200,12 +200,13 @@ def _inputs(report: Facts, files: Sequence[Facts]) -> Sequence[Facts]:
     return list(found.values())
 
 
-def _sample(clusters: Sequence[Facts], parameters: Facts) -> Iterator[Facts]:
+def _sample(clusters: Sequence[Facts], report: Facts) -> Iterator[Facts]:
     """The clusters with their texts marked, and the beginning of one, by which a cluster is known."""
     for cluster in clusters:
-        pairs = [{**pair, "texts": marked(pair["texts"], parameters)} for pair in cluster["pairs"]]
+        pairs = [{**pair, "texts": marked(pair["texts"], report["parameters"])} for pair in cluster["pairs"]]
         texts = [text for pair in cluster["pairs"] for text in reversed(pair["texts"]) if text]
-        yield {**cluster, "pairs": pairs, "head": texts[0] if texts else ""}
+        name = cluster_told(cluster["cluster"], report["files"])
+        yield {**cluster, "name": name, "pairs": pairs, "head": texts[0] if texts else ""}
 
 
 def _counts(report: Facts) -> Sequence[Facts]:
