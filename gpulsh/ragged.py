@@ -58,7 +58,7 @@ def cuts(offset: NDArray[np.signedinteger], most: int, longest: int | None = Non
 
 def chosen_rows(rows: SomeRows, which: Numbers) -> SomeRows:
     """The rows `which` [m], in that order; a view where they follow one another."""
-    if len(which) and bool((which[1:] == which[:-1] + 1).all()):
+    if len(which) == 1 or (len(which) and bool((which[1:] == which[:-1] + 1).all())):
         offset = rows.offset[which[0] : which[-1] + 2]
         return type(rows)(rows.values[offset[0] : offset[-1]], offset - offset[0])
     begin = rows.offset[which]
@@ -71,7 +71,7 @@ def end_to_end(parts: Sequence[SomeRows]) -> SomeRows:
     if len(parts) == 1:
         return parts[0]
     values = np.concatenate([part.values[int(part.offset[0]) : int(part.offset[-1])] for part in parts])
-    return type(parts[0])(values, offsets(np.concatenate([np.diff(part.offset) for part in parts])))
+    return type(parts[0])(values, offsets(np.concatenate([part.lengths for part in parts])))
 
 
 def rows_at(rows: SomeRows, which: Array) -> SomeRows:

@@ -148,7 +148,7 @@ def _segment(
 ) -> Segment:
     """`sets` [m] belong to the ascending rows `rows` [m]."""
     size = np.zeros(len(numbers), np.int64)
-    size[rows] = np.diff(sets.offset)
+    size[rows] = sets.lengths
     fingerprints = Fingerprints(sets.values[sets.offset[0] : sets.offset[-1]], offsets(size))
     digests = None if method.measure == "containment" else arrivals.digests
     return make_segment(Documents(numbers, witness, similarity, size), arrivals.exact, digests, fingerprints)

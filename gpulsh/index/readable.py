@@ -42,7 +42,7 @@ class HeldSets(Readable):
             fresh = chosen_rows(sets, places[new] - len(held))
             return in_places([holdings.fingerprints(held[places[old]]), fresh], [old, new]) if len(old) else fresh
 
-        sizes = np.concatenate([holdings.sizes(held), np.diff(sets.offset)])
+        sizes = np.concatenate([holdings.sizes(held), sets.lengths])
         return cls(np.arange(len(sizes)), ops, read, sizes * TEXT_BYTES)
 
     def sizes(self) -> Numbers:
@@ -68,7 +68,7 @@ class HeldSets(Readable):
         """The prefixes of the documents at `places`, and how many fingerprints each has."""
         sets = self.fingerprints(places)
         lengths = lengths_with_rare(sets, counts, rare, share)
-        return self.ops.prefixes(sets, counts, lengths), np.diff(sets.offset)
+        return self.ops.prefixes(sets, counts, lengths), sets.lengths
 
 
 def fingerprint_sets(

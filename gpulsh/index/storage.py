@@ -38,6 +38,7 @@ from gpulsh.store.durable import writing
 from gpulsh.store.mapping import damaged_file
 
 SPILL_BYTES = 128 << 20  # of segments in memory, from which on one is written to the index's folder, at most
+SMALL_BYTES = 1 << 16  # of a segment that costs more to be asked by itself than to be merged with the next
 NOTHING = np.empty(0, np.int64)
 INTACT = "; what was saved before is intact"
 READS = 16  # of a manifest whose files a `compact` removes meanwhile
@@ -107,7 +108,7 @@ def compacted(contents: Contents, folder: Path | None) -> Contents:
 def _mergeable(earlier: Shelved, later: Shelved) -> bool:
     both_in_memory = earlier.stored is None and later.stored is None
     alike = (earlier.segment.keys is None) == (later.segment.keys is None)
-    return both_in_memory and alike and 2 * later.bytes() >= earlier.bytes()
+    return both_in_memory and alike and max(2 * later.bytes(), SMALL_BYTES) >= earlier.bytes()
 
 
 def stored(shelved: Shelved, folder: Path) -> Shelved:

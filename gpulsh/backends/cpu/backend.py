@@ -98,11 +98,8 @@ class CpuBackend:
 
     def sizes(self) -> Sizes:
         most, memory = SIZES, self._memory
-        return most._replace(
-            batch=min(most.batch, memory >> 7),
-            largest_tile=min(most.largest_tile, memory >> 5),
-            whole=min(most.whole, memory >> 4) if most.whole else None,
-        )
+        batch, largest_tile = min(most.batch, memory >> 7), min(most.largest_tile, memory >> 5)
+        return Sizes(batch, most.tile, largest_tile, most.readers, min(most.whole, memory >> 4) if most.whole else None)
 
     @or_in_steps
     def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:

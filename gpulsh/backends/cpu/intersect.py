@@ -55,7 +55,7 @@ def intersect(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     pairs = np.ascontiguousarray(pairs)
     rows = fingerprints.moved(np.ascontiguousarray)
-    sizes = np.diff(rows.offset)
+    sizes = rows.lengths
     chosen, shared = shared_by_bits(pairs, rows, threads)
     if len(chosen):
         both = np.empty(len(pairs), np.int64)

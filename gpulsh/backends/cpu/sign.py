@@ -35,7 +35,7 @@ def sign_rows(
     """Documents [start, stop), or one giant, whose pieces are folded, so that its fingerprints are never together."""
     if not is_giant(text, start, stop):
         rows, exact = shingle_rows(text, start, stop, shingling, proof=proof)
-        return SignedRows(sketch.finish(sketch.fold(rows)), np.diff(rows.offset), exact)
+        return SignedRows(sketch.finish(sketch.fold(rows)), rows.lengths, exact)
     exact = np.empty((1 if proof else 0, 2), np.uint64)
     state, shingles = sketch.empty(1), 0
     for values in giant_pieces(text, start, shingling, proof=proof, exact=exact[0] if proof else None):

@@ -95,7 +95,7 @@ def _unique_rows(values, offset, cells, room, out, ends):
 def unique_rows(rows: Fingerprints) -> Fingerprints:
     """Each row of contiguous arrays, sorted and without repeats."""
     out, offset = np.empty(rows.offset[-1] - rows.offset[0], np.uint64), np.zeros(len(rows.offset), np.int64)
-    longest = int(np.diff(rows.offset).max(initial=0))
+    longest = int(rows.lengths.max(initial=0))
     cells, room = np.empty(2 * longest + 2, np.int64), np.empty(longest + 1, np.uint64)
     _unique_rows(rows.values, rows.offset, cells, room, out, offset[1:])
     return Fingerprints(out[: offset[-1]], offset)

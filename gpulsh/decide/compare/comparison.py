@@ -122,7 +122,7 @@ def measure_of(method: Method) -> Measure:
 
 def row_sizes(fingerprints: Fingerprints, ops: Backend) -> Numbers:
     """int64 [n]: how many fingerprints each row has."""
-    sizes: Numbers = np.diff(ops.asnumpy(fingerprints.offset))
+    sizes: Numbers = ops.asnumpy(fingerprints.lengths)
     return sizes
 
 
@@ -200,7 +200,7 @@ class _Tile:
                 if bitmaps is None:
                     possible = sizes_allow(sizes[rows[some, 0]], sizes[rows[some, 1]], self.threshold)
                 else:
-                    possible = bounds_allow(rows[some], bitmaps, np.diff(fingerprints.offset), self.threshold, ops)
+                    possible = bounds_allow(rows[some], bitmaps, fingerprints.lengths, self.threshold, ops)
                 chosen = start + np.flatnonzero(possible)
                 similarity[chosen] = self.measure(rows[chosen], [fingerprints], ops)
                 self.tell(some.stop - start)
@@ -257,7 +257,7 @@ def _bitmaps_allow(
 def _bitmaps_of(places: Numbers, texts: Readable, words: int, ops: Backend, parts: int) -> tuple[Array, Array]:
     """The bitmaps of documents and how many fingerprints each has, read in ranges of values."""
     found = [texts.fingerprints(places)] if parts <= 1 else texts.fingerprints_by_range(places, parts)
-    bits, counts = zip(*((ops.bitmaps(part, words), np.diff(part.offset)) for part in found), strict=True)
+    bits, counts = zip(*((ops.bitmaps(part, words), part.lengths) for part in found), strict=True)
     return reduce(np.bitwise_xor, bits), sum(counts)
 
 

@@ -40,14 +40,19 @@ class HeldRows:
     """Rows in memory."""
 
     def __init__(self, fingerprints: Fingerprints) -> None:
-        self._fingerprints = fingerprints
+        self.fingerprints = fingerprints
 
     def __len__(self) -> int:
-        return len(self._fingerprints)
+        return len(self.fingerprints)
 
     def read(self, rows: Numbers) -> Fingerprints:
         """The rows `rows` [m], in that order."""
-        return chosen_rows(self._fingerprints, rows)
+        return chosen_rows(self.fingerprints, rows)
+
+
+def whole_rows(rows: FingerprintRows) -> Fingerprints:
+    """All rows, in order."""
+    return rows.fingerprints if isinstance(rows, HeldRows) else rows.read(np.arange(len(rows)))
 
 
 class BlockRows:

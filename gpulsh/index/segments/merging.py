@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, Values
 from gpulsh.index.segments.bands import Band, HeldBands
-from gpulsh.index.segments.fingerprint_blocks import FingerprintRows, HeldRows, by_owner
+from gpulsh.index.segments.fingerprint_blocks import FingerprintRows, HeldRows, by_owner, whole_rows
 from gpulsh.index.segments.segment import ALL, Documents, Hashes, Keys, Segment, among, within
 from gpulsh.io.arrow.buffers import numbers, to_arrow
 from gpulsh.ragged import end_to_end
@@ -67,7 +67,7 @@ def merged(parts: Sequence[Segment], removed: Numbers, folder: Path | None = Non
 def joined(earlier: Segment, later: Segment) -> Segment:
     """Two segments in memory as one, all at once."""
     parts = (earlier, later)
-    fingerprints = end_to_end([part.fingerprints.read(np.arange(len(part))) for part in parts])
+    fingerprints = end_to_end([whole_rows(part.fingerprints) for part in parts])
     documents = Documents.joined(part.documents for part in parts)
     row = np.concatenate([earlier.hashes.row, later.hashes.row + len(earlier)])
     hash_0, hash_1 = (np.concatenate([part.hashes[half] for part in parts]) for half in range(2))
@@ -90,7 +90,7 @@ def _joined_keys(earlier: Segment, later: Segment) -> Keys | None:
 def in_memory(segment: Segment) -> Segment:
     """Return a segment that was merged of ones in memory with all in memory that would be merged when it is used."""
     assert isinstance(segment.bands, _MergedBands)
-    rows = segment.fingerprints.read(np.arange(len(segment)))
+    rows = whole_rows(segment.fingerprints)
     return replace(segment, bands=segment.bands.together(), fingerprints=HeldRows(rows), filters=None, mapped=())
 
 

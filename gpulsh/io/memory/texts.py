@@ -245,7 +245,7 @@ class _StringTexts:
             group = self._strings(slice(start, start + GROUP))
             pieces, nulls = encoded(group[: fitting(group, max_bytes)], start)
             batch = joined(pieces)
-            sizes[start : start + len(pieces)] = np.diff(batch.offset)
+            sizes[start : start + len(pieces)] = batch.lengths
             self._nulls += nulls
             start += len(pieces)
             yield from cut(batch, max_bytes)
