@@ -40,7 +40,11 @@ def planted(documents: int) -> Taken:
     works = stage_works(of, MACHINE.bands)
     return Taken(
         corpus=of,
-        seconds={**{name: STARTS[name] + EACH[name] * works[name].amount for name in FORETOLD}, START: 1.5},
+        seconds={
+            **{name: STARTS[name] + EACH[name] * works[name].amount for name in FORETOLD},
+            "gather": STARTS["gather"] + EACH["gather"] * of.bytes,
+            START: 1.5,
+        },
         processor=3 + 2e-6 * of.bytes,
         memory=300e6 + max(held_at_once(name, of, MACHINE.bands, 1, 2, MACHINE.memory) for name in FORETOLD),
         data=500 * documents * (1 - of.dropped),

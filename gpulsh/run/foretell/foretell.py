@@ -133,13 +133,14 @@ def _machine(report: Facts, corpus: Corpus) -> Machine:
     """What the report of a run tells of the machine."""
     given, of_jaccard = report["parameters"], report["parameters"].get("measure", "jaccard") == "jaccard"
     threads = most_abreast(given["threads"] or processors(), given["memory"])
+    other = ("gather",) if of_jaccard else ("gather", "collide")  # those whose amounts here are others
     known = recorded().get("thread" if report["backend"]["name"] == "cpu" else "GPU", {}).get("rates", {})
     return Machine(
         # Of containment every shingle is brought together, in rows as long as a digest's.
         bands=given["banding"]["bands"] if of_jaccard else corpus.bytes / corpus.documents / corpus.bytes_per_shingle,
         threads=threads,
         memory=given["memory"],
-        usual={name: rate * threads for name, rate in known.items() if of_jaccard or name != "collide"},
+        usual={name: rate * threads for name, rate in known.items() if name not in other},
     )
 
 

@@ -124,9 +124,7 @@ def _taken(small: Taken, large: Taken, corpus: Corpus, machine: Machine) -> Take
     def seconds(name: str) -> float:
         if name == START:  # hardly grows
             return large.seconds[name]
-        little, much, amount = (
-            stage_works(of, machine.bands)[name].amount for of in (small.corpus, large.corpus, corpus)
-        )
+        little, much, amount = (_amount(name, of, machine.bands) for of in (small.corpus, large.corpus, corpus))
         short, long = small.seconds[name], large.seconds[name]
         each = _each((little, much), (short, long))
         if long < MEASURED * large.seconds[START] and name in machine.usual:
@@ -144,6 +142,13 @@ def _taken(small: Taken, large: Taken, corpus: Corpus, machine: Machine) -> Take
         data=large.data * kept,
         evidence=large.evidence * max(dropped, 1.0),
     )
+
+
+def _amount(stage: str, corpus: Corpus, bands: float) -> float:
+    """What the seconds of a stage grow with."""
+    work = stage_works(corpus, bands)[stage]
+    # It looks through all texts, which takes longer than to take those that met, of a sample a few.
+    return work.inputs if stage == "gather" else work.amount
 
 
 def _held(corpus: Corpus, machine: Machine) -> float:
