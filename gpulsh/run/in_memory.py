@@ -14,7 +14,7 @@ from gpulsh.account.funnel import Funnel
 from gpulsh.account.progress import Progress
 from gpulsh.account.stages import OF_MEMORY
 from gpulsh.arrays import Numbers
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.decide.compare.containment_join import containing_pairs
 from gpulsh.decide.compare.shingled_texts import ShingledTexts
 from gpulsh.decide.copies import first_copies
@@ -25,7 +25,7 @@ from gpulsh.io.source import TextSource, TextsReadAgain
 from gpulsh.lsh.collisions import Collisions, Crowd, collide
 from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.method import Method
-from gpulsh.run.signed_documents import ArrivingRows, ParticipatingDigests, SignedDocuments
+from gpulsh.run.signed_documents import ArrivingRows, DigestsByBand, SignedDocuments
 from gpulsh.secret import EvidenceKeys
 
 
@@ -61,20 +61,23 @@ def decide(
     progress: Progress,
     relation: Relation = ALL,
 ) -> Decision:
-    """Decide about all documents; `order` int64 [n] are their positions in decision order, None for input order."""
+    """Decide about all documents; `order` int64 [n] are their positions in decision order, None for input order.
+
+    The digests of `signed` are used up.
+    """
     funnel = signed.funnel
     rank = _rank(order, funnel.documents)
     with ops.here(), funnel.stage(progress, OF_MEMORY["collide"], method.banding.bands):
         filled = np.flatnonzero(signed.filled)
         sources = None if relation.source is None else relation.source.__getitem__
         copies, first = first_copies(signed.exact.whole(ops), filled, rank.__getitem__, ops, sources)
-        takes_part = signed.filled.copy()
-        takes_part[ops.asarray(copies)] = False
         if method.measure == "containment":
-            met = _containing(np.flatnonzero(ops.asnumpy(takes_part)), rank, source, method, ops)
+            met = _containing(np.setdiff1d(ops.asnumpy(filled), copies, assume_unique=True), rank, source, method, ops)
         else:
-            digests = ParticipatingDigests(signed.digests, method.banding.bands, takes_part, ops)
+            signed.digests.fill(copies, np.uint64(NO_DIGEST), ops)
+            digests = DigestsByBand(signed.digests, method.banding.bands, funnel.documents, ops)
             met = Collisions.of(*collide(digests, ops, progress.advance), method.banding.bands)
+        signed.digests.let_go()
         funnel.crowded = len(met.crowded)
     involved = involved_in(met, funnel.documents)
     with funnel.stage(progress, OF_MEMORY["read"], len(involved)):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulsh.account.funnel import Funnel
-from gpulsh.arrays import Array
+from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.parts import in_part
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.protocol import NO_DIGEST, Backend
 
 
 class ArrivingRows:
@@ -33,6 +33,18 @@ class ArrivingRows:
         """A column in pieces, as they lie."""
         return (chunk[:, number] for chunk in self._chunks)
 
+    def fill(self, rows: Numbers, value: np.generic, ops: Backend) -> None:
+        """Set all of the `rows`, ascending."""
+        start = 0
+        for chunk in self._chunks:
+            here = rows[slice(*np.searchsorted(rows, [start, start + len(chunk)]))] - start
+            chunk[here if isinstance(chunk, np.ndarray) else ops.asarray(here)] = value
+            start += len(chunk)
+
+    def let_go(self) -> None:
+        """Of all of them: they are not asked for again."""
+        self._chunks.clear()
+
 
 @dataclass(frozen=True)
 class SignedDocuments:
@@ -44,43 +56,25 @@ class SignedDocuments:
     funnel: Funnel
 
 
-class ParticipatingDigests:
-    """`lsh.collisions.Digests` of the documents that `takes_part`, bool [n] in the backend's memory, marks."""
+class DigestsByBand:
+    """`lsh.collisions.Digests` of all `documents`; who has no digest meets nobody."""
 
     ascending = True
 
-    def __init__(self, digests: ArrivingRows, bands: int, takes_part: Array, ops: Backend) -> None:
-        self._digests, self._takes_part, self._ops = digests, takes_part, ops
-        self.documents, self.bands = len(takes_part), bands
-        self._found: tuple[list[Array], Array] | None = None  # rows of each piece, and numbers: the same in every band
+    def __init__(self, digests: ArrivingRows, bands: int, documents: int, ops: Backend) -> None:
+        self._digests, self._ops = digests, ops
+        self.documents, self.bands = documents, bands
 
     def band(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
         """The digests of a band that lie in one of `parts` ranges, and the documents' numbers, ascending."""
-        if parts > 1:  # then memory is scarce
-            self._found = None
-            return self._in_part(band, part, parts)
-        rows, ids = self._found = self._found or self._of_all_bands()
-        pieces = zip(self._digests.column(band), rows, strict=True)
-        found = [self._ops.asarray(piece)[chosen] for piece, chosen in pieces]
-        return found[0] if len(found) == 1 else np.concatenate([self._none(np.uint64), *found]), ids
-
-    def _of_all_bands(self) -> tuple[list[Array], Array]:
-        rows, ids, start = [], [self._none(np.int64)], 0
-        for piece in self._digests.column(0):
-            rows.append(np.flatnonzero(self._takes_part[start : start + len(piece)]))
-            ids.append(rows[-1] + np.int64(start))
-            start += len(piece)
-        return rows, np.concatenate(ids)
-
-    def _in_part(self, band: int, part: int, parts: int) -> tuple[Array, Array]:
-        digests, ids, start = [self._none(np.uint64)], [self._none(np.int64)], 0
-        for piece in self._digests.column(band):
-            column = self._ops.asarray(piece)
-            rows = np.flatnonzero(self._takes_part[start : start + len(column)] & in_part(column, part, parts))
+        none = self._ops.asarray(np.empty(0, np.uint64))
+        pieces = map(self._ops.asarray, self._digests.column(band))
+        if parts == 1:
+            return np.concatenate([none, *pieces]), np.arange(self.documents, like=none)
+        digests, ids, start = [none], [none.view(np.int64)], 0
+        for column in pieces:
+            rows = np.flatnonzero((column != np.uint64(NO_DIGEST)) & in_part(column, part, parts))
             digests.append(column[rows])
             ids.append(rows + np.int64(start))
             start += len(column)
         return np.concatenate(digests), np.concatenate(ids)
-
-    def _none(self, dtype: type[np.generic]) -> Array:
-        return self._ops.asarray(np.empty(0, dtype))

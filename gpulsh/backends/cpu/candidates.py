@@ -1,4 +1,4 @@
-"""candidates: document after document, each later neighbour taken once by a mark, so that repeats cost no sort."""
+"""candidates: document after document, each later neighbour taken once by its bit, so that repeats cost no sort."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets
-from gpulsh.backends.cpu.chunks import Threads, by_weight
+from gpulsh.backends.cpu.chunks import Threads, by_count, by_weight
+from gpulsh.backends.cpu.fingerprinting.ascii import lowest_bit
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.unique import sort
+from gpulsh.ragged import offsets
 
 CHUNK_NEIGHBOURS = 1 << 18
 SHORT = 24  # neighbours sorted by insertion
-DENSE = 16  # neighbours among so many documents each are looked for rather than sorted
+DENSE = 16  # words of bits a neighbour up to which they are looked for rather than sorted
+
+_U = np.uint64
+_ZERO, _ONE, _LOW = _U(0), _U(1), _U(63)
 
 
 @kernel
@@ -35,39 +40,49 @@ def _positions(ids, offset, row_offset, filled, positions, ends, neighbours):
 
 
 @kernel
-def _pairs(start, stop, ids, row_offset, positions, ends, mark, found, counts):
-    """Later neighbours of the documents [start, stop), ascending and each once; how many there are of each."""
+def _pairs(start, stop, ids, row_offset, positions, ends, bits, found, counts):
+    """Later neighbours of the documents [start, stop), ascending and each once; how many there are of each.
+
+    `bits` [documents / 64 + 1] is zero, and is left so.
+    """
     written = 0
     for document in range(start, stop):
-        begin, mark[document] = written, document  # it is no neighbour of its own
+        begin, first, last = written, np.int64(bits.size), np.int64(0)
+        own, its_bit = document >> 6, _ONE << (_U(document) & _LOW)
+        bits[own] = its_bit  # it is no neighbour of its own
         for row in range(row_offset[document], row_offset[document + 1]):
             p = positions[row]
             for q in range(p + 1, ends[p]):
                 other = ids[q]
-                if mark[other] != document:
-                    mark[other] = document
-                    found[written] = other
-                    written += 1
-        if written - begin > SHORT:
-            first, last = found[begin], found[begin]
-            for i in range(begin + 1, written):
-                first, last = min(first, found[i]), max(last, found[i])
-            if last - first < DENSE * (written - begin):
-                i = begin
-                for other in range(first, last + 1):  # they are marked
-                    if mark[other] == document:
-                        found[i] = other
-                        i += 1
-            else:
-                sort(found[begin:written])
-        else:
-            for i in range(begin + 1, written):
-                other, j = found[i], i
-                while j > begin and found[j - 1] > other:
-                    found[j] = found[j - 1]
-                    j -= 1
-                found[j] = other
+                word = other >> 6
+                before = bits[word]
+                bits[word] = before | _ONE << (_U(other) & _LOW)
+                found[written] = other
+                written += bits[word] != before
+                first, last = min(first, word), max(last, word)
+        bits[own] ^= its_bit
         counts[document - start] = written - begin
+        if last - first < DENSE * (written - begin):
+            i = begin
+            for word in range(first, last + 1):
+                left = bits[word]
+                while left != _ZERO:
+                    found[i] = word << 6 | lowest_bit(left)
+                    left &= left - _ONE
+                    i += 1
+                bits[word] = _ZERO
+            continue
+        for i in range(begin, written):
+            bits[found[i] >> 6] = _ZERO
+        if written - begin > SHORT:
+            sort(found[begin:written])
+            continue
+        for i in range(begin + 1, written):
+            other, j = found[i], i
+            while j > begin and found[j - 1] > other:
+                found[j] = found[j - 1]
+                j -= 1
+            found[j] = other
     return written
 
 
@@ -88,15 +103,21 @@ def candidates(threads: Threads, buckets: Buckets, first: tuple[int, int] | None
     positions, ends = np.empty(len(ids), np.int64), np.empty(len(ids), np.int64)
     _positions(ids, offset, row_offset, np.empty(count, np.int64), positions, ends, neighbours)
 
-    def work(start: int, stop: int) -> NDArray[np.int64]:
+    def work(start: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         found = np.empty(int(neighbours[stop] - neighbours[start]), np.int64)
         counts = np.empty(stop - start, np.int64)
-        mark = np.full(count, -1, np.int32 if count < 1 << 31 else np.int64)
-        written = _pairs(start, stop, ids, row_offset, positions, ends, mark, found, counts)
-        pairs = np.empty((written, 2), np.int64)
-        pairs[:, 0], pairs[:, 1] = np.repeat(np.arange(start, stop), counts), found[:written]
-        return pairs
+        bits = np.zeros(count // 64 + 1, np.uint64)
+        written = _pairs(start, stop, ids, row_offset, positions, ends, bits, found, counts)
+        return counts, found[:written]
 
     chunks = by_weight(neighbours[begin : end + 1], max(CHUNK_NEIGHBOURS, 4 * count))
-    pairs = np.concatenate(threads.map(work, [(begin + start, begin + stop) for start, stop in chunks]))
+    parts = threads.map(work, [(begin + start, begin + stop) for start, stop in chunks])
+    places = offsets([len(found) for _, found in parts])
+    pairs = np.empty((places[-1], 2), np.int64)
+
+    def fill(number: int, _: int) -> None:
+        (start, stop), (counts, found), part = chunks[number], parts[number], slice(*places[number : number + 2])
+        pairs[part, 0], pairs[part, 1] = np.repeat(np.arange(begin + start, begin + stop), counts), found
+
+    threads.map(fill, by_count(len(chunks), 1))
     return pairs if known is None else known[pairs]

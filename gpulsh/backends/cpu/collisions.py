@@ -1,7 +1,8 @@
-"""collisions: digests are uniform, so one distribution by their upper bits all but sorts them.
+"""collisions: most documents share no digest, which a table of cells tells; of the rest digests are all but sorted by
+one distribution by their upper bits, since they are uniform.
 
-It is done twice: into partitions that fit a core's cache, all threads writing side by side, then within each partition.
-So the time a digest takes does not grow with their number.
+Where they are many, they are distributed into partitions that fit a core's cache before that, all threads writing side
+by side. So the time a digest takes does not grow with their number.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from gpulsh.arrays import Buckets
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.chunks import Threads, by_count
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.room import Scratch
 
 CELL = 24
-PARTITION_BITS = 14  # log2 of the digests a partition has on average: 512 KB with their ids, twice
+PARTITION_DOCUMENTS = 1 << 16  # up to which there is one partition, which takes their digests where they lie
+PARTITION_BITS = 14  # log2 of the digests that one of several has on average: 512 KB with their ids, twice
 DIGESTS_AT_ONCE = 1 << 18  # that one thread counts or scatters
 
 _U = np.uint64
 _NO_DIGEST = np.uint64(protocol.NO_DIGEST)
+
+_scratch = Scratch()
 
 
 @kernel
@@ -42,26 +47,27 @@ def _scattered(digests, ids, shift, places, to_digests, to_ids):
 
 
 @kernel
-def _collisions(digests, ids, skip, seen, cells, ordered, members, sizes):
-    """Fill `members` [n] and `sizes` [n // 2] from digests with ascending ids; (members, buckets) used.
+def _collisions(digests, ids, skip, seen, cells, kept, kept_ids, ordered, members, sizes):
+    """Fill `members` [n] and `sizes` [n] from digests with ascending ids; (members, buckets) used.
 
-    All digests agree in their upper `skip` bits. They and the ids are written over; `seen` uint8 [2^b] is zero, of four
-    cells a digest, `cells` int64 [2^b + 1] has one a digest, and `ordered` [n] is room. It is given, because memory
-    that a kernel takes makes it longer to compile.
+    All digests agree in their upper `skip` bits. The rest is room: `seen` uint8 [2^b] of four cells a digest, `cells`
+    int64 [2^b + 1] of one, `kept`, `kept_ids` and `ordered` [n]. It is given, because memory that a kernel takes makes
+    it longer to compile.
     """
     bits = 0
     while (1 << bits) < seen.size:
         bits += 1
     shift = _U(64 - bits)
+    for cell in range(seen.size):
+        seen[cell] = 0
     for digest in digests:
         cell = (digest << skip) >> shift
         seen[cell] = min(seen[cell] + 1, 2)
-    # Those that are not alone in their cell go to the front: most documents share no digest, and need no order.
     count = 0
     for i in range(digests.size):
         digest = digests[i]
-        digests[count], ids[count] = digest, ids[i]
-        count += seen[(digest << skip) >> shift] == 2
+        kept[count], kept_ids[count] = digest, ids[i]
+        count += (seen[(digest << skip) >> shift] == 2) & (digest != _NO_DIGEST)
     bits = 1
     while (1 << bits) < count:
         bits += 1
@@ -69,13 +75,13 @@ def _collisions(digests, ids, skip, seen, cells, ordered, members, sizes):
     for cell in range((1 << bits) + 1):
         cells[cell] = 0
     for i in range(count):
-        cells[np.int64((digests[i] << skip) >> shift) + 1] += 1
+        cells[np.int64((kept[i] << skip) >> shift) + 1] += 1
     for cell in range(1 << bits):
         cells[cell + 1] += cells[cell]
     for i in range(count):  # stable, so ids ascend among equal digests
-        cell = np.int64((digests[i] << skip) >> shift)
-        ordered[cells[cell]] = digests[i]
-        members[cells[cell]] = ids[i]
+        cell = np.int64((kept[i] << skip) >> shift)
+        ordered[cells[cell]] = kept[i]
+        members[cells[cell]] = kept_ids[i]
         cells[cell] += 1
     used, buckets, begin = 0, 0, 0
     for cell in range(1 << bits):
@@ -116,20 +122,25 @@ def collisions(threads: Threads, digests: NDArray[np.uint64], ids: NDArray[np.in
         order = np.argsort(ids, kind="stable")
         digests, ids = digests[order], ids[order]
     digests, ids = np.ascontiguousarray(digests), np.ascontiguousarray(ids)
-    partitions = 1 << max(1, len(ids).bit_length() - PARTITION_BITS)
+    partitions, ends = 1, np.array([len(ids)])
+    if len(ids) > PARTITION_DOCUMENTS:
+        partitions = 1 << max(1, len(ids).bit_length() - PARTITION_BITS)
+        digests, ids, ends = _partitioned(digests, ids, partitions, threads)
     skip = _U(partitions.bit_length() - 1)
-    digests, ids, ends = _partitioned(digests, ids, partitions, _U(64) - skip, threads)
-    members = np.empty(len(ids), np.int64)
-    sizes = np.empty(len(ids), np.int64)
 
     def work(partition: int, _: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         begin, end = (int(ends[partition - 1]) if partition else 0), int(ends[partition])
-        part = slice(begin, end)
-        digits = max(1, (end - begin - 1).bit_length())
-        seen, cells = np.zeros(4 << digits, np.uint8), np.empty((1 << digits) + 1, np.int64)
-        ordered = np.empty(end - begin, np.uint64)
-        used, buckets = _collisions(digests[part], ids[part], skip, seen, cells, ordered, members[part], sizes[part])
-        return members[begin : begin + used], sizes[begin : begin + buckets]
+        count = end - begin
+        digits = max(1, (count - 1).bit_length())
+        seen = _scratch.take("seen", 1 << digits - 1).view(np.uint8)
+        cells = _scratch.take("cells", (1 << digits) + 1).view(np.int64)
+        kept, ordered = _scratch.take("kept", count), _scratch.take("ordered", count)
+        kept_ids, members, sizes = (_scratch.take(name, count).view(np.int64) for name in ("ids", "members", "sizes"))
+        given = digests[begin:end], ids[begin:end]
+        for array in given:  # of one type for the kernel, whoever may write to them
+            array.flags.writeable = False
+        used, buckets = _collisions(*given, skip, seen, cells, kept, kept_ids, ordered, members, sizes)
+        return members[:used].copy(), sizes[:buckets].copy()
 
     parts = threads.map(work, by_count(partitions, 1))
     offset = np.concatenate([np.zeros(1, np.int64), *(sizes for _, sizes in parts)])
@@ -137,15 +148,15 @@ def collisions(threads: Threads, digests: NDArray[np.uint64], ids: NDArray[np.in
 
 
 def _partitioned(
-    digests: NDArray[np.uint64], ids: NDArray[np.int64], partitions: int, shift: np.uint64, threads: Threads
+    digests: NDArray[np.uint64], ids: NDArray[np.int64], partitions: int, threads: Threads
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
     """All but *no digest*, by partition, in order within each; and where each partition ends."""
-    chunks = by_count(len(ids), DIGESTS_AT_ONCE)
+    chunks, shift = by_count(len(ids), DIGESTS_AT_ONCE), _U(65 - partitions.bit_length())
     counts = np.zeros((len(chunks), partitions), np.int64)
     threads.map(lambda start, stop: _counted(digests[start:stop], shift, counts[start // DIGESTS_AT_ONCE]), chunks)
     # Chunk after chunk within a partition, partition after partition.
-    ends = np.cumsum(counts.T.reshape(-1)) if len(chunks) else np.zeros(partitions, np.int64)
-    places = np.ascontiguousarray((ends - counts.T.reshape(-1)).reshape(partitions, -1).T) if len(chunks) else counts
+    ends = np.cumsum(counts.T.reshape(-1))
+    places = np.ascontiguousarray((ends - counts.T.reshape(-1)).reshape(partitions, -1).T)
     to_digests, to_ids = np.empty(int(ends[-1]), np.uint64), np.empty(int(ends[-1]), np.int64)
 
     def scatter(start: int, stop: int) -> None:
@@ -153,4 +164,4 @@ def _partitioned(
         _scattered(digests[chunk], ids[chunk], shift, places[start // DIGESTS_AT_ONCE], to_digests, to_ids)
 
     threads.map(scatter, chunks)
-    return to_digests, to_ids, ends[max(len(chunks), 1) - 1 :: max(len(chunks), 1)]
+    return to_digests, to_ids, ends[len(chunks) - 1 :: len(chunks)]

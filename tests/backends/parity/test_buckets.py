@@ -60,7 +60,11 @@ def test_collisions_of_many(ops: Backend, universe: int, count: int) -> None:
             agree(ops, "candidates", buckets)
 
 
-def test_collisions_of_digests_that_repeat_and_of_none(ops: Backend) -> None:
+@pytest.mark.parametrize("together", [10, 1 << 16])  # by partitions, and where they lie
+def test_collisions_of_digests_that_repeat_and_of_none(
+    ops: Backend, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpulsh.backends.cpu.collisions.PARTITION_DOCUMENTS", together)
     generator, count = np.random.default_rng(8), 1500
     values = generator.integers(0, 2**64, count, np.uint64)
     values[generator.integers(0, count, 400)] = values[generator.integers(0, count, 400)]
