@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from copy import copy
 from functools import partial, wraps
 from threading import Lock
 from typing import Concatenate, ParamSpec
@@ -41,7 +42,7 @@ from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
 ABREAST = 2  # items in work
-SIGNATURE_BYTES = 1 << 20  # fewer, longer pieces leave the threads less to wait for one another
+SIGNED_BYTES = 1 << 20  # of text at most that a thread signs at once
 
 SIZES = Sizes(batch=16 << 20, tile=2 << 20, largest_tile=64 << 20, whole=512 << 20)  # at most
 MEMORY = 8 << 30  # bytes that a run may take where nothing is given
@@ -177,7 +178,7 @@ class CpuBackend:
         def work(start: int, stop: int) -> None:
             signatures[start:stop] = sign_rows(text, start, stop, shingling, sketch).signatures
 
-        self.threads.map(work, text_chunks(text.offset, SIGNATURE_BYTES))
+        self.threads.map(work, self._signed_chunks(text))
         return signatures
 
     @or_in_steps
@@ -190,20 +191,32 @@ class CpuBackend:
         one, sketch = Threads(1), sketch_of(family)
 
         def work(start: int, stop: int) -> None:
-            # A chunk passes all stages while it is in the cache; only what `signed` holds outlives it.
+            # A chunk passes all stages on one thread; only what `signed` holds outlives it.
             rows = sign_rows(text, start, stop, shingling, sketch, proof=keys)
             signed.digests[start:stop] = band_digests(one, rows.signatures, shape)
             signed.exact[start:stop] = rows.exact
             signed.shingles[start:stop] = rows.shingles
 
-        self.threads.map(work, text_chunks(text.offset, CHUNK_BYTES))
+        self.threads.map(work, self._signed_chunks(text))
         return signed
+
+    def _signed_chunks(self, text: TextBatch) -> list[tuple[int, int]]:
+        """Few and long, for what Python does about each and for threads that wait for one another; several a thread."""
+        several = int(text.offset[-1] - text.offset[0]) // (4 * self.threads.count)
+        return text_chunks(text.offset, min(max(several, CHUNK_BYTES), SIGNED_BYTES))
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         if self.threads.count == 1 or (isinstance(items, Sequence) and len(items) < 2):
             return map(partial(work, self), items)  # which holds no item while the next one is made
-        # While the threads are at one item, the next is decoded; what an item leaves them idle for, the other fills.
-        return in_order(items, [partial(work, self)] * ABREAST)
+
+        def in_lane(item: Item) -> Result:
+            with self.threads.lane() as threads:
+                lane = copy(self)
+                lane.threads = threads
+                return work(lane, item)
+
+        # While the threads are at two items, the next is decoded; what one leaves them idle for, the other fills.
+        return in_order(items, [in_lane] * ABREAST)
 
     def keep(self, array: Array) -> Array:
         return array

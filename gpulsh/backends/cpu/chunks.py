@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, nullcontext, suppress
+from copy import copy
 from functools import cache
 from typing import TypeVar
 
@@ -27,10 +29,24 @@ Result = TypeVar("Result")
 
 
 class Threads:
-    """A fixed number of threads; one means the caller's own."""
+    """A fixed number of threads; one means the caller's own.
+
+    There may be several callers, each in a `lane`. To hand chunks over takes time: a caller works alone as long as all
+    threads have work, and is helped with what is left as soon as one has none.
+    """
 
     def __init__(self, count: int) -> None:
         self.count = count
+        self._idle = deque([None] * count)  # an item for each thread without work; who works takes one, if there is one
+        self._in_lane = False
+
+    @contextmanager
+    def lane(self) -> Iterator[Threads]:
+        """The same threads for a caller whose own is one of those with work as long as the context lasts."""
+        same = copy(self)
+        same._in_lane = True
+        with self._busy():
+            yield same
 
     def map(self, work: Callable[[int, int], Result], chunks: list[tuple[int, int]]) -> list[Result]:
         """`work(start, stop)` for each chunk, results in the order of the chunks.
@@ -41,25 +57,48 @@ class Threads:
             return [work(start, stop) for start, stop in chunks]
         results: dict[int, Result] = {}
         waiting = deque(range(len(chunks)))
+        others: list[Future[None]] = []
 
-        def drain() -> None:
-            while True:
-                try:
-                    place = waiting.popleft()
-                except IndexError:
-                    return
-                results[place] = work(*chunks[place])
+        def places() -> Iterator[int]:
+            with suppress(IndexError):
+                while True:
+                    yield waiting.popleft()
+
+        def help_along() -> None:
+            try:
+                for place in places():
+                    results[place] = work(*chunks[place])
+            finally:
+                self._idle.append(None)
 
         pool = _pool(self.count - 1, os.getpid())
-        others = [pool.submit(drain) for _ in range(min(self.count, len(chunks)) - 1)]
-        try:
-            drain()
-        finally:
-            waiting.clear()  # something is left only where this thread failed
-            wait(others)
+        with nullcontext() if self._in_lane else self._busy():
+            try:
+                for place in places():
+                    while len(others) < len(waiting) and self._take():
+                        others.append(pool.submit(help_along))
+                    results[place] = work(*chunks[place])
+            finally:
+                waiting.clear()  # something is left only where this thread failed
+                wait(others)
         while others:  # none is named here: what a failed one held would stay until a cycle is collected
             others.pop().result()
         return [results[place] for place in range(len(chunks))]
+
+    @contextmanager
+    def _busy(self) -> Iterator[None]:
+        taken = self._take()
+        try:
+            yield
+        finally:
+            if taken:
+                self._idle.append(None)
+
+    def _take(self) -> bool:
+        with suppress(IndexError):
+            self._idle.pop()
+            return True
+        return False
 
     def rows(self, work: Callable[[int, int], Fingerprints], chunks: list[tuple[int, int]]) -> Fingerprints:
         """The rows that `work(start, stop)` makes of each chunk, end to end."""
