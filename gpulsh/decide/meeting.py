@@ -22,7 +22,7 @@ from gpulsh.decide.compare.comparison import Advance, Readable, compare, measure
 from gpulsh.decide.compare.prefix_join import Edges, PrefixJoin
 from gpulsh.decide.compare.shingled_texts import ShingledTexts
 from gpulsh.decide.near import near_relation
-from gpulsh.decide.relation import Relation
+from gpulsh.decide.relation import ALL, Relation
 from gpulsh.decide.resolve import distinct_edges, first_places, resolve_kept, witnesses
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.method import Method
@@ -58,7 +58,8 @@ class Meeting:
     def similar(self, advance: Advance = untold) -> Edges:
         """The pairs of small buckets that count and are at or above the threshold; all, where none is measured."""
         pairs, numbers, method = self._pairs, self.numbers, self.method
-        pairs = pairs[self.allowed.allows(numbers[pairs[:, 0]], numbers[pairs[:, 1]])]
+        if self.allowed is not ALL:
+            pairs = pairs[self.allowed.allows(numbers[pairs[:, 0]], numbers[pairs[:, 1]])]
         if method.verify == "none":
             return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
         bounded = method.verify == "exact" and method.measure == "jaccard"  # by sizes
@@ -108,7 +109,10 @@ class Meeting:
     @property
     def _pairs(self) -> Numbers:
         """The pairs of small buckets, the earlier document first."""
-        first, second = self.places[self.met.pairs].T
+        pairs = self.places[self.met.pairs]
+        first, second = pairs.T
+        if bool((first < second).all()):  # decision order is that of the numbers
+            return pairs
         return np.stack([np.minimum(first, second), np.maximum(first, second)], axis=1)
 
     def _component_of(self, crowd: Numbers) -> Numbers:

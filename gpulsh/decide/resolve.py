@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.decide.compare.prefix_join import Edges, PrefixJoin
 from gpulsh.decide.greedy import DROPPED, KEPT, settle
-from gpulsh.lsh.pairs import packed
+from gpulsh.lsh.pairs import order_of, packed
 from gpulsh.ragged import first_of_runs
 
 
@@ -22,8 +22,8 @@ def resolve_kept(count: int, small: Edges, join: PrefixJoin | None, crowd: Numbe
     if join is None:
         settle(status, 0, count, small.earlier, small.later)
         return status != DROPPED, small
-    small = small.where(np.argsort(small.later, kind="stable"))
     found, done = [small], 0
+    small = small.where(order_of(small.later, count))
     for block in join.blocks():
         end = int(crowd[block.stop - 1]) + 1
         with_kept, within = block.with_kept.named(crowd), block.within.named(crowd)
@@ -57,5 +57,6 @@ def _later_in(edges: Edges, start: int, stop: int) -> Edges:
 def distinct_edges(parts: list[Edges]) -> Edges:
     """The edges of several, each once, lexicographic."""
     edges = Edges.joined(parts)
-    edges = edges.where(np.lexsort((edges.later, edges.earlier)))
-    return edges.where(first_of_runs(packed(edges.earlier, edges.later)))
+    pairs = packed(edges.earlier, edges.later)
+    order = np.argsort(pairs, kind="stable")
+    return edges.where(order[first_of_runs(pairs[order])])

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.ragged import first_of_runs
 
+FLAGS = 64  # bytes a pair up to which flags take less time than a sort
+
 
 def packed(i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.uint64]:
     """Pairs as i << 32 | j, whose order is the pairs' lexicographic order."""
@@ -25,6 +27,22 @@ def distinct(pairs: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Packed pairs ascending, each once; `numpy.unique` would hash them, where a vector sort serves."""
     pairs = np.sort(pairs)
     return pairs[first_of_runs(pairs)]
+
+
+def distinct_of(i: NDArray[np.integer], j: NDArray[np.integer]) -> NDArray[np.uint64]:
+    """Pairs packed, ascending, each once; i and j are at least 0. Flags for all that can be spare a sort of many."""
+    columns = int(j.max(initial=0)) + 1
+    flags = (int(i.max(initial=0)) + 1) * columns
+    if flags > FLAGS * len(i):
+        return distinct(packed(i, j))
+    occurs = np.zeros(flags, bool)
+    occurs[i.astype(np.int64) * columns + j] = True
+    return packed(*np.divmod(np.flatnonzero(occurs), columns))
+
+
+def order_of(numbers: Numbers, below: int) -> Numbers:
+    """The stable order of numbers below `below`; small ones are sorted by their digits, in a tenth of the time."""
+    return np.argsort(numbers.astype(np.uint16) if below <= 1 << 16 else numbers, kind="stable")
 
 
 def renumbered(pairs: Numbers, count: int) -> tuple[Numbers, Numbers]:

@@ -17,7 +17,7 @@ from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves, in_fitti
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.decide.compare.bounds import bounds_allow, words_for
 from gpulsh.errors import DeviceMemoryError
-from gpulsh.lsh.pairs import renumbered
+from gpulsh.lsh.pairs import order_of, renumbered
 from gpulsh.method import Method
 from gpulsh.params import Family
 from gpulsh.ragged import cuts, first_of_runs, offsets
@@ -147,13 +147,12 @@ def compare(
     only the pairs whose bitmaps allow the threshold are compared.
     """
     similarity, text_sizes = np.full(len(pairs), -1.0), texts.sizes()
-    groups = _groups(pairs, text_sizes, ops)
-    if _bytes_read(pairs, groups, text_sizes) > REREAD * int(text_sizes.sum()) and _bitmaps_pay(
-        pairs, texts, text_sizes, threshold, ops
-    ):
+    groups, across = _groups(pairs, text_sizes, ops)
+    reads_again = across and _bytes_read(pairs, groups, text_sizes) > REREAD * int(text_sizes.sum())
+    if reads_again and _bitmaps_pay(pairs, texts, text_sizes, threshold, ops):
         left = np.flatnonzero(_bitmaps_allow(pairs, texts, text_sizes, threshold, ops))
         advance(len(pairs) - len(left))
-        groups = [left[group] for group in _groups(pairs[left], text_sizes, ops)]
+        groups = [left[group] for group in _groups(pairs[left], text_sizes, ops)[0]]
     telling = Lock()
 
     def tell(done: int) -> None:
@@ -272,25 +271,23 @@ def in_runs(
         yield from in_fitting_halves(places[first:last], read, halves_of_numbers)
 
 
-def _groups(pairs: Numbers, text_sizes: Numbers, ops: Backend) -> list[Numbers]:
-    """Pair numbers grouped by the tiles of their places."""
+def _groups(pairs: Numbers, text_sizes: Numbers, ops: Backend) -> tuple[list[Numbers], bool]:
+    """Pair numbers grouped by the tiles of their places; whether a pair has two, so that texts are read for several."""
     if len(pairs) == 0:
-        return []
+        return [], False
     sizes = ops.sizes()
     if int(text_sizes.sum()) < sizes.tile:
-        return [np.arange(len(pairs))]
+        return [np.arange(len(pairs))], False
     component = ops.asnumpy(ops.components(len(text_sizes), ops.asarray(pairs)))
-    tiles = _tiles(component, text_sizes, sizes)[pairs]
-    both = np.minimum(*tiles.T) << 32 | np.maximum(*tiles.T)
-    if (both == both[0]).all():
-        return [np.arange(len(both))]
-    order = np.argsort(both, kind="stable")
-    return np.split(order, np.flatnonzero(first_of_runs(both[order]))[1:])
+    tiles = _tiles(component, text_sizes, sizes)
+    first, second = tiles[pairs[:, 0]], tiles[pairs[:, 1]]
+    across = bool((first != second).any())
+    both = np.minimum(first, second) << 32 | np.maximum(first, second) if across else first
+    order = order_of(both, int(both.max()) + 1)
+    return np.split(order, np.flatnonzero(first_of_runs(both[order]))[1:]), across
 
 
 def _bytes_read(pairs: Numbers, groups: list[Numbers], text_sizes: Numbers) -> int:
-    if len(groups) < 2:
-        return 0
     return sum(int(text_sizes[renumbered(pairs[group], len(text_sizes))[0]].sum()) for group in groups)
 
 

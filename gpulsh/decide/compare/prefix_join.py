@@ -45,7 +45,7 @@ from gpulsh.decide.compare.crowd_prefixes import CrowdPrefixes, Entries
 from gpulsh.decide.relation import ALL, Relation
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
-from gpulsh.lsh.pairs import distinct, packed, renumbered, unpacked
+from gpulsh.lsh.pairs import distinct, distinct_of, renumbered, unpacked
 from gpulsh.method import Method
 from gpulsh.ragged import cuts, offsets, within_runs
 
@@ -325,7 +325,7 @@ class _Matches:
             for begin, end in cuts(offsets(count), LARGEST_JOIN):
                 known = documents[np.repeat(first[begin:end], count[begin:end]) + within_runs(count[begin:end])]
                 asking = np.repeat(self.queries.documents[asked[begin:end]], count[begin:end])
-                yield distinct(packed(known, asking))
+                yield distinct_of(known, asking)
 
 
 def _distinct_of(documents: NDArray[np.uint32]) -> Numbers:
