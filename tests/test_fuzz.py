@@ -44,7 +44,7 @@ PLANTED = {  # what the command does -> the kind of finding
     "no_report": "results",
 }
 
-FEW = 10  # cases of each format
+FEW = 6  # cases of each format
 
 
 @pytest.fixture(scope="module")
