@@ -18,10 +18,9 @@ REFERENCE, ONE = ReferenceBackend(), CpuBackend(1)
 
 
 @pytest.mark.parametrize("rows", [2, 40, 300])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_rows_that_meet_in_many_pairs(rows: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_meet_in_many_pairs(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Near-copies beside rows that meet few: these take bits, those do not."""
-    taken = []
+    taken: list[int] = []
     found = bitsets.overlap_bounds
     monkeypatch.setattr(bitsets, "overlap_bounds", lambda *given: taken.append(len(given[1])) or found(*given))
     monkeypatch.setattr(bitsets, "FEWEST_PAIRS", 1)
@@ -34,8 +33,11 @@ def test_rows_that_meet_in_many_pairs(rows: int, threads: int, monkeypatch: pyte
     every = np.array(list(itertools.product(range(rows), repeat=2)), np.int64)
     apart = np.stack([generator.integers(0, len(unique), 40), generator.integers(rows, len(unique), 40)], axis=1)
     pairs = generator.permutation(np.concatenate([every, apart]))
-    same(CpuBackend(threads).intersect(pairs, unique), REFERENCE.intersect(pairs, unique))
-    assert (sum(taken) >= rows * (rows - 1)) == (rows > 2)
+    wanted = REFERENCE.intersect(pairs, unique)
+    for threads in (1, 2):
+        taken.clear()
+        same(CpuBackend(threads).intersect(pairs, unique), wanted)
+        assert (sum(taken) >= rows * (rows - 1)) == (rows > 2)
 
 
 @pytest.mark.parametrize("values", ["in one slot", "many"])
@@ -53,4 +55,5 @@ def test_rows_whose_values_fit_into_no_table(values: str, monkeypatch: pytest.Mo
     began = time.perf_counter()
     found = ONE.intersect(pairs, unique)
     assert time.perf_counter() - began < 5
-    same(found, REFERENCE.intersect(pairs, unique))
+    some = slice(None, None, 11)  # the reference takes its time
+    same(tuple(one[some] for one in found), REFERENCE.intersect(pairs[some], unique))

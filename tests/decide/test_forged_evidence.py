@@ -208,7 +208,8 @@ def documents() -> list[str]:
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("options", [{}, {"resolve": "components"}, {"verify": "signature"}, {"verify": "none"}])
 def test_no_decision_depends_on_the_secret(backend: Any, options: dict[str, Any]) -> None:
-    results = [gpulsh.deduplicate(documents(), backend=backend, secret=secret, **options) for secret in SECRETS]
+    secrets = SECRETS if backend == "cpu" else SECRETS[:2]  # the reference takes its time
+    results = [gpulsh.deduplicate(documents(), backend=backend, secret=secret, **options) for secret in secrets]
     assert not results[0].keep.all()
     for other in results[1:]:
         for name in ("keep", "duplicate_of", "similarity", "cluster", "pairs", "pair_similarity"):

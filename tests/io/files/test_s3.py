@@ -87,16 +87,15 @@ CONTENTS = {
 
 
 @pytest.mark.parametrize(
-    ("inputs", "place"),
+    ("inputs", "place", "backend"),
     [
-        (["s3://crawl/part"], ""),
-        (["s3://crawl/part/"], ""),
-        (["s3://crawl/part/*.parquet", "s3://crawl/part/b.jsonl.*", "s3://crawl/part/deep/c.warc.wet.gz"], "c"),
-        (["s3://crawl/part/a.parquet", "s3://crawl/part/*.zst", "s3://crawl/part/**/*.wet.gz"], ""),
+        (["s3://crawl/part"], "", "reference"),
+        (["s3://crawl/part/"], "", "cpu"),
+        (["s3://crawl/part/*.parquet", "s3://crawl/part/b.jsonl.*", "s3://crawl/part/deep/c.warc.wet.gz"], "c", "cpu"),
+        (["s3://crawl/part/a.parquet", "s3://crawl/part/*.zst", "s3://crawl/part/**/*.wet.gz"], "", "reference"),
     ],
 )
-@pytest.mark.parametrize("backend", ["reference", "cpu"])
-def test_all_formats(bucket: Any, tmp_path: Path, inputs: list[str], place: str, backend: str) -> None:
+def test_all_formats(bucket: Any, tmp_path: Path, inputs: list[str], place: str, backend: Any) -> None:
     result = deduplicate_files(inputs, tmp_path / "out", backend=backend)
     assert result.funnel["documents"] == 16
     found = {path.relative_to(tmp_path / "out/data").as_posix(): path for path in (tmp_path / "out/data").rglob("*.*")}
