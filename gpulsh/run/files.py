@@ -426,7 +426,7 @@ def _paths(name: str, inputs: Input | Sequence[Input]) -> list[str]:
 
 
 def _check_column(name: str, value: object) -> None:
-    if not isinstance(value, str) and (name, value) != ("id_column", None):
+    if not isinstance(value, str) and not (name == "id_column" and value is None):
         raise ParameterError(f"{name} is {shown(value)}; give the name of a column")
 
 
