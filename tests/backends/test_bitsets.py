@@ -52,8 +52,8 @@ def test_rows_whose_values_fit_into_no_table(values: str, monkeypatch: pytest.Mo
         rows = [generator.integers(0, 2**64, 5000, np.uint64).tolist() for _ in range(60)]
     unique = REFERENCE.unique(table(rows))
     pairs = np.array(list(itertools.combinations(range(60), 2)) * 2, np.int64)
-    began = time.perf_counter()
+    began = time.process_time()
     found = ONE.intersect(pairs, unique)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     some = slice(None, None, 11)  # the reference takes its time
     same(tuple(one[some] for one in found), REFERENCE.intersect(pairs[some], unique))

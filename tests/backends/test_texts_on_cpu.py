@@ -122,9 +122,9 @@ def test_one_token_of_many_megabytes() -> None:
         total += int((keys * part).sum(dtype=u))
     token = naive.mix(total)
     ONE.shingle(TextBatch(text, np.array([0, 2 * GIANT_BYTES])), Shingling())  # compiled, or loaded
-    began = time.perf_counter()
+    began = time.process_time()
     found = ONE.shingle(TextBatch(text, np.array([0, length])), Shingling())
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert found.values.tolist() == [naive.hashed(naive.SHINGLE, [token])]
 
 
@@ -132,9 +132,9 @@ def test_one_token_of_many_megabytes() -> None:
 def test_a_row_of_two_values_many_times_over(a: int, b: int) -> None:
     """Nothing there is quadratic in repeats."""
     rows = table([[a, b] * 50_000 + [a], [b] * 100_000])
-    began = time.perf_counter()
+    began = time.process_time()
     found = ONE.unique(rows)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     same(found, REFERENCE.unique(rows))
 
 

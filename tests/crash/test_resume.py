@@ -78,7 +78,7 @@ def test_many_steps_give_what_one_gives(inputs: Path, tmp_path: Path) -> None:
 
 CHANGES = ("fsync", "rename", "replace", "unlink", "mkdir", "rmdir")  # of what is on the disk, durable or in its names
 # By hand, before a release, 50 kills at random instants, and one at every change.
-KILLS = int(os.environ.get("GPULSH_KILLS", "4"))
+KILLS = int(os.environ.get("GPULSH_KILLS", "3"))
 EVERY = 5 if KILLS < 50 else 1
 
 

@@ -200,7 +200,7 @@ thresholds = st.sampled_from([0.3, 0.5, 2 / 3, 0.8, 1.0])
 resolves = st.sampled_from(["kept", "components"])
 
 
-@settings(max_examples=20)
+@settings(max_examples=14)
 @given(givens(), cuts, thresholds, resolves, st.integers(0, 4))
 def test_any_cut_gives_what_memory_gives(
     documents: Given, cut: Cut, threshold: float, resolve: Any, policy: int
@@ -231,7 +231,7 @@ def test_any_cut_gives_what_memory_gives(
 relations = st.sampled_from([{}, {"within": True}, {"across": True}])
 
 
-@settings(max_examples=20)
+@settings(max_examples=14)
 @given(
     st.one_of(givens(("int",)), givens(("int",), protecting=True)),
     cuts,
@@ -308,7 +308,7 @@ def test_relations_do_not_depend_on_the_cut_either(
         run(documents, Path(folder), cut, verify=verify, resolve=resolve, threshold=0.5, **relation)
 
 
-@settings(max_examples=20)
+@settings(max_examples=14)
 @given(givens(("int",)), cuts, st.sampled_from([0.5, 0.75, 1.0]), resolves)
 def test_by_signature_as_defined(documents: Given, cut: Cut, threshold: float, resolve: Any) -> None:
     """In small buckets, where the estimate alone decides, to the naive definition with that estimate."""

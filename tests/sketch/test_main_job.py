@@ -26,7 +26,7 @@ def documents() -> list[str]:
     generator = np.random.default_rng(3)
     words = [f"w{number}" for number in range(400)]
     found = []
-    for _ in range(60):
+    for _ in range(30):
         text = generator.choice(words, 80).tolist()
         found.append(" ".join(text))
         text[int(generator.integers(80))] = "changed"
