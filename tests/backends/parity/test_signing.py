@@ -17,7 +17,7 @@ from tests.support.same import same
 from tests.support.texts import KEYS, all_shinglings, any_text, word_shinglings
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(any_text, st.one_of(all_shinglings, word_shinglings), st.integers(1, 20))
 def test_any_text(ops: Backend, text: TextBatch, shingling: Shingling, columns: int) -> None:
     family, shape = Family(num_perm=columns), BandShape(bands=max(columns // 3, 1), rows=min(columns, 3))

@@ -40,7 +40,7 @@ def check(ops: Backend, rows: Fingerprints, family: Family) -> Array:
 
 @few_cuts
 @every_sketch
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(rows=tables, before=st.integers(0, 5), columns=st.integers(1, 140), seed=st.integers(0, 2**64 - 1))
 def test_any_rows(ops: Backend, name: FamilyName, rows: list[list[int]], before: int, columns: int, seed: int) -> None:
     check(ops, table(rows, before), Family(name=name, num_perm=columns, seed=seed))
@@ -102,7 +102,7 @@ def check_parts(ops: Backend, family: Family, parts: list[list[list[int]]]) -> N
 
 @few_cuts
 @every_sketch
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(parts=st.lists(st.lists(st.lists(hashes, max_size=9), min_size=2, max_size=2), min_size=1, max_size=5))
 def test_parts_in_any_order_are_the_whole(ops: Backend, name: FamilyName, parts: list[list[list[int]]]) -> None:
     check_parts(ops, Family(name=name, num_perm=17, seed=3), parts)
@@ -132,7 +132,7 @@ def check_signing(ops: Backend, text: TextBatch, shingling: Shingling, family: F
 
 @few_cuts
 @every_sketch
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(text=batches(), unit=st.sampled_from(["word", "char"]))
 def test_signing_is_its_steps(ops: Backend, name: FamilyName, text: TextBatch, unit: Unit) -> None:
     check_signing(ops, text, Shingling(unit=unit, size=2), Family(name=name, num_perm=12))
