@@ -45,7 +45,7 @@ class Holdings:
         for group in self.groups.of(self.segments):
             sought, asked, met = whole, bands, None
             if group.filters is not None:
-                met = whole.places_in_own(group.filters, bands)
+                met = whole.places_in_own(group.filters, bands, together=True)
                 sought, asked = Sought(digests[met]), bands[met]
             for segment in group.segments:
                 place, number = holders(segment.bands, segment.filters, asked, sought)
@@ -104,7 +104,7 @@ class Holdings:
     def _passing(self, sought: Sought, *, keys: bool = False) -> Iterator[tuple[Segment, Numbers | None]]:
         """Each segment, and which of `sought` may be first halves of its hashes, or its keys; None for all."""
         for group in self.groups.of(self.segments, keys=keys):
-            met = None if group.filters is None else sought.places_in(group.filters[-1])
+            met = None if group.filters is None else sought.places_in(group.filters[-1], together=True)
             for segment in group.segments:
                 yield segment, met
 

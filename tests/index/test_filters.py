@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from gpulsh import Fingerprints, Index
 from gpulsh.index import holdings as holdings_module
 from gpulsh.index.holdings import Holdings
+from gpulsh.index.segments import bands as bands_module
 from gpulsh.index.segments import groups as groups_module
-from gpulsh.index.segments.filters import Sought, make_filter
+from gpulsh.index.segments.filters import Sought, filter_of, make_filter
 from gpulsh.index.segments.segment import Documents, make_segment, map_segment, write_segment
 from gpulsh.index.storage import NOTHING
 
@@ -41,6 +42,15 @@ def test_few_others_pass() -> None:
     chance = np.random.default_rng(3)
     held, asked = (np.sort(chance.integers(0, 2**64, 100_000, np.uint64)) for _ in range(2))
     assert 20 < len(Sought(asked).places_in(make_filter(held))) < 500
+
+
+def test_what_passes_a_filter_of_several_by_chance_does_not_pass_theirs() -> None:
+    chance = np.random.default_rng(6)
+    parts = [np.sort(chance.integers(0, 2**64, 50_000, np.uint64)) for _ in range(4)]
+    asked = Sought(np.sort(chance.integers(0, 2**64, 400_000, np.uint64)))
+    passed = asked.values[asked.places_in(filter_of(parts, together=True), together=True)]
+    assert 300 < len(passed) < 2000
+    assert sum(len(Sought(passed).places_in(make_filter(part))) for part in parts) < 40
 
 
 def looked_at(kind: str) -> int:
@@ -121,3 +131,16 @@ def test_groups_of_segments_find_what_segments_find(measure: str, tmp_path: Path
             assert index._groups._made == {}
     assert found[0] == found[1] and 0 < found[0][-1] < 80
     assert made == {(keys, width) for keys in (False, True) for width in (2, 4, 8)}
+
+
+@given(hashes, st.integers(1, 3))
+@example([0, 2**64 - 1, 1 << 63], 2)
+def test_few_are_found_near_where_hashes_should_be(asked: list[int], power: int) -> None:
+    """In a column that is spread evenly, and in those that lie to one side, where they are searched for everywhere."""
+    known = np.sort((np.random.default_rng(power).random(1 << 10) ** power * 2**64).astype(np.uint64))
+    values = np.sort(np.array([*asked[:10], *known[:: 1 << 8].tolist()], np.uint64))
+    with mock.patch.object(bands_module, "LONG", 1):
+        place, first, _ = bands_module.runs(known, Sought(values))
+    wanted = np.searchsorted(known, values)
+    there = np.flatnonzero(known.take(wanted, mode="clip") == values)
+    assert place.tolist() == there.tolist() and first.tolist() == wanted[there].tolist()

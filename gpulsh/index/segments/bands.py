@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from gpulsh.index.segments.filters import Sought, Words
 from gpulsh.ragged import run_bounds, within_runs
 
 NONE = np.empty(0, np.int64)
+FEW, LONG = 16, 1 << 14  # values and hashes of a column up to, and from which on, it is not searched in halves
 
 
 class Band(NamedTuple):
@@ -106,10 +108,29 @@ def runs(known: NDArray[np.uint64], sought: Sought, words: Words | None = None) 
         values = values[met]
     if len(values) == 0 or len(known) == 0:
         return NONE, NONE, NONE
-    first = known.searchsorted(values)
+    first = _places(known, values)
     equal = (known.take(first, mode="clip") == values).nonzero()[0]  # as `flatnonzero`, at half its price for a few
     if len(equal) == 0:
         return NONE, NONE, NONE
     first, values = first[equal], values[equal]
     count = np.maximum(known.searchsorted(values, side="right") - first, 0)  # of what ascends it is
     return (equal if met is None else met[equal]), first, count
+
+
+def _places(known: NDArray[np.uint64], values: NDArray[np.uint64]) -> Numbers:
+    """`known.searchsorted(values)`; for a few it looks only near where hashes, which are spread evenly, should be.
+
+    So they touch a page or two of a file each, not one for each of its halves.
+    """
+    count = len(known)
+    if len(values) > FEW or count < LONG:
+        return known.searchsorted(values)
+    reach, places = 2 * isqrt(count), np.empty(len(values), np.int64)
+    for number, value in enumerate(values):
+        expected = int(value) * count >> 64
+        start, stop = max(expected - reach, 0), min(expected + reach, count)
+        place = start + int(known[start:stop].searchsorted(value))
+        if (place == start > 0) or (place == stop < count):  # or beyond
+            place = int(known.searchsorted(value))
+        places[number] = place
+    return places

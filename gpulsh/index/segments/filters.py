@@ -4,6 +4,9 @@ A hash sets four bits of one 64-bit word (Putze, Sanders and Singler 2007, "Cach
 filters", blocked with the smallest block). The word goes by the hash's upper half, so that hashes that ascend are
 looked up in ascending words, the bits by its lower half. About one absent hash in four hundred passes. An index has
 many segments of about one size: the lengths of filters are rounded, so that a hash has one word in all of those.
+
+In a filter of several segments `together` a hash has other bits: what passes it by chance would pass the filters of the
+segments with the same, for they have the same neighbours in a word.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
+from gpulsh.backends.protocol import GOLDEN
 from gpulsh.ragged import run_bounds
 
 BITS = 20  # of a filter, a hash; before they were 12, which is read as well
@@ -31,21 +35,24 @@ class Sought:
     def __init__(self, values: NDArray[np.uint64]) -> None:
         self.values = values
         self._words: dict[int, Numbers] = {}  # by the number of words
+        self._bits: dict[bool, NDArray[np.uint64]] = {}
 
     @cached_property
     def upper(self) -> NDArray[np.uint64]:
         """The half of each that tells its word in every filter."""
         return self.values >> np.uint64(32)
 
-    @cached_property
-    def bits(self) -> NDArray[np.uint64]:
+    def bits(self, *, together: bool = False) -> NDArray[np.uint64]:
         """Those that each sets there."""
-        bits = np.zeros(len(self.values), np.uint64)
-        for number in range(SET_BITS):
-            place = self.values >> np.uint64(6 * number)
-            place &= np.uint64(63)
-            bits |= np.left_shift(np.uint64(1), place, out=place)
-        return bits
+        if together not in self._bits:
+            chosen = (self.values * np.uint64(GOLDEN)) >> np.uint64(32) if together else self.values
+            bits = np.zeros(len(self.values), np.uint64)
+            for number in range(SET_BITS):
+                place = chosen >> np.uint64(6 * number)
+                place &= np.uint64(63)
+                bits |= np.left_shift(np.uint64(1), place, out=place)
+            self._bits[together] = bits
+        return self._bits[together]
 
     def __len__(self) -> int:
         return len(self.values)
@@ -58,21 +65,23 @@ class Sought:
             self._words[count] = words.view(np.int64)
         return self._words[count]
 
-    def places_in(self, words: Words) -> Numbers:
+    def places_in(self, words: Words, *, together: bool = False) -> Numbers:
         """The places of those that may be in the filter; all that are, and few others."""
         if len(words) == 0:
             return np.empty(0, np.int64)
-        return np.flatnonzero((words[self.words(len(words))] & self.bits) == self.bits)
+        bits = self.bits(together=together)
+        return np.flatnonzero((words[self.words(len(words))] & bits) == bits)
 
-    def places_in_own(self, filters: Sequence[Words], which: Numbers) -> Numbers:
+    def places_in_own(self, filters: Sequence[Words], which: Numbers, *, together: bool = False) -> Numbers:
         """The same where each is looked for in a filter of its own, number `which` [m], which ascend."""
         found = np.zeros(len(self), np.uint64)
         for start, stop in run_bounds(which):
             words = filters[which[start]]
             if len(words):  # "clip", for no place is beyond, and "raise" would copy
                 words.take(self.words(len(words))[start:stop], out=found[start:stop], mode="clip")
-        found &= self.bits
-        return np.flatnonzero(found == self.bits)
+        bits = self.bits(together=together)
+        found &= bits
+        return np.flatnonzero(found == bits)
 
 
 def make_filter(hashes: NDArray[np.uint64]) -> Words:
@@ -80,7 +89,7 @@ def make_filter(hashes: NDArray[np.uint64]) -> Words:
     return filter_of([hashes])
 
 
-def filter_of(parts: Sequence[NDArray[np.uint64]]) -> Words:
+def filter_of(parts: Sequence[NDArray[np.uint64]], *, together: bool = False) -> Words:
     """The filter of all hashes of several, each of which ascends."""
     words = np.zeros(_length(sum(map(len, parts))), np.uint64)
     for hashes in parts:
@@ -88,7 +97,7 @@ def filter_of(parts: Sequence[NDArray[np.uint64]]) -> Words:
             sought = Sought(hashes[start : start + HASHES_AT_ONCE])
             owner = sought.words(len(words))
             first = np.flatnonzero(np.diff(owner, prepend=-1))
-            words[owner[first]] |= np.bitwise_or.reduceat(sought.bits, first)
+            words[owner[first]] |= np.bitwise_or.reduceat(sought.bits(together=together), first)
     return words
 
 

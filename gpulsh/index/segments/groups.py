@@ -34,8 +34,10 @@ class Group:
     column: Column = field(default_factory=lambda: Column(np.uint64))  # what the filters lie in
 
     def let_go(self) -> None:
-        """Let the system drop the pages that were read."""
-        self.column.let_go()
+        """Let the system drop the pages that were read; few are of segments that are asked by filters together."""
+        if self.filters is not None:
+            self.column.let_go()
+            return
         for segment in self.segments:
             segment.let_go()
 
@@ -99,7 +101,7 @@ def _of_keys(segments: Sequence[Segment]) -> Hashes | None:
 def _together(segments: Sequence[Segment], hashes: Hashes, folder: Path | None) -> Group:
     column, ends = Column(np.uint64, folder), [0]
     for parts in hashes:
-        words = filter_of(parts)
+        words = filter_of(parts, together=True)
         column.append(words)
         ends.append(ends[-1] + len(words))
         for segment in segments:
