@@ -176,7 +176,7 @@ class CpuBackend:
         signatures, sketch = np.empty((len(text), family.num_perm), family.value_type), sketch_of(family)
 
         def work(start: int, stop: int) -> None:
-            signatures[start:stop] = sign_rows(text, start, stop, shingling, sketch).signatures
+            sign_rows(text, start, stop, shingling, sketch, signatures[start:stop])
 
         self.threads.map(work, self._signed_chunks(text))
         return signatures
@@ -192,8 +192,9 @@ class CpuBackend:
 
         def work(start: int, stop: int) -> None:
             # A chunk passes all stages on one thread; only what `signed` holds outlives it.
-            rows = sign_rows(text, start, stop, shingling, sketch, proof=keys)
-            signed.digests[start:stop] = band_digests(one, rows.signatures, shape)
+            signatures = np.empty((stop - start, family.num_perm), family.value_type)
+            rows = sign_rows(text, start, stop, shingling, sketch, signatures, proof=keys)
+            signed.digests[start:stop] = band_digests(one, signatures, shape)
             signed.exact[start:stop] = rows.exact
             signed.shingles[start:stop] = rows.shingles
 

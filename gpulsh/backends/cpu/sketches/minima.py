@@ -27,6 +27,15 @@ class Minima(ABC):
         self.fold_into(fingerprints, minima)
         return minima
 
+    def sign_into(self, fingerprints: Fingerprints, signatures: Values) -> None:
+        """Leave the signature of every row in `signatures`, which serve for the state where that has their columns."""
+        in_place = signatures.shape[1] == self.columns
+        state = signatures if in_place else np.empty((len(fingerprints), self.columns), self.dtype)
+        self.fold_into(fingerprints, state)
+        finished = self.finish(state)
+        if finished is not signatures:
+            signatures[:] = finished
+
     @abstractmethod
     def fold_into(self, fingerprints: Fingerprints, minima: Values) -> None:
         """Leave the state of every row of fingerprints in `minima`, whatever that held."""
