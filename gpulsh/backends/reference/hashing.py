@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from gpulsh.backends.protocol import GOLDEN, LENGTH, MIX_1, MIX_2, STREAM_SHINGLE, STREAM_TOKEN
 from gpulsh.secret import (
@@ -41,6 +41,7 @@ def key(stream: int, place: int) -> int:
     return mix64(stream + (place + 1) * GOLDEN) | 1
 
 
+@lru_cache(maxsize=1 << 16)
 def keyed(keys: EvidenceKeys, near: int, places: int, far: int, place: int) -> int:
     """The secret multiplier of one place, of the keys that begin at `near`, `places` of them, and `far`."""
     number, factor = place // places, int(keys.words[near + place % places])

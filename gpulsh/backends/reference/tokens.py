@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from gpulsh.arrays import TextBatch, Tokens
 from gpulsh.backends.reference.hashing import token_hash
@@ -14,6 +15,7 @@ from gpulsh.secret import EvidenceKeys
 SPACE = 0x20
 
 
+@lru_cache(maxsize=1 << 16)
 def classify(code_point: int, reading: Reading = PLAIN) -> tuple[int, int]:
     """(class, folded code point)."""
     table = unicode_table(reading)
