@@ -624,7 +624,7 @@ def test_an_interrupt_while_an_address_is_asked(inputs: Path, tmp_path: Path, an
 def test_without_ray_the_extra_is_named(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "gpulsh.run.engines.ray")
-    with pytest.raises(BackendError, match=r"Ray is not installed; install gpulsh\[ray\]"):
+    with pytest.raises(BackendError, match=r'Ray is not installed; pip install "gpulsh\[ray\]"'):
         gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS, engine="ray")
 
 
