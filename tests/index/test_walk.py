@@ -32,7 +32,7 @@ def naive_pairs(texts: list[str], threshold: float) -> dict[tuple[int, ...], flo
 @pytest.mark.parametrize("most", [3, 1 << 22])
 def test_pairs_and_buckets(backend: BackendName, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpulsh.index.walk.PAIRS_AT_ONCE", most)
-    texts = [*documents(), "", "..."]
+    texts = [*documents(60), "", "..."]
     keys = [f"key {i}" for i in range(len(texts))]
     index = Index(threshold=0.6, num_perm=64, bands=16, rows=4, backend=backend)
     index.insert(keys[:50], texts[:50])

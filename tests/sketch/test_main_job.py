@@ -22,11 +22,11 @@ from gpulsh.sketch.sets.set_sketch import SetSketch
 every_sketch = pytest.mark.parametrize("name", sorted(sketch_names()))
 
 
-def documents() -> list[str]:
+def documents(couples: int = 30) -> list[str]:
     generator = np.random.default_rng(3)
     words = [f"w{number}" for number in range(400)]
     found = []
-    for _ in range(30):
+    for _ in range(couples):
         text = generator.choice(words, 80).tolist()
         found.append(" ".join(text))
         text[int(generator.integers(80))] = "changed"

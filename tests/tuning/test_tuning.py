@@ -304,7 +304,7 @@ def test_the_commands_show_what_the_functions_find(
 def test_without_matplotlib_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr("gpulsh.tuning.picture.find_spec", lambda name: None if name == "matplotlib" else find(name))
-    with pytest.raises(ParameterError, match=r"not installed: pip install 'gpulsh\[report\]'"):
+    with pytest.raises(ParameterError, match=r'not installed: pip install "gpulsh\[report\]"'):
         gpulsh.study(TEXTS, backend="cpu").plot("study.svg")
 
 
