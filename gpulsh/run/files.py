@@ -18,6 +18,7 @@ from gpulsh.account.progress import Progress
 from gpulsh.backends.select import BackendName
 from gpulsh.budget import cut, parse_memory
 from gpulsh.errors import GpulshError, InputError, InputTypeError, OutputError, ParameterError
+from gpulsh.facts import Facts
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.inputs import as_lines, find_files, natural_id, refuse_packing
@@ -310,7 +311,7 @@ def deduplicate_files(
         if dry_run:
             job.texts(doing.ops).check()
             OutputFolder(out, overwrite=overwrite, resume=resume).check(job.to_json(), job.steps())
-            return FilesResult(out, told.planned())
+            return FilesResult(out, dict(told.planned()))
         if remote and resume and (report := remote.finished(job.to_json())):
             return FilesResult(remote.url, dict(report))
         report = finished(out, job.to_json()) if resume else None
@@ -320,7 +321,7 @@ def deduplicate_files(
                 report = run.results(folder, own_secret)
         if remote:
             remote.put(report)
-    return FilesResult(remote.url if remote else out, report)
+    return FilesResult(remote.url if remote else out, dict(report))
 
 
 def _refuse_dry(folders: Folders, engine: EngineName, inputs: Sequence[str]) -> None:
@@ -360,7 +361,7 @@ class _Run:
     progress: Progress
     report: RunReport
 
-    def results(self, folder: OutputFolder, secret: bytes) -> dict[str, Any]:
+    def results(self, folder: OutputFolder, secret: bytes) -> Facts:
         """Put them in place; the report."""
         steps = Steps(folder.manifest(self.job.steps(), secret))
         if folder.is_committed():

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from gpulsh import __version__
 from gpulsh.account.counts import definitions
@@ -47,7 +46,7 @@ class RunReport:
     parameters: Facts  # those that it tells beside the job's
     start: Start
 
-    def planned(self) -> dict[str, Any]:
+    def planned(self) -> Facts:
         """What is known before anything is read."""
         job = self.job
         written = [] if job.write == "duplicates" else [file for file in job.files if not job.policy.protects(file)]
@@ -66,7 +65,7 @@ class RunReport:
             ],
         }
 
-    def finished(self, work: Path, outcome: Outcome, no_page: str | None) -> dict[str, Any]:
+    def finished(self, work: Path, outcome: Outcome, no_page: str | None) -> Facts:
         """All of it, once the results are made in `work`; `no_page` says why there is no report.html."""
         job, files, ops = self.job, self.files, self.engine.ops
         seconds, compiling = time.perf_counter() - self.start.clock, COMPILING.seconds() - self.start.compiled

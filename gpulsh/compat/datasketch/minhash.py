@@ -147,7 +147,7 @@ class MinHash:
         """What `hashfunc` is, where a backend has it."""
         return next((Sha1(bits) for bits, own in _SHA1.items() if self.hashfunc is own), None)
 
-    def _signed(self, ops: Backend, sets: Sequence[list[Any]]) -> Values:
+    def _signed(self, ops: Backend, sets: Sequence[list[object]]) -> Values:
         """The hash values of each set of tokens."""
         with ops.here():
             if self._sha1 is None:
@@ -286,7 +286,7 @@ def _drawn(num_perm: int, seed: int, scheme: Scheme) -> Values:
     return drawn
 
 
-def _groups(sets: Iterable[Iterable[object]], size: int) -> Iterator[list[list[Any]]]:
+def _groups(sets: Iterable[Iterable[object]], size: int) -> Iterator[list[list[object]]]:
     rest = iter(sets)
     while group := [tokens if type(tokens) is list else list(tokens) for tokens in islice(rest, size)]:
         yield group
