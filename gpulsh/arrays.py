@@ -162,6 +162,8 @@ def _same(one: Array, other: Array) -> bool:
 class _ByOffset(Arrays):
     """Rows of unequal length that `offset` cuts the other arrays into; equal where each row is."""
 
+    _inner: ClassVar[tuple[str, ...]] = ("lengths",)
+
     offset: Array
 
     def __len__(self) -> int:
@@ -189,7 +191,7 @@ class Made:
 class Rows(_ByOffset):
     """Compressed rows, the base of TextBatch, Tokens and Fingerprints, which are checked to hold values of a `kind`."""
 
-    _inner = ("kind", "lengths", "moved")
+    _inner = ("kind", "moved")
     kind: ClassVar[type[np.generic] | None] = None
 
     values: Array

@@ -24,4 +24,4 @@ def lengths_with_rare(sets: Fingerprints, counts: Array, rare: int, share: float
     values = sets.values[int(start[0]) : int(sets.offset[-1])]
     slots = (values >> np.uint64(64 - bits)).astype(np.int64) if bits else np.zeros_like(values, np.int64)
     counted_less = counted(counts[slots] < rare, sets.offset - start)
-    return np.maximum(prefix_lengths(np.diff(sets.offset), share), counted_less)
+    return np.maximum(prefix_lengths(sets.lengths, share), counted_less)

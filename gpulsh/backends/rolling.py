@@ -22,7 +22,7 @@ _PRIME = _U((1 << 61) - 1)
 def rolled(tokens: Tokens, shingling: Shingling, keys: EvidenceKeys | None) -> Fingerprints:
     """`Backend.shingles` by `shingling.hash`, one of these two."""
     base = (STREAM_SHINGLE if keys is None else int(keys.words[SHINGLE])) % int(_PRIME)
-    sizes = np.diff(tokens.offset)
+    sizes = tokens.lengths
     shingles = np.where(sizes > 0, np.maximum(sizes - shingling.size, 0) + 1, 0)
     offset = offsets(shingles)
     total = int(offset[-1])

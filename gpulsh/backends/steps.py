@@ -77,7 +77,7 @@ def text_prefixes(
 ) -> tuple[Fingerprints, Array]:
     """The op."""
     sets = shingle_sets(ops, text, shingling, keys)
-    return ops.prefixes(sets, counts, lengths_with_rare(sets, counts, rare, share)), np.diff(sets.offset)
+    return ops.prefixes(sets, counts, lengths_with_rare(sets, counts, rare, share)), sets.lengths
 
 
 def text_simhash(ops: Backend, text: TextBatch, shingling: Shingling, keys: Array, distinct: bool) -> Array:
@@ -99,7 +99,7 @@ def sign(
     def whole(part: TextBatch) -> Signed:
         fingerprints = shingle(ops, part, shingling)
         digests = ops.band_digests(sketched(ops, fingerprints, family), shape)
-        return Signed(digests, ops.exact_hashes(part, shingling, keys), np.diff(fingerprints.offset))
+        return Signed(digests, ops.exact_hashes(part, shingling, keys), fingerprints.lengths)
 
     signed = [found for _, found in in_fitting_halves(text, whole, halves_of_batch)]
     if len(signed) == 1:

@@ -27,7 +27,7 @@ def meet_containers(
     sets: Fingerprints, holdings: Holdings, threshold: float, ops: Backend, *, one_another: bool = True
 ) -> Meetings:
     """As `meetings.meet`, of the unique fingerprints `sets` [m] of arriving documents, none of them empty."""
-    sizes, share = np.diff(sets.offset), least_share(threshold)
+    sizes, share = sets.lengths, least_share(threshold)
     prefixes = _rarest(sets, holdings, prefix_lengths(sizes, share))
     places, numbers = holdings.holders(np.zeros(len(prefixes.known), np.int64), prefixes.known)
     held, holders = np.unique(numbers, return_inverse=True)
@@ -44,7 +44,7 @@ def meet_containers(
 
 def _rarest(sets: Fingerprints, holdings: Holdings, lengths: Numbers) -> Owners:
     """The first `lengths` [m] of each set in order of how many held documents have them, less those nobody has."""
-    sizes = np.diff(sets.offset)
+    sizes = sets.lengths
     values, row = sets.values[sets.offset[0] : sets.offset[-1]], np.repeat(np.arange(len(sizes)), sizes)
     order, count = np.argsort(values, kind="stable"), np.empty(len(values), np.int64)
     count[order] = holdings.frequencies(values[order])

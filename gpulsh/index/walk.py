@@ -42,7 +42,7 @@ def similar_pairs(holdings: Holdings, method: Method, ops: Backend) -> tuple[Num
     pairs, similarity = [np.empty((0, 2), np.int64)], [np.empty(0)]
     with ops.here():
         members = [ops.asarray(np.searchsorted(held, band.ids)) for band in buckets]
-        sizes = [ops.asarray(np.diff(band.offset)) for band in buckets]
+        sizes = [ops.asarray(band.lengths) for band in buckets]
         for piece in SmallBuckets.joined(members, sizes, len(held), ops).pieces(PAIRS_AT_ONCE):
             found = compare(piece, sets, measure_of(method), method.threshold, ops)
             pairs.append(piece[found >= method.threshold])

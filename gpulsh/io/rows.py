@@ -132,7 +132,7 @@ class _BatchRows(Rows):
         return 0
 
     def lengths(self) -> Numbers:
-        lengths: Numbers = np.diff(self._texts.offset)
+        lengths: Numbers = self._texts.lengths
         return lengths
 
     def pieces(self, rows: Numbers) -> list[Bytes]:

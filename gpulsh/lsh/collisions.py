@@ -39,7 +39,7 @@ def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", thre
     values = ops.asarray(digests.values)
     ids = ops.asarray(np.arange(len(digests), dtype=np.int64))
     buckets = [ops.collisions(values[:, band], ids) for band in range(digests.shape[1])]
-    sizes = [np.diff(bucket.offset) for bucket in buckets]
+    sizes = [bucket.lengths for bucket in buckets]
     return SmallBuckets.joined([bucket.ids for bucket in buckets], sizes, len(digests), ops).pairs()
 
 
@@ -154,7 +154,7 @@ def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> 
     for band in range(digests.bands):
         found, parts = in_fitting_parts(partial(_buckets, digests, band, ops), parts, MOST_PARTS)
         for buckets in found:
-            sizes = np.diff(buckets.offset)
+            sizes = buckets.lengths
             is_large = sizes > SMALL_BUCKET
             if not bool(is_large.any()):
                 small.append((buckets.ids, sizes))

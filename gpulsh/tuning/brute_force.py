@@ -54,7 +54,7 @@ def brute_force(sets: Fingerprints, threshold: float) -> tuple[Spread, Numbers, 
     """The spread of all pairs of `sets`, whose rows ascend without repeats, on the host; and those with a Jaccard
     similarity of at least `threshold`: int64 [m, 2], i < j, lexicographic, and float64 [m].
     """
-    count, sizes = len(sets), np.diff(sets.offset)
+    count, sizes = len(sets), sets.lengths
     counts, sums = np.zeros(FINE, np.int64), np.zeros(FINE)
     pairs, similar = [np.empty((0, 2), np.int64)], [np.empty(0)]
     for i, j, both in shared_counts(sets):
@@ -106,7 +106,7 @@ class _Lists:
     @classmethod
     def of(cls, sets: Fingerprints) -> _Lists:
         count = len(sets)
-        owner = np.repeat(np.arange(count), np.diff(sets.offset))
+        owner = np.repeat(np.arange(count), sets.lengths)
         _, slot, met = np.unique(sets.values[sets.offset[0] : sets.offset[-1]], return_inverse=True, return_counts=True)
         often = met * FREQUENT > max(count, FREQUENT)
         flags = np.zeros((int(often.sum()), count), bool)

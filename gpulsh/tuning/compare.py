@@ -143,7 +143,7 @@ def compare(
     else:
         true = drawn.places(checked_pairs(truth, drawn.documents, select_backend("cpu")))
     sought = distinct(packed(*np.sort(true, axis=1).T))
-    judge = _Judge(drawn.texts, np.diff(sets.offset) > 0, sought, threshold, how, finders.where)
+    judge = _Judge(drawn.texts, sets.lengths > 0, sought, threshold, how, finders.where)
     rows = [row for name, finder in chosen.items() for row in judge.rows(name, finder, verify)]
     return Comparison(drawn.documents, len(drawn.texts), threshold, len(sought), tuple(rows))
 

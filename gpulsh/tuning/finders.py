@@ -164,7 +164,7 @@ class Finders:
             sets = Fingerprints(on_host(samples.values), on_host(samples.offset))
 
             def pairs() -> Array:
-                found, sizes = [np.empty((0, 2), np.int64)], np.diff(sets.offset)
+                found, sizes = [np.empty((0, 2), np.int64)], sets.lengths
                 for i, j, both in shared_counts(sets):
                     # The sample of a union has no fewer values than that of either, and shares no more.
                     may = both / np.maximum(sizes[i], sizes[j]) >= self.threshold

@@ -90,7 +90,7 @@ def draw_similar(texts: object, size: int, seed: int, fingerprints: Callable[[Te
     def lots(batch: TextBatch, positions: Numbers) -> _Lots:
         read = fingerprints(batch)
         found = np.full(len(read), NEVER)
-        some = np.flatnonzero(np.diff(read.offset))
+        some = np.flatnonzero(read.lengths)
         least = np.minimum.reduceat(words_at("sample", seed, read.values), read.offset[some])
         found[some] = words_at("sample", seed, least)  # else the longest would come first
         return found

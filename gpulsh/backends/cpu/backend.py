@@ -164,7 +164,7 @@ class CpuBackend:
         def work(start: int, stop: int) -> Fingerprints:
             # While its sets are in the cache; only their prefixes outlive a chunk.
             sets = set_rows(text, start, stop, shingling, room, keys)
-            sizes[start:stop] = np.diff(sets.offset)
+            sizes[start:stop] = sets.lengths
             chosen = prefix_rows(sets, counts, prefix_lengths(sizes[start:stop], share), rare)
             room.take(len(chosen.values) - len(sets.values))
             return chosen

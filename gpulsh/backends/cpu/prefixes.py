@@ -91,7 +91,7 @@ def prefix_rows(
     out = np.empty(most + 1, np.uint64)  # one more is written, and not counted
     offset = np.zeros(len(rows.offset), np.int64)
     counts = counts.repeat(2) if len(counts) == 1 else counts
-    longest = int(np.diff(rows.offset).max(initial=0))
+    longest = int(rows.lengths.max(initial=0))
     room = np.empty(256, np.int64), np.empty(longest, np.uint8), np.empty(longest, np.int64)
     _prefix_rows(rows.values, rows.offset, _shift(counts), counts, lengths, all_below, *room, out, offset[1:])
     return Fingerprints(out[: offset[-1]].copy(), offset)

@@ -56,4 +56,4 @@ def compile_late() -> None:
     ops.components(2, pairs)
     sets = ops.unique(Fingerprints(np.zeros(2, np.uint64), np.arange(3)))
     ops.intersect(pairs, sets)
-    ops.overlap_bounds(pairs, ops.bitmaps(sets), np.diff(sets.offset))
+    ops.overlap_bounds(pairs, ops.bitmaps(sets), sets.lengths)

@@ -8,8 +8,6 @@ from functools import cache, wraps
 from types import ModuleType
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 
-import numpy as np
-
 from gpulsh.arrays import Array, Buckets, Fingerprints, Signed, TextBatch, Tokens
 from gpulsh.backends.cuda.band_digests import band_digests
 from gpulsh.backends.cuda.bitmaps import bitmaps, overlap_bounds
@@ -212,7 +210,7 @@ class CudaBackend:
         keys: EvidenceKeys | None = None,
     ) -> tuple[Fingerprints, Array]:
         sets = self.shingle_sets(text, shingling, keys)
-        return self.prefixes(sets, counts, lengths_with_rare(sets, counts, rare, share)), np.diff(sets.offset)
+        return self.prefixes(sets, counts, lengths_with_rare(sets, counts, rare, share)), sets.lengths
 
     @or_in_steps
     @_on_device

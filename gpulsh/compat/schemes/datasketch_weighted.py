@@ -69,7 +69,7 @@ class DatasketchWeightedMinHash:
             logarithms = ops.asarray(np.log(on_host(rows.weight).astype(np.float32)))
             tables = Drawn(*map(ops.asarray, drawn(self.dim, self.num_perm, self.seed)))
             samples = np.zeros((len(rows), self.num_perm, 2), np.int64, like=logarithms) - 1
-            sizes = on_host(np.diff(rows.offset))
+            sizes = on_host(rows.lengths)
             for which in _alike(sizes, self.num_perm):
                 at = ops.asarray(which)
                 samples[at] = self._samples(rows, logarithms, at, int(sizes[which[0]]), tables)

@@ -50,7 +50,7 @@ class CrowdBitmaps:
                 self._sizes = self._ops.asarray(np.zeros(documents, np.int64))
             rows = self._ops.asarray(places)
             self._bitmaps[rows] = self._ops.bitmaps(fingerprints, self._bitmaps.shape[1])
-            self._sizes[rows] = np.diff(fingerprints.offset)
+            self._sizes[rows] = fingerprints.lengths
             self._made[places] = True
 
 

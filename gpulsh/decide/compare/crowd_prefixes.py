@@ -85,7 +85,7 @@ class CrowdPrefixes:
             rows = self._prefixes(places, [self._rows(taken) for taken in self._taken(places)])
         else:
             rows = chosen_rows(self._held, np.searchsorted(self._places, places))
-        return Entries(rows.values, np.repeat(places.astype(np.uint32), np.diff(rows.offset)))
+        return Entries(rows.values, np.repeat(places.astype(np.uint32), rows.lengths))
 
     def _frequencies(self) -> Array:
         """How often each slot of shingles occurs; any counts give an exact join, good ones a fast one.

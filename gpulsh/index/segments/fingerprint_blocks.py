@@ -124,7 +124,7 @@ def encode(rows: Fingerprints) -> bytes:
     values = rows.values[first:last]
     deltas = values.astype("<u8")
     deltas[1:] -= values[:-1]
-    starts = rows.offset[:-1][np.diff(rows.offset) > 0] - first
+    starts = rows.offset[:-1][rows.lengths > 0] - first
     deltas[starts] = values[starts]
     planes = np.ascontiguousarray(deltas.view(np.uint8).reshape(len(deltas), 8).T)
     coded: bytes = pa.Codec("zstd").compress(planes.tobytes(), asbytes=True)

@@ -117,6 +117,7 @@ def remove_work(work: Path) -> None:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.ENOENT) or time.monotonic() > deadline:
                 return
+            time.sleep(0.01)
 
 
 def _remove(work: Path, last: list[Path]) -> None:

@@ -80,7 +80,7 @@ def _without_sets(found: Iterable[SignedSets], postings: PostingsFile) -> Iterat
     documents = 0
     for part in found:
         for sets in part.sets:
-            postings.add(sets.values, np.repeat(documents + np.arange(len(sets)), np.diff(sets.offset)))
+            postings.add(sets.values, np.repeat(documents + np.arange(len(sets)), sets.lengths))
         documents += len(part.signed.exact)
         yield part.signed
 

@@ -44,7 +44,7 @@ class BottomS(SampleSketch):
         two = rows_at(samples, pairs.reshape(-1))
         together = Fingerprints(two.values, two.offset[::2].copy())
         union = ops.unique(together)
-        sizes = np.minimum(np.diff(union.offset), self.size)
+        sizes = np.minimum(union.lengths, self.size)
         some = sizes > 0
         last = np.where(some, union.offset[:-1] + sizes - 1, 0)
         greatest = union.values[last] if len(union.values) else np.zeros(len(pairs), np.uint64, like=union.values)

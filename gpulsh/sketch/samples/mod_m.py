@@ -60,7 +60,7 @@ class ModM(SampleSketch):
         return ops.intersect(pairs, Fingerprints(samples.values, samples.offset))
 
     def _contained(self, samples: Samples, pairs: Array, ops: Backend) -> tuple[Array, Array]:
-        return self._shared(samples, pairs, ops)[0], np.diff(samples.offset)[pairs[:, 0]]
+        return self._shared(samples, pairs, ops)[0], samples.lengths[pairs[:, 0]]
 
     def _variance(self, value: float, size: int | None) -> float:
         """That of a sample without replacement of k of the union, k binomial and not 0."""

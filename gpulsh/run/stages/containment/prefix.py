@@ -42,7 +42,7 @@ def prefix(place: Workplace, placed: Placed, copies: Sequence[Path], weights: in
             documents, sets = _sets(run, owns)
             postings.let_go()
             # Of a document in several runs each has its part of the prefix: any of its fingerprints do.
-            parts = -(-lengths[documents] * np.diff(sets.offset) // sizes[documents])
+            parts = -(-lengths[documents] * sets.lengths // sizes[documents])
             found = ops.prefixes(ops.unique(sets.moved(ops.asarray)), here, ops.asarray(parts))
             values, of = ops.asnumpy(found.values), np.diff(ops.asnumpy(found.offset))
             out.add(values, np.repeat(documents, of))
