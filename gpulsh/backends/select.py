@@ -26,11 +26,7 @@ def select_backend(
     in bytes.
     Raises ParameterError for an unknown name, BackendError when CUDA was asked for and does not work.
     """
-    check_choice("backend", name, get_args(BackendName))
-    if threads is not None:
-        check_integer("threads", threads, 1, 1024)
-    if devices is not None:
-        _check_devices(devices, name)
+    check_backend(name, threads, devices)
     if name == "reference":
         from gpulsh.backends.reference import ReferenceBackend
 
@@ -47,6 +43,15 @@ def select_backend(
     from gpulsh.backends.cuda import CudaBackend
 
     return CudaBackend(devices=devices)
+
+
+def check_backend(name: BackendName, threads: int | None, devices: Sequence[int] | None) -> None:
+    """Raises ParameterError for what no machine can do."""
+    check_choice("backend", name, get_args(BackendName))
+    if threads is not None:
+        check_integer("threads", threads, 1, 1024)
+    if devices is not None:
+        _check_devices(devices, name)
 
 
 def backend_status() -> dict[str, str | None]:

@@ -44,7 +44,7 @@ from gpulsh.report.page.page import missing, write_page
 from gpulsh.run.display.progress import Show, open_progress
 from gpulsh.run.engines.engines import Engine, EngineName, check_engine, open_engine
 from gpulsh.run.engines.steps import Steps
-from gpulsh.run.job.job import Job, OnError, Write
+from gpulsh.run.job.job import Job, OnError, Terms, Write
 from gpulsh.run.job.policy import Policy
 from gpulsh.run.job.task import Workplace
 from gpulsh.run.output.finished import Finished
@@ -257,7 +257,7 @@ def deduplicate_files(
     packing = None if compression is None else Packing.parse(compression)
     own_secret = chosen_secret(secret)
     parse_memory(memory)
-    check_engine(engine, address, devices)
+    check_engine(engine, address, backend, threads, devices)
     if dry_run:
         _refuse_dry(folders, engine, [*given, *guarded])
     folding = normalizing(folding, normalize)
@@ -290,32 +290,33 @@ def deduplicate_files(
             remote = stack.enter_context(RemoteFolder(folders.output, folders.work, overwrite=overwrite, resume=resume))
         out = remote.local if remote else Path(folders.output)
         stack.enter_context(_clear_errors(out, goes_on=resume and os.path.lexists(out / WORK)))
-        doing = stack.enter_context(open_engine(engine, address, backend, threads, devices, memory))
-        there = [_anywhere(file) for file in files] if doing.remote else files
-        job = Job(
+        there = files if engine == "local" else [_anywhere(file) for file in files]
+        terms = Terms(
             method=method,
             policy=policy,
             files=tuple(there),
-            fixity=Fixity.of(there),
             columns=Columns(text=text_column, key=policy.key, id=id_column or natural_id(files)),
-            reader=reader,
             on_error=on_error,
             write=write,
+            fixity=Fixity.of(there),
+            earlier=earlier.to_job() if earlier else None,
             format=format,
             packing=packing,
-            cut=cut(doing.memory, doing.ops.sizes()),
-            earlier=earlier.to_job() if earlier else None,
         )
-        parameters = {"id_column": id_column, "threads": threads, "reader": reader, "memory": doing.memory}
-        told = RunReport(job, given, files, doing, parameters, start)
-        if dry_run:
-            job.texts(doing.ops).check()
-            OutputFolder(out, overwrite=overwrite, resume=resume).check(job.to_json(), job.steps())
-            return FilesResult(out, dict(told.planned()))
-        if remote and resume and (report := remote.finished(job.to_json())):
-            return FilesResult(remote.url, dict(report))
-        report = finished(out, job.to_json()) if resume else None
+        report = None
+        if resume and not dry_run:
+            if remote and (report := remote.finished(terms.to_json())):
+                return FilesResult(remote.url, dict(report))
+            report = finished(out, terms.to_json())
         if report is None:
+            doing = stack.enter_context(open_engine(engine, address, backend, threads, devices, memory))
+            job = Job.of(terms, reader, cut(doing.memory, doing.ops.sizes()))
+            parameters = {"id_column": id_column, "threads": threads, "reader": reader, "memory": doing.memory}
+            told = RunReport(job, given, files, doing, parameters, start)
+            if dry_run:
+                job.texts(doing.ops).check()
+                OutputFolder(out, overwrite=overwrite, resume=resume).check(job.to_json(), job.steps())
+                return FilesResult(out, dict(told.planned()))
             run = _Run(job, doing, earlier, open_progress(progress), told)
             with OutputFolder(out, overwrite=overwrite, resume=resume) as folder:
                 report = run.results(folder, own_secret)

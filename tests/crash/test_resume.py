@@ -275,10 +275,13 @@ def interrupted(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
-def test_another_job_is_refused_with_the_difference(inputs: Path, tmp_path: Path) -> None:
+def test_a_finished_run_or_another_job_opens_no_engine(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "out"
     result = gpulsh.deduplicate_files(inputs, out, **OPTIONS)
     before = results(out)
+    monkeypatch.delattr("gpulsh.run.files.open_engine")
     again = gpulsh.deduplicate_files(inputs, out, resume=True, **OPTIONS)  # finished: nothing changes
     assert again.report == result.report and results(out) == before
     with pytest.raises(OutputError, match=r"threshold was 0\.8 and is 0\.7 now"):

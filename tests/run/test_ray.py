@@ -435,6 +435,15 @@ def test_a_killed_driver_is_resumed(
         caplog.clear()
 
 
+def test_a_finished_run_asks_no_cluster(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = gpulsh.deduplicate_files(inputs, tmp_path / "out", **OPTIONS)
+    monkeypatch.delattr(engine, "Cluster")
+    options = {**OPTIONS, "engine": "ray", "address": "192.0.2.1:6379", "resume": True}
+    assert gpulsh.deduplicate_files(inputs, tmp_path / "out", **options).report == done.report
+    with pytest.raises(ParameterError, match="threads is 0"):
+        gpulsh.deduplicate_files(inputs, tmp_path / "out", **{**options, "threads": 0})
+
+
 def test_interrupted_on_a_cluster_of_its_own(inputs: Path, tmp_path: Path, cuts: Callable[[int], None]) -> None:
     out = tmp_path / "out"
     with started(inputs, out, "--address", "local") as process:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, Protocol, get_args
 
 from gpulsh.account.progress import Progress
 from gpulsh.backends.processors import processors
 from gpulsh.backends.protocol import Backend
-from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.backends.select import BackendName, check_backend, select_backend
 from gpulsh.budget import parse_memory
 from gpulsh.errors import BackendError, ParameterError, install
 from gpulsh.facts import Facts
@@ -44,25 +44,23 @@ class Engine(Protocol):
         """What the report says of it."""
 
 
-def check_engine(engine: str, address: str | None, devices: Sequence[int] | None) -> None:
-    """Raises ParameterError for what no engine can do, BackendError where Ray is asked for but not installed."""
+def check_engine(
+    engine: str, address: str | None, backend: BackendName, threads: int | None, devices: Sequence[int] | None
+) -> None:
+    """Raises ParameterError for what no engine can do, BackendError where Ray is asked for but not installed.
+
+    Loads neither Ray nor a backend: a finished run needs none.
+    """
     check_choice("engine", engine, get_args(EngineName))
     if address is not None and not isinstance(address, str):
         raise ParameterError(f"address is {shown(address)}; give that of a Ray cluster, as '192.0.2.1:6379', or 'auto'")
-    if engine != "ray":
-        if address is not None:
-            raise ParameterError(
-                f"address is that of a Ray cluster and engine is {engine!r}; give --engine ray with it"
-            )
-        return
-    if devices is not None:
+    if engine == "ray" and devices is not None:
         raise ParameterError("devices are of this machine, and Ray gives each worker one; give --backend cuda alone")
-    try:
-        importlib.import_module("gpulsh.run.engines.ray")
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "ray":
-            raise
-        raise BackendError(f"engine 'ray' was asked for and Ray is not installed; {install('ray')}") from None
+    if engine == "ray" and find_spec("ray") is None:
+        raise BackendError(f"engine 'ray' was asked for and Ray is not installed; {install('ray')}")
+    if engine != "ray" and address is not None:
+        raise ParameterError(f"address is that of a Ray cluster and engine is {engine!r}; give --engine ray with it")
+    check_backend(backend, threads, devices)
 
 
 def open_engine(

@@ -33,7 +33,6 @@ from gpulsh.backends.select import BackendName
 from gpulsh.errors import BackendError, LargeDocumentError, ParameterError
 from gpulsh.facts import Facts
 from gpulsh.io.format import LEAST_MEMORY
-from gpulsh.params import check_choice, check_integer
 from gpulsh.report.funnel import size
 from gpulsh.run.engines.abreast import most_abreast
 from gpulsh.run.engines.ray_address import check_reachable
@@ -64,9 +63,6 @@ class Cluster:
     remote = True
 
     def __init__(self, address: str | None, backend: BackendName, threads: int | None, memory: int | None) -> None:
-        if threads is not None:
-            check_integer("threads", threads, 1, 1024)
-        check_choice("backend", backend, ("auto", "reference", "cpu", "cuda"))
         self._address, self._backend, self._threads, self._memory = address, backend, threads, memory
         self._joined = False
         self._pool: _Pool | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import Cut
@@ -34,33 +34,22 @@ class Earlier:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
-    """One run of `deduplicate_files`."""
+class Terms:
+    """What `deduplicate_files` is asked for: all that decides the bytes of its results."""
 
     method: Method
     policy: Policy
     files: tuple[File, ...]
     columns: Columns
-    reader: Reader
     on_error: OnError
     write: Write
-    cut: Cut
     fixity: Fixity  # of `files`
     earlier: Earlier | None = None
     format: FormatName | None = None  # of what is written; None: as the inputs
     packing: Packing | None = None  # likewise
 
-    def texts(self, ops: Backend, abreast: int = 1, held: HeldTexts | None = None) -> FileTexts:
-        """The documents of the files, for one of `abreast` readers at the same time."""
-        given = self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(abreast), self.fixity
-        return open_files(*given, held)
-
-    def limit(self, abreast: int = 1) -> Limit:
-        """What one of `abreast` readers or writers at the same time may hold."""
-        return Limit(self.cut.memory, abreast)
-
     def parameters(self) -> Facts:
-        """All that decides the bytes of the results, but for the files."""
+        """All of it but for the files."""
         return {
             **json.loads(self.method.to_json()),
             "text_column": self.columns.text,
@@ -75,7 +64,7 @@ class Job:
         }
 
     def to_json(self) -> Facts:
-        """All that decides the bytes of the results: a run goes on only with the same."""
+        """All of it: a run goes on only with the same."""
         inputs = {file.name: stamp for file, stamp in zip(self.files, self.fixity.stamps, strict=True)}
         told: dict[str, Any] = {"scheme": SCHEME, "parameters": self.parameters(), "inputs": inputs}
         # The same files may be given as others of the INPUTs' folders, and then lie elsewhere in `data/`.
@@ -85,6 +74,28 @@ class Job:
             given: dict[str, int] = {}
             told["sources"] = {file.name: given.setdefault(file.source, len(given)) for file in self.files}
         return told
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job(Terms):
+    """One run: what is asked for, and how the work is cut and read."""
+
+    reader: Reader
+    cut: Cut
+
+    @classmethod
+    def of(cls, terms: Terms, reader: Reader, cut: Cut) -> Self:
+        """That of the terms."""
+        return cls(**vars(terms), reader=reader, cut=cut)
+
+    def texts(self, ops: Backend, abreast: int = 1, held: HeldTexts | None = None) -> FileTexts:
+        """The documents of the files, for one of `abreast` readers at the same time."""
+        given = self.reader, self.files, self.columns, ops, self.on_error == "skip", self.limit(abreast), self.fixity
+        return open_files(*given, held)
+
+    def limit(self, abreast: int = 1) -> Limit:
+        """What one of `abreast` readers or writers at the same time may hold."""
+        return Limit(self.cut.memory, abreast)
 
     def steps(self) -> Facts:
         """Describe the job and how its steps are cut, by which a finished step's file is known again."""
