@@ -14,8 +14,9 @@
         └── DeviceMemoryError (MemoryError)   work that does not fit the device, however it is cut
 
 All of them are public, as `gpulsh.DamagedInputError`. Each message says what was given, what is allowed and what to do,
-written with the command's options; `str` of an error has them as the keywords that they are in Python. Where a package
-is missing, what to do is to install one of the extras that pyproject.toml names.
+written with the command's options; `str` of an error has them as the keywords that they are in Python, and a command in
+backquotes as the function that does the same. Where a package is missing, what to do is to install one of the extras
+that pyproject.toml names.
 """
 
 from __future__ import annotations
@@ -33,17 +34,21 @@ OPTIONS = (
     *("shingle", "text-column", "verify", "work"),
 )
 RENAMED = {"shingle": "shingling"}  # options whose keyword has another name
+FUNCTIONS = {"dedup": "deduplicate_files", "sample": "sample"}  # by the command of the same deed; others have none
 _VALUE = r"\d[\w.]*|[a-z]+:\d+|arrow|cpu|cuda|exact|ray"  # any other word goes on with the sentence
 _OPTION = re.compile(rf"(?<![\w-])--({'|'.join(OPTIONS)})(?![\w-])(?: ({_VALUE})(?!\w))?")
+_COMMAND = re.compile(rf"`gpulsh ({'|'.join(FUNCTIONS)})`")
 
 
 def in_python(message: str) -> str:
-    """A message with options as Python's keywords.
+    """A message with options as Python's keywords, and commands as functions.
 
     >>> in_python("begin again with --overwrite, or give --memory 2GiB")
     "begin again with overwrite=True, or give memory='2GiB'"
     >>> in_python("give --num-perm 64, or --shingle word:1")
     "give num_perm=64, or shingling='word:1'"
+    >>> in_python("`gpulsh sample` helps to choose")
+    '`gpulsh.sample` helps to choose'
     """
 
     def keyword(found: re.Match[str]) -> str:
@@ -52,7 +57,7 @@ def in_python(message: str) -> str:
             return f"{name}=True" + (f" {value}" if value else "")
         return name if value is None else f"{name}={value if value.isdigit() else repr(value)}"
 
-    return _OPTION.sub(keyword, message)
+    return _COMMAND.sub(lambda found: f"`gpulsh.{FUNCTIONS[found[1]]}`", _OPTION.sub(keyword, message))
 
 
 def install(extra: Extra) -> str:
@@ -65,7 +70,7 @@ def install(extra: Extra) -> str:
 
 
 class Advice:
-    """The message of a warning, with the command's options as that of an error; `str` has them as Python's keywords."""
+    """The message of a warning, written for the command as that of an error; `str` has it for Python."""
 
     def __init__(self, message: str) -> None:
         self.message = message

@@ -19,7 +19,9 @@ import pytest
 
 import gpulsh
 from gpulsh.cli import group, main
+from gpulsh.cli.commands import COMMANDS
 from gpulsh.errors import (
+    FUNCTIONS,
     OPTIONS,
     RENAMED,
     SWITCHES,
@@ -71,6 +73,7 @@ def test_every_option_that_a_message_names_is_known() -> None:
     assert {f"--{name}" for name in OPTIONS} <= options
     assert {RENAMED.get(name, name.replace("-", "_")) for name in OPTIONS} <= set(keywords)
     assert all(keywords[name].default is False for name in SWITCHES if name in keywords)
+    assert FUNCTIONS.keys() <= COMMANDS.keys() and set(FUNCTIONS.values()) <= set(gpulsh.__all__)
     for path in PACKAGE.rglob("*.py"):
         if "cli" in path.parts:
             continue
@@ -86,10 +89,10 @@ def test_warnings_are_of_the_door_that_was_used(
 ) -> None:
     Path("short.jsonl").write_text('{"text": "a title"}\n{"text": "a second one"}\n')
     gpulsh.deduplicate_files("short.jsonl", "out", backend="reference")
-    assert ", as shingling='word:1' or shingling='char:4', which" in caplog.messages[-1]
+    assert ", as shingling='word:1' or shingling='char:4', which `gpulsh.sample` helps" in caplog.messages[-1]
     monkeypatch.setattr(logging.getLogger("gpulsh"), "propagate", False)  # as where nobody but the command listens
     assert main(["dedup", "short.jsonl", "-o", "out", "--overwrite", "--backend", "reference"]) == 0
-    assert ", as --shingle word:1 or --shingle char:4, which" in capsys.readouterr().err
+    assert ", as --shingle word:1 or --shingle char:4, which `gpulsh sample` helps" in capsys.readouterr().err
 
 
 def test_an_extra_is_named_with_the_command_that_installs_it() -> None:

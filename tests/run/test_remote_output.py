@@ -74,8 +74,8 @@ def test_what_is_there_is_shown_and_its_page_made_again(
     assert capsys.readouterr().out == f"{URL}/report.html\n"
     lake.mv("/lake/out/report.json", "/lake/out/_unfinished.json")
     for command, out, reason in (
-        ("show", URL, f"{URL}: holds a run that is not finished; gpulsh dedup goes on with it by --resume"),
-        ("report", URL, f"{URL}: holds a run that is not finished"),
+        ("show", URL, f"{URL}: holds an unfinished run; `gpulsh dedup` goes on with it by --resume"),
+        ("report", URL, f"{URL}: holds an unfinished run"),
         ("show", "memory://lake/none", "memory://lake/none: holds no report.json of a finished run"),
         ("show", "nosuch://lake", "nosuch://lake: cannot be reached or written: Protocol not known: nosuch"),
     ):

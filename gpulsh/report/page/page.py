@@ -33,7 +33,7 @@ def missing() -> str | None:
     try:
         importlib.import_module("jinja2")
     except ImportError:
-        return f"report.html needs jinja2: {install('report')}, then gpulsh report OUT"
+        return f"report.html needs jinja2: {install('report')}, then the command `gpulsh report OUT`"
     return None
 
 

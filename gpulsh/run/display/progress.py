@@ -270,7 +270,7 @@ class _Bars(_Listener):
 def _kernels() -> str:
     if kernel_cache().folder is not None:
         return "compiling kernels for this processor, which later runs need not do again"
-    return "compiling kernels for this processor, in each run anew: gpulsh info tells why they cannot be kept"
+    return "compiling kernels for this processor, in each run anew; the command `gpulsh info` tells why"
 
 
 def summary(tally: Tally) -> str:

@@ -41,9 +41,9 @@ class Finished:
         if not is_whole(report):
             begun = folder.is_there(UNFINISHED) if folder else is_work(Path(out) / WORK)
             if begun and not report:
-                raise OutputError(f"{out}: holds a run that is not finished; gpulsh dedup goes on with it by --resume")
+                raise OutputError(f"{out}: holds an unfinished run; `gpulsh dedup` goes on with it by --resume")
             raise OutputError(
-                f"{out}: holds no report.json of a finished run that this version reads; give the OUT of gpulsh dedup"
+                f"{out}: holds no report.json of a finished run that this version reads; give the OUT of `gpulsh dedup`"
             )
         return cls(out, report, folder)
 
