@@ -10,9 +10,9 @@ from typing import Any
 from numba import njit
 from numba.core import event
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
-from numba.core.runtime import rtsys
 
 from gpulsh.backends.compiling import COMPILING
+from gpulsh.backends.cpu import runtime
 from gpulsh.backends.kernel_cache import kernel_cache, sources_digest
 
 _log = logging.getLogger("gpulsh")
@@ -67,7 +67,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]
         # Numba's own has the compiler know first what it can compile, which takes longer than to load all kernels, and
         # is done once more where one is compiled. Of that, a kernel that is loaded needs the memory of arrays alone.
         try:
-            rtsys.initialize(target_context)
+            runtime.initialize(target_context, self.cache_path)
             return self._load_overload(sig, target_context)
         except Exception as error:  # whatever unpickling raises of a file that a power cut left
             told = f"{type(error).__name__}: {error}"
