@@ -85,6 +85,14 @@ COUNTS = _table(
     CountRow("kept", "kept", "what stays of the INPUTs"),
 )
 
+# What a report over files has beside its funnel: counts by similarity, whose sum this is.
+SAMPLED = CountRow(
+    "sampled",
+    "sampled",
+    "candidate pairs drawn at random, none of larger buckets than 256, measured even where a bound rules them out",
+    of="candidates",
+)
+
 # What is counted group by group.
 TALLIED = (
     *("exact_copies", "copies_of_kept", "copies_of_dropped", "copies_left", "crowded", "candidates", "similar"),
@@ -106,5 +114,5 @@ def definitions(measure: str = "jaccard") -> dict[str, Facts]:
             **({"sum_of": list(row.parts)} if row.parts else {}),
             **({"share_of": row.of} if row.of else {}),
         }
-        for row in COUNTS.values()
+        for row in (*COUNTS.values(), SAMPLED)
     }

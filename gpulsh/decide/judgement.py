@@ -19,6 +19,7 @@ from gpulsh.account.stages import OF_MEMORY
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.prefix_join import Edges
+from gpulsh.decide.compare.sample import Draw
 from gpulsh.decide.compare.shingled_texts import ShingledTexts
 from gpulsh.decide.decision import Decision
 from gpulsh.decide.meeting import Meeting
@@ -64,6 +65,7 @@ class Case:
     keys: EvidenceKeys
     ops: Backend
     compared: Compared | None = None  # then `met` has no pairs
+    draw: Draw | None = None  # from the pairs that are compared
 
     def decide(self, funnel: Funnel, progress: Progress, *, tell_pairs: bool = True) -> Decision:
         """The decision; counts pairs and documents in `funnel`, whose documents are counted.
@@ -91,7 +93,7 @@ class Case:
     def _small(self, progress: Progress) -> Edges:
         """The pairs of small buckets at or above the threshold."""
         if self.compared is None:
-            return self.meeting.similar(progress.advance)
+            return self.meeting.similar(progress.advance, self.draw)
         return self.compared.edges().named(self.meeting.places)
 
     def _put_back(self, kept: NDArray[np.bool_], edges: Edges, funnel: Funnel, tell_pairs: bool) -> Decision:

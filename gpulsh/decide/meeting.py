@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare.comparison import Advance, Readable, compare, measure_of, untold
+from gpulsh.decide.compare.comparison import NONE, Advance, Readable, compare, measure_of, untold
 from gpulsh.decide.compare.prefix_join import Edges, PrefixJoin
+from gpulsh.decide.compare.sample import Draw
 from gpulsh.decide.compare.shingled_texts import ShingledTexts
 from gpulsh.decide.near import near_relation
 from gpulsh.decide.relation import ALL, Relation
@@ -55,8 +56,11 @@ class Meeting:
             return self.relation
         return near_relation(self.relation, also, texts, self.places, self.ops)
 
-    def similar(self, advance: Advance = untold) -> Edges:
-        """The pairs of small buckets that count and are at or above the threshold; all, where none is measured."""
+    def similar(self, advance: Advance = untold, draw: Draw | None = None) -> Edges:
+        """The pairs of small buckets that count and are at or above the threshold; all, where none is measured.
+
+        `draw` takes its sample from those that count.
+        """
         pairs, numbers, method = self._pairs, self.numbers, self.method
         if self.allowed is not ALL:
             pairs = pairs[self.allowed.allows(numbers[pairs[:, 0]], numbers[pairs[:, 1]])]
@@ -64,7 +68,10 @@ class Meeting:
             return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
         bounded = method.verify == "exact" and method.measure == "jaccard"  # by sizes
         bound = method.threshold if bounded else 0.0
-        similarity = compare(pairs, self.texts, measure_of(method), bound, self.ops, advance)
+        drawn = NONE if draw is None else draw.of(pairs, numbers)
+        similarity = compare(pairs, self.texts, measure_of(method), bound, self.ops, advance, drawn)
+        if draw is not None:
+            draw.tell(similarity[drawn])
         return Edges(pairs[:, 0], pairs[:, 1], similarity).where(~(similarity < method.threshold))
 
     def resolve(self, small: Edges, advance: Advance = untold) -> tuple[NDArray[np.bool_], Edges]:

@@ -42,18 +42,13 @@ def summarise(
     It takes 12 bytes of memory a dropped document, and some times as many while clusters are counted and chosen.
 
     `dropped` and `rejected` have a count a file; `dropped_for` lists how many documents of an INPUT were dropped for
-    those of another, the most first, and how many `more` there are: None are earlier runs; `below_one` has a count a
-    hundredth of similarity, by its lower edge; `clusters` counts dropped documents only, since what is kept stands in
-    no evidence, and has a `sample` of them, each `picked` as some of the largest, at random, or for a document next to
-    the threshold.
+    those of another, the most first, and how many `more` there are: None are earlier runs; `similarity` is as
+    `by_similarity` has it; `clusters` counts dropped documents only, since what is kept stands in no evidence, and has
+    a `sample` of them, each `picked` as some of the largest, at random, or for a document next to the threshold.
     """
     evidence = Evidence(_local(duplicates), files)
     similarity = evidence.column("similarity", np.float32)
     cluster = evidence.column("cluster", np.int64)
-    measured = np.isfinite(similarity)
-    # A bin holds its lower edge, which in float32 may lie a little below it.
-    bins = np.minimum((similarity[measured].astype(np.float64) * BINS + 1e-4).astype(np.int64), BINS)
-    counts = np.bincount(bins, minlength=BINS + 1)
     labels, sizes = np.unique(cluster, return_counts=True)
     classes = np.bincount(np.searchsorted(SIZES, sizes, side="right") - 1, minlength=len(SIZES))
     picked = sampled(similarity, cluster, labels, sizes, threshold)
@@ -68,11 +63,7 @@ def summarise(
         "dropped": evidence.by_file(),
         "dropped_for": evidence.by_input(),
         "rejected": evidence.rejected(duplicates.with_name("rejected.parquet")),
-        "similarity": {
-            "below_one": {f"{at / BINS:.2f}": int(counts[at]) for at in np.flatnonzero(counts[:BINS]).tolist()},
-            "one": int(counts[BINS]),
-            "unmeasured": int((~measured).sum()),
-        },
+        "similarity": by_similarity(similarity),
         "clusters": {
             "count": len(labels),
             "sizes": [
@@ -89,6 +80,23 @@ def summarise(
             ],
         },
         "examples": [evidence.pair(row, texts) for row in pairs],
+    }
+
+
+def by_similarity(similarity: NDArray[np.floating]) -> Facts:
+    """How many are how similar: `below_one` has a count a hundredth, by its lower edge; NaN is `unmeasured`.
+
+    >>> by_similarity(np.array([0.8, 0.809, 0.5, 1, np.nan]))
+    {'below_one': {'0.50': 1, '0.80': 2}, 'one': 1, 'unmeasured': 1}
+    """
+    measured = np.isfinite(similarity)
+    # A bin holds its lower edge, which in float32 may lie a little below it.
+    bins = np.minimum((similarity[measured].astype(np.float64) * BINS + 1e-4).astype(np.int64), BINS)
+    counts = np.bincount(bins, minlength=BINS + 1)
+    return {
+        "below_one": {f"{at / BINS:.2f}": int(counts[at]) for at in np.flatnonzero(counts[:BINS]).tolist()},
+        "one": int(counts[BINS]),
+        "unmeasured": int((~measured).sum()),
     }
 
 

@@ -1,11 +1,11 @@
-"""Two pictures of the page as SVG without a library: what the banding finds, and how similar dropped documents are.
+"""Two pictures of the page as SVG without a library: how similar candidates are, and how similar dropped documents.
 
 Colours and fonts are the page's own, by class, so that they follow light and dark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -20,29 +20,40 @@ UNDER_CURVE = 0.6  # of the height, for bars under the curve
 STEPS, MOST_TICKS = (1, 2, 5, 10, 20), 6  # hundredths from one label of the axis to the next
 
 
-def curve_picture(bands: int, rows: int, threshold: float, counts: Facts) -> str:
-    """The banding's S-curve over the dropped documents by similarity, with the threshold and the probability there."""
-    curve = SCurve(bands=bands, rows=rows)
+def candidates_picture(counts: Facts, threshold: float, measure: str, curve: SCurve | None) -> str:
+    """Candidate pairs by similarity, those below the threshold in another colour, and over them a banding's S-curve,
+    with the probability at the threshold.
+    """
+    below, at = _below_one(counts), _x(threshold)
+    of = "Containment" if measure == "containment" else "Jaccard similarity"
+    most = max(below.values(), default=1) / (UNDER_CURVE if curve else 1)
+    levels = [(k / 4, f"{25 * k} %") for k in range(5)] if curve else [(k / 2, _brief(most * k / 2)) for k in range(3)]
+    kinds = {low: "under" if low / BINS >= threshold - 1e-9 else "under less" for low in below}
+    parts = [
+        _axes(of, [(k / 5, f"{k / 5}") for k in range(6)]),
+        *(_level(_y(part), label) for part, label in levels),
+        *(_bar(kinds[low], _x(low / BINS), _x(1 / BINS) - _x(0), count / most, "") for low, count in below.items()),
+        *(_curve(curve, threshold) if curve else ()),
+        f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{_y(0)}"/>',
+        _label(at, TOP - 8, f"threshold {threshold:g}", threshold > 0.5),
+    ]
+    if curve is None:
+        return _svg(f"Candidate pairs by {of}", parts)
+    found = float(curve.probability(threshold))
+    title = f"Probability that two documents become a candidate pair, by similarity: {found:.4f} at {threshold:g}"
+    return _svg(title, parts)
+
+
+def _curve(curve: SCurve, threshold: float) -> Iterator[str]:
     similarity = np.linspace(0, 1, 201)
     probability = np.asarray(curve.probability(similarity))
     points = " ".join(
         f"{_x(s):.1f},{_y(p):.1f}" for s, p in zip(similarity.tolist(), probability.tolist(), strict=True)
     )
-    at, found = _x(threshold), float(curve.probability(threshold))
-    below = _below_one(counts)
-    most = max(below.values(), default=1) / UNDER_CURVE
-    parts = [
-        _axes("Jaccard similarity", [(step / 5, f"{step / 5:.1f}") for step in range(6)]),
-        *(_level(_y(step / 4), f"{100 * step // 4} %") for step in range(5)),
-        *(_bar("under", _x(low / BINS), _x(1 / BINS) - _x(0), count / most, "") for low, count in below.items()),
-        f'<polygon class="area" points="{LEFT},{_y(0)} {points} {_x(1)},{_y(0)}"/>',
-        f'<polyline class="line" points="{points}"/>',
-        f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{_y(0)}"/>',
-        f'<circle class="dot" cx="{at:.1f}" cy="{_y(found):.1f}" r="4"/>',
-        _label(at, _y(0.06), f"threshold {threshold:g}", threshold > 0.5),
-    ]
-    title = f"Probability that two documents become a candidate pair, by similarity: {found:.4f} at {threshold:g}"
-    return _svg(title, parts)
+    found = float(curve.probability(threshold))
+    yield f'<polygon class="area" points="{LEFT},{_y(0)} {points} {_x(1)},{_y(0)}"/>'
+    yield f'<polyline class="line" points="{points}"/>'
+    yield f'<circle class="dot" cx="{_x(threshold):.1f}" cy="{_y(found):.1f}" r="4"/>'
 
 
 def similarity_picture(counts: Facts, threshold: float, measure: str) -> str:

@@ -30,6 +30,7 @@ from gpulsh.account.progress import Progress
 from gpulsh.account.stages import REPORTED
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import EXACT_COST
+from gpulsh.decide.compare.sample import NOTHING, Sample
 from gpulsh.decide.judgement import is_read
 from gpulsh.errors import DamagedInputError
 from gpulsh.facts import Facts
@@ -41,7 +42,7 @@ from gpulsh.run.job.order import check_kinds
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Runner, Stage, Task, tallied
 from gpulsh.run.records.numbers import tampered
-from gpulsh.run.records.tables import COPIES, CROWD, GROUPS, MEMBERS, PAIRS, SHARES, STARS, Table
+from gpulsh.run.records.tables import COPIES, CROWD, GROUPS, MEMBERS, PAIRS, SAMPLE, SHARES, STARS, Table
 from gpulsh.run.stages import collect, collide, compare, connect, copies, evidence, gather, route, sign, verify, write
 from gpulsh.run.stages.containment import join, prefix, weigh
 
@@ -58,6 +59,7 @@ class Outcome:
     funnel: Funnel
     rows: Sequence[int]  # of each file
     gathered: gather.GatheredTexts | None
+    sample: Sample
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class Decided:
     id_files: tuple[int, ...]  # how many files of ids each partition has
     signed: Sequence[Facts]  # of each partition, what was read
     gathered: gather.GatheredTexts | None = None  # what was read again, while the work folder is there
+    sample: Sample = NOTHING  # of the pairs that were compared
 
 
 class Decider(Protocol):
@@ -103,7 +106,7 @@ def deduplicate_partitions(
     run = _Run(job, folder, runner, progress, Funnel())
     decided = decider.decide(partitions, total, run.funnel) if decider else run.decide(partitions, total)
     run.write(decided)
-    return Outcome(run.funnel, np.diff(decided.placed.files).tolist(), decided.gathered)
+    return Outcome(run.funnel, np.diff(decided.placed.files).tolist(), decided.gathered, decided.sample)
 
 
 def placed_by(job: Job, read: Sequence[Facts]) -> Placed:
@@ -148,11 +151,10 @@ class _Run:
         read = members.meeting > 0 and is_read(self.job.method, memberships)
         if read:
             self.gather(placed, partitions, members, signed)
-        if members.shares:
-            self.compare(placed, members, pairs)
-        self.verify(placed, members, pairs, crowds, copied, len(partitions) if read else 0)
+        samples = self.compare(placed, members, pairs) if members.shares else ()
+        samples += self.verify(placed, members, pairs, crowds, copied, len(partitions) if read else 0)
         texts = gather.GatheredTexts(self.folder, placed, members.path) if read else None
-        return Decided(placed, self.collect(placed, members, signed), signed, texts)
+        return Decided(placed, self.collect(placed, members, signed), signed, texts, self.sample(samples))
 
     def sign(self, partitions: Sequence[Partition], total: int | None) -> list[Facts]:
         """Sign every partition. Counts documents."""
@@ -237,16 +239,19 @@ class _Run:
         arguments = ((placed, partition, members.path, facts["read"]) for partition, facts in given)
         self._stage("gather", tasks_of("gather", gather.gather, arguments), members.meeting, abreast=True)
 
-    def compare(self, placed: Placed, members: _Members, pairs: Paths) -> None:
-        """Compare the pairs of groups that are too large for one task. Counts them."""
+    def compare(self, placed: Placed, members: _Members, pairs: Paths) -> Paths:
+        """Compare the pairs of groups that are too large for one task. Counts them, and hands on files of SAMPLE."""
         arguments = ((placed, members.shares_path, share, pairs) for share in range(members.shares))
         tasks = tasks_of("compare", compare.compare, arguments)
         self.funnel.candidates = tallied(self._stage("compare", tasks, members.pairs), "candidates")
+        return self._files(tasks, SAMPLE)
 
     def verify(
         self, placed: Placed, members: _Members, pairs: Paths, crowds: Paths, copied: Paths, gathered: int
-    ) -> None:
-        """Compare, where that is not done, and resolve every group; `gathered` partitions have texts. Counts pairs."""
+    ) -> Paths:
+        """Compare, where that is not done, and resolve every group; `gathered` partitions have texts. Counts pairs, and
+        hands on files of SAMPLE.
+        """
         found = (members.shares_path, pairs, crowds, copied, gathered)
         tasks = tasks_of("verify", verify.verify, ((placed, group, *found) for group in range(members.groups)))
         facts, funnel = self._stage("verify", tasks, members.documents), self.funnel
@@ -255,6 +260,17 @@ class _Run:
         funnel.dissimilar = funnel.candidates - funnel.similar
         funnel.protected = placed.protected
         funnel.kept = funnel.documents - funnel.protected - funnel.dropped
+        return self._files(tasks, SAMPLE)
+
+    def sample(self, paths: Paths) -> Sample:
+        """Bring samples together; nothing where 0.2.0, which took none, began the run."""
+        found = NOTHING
+        for path in paths if all(path.exists() for path in paths) else ():
+            part = SAMPLE.open(path).whole()
+            if not ((part.similarity >= 0) & (part.similarity <= 1)).all():
+                raise tampered(self.folder, "similarities that are none")
+            found = found.and_of(part)
+        return found
 
     def collect(self, placed: Placed, members: _Members, signed: Sequence[Facts]) -> tuple[int, ...]:
         """Bring together what was decided about every partition; how many files of ids each has."""

@@ -10,14 +10,14 @@ from itertools import groupby
 from pathlib import Path
 
 from gpulsh import __version__
-from gpulsh.account.counts import definitions
+from gpulsh.account.counts import SAMPLED, definitions
 from gpulsh.account.funnel import Funnel
 from gpulsh.account.hints import give_hints
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.facts import Facts
 from gpulsh.io.format import File
 from gpulsh.params import SCHEME
-from gpulsh.report.evidence import summarise
+from gpulsh.report.evidence import by_similarity, summarise
 from gpulsh.report.machine import machine, versions
 from gpulsh.report.page.page import missing
 from gpulsh.run.engines.engines import Engine
@@ -93,6 +93,7 @@ class RunReport:
             "evidence": summarise(
                 work / "duplicates.parquet", files, job.columns, job.method.threshold, outcome.gathered
             ),
+            SAMPLED.name: by_similarity(outcome.sample.similarity),
             "page": {"written": no_page is None, "reason": no_page},
             "outputs": [*_written(work), *([] if no_page else [PAGE])],
             "job": job.to_json(),

@@ -159,6 +159,18 @@ def test_the_summary_does_not_depend_on_row_groups(tmp_path: Path, monkeypatch: 
 
 
 @needs_jinja
+def test_the_page_shows_candidates_below_the_threshold(tmp_path: Path) -> None:
+    report = run(tmp_path).report
+    report["funnel"]["candidates"] = 12
+    report["sampled"] = {"below_one": {"0.40": 3, "0.79": 1, "0.80": 5}, "one": 2, "unmeasured": 0}
+    content = render(report)
+    assert content.count('class="under less"') == 2 and content.count('class="under"') == 1
+    assert "a sample of 11 of 12, drawn at random" in content and "2 of similarity 1 are left out" in content
+    del report["sampled"]  # as 0.2.0 wrote it
+    assert "The bars are the dropped documents" in render(report)
+
+
+@needs_jinja
 @pytest.mark.parametrize("options", [{}, {"verify": "none"}, {"verify": "signature"}, {"resolve": "components"}])
 def test_the_page_tells_it_and_stands_alone(tmp_path: Path, options: dict[str, Any]) -> None:
     result = run(tmp_path, **options)

@@ -36,7 +36,7 @@ MEMORY = 1 << 30
 WHOLE = Cut(memory=MEMORY, partition=1 << 40, digests=1 << 40, group=1 << 40)
 BANDING: dict[str, Any] = {"num_perm": 12, "bands": 6, "rows": 2}
 SHINGLING = Shingling(size=2)
-SMALL_BUCKET = 4
+SMALL_BUCKET, SAMPLED = 4, 10
 EDGES = [-(2**63), -(2**53) - 1, -1, 0, 1, 2**53, 2**53 + 1, 2**53 + 2, 2**62, 2**63 - 1]
 DAY = datetime.date(1970, 1, 1)
 INSTANT = datetime.datetime(2024, 1, 1)
@@ -163,6 +163,7 @@ def cut_as(cut: Cut, *, fan: int = 2, run: int = 20) -> Iterator[None]:
         patch.setattr("gpulsh.run.records.stars.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.run.stages.evidence.ROWS_AT_ONCE", run)
         patch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
+        patch.setattr("gpulsh.decide.compare.sample.MOST", SAMPLED)
         patch.setattr(os, "fsync", lambda handle: None)
         yield
 
@@ -172,11 +173,11 @@ def run(documents: Given, folder: Path, cut: Cut, **options: Any) -> tuple[dict[
     protect, inputs = documents.write(folder / "in")
     given = {"backend": "cpu", "threads": 1, "shingling": SHINGLING, **BANDING, **options, "protect": protect}
     with cut_as(WHOLE, fan=16, run=1 << 22):
-        gpulsh.deduplicate_files(inputs, folder / "whole", **given)
+        whole = gpulsh.deduplicate_files(inputs, folder / "whole", **given).report
     with cut_as(cut):
-        gpulsh.deduplicate_files(inputs, folder / "cut", **{**given, "threads": 2})
+        report = gpulsh.deduplicate_files(inputs, folder / "cut", **{**given, "threads": 2}).report
     found = results(folder / "cut")
-    assert found == results(folder / "whole")
+    assert found == results(folder / "whole") and report["sampled"] == whole["sampled"]
     return found, pq.read_table(folder / "cut/duplicates.parquet").to_pylist()
 
 

@@ -32,6 +32,7 @@ BITMAPS_PAY = 4  # pairs a document of those in hand from which bitmaps of all o
 PAIRS_AT_ONCE = 1 << 18  # compared before it is told how many are done
 TEXT_OF_A_SHINGLE = 7  # bytes; only the width of bitmaps depends on it
 MOST_PARTS = 1 << 16  # ranges of fingerprints that two documents are cut into at most
+NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
@@ -138,19 +139,27 @@ def untold(done: int) -> None:
 
 
 def compare(
-    pairs: Numbers, texts: Readable, measure: Measure, threshold: float, ops: Backend, advance: Advance = untold
+    pairs: Numbers,
+    texts: Readable,
+    measure: Measure,
+    threshold: float,
+    ops: Backend,
+    advance: Advance = untold,
+    drawn: Numbers = NONE,
 ) -> NDArray[np.float64]:
-    """Similarity float64 [m] of `pairs` [m, 2] of places; -1 where a bound rules out `threshold`.
+    """Similarity float64 [m] of `pairs` [m, 2] of places; -1 where a bound rules out `threshold`, unless it is `drawn`.
 
     Places are brought together by connected component, so that each is shingled once unless its component is larger
     than a tile. Where that would mean to shingle texts many times, one pass over them first makes a bitmap of each, and
     only the pairs whose bitmaps allow the threshold are compared.
     """
     similarity, text_sizes = np.full(len(pairs), -1.0), texts.sizes()
+    is_drawn = np.zeros(len(pairs), bool)
+    is_drawn[drawn] = True
     groups, across = _groups(pairs, text_sizes, ops)
     reads_again = across and _bytes_read(pairs, groups, text_sizes) > REREAD * int(text_sizes.sum())
     if reads_again and _bitmaps_pay(pairs, texts, text_sizes, threshold, ops):
-        left = np.flatnonzero(_bitmaps_allow(pairs, texts, text_sizes, threshold, ops))
+        left = np.flatnonzero(is_drawn | _bitmaps_allow(pairs, texts, text_sizes, threshold, ops))
         advance(len(pairs) - len(left))
         groups = [left[group] for group in _groups(pairs[left], text_sizes, ops)[0]]
     telling = Lock()
@@ -160,7 +169,7 @@ def compare(
             advance(done)
 
     def measured(lane: Backend, group: Numbers) -> list[tuple[Numbers, NDArray[np.float64]]]:
-        tile = _Tile(pairs, texts.on(lane), text_sizes, measure, threshold, lane, tell)
+        tile = _Tile(pairs, is_drawn, texts.on(lane), text_sizes, measure, threshold, lane, tell)
         return list(in_fitting_halves(group, tile.whole, halves_of_numbers, tile.by_range))
 
     for parts in ops.each(groups, measured):
@@ -174,6 +183,7 @@ class _Tile:
     """Pairs whose documents are read together, by their numbers among all; tells of what is done."""
 
     pairs: Numbers
+    is_drawn: NDArray[np.bool_]  # of each pair whether it is measured whatever bounds say
     texts: Readable
     text_sizes: Numbers
     measure: Measure
@@ -200,7 +210,7 @@ class _Tile:
                     possible = sizes_allow(sizes[rows[some, 0]], sizes[rows[some, 1]], self.threshold)
                 else:
                     possible = bounds_allow(rows[some], bitmaps, fingerprints.lengths, self.threshold, ops)
-                chosen = start + np.flatnonzero(possible)
+                chosen = start + np.flatnonzero(possible | self.is_drawn[numbers[some]])
                 similarity[chosen] = self.measure(rows[chosen], [fingerprints], ops)
                 self.tell(some.stop - start)
                 told = some.stop

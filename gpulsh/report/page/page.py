@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpulsh.account.counts import COUNTS
+from gpulsh.account.counts import COUNTS, SAMPLED
 from gpulsh.account.duplicates import DUPLICATES
 from gpulsh.account.stages import COMPILE, COMPILE_MEANING, OTHER, OTHER_MEANING, REPORTED
 from gpulsh.errors import install
@@ -21,7 +21,7 @@ from gpulsh.report.foreign import cluster_told, place_told, printable
 from gpulsh.report.funnel import duration, measure_told, share, size, sum_told
 from gpulsh.report.page.cautions import cautions
 from gpulsh.report.page.reproduce import command, in_words
-from gpulsh.report.picture import curve_picture, similarity_picture
+from gpulsh.report.picture import candidates_picture, similarity_picture
 from gpulsh.theory import SCurve
 
 FILES_SHOWN = 200
@@ -88,6 +88,10 @@ def render(report: Facts) -> str:
     parameters, evidence = report["parameters"], report["evidence"]
     banding, threshold, folding = parameters["banding"], parameters["threshold"], Folding(**parameters["folding"])
     reading, measure = Shingling(**parameters["shingling"]).under(folding), measure_told(parameters)
+    curve = None if measure == "containment" or "near" in parameters else SCurve(**banding)
+    sample = report.get(SAMPLED.name, {"below_one": {}, "one": 0})  # which reports of 0.2.0 lack
+    sampled = sum(sample["below_one"].values()) + sample["one"]
+    candidates = candidates_picture(sample if sampled else evidence["similarity"], threshold, measure, curve)
     script, script_hash = _script()
     files, clusters = _files(report), evidence["clusters"]["sample"]
     html: str = _template().render(
@@ -108,10 +112,12 @@ def render(report: Facts) -> str:
         script_hash=script_hash,
         classes=_classes(evidence["clusters"]["sizes"]),
         # Numbers and fixed words only: nothing of the user's is in the pictures.
-        curve=markupsafe.Markup(curve_picture(banding["bands"], banding["rows"], threshold, evidence["similarity"])),
+        candidates=markupsafe.Markup(candidates) if curve or sampled else "",
         similarity=markupsafe.Markup(similarity_picture(evidence["similarity"], threshold, measure)),
         contained=measure == "containment",
-        found=f"{100 * float(SCurve(**banding).probability(threshold)):.2f} %",
+        sampled=sampled,
+        sampled_ones=sample["one"],
+        found=f"{100 * float(curve.probability(threshold)):.2f} %" if curve else "",
         pairs=[{**example, "texts": marked(example["texts"], parameters)} for example in evidence["examples"]],
         columns=DUPLICATES,
         passed_over=_PASSED_OVER[reading.reading],

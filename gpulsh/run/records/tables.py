@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, Values
+from gpulsh.decide.compare.sample import Sample
 from gpulsh.lsh.collisions import Crowd
 from gpulsh.run.job.job import step_file, step_of
 from gpulsh.run.job.order import Order
@@ -236,6 +237,7 @@ GROUPS = Table("route", "routed", Groups)  # compare, verify; the first column o
 PLACES = Table("gather", "places", TextPlaces)  # compare, verify
 EDGES = Table("compare", "edges", SimilarPairs)  # verify
 DECIDED = Table("verify", "decided", Decisions)  # collect
+SAMPLE = Table("verify", "sample", Sample)  # who reports; `compare` writes some, too
 DECISIONS = Table("collect", "decisions", Decisions)  # write, evidence
 EARLIER = Table("collect", "earlier", EarlierDocuments)  # evidence
 

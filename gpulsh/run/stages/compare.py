@@ -1,7 +1,7 @@
 """compare: a share of the candidate pairs of a group that is too large for one task; those at or above the threshold.
 
-Makes EDGES. The first document of a pair says which share it is in, so that one that met in several ranges is compared
-once.
+Makes EDGES and SAMPLE. The first document of a pair says which share it is in, so that one that met in several ranges
+is compared once.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
+from gpulsh.decide.compare.sample import Draw
 from gpulsh.decide.compare.shingled_texts import ShingledTexts
 from gpulsh.decide.meeting import Meeting
 from gpulsh.lsh.collisions import Collisions, Crowd
 from gpulsh.lsh.pairs import distinct, packed, unpacked
+from gpulsh.run.job.job import step_of
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import ranks_of, relation_of
 from gpulsh.run.records.numbers import tampered, within
-from gpulsh.run.records.tables import EDGES, PAIRS, SHARES, SimilarPairs
+from gpulsh.run.records.tables import EDGES, PAIRS, SAMPLE, SHARES, SimilarPairs
 from gpulsh.run.stages.gather import GroupTexts
 from gpulsh.run.stages.route import rows_of
 
@@ -53,9 +55,11 @@ def compare(place: Workplace, placed: Placed, shares: Path, share: int, pairs: S
         done += pairs
         place.progress.advance(pairs)
 
+    draw = Draw(members)
     with place.ops.here():
-        edges = Meeting(met_here, involved, relation, texts, job.method, place.ops).similar(tell)
+        edges = Meeting(met_here, involved, relation, texts, job.method, place.ops).similar(tell, draw)
     document = members[involved]
     found = SimilarPairs(document[edges.earlier], document[edges.later], edges.similarity)
     place.progress.advance(len(met.i) - done)  # those that met several times, or do not count
-    return Made(EDGES.write(place.folder, share, found), {"amount": len(met.i), "candidates": len(candidates)})
+    made = EDGES.write(place.folder, share, found) | SAMPLE.write(place.folder, step_of("compare", share), draw.sample)
+    return Made(made, {"amount": len(met.i), "candidates": len(candidates)})

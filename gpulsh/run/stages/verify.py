@@ -3,7 +3,7 @@
 A group that is too large for one task is one component: `compare` has compared its candidate pairs, and only its
 documents and the pairs at or above the threshold are held.
 
-Makes DECIDED, a row a member.
+Makes DECIDED, a row a member, and SAMPLE.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from gpulsh.account.funnel import Funnel
 from gpulsh.account.progress import Progress
 from gpulsh.arrays import Numbers
 from gpulsh.decide.compare.prefix_join import Edges
+from gpulsh.decide.compare.sample import Draw
 from gpulsh.decide.judgement import Case, Compared
 from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Crowd
 from gpulsh.lsh.pairs import distinct, packed, unpacked
@@ -27,7 +28,7 @@ from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import ranks_of, relation_of
 from gpulsh.run.records.numbers import ascending, places_in, tampered, within
-from gpulsh.run.records.tables import COPIES, CROWD, DECIDED, EDGES, PAIRS, Decisions
+from gpulsh.run.records.tables import COPIES, CROWD, DECIDED, EDGES, PAIRS, SAMPLE, Decisions
 from gpulsh.run.stages.compare import shares_of
 from gpulsh.run.stages.gather import GroupTexts
 from gpulsh.run.stages.route import rows_of
@@ -70,6 +71,7 @@ def verify(
     if np.isin(first, later).any():
         raise tampered(place.folder, "first copies that are copies of others")
     rank = ranks_of(members, job.policy.keep == "first", place.folder, placed)
+    draw = Draw(members)
     case = Case(
         collisions,
         number(later),
@@ -81,6 +83,7 @@ def verify(
         place.keys,
         place.ops,
         Compared(number(meeting), partial(_edges, place.folder, compared, number, rank)) if compared else None,
+        draw,
     )
     funnel = Funnel(documents=len(members), crowded=len(collisions.crowded))
     told = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.crowded))
@@ -92,7 +95,7 @@ def verify(
     told.finish()
     place.progress.count(dropped=funnel.dropped)
     return Made(
-        DECIDED.write(place.folder, group, decided),
+        DECIDED.write(place.folder, group, decided) | SAMPLE.write(place.folder, group, draw.sample),
         {"amount": len(members), **{name: getattr(funnel, name) for name in TALLIED}},
     )
 
