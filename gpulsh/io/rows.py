@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Bytes = bytes | memoryview
+Copy = Callable[[NDArray[np.uint8], Numbers, Numbers], TextBatch]  # `Backend.gather` of one on the host
 
 # A document costs its readers and the stages this much beside its text, so that a billion empty ones are not one batch.
 ROW_COST = 64
@@ -37,8 +38,8 @@ class Rows(Protocol):
     def pieces(self, rows: Numbers) -> list[Bytes]:
         """The texts at `rows`, in that order."""
 
-    def gather(self, rows: Numbers) -> TextBatch:
-        """The texts at `rows`, in that order, copied together unless they lie end to end."""
+    def gather(self, rows: Numbers, copy: Copy | None = None) -> TextBatch:
+        """The texts at `rows`, in that order, copied together unless they lie end to end: by `copy`, if it can."""
         return joined(self.pieces(rows))
 
     def slices(self, max_bytes: int) -> Iterator[TextBatch]:

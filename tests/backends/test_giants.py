@@ -47,8 +47,8 @@ def pieces_of(size: int) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(giants, "GIANT_BYTES", 0)
         patch.setattr(giants, "PIECE_BYTES", size)
-        for name in ("shingle.CHUNK_BYTES", "backend.CHUNK_BYTES", "backend.SIGNED_BYTES"):
-            patch.setattr(f"gpulsh.backends.cpu.{name}", 1)
+        for name in ("CHUNK_BYTES", "LONGEST_CHUNK"):
+            patch.setattr(giants, name, 1)
         yield
 
 

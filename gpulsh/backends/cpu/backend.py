@@ -15,7 +15,7 @@ from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch, WeightedFinger
 from gpulsh.backends.cpu.band_digests import band_digests
 from gpulsh.backends.cpu.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cpu.candidates import candidates
-from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads
+from gpulsh.backends.cpu.chunks import Threads
 from gpulsh.backends.cpu.collisions import collisions
 from gpulsh.backends.cpu.components import components
 from gpulsh.backends.cpu.gather import gather
@@ -42,7 +42,6 @@ from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
 ABREAST = 2  # items in work
-SIGNED_BYTES = 1 << 20  # of text at most that a thread signs at once
 
 SIZES = Sizes(batch=16 << 20, tile=2 << 20, largest_tile=64 << 20, whole=512 << 20)  # at most
 MEMORY = 8 << 30  # bytes that a run may take where nothing is given
@@ -145,7 +144,7 @@ class CpuBackend:
                 with counting:  # one thread counts while the others shingle
                     frequencies(rows, counts)
 
-        self.threads.map(work, text_chunks(text.offset, CHUNK_BYTES))
+        self.threads.map(work, text_chunks(text.offset, self.threads))
         return counts
 
     @or_in_steps
@@ -169,7 +168,7 @@ class CpuBackend:
             room.take(len(chosen.values) - len(sets.values))
             return chosen
 
-        return self.threads.rows(work, text_chunks(text.offset, CHUNK_BYTES)), sizes
+        return self.threads.rows(work, text_chunks(text.offset, self.threads)), sizes
 
     @or_in_steps
     def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:
@@ -178,7 +177,7 @@ class CpuBackend:
         def work(start: int, stop: int) -> None:
             sign_rows(text, start, stop, shingling, sketch, signatures[start:stop])
 
-        self.threads.map(work, self._signed_chunks(text))
+        self.threads.map(work, text_chunks(text.offset, self.threads))
         return signatures
 
     @or_in_steps
@@ -198,13 +197,8 @@ class CpuBackend:
             signed.exact[start:stop] = rows.exact
             signed.shingles[start:stop] = rows.shingles
 
-        self.threads.map(work, self._signed_chunks(text))
+        self.threads.map(work, text_chunks(text.offset, self.threads))
         return signed
-
-    def _signed_chunks(self, text: TextBatch) -> list[tuple[int, int]]:
-        """Few and long, for what Python does about each and for threads that wait for one another; several a thread."""
-        several = int(text.offset[-1] - text.offset[0]) // (4 * self.threads.count)
-        return text_chunks(text.offset, min(max(several, CHUNK_BYTES), SIGNED_BYTES))
 
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         if self.threads.count == 1 or (isinstance(items, Sequence) and len(items) < 2):

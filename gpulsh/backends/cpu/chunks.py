@@ -22,6 +22,7 @@ from gpulsh.arrays import Fingerprints
 from gpulsh.ragged import offsets
 
 CHUNK_BYTES = 1 << 18  # of text; it, its tokens and its fingerprints stay in the second-level cache
+LONGEST_CHUNK = 1 << 20  # where each thread has so much
 
 NO_ROWS = Fingerprints(np.empty(0, np.uint64), np.zeros(1, np.int64))
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.cpu.chunks import by_weight
+from gpulsh.backends.cpu.chunks import CHUNK_BYTES, LONGEST_CHUNK, Threads, by_weight
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.fingerprinting.piece import fingerprint_piece
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
@@ -30,10 +30,13 @@ PIECE_BYTES = 1 << 18  # text, tokens and fingerprints of a piece stay in the se
 _scratch = Scratch()
 
 
-def text_chunks(offset: NDArray[np.int64], weight: int) -> list[tuple[int, int]]:
-    """`by_weight`, with giants standing alone; a chunk has one at its end at most."""
-    chunks = []
-    for start, stop in by_weight(offset, weight):
+def text_chunks(offset: NDArray[np.int64], threads: Threads) -> list[tuple[int, int]]:
+    """`by_weight`, with giants standing alone; a chunk has one at its end at most.
+
+    They are few and long, for what Python does about each and for threads that wait for one another; several a thread.
+    """
+    several, chunks = int(offset[-1] - offset[0]) // (2 * threads.count), []
+    for start, stop in by_weight(offset, min(max(several, CHUNK_BYTES), LONGEST_CHUNK)):
         if stop - start > 1 and offset[stop] - offset[stop - 1] > GIANT_BYTES:
             chunks += [(start, stop - 1), (stop - 1, stop)]
         else:

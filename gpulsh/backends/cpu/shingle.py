@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads
+from gpulsh.backends.cpu.chunks import Threads
 from gpulsh.backends.cpu.fingerprinting.documents import fingerprint_characters, fingerprint_words
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
@@ -64,7 +64,7 @@ def shingle(threads: Threads, text: TextBatch, shingling: Shingling) -> Fingerpr
         rows, _ = shingle_rows(text, start, stop, shingling)
         return Fingerprints(rows.values.copy(), rows.offset)
 
-    return threads.rows(work, text_chunks(text.offset, CHUNK_BYTES))
+    return threads.rows(work, text_chunks(text.offset, threads))
 
 
 def _giant(text: TextBatch, row: int, shingling: Shingling) -> Fingerprints:
@@ -81,7 +81,7 @@ def shingle_sets(
     text: TextBatch, shingling: Shingling, threads: Threads, room: Room, keys: EvidenceKeys | None
 ) -> Fingerprints:
     return threads.rows(
-        lambda start, stop: set_rows(text, start, stop, shingling, room, keys), text_chunks(text.offset, CHUNK_BYTES)
+        lambda start, stop: set_rows(text, start, stop, shingling, room, keys), text_chunks(text.offset, threads)
     )
 
 
@@ -113,7 +113,7 @@ def shingle_part(
         inside = np.flatnonzero(in_part(rows.values, part, parts))
         return unique_rows(Fingerprints(rows.values[inside], np.searchsorted(inside, rows.offset)))
 
-    return threads.rows(work, text_chunks(text.offset, CHUNK_BYTES))
+    return threads.rows(work, text_chunks(text.offset, threads))
 
 
 def exact_hashes(threads: Threads, text: TextBatch, shingling: Shingling, keys: EvidenceKeys) -> NDArray[np.uint64]:
@@ -126,5 +126,5 @@ def exact_hashes(threads: Threads, text: TextBatch, shingling: Shingling, keys: 
         else:
             hashes[start:stop] = shingle_rows(text, start, stop, shingling, proof=keys)[1]
 
-    threads.map(work, text_chunks(text.offset, CHUNK_BYTES))
+    threads.map(work, text_chunks(text.offset, threads))
     return hashes

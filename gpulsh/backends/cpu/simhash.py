@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, TextBatch
-from gpulsh.backends.cpu.chunks import CHUNK_BYTES, Threads, by_weight
+from gpulsh.backends.cpu.chunks import Threads, by_weight
 from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
 from gpulsh.backends.cpu.kernel import inlined, kernel
 from gpulsh.backends.cpu.mixing import mixed
@@ -220,5 +220,5 @@ def text_simhash(
         rows, _ = shingle_rows(text, start, stop, shingling)
         _rows(rows, keys, distinct, bits[start:stop])
 
-    threads.map(work, text_chunks(text.offset, CHUNK_BYTES))
+    threads.map(work, text_chunks(text.offset, threads))
     return bits

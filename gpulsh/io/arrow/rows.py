@@ -12,7 +12,7 @@ from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.io.arrow.buffers import null_mask, numbers
 from gpulsh.io.arrow.take import end_to_end, take_pays, taken
 from gpulsh.io.format import Mask
-from gpulsh.io.rows import Bytes, Rows, batch_cuts, gathered, piece_rows
+from gpulsh.io.rows import Bytes, Copy, Rows, batch_cuts, gathered, piece_rows
 from gpulsh.ragged import offsets
 
 
@@ -98,9 +98,12 @@ class _OffsetRows(_ArrowRows):
             else:
                 yield self.gather(np.arange(start, stop))
 
-    def gather(self, rows: Numbers) -> TextBatch:
+    def gather(self, rows: Numbers, copy: Copy | None = None) -> TextBatch:
         begin, end = self._bounds(rows)
-        if not (begin[1:] != end[:-1]).any() or not take_pays(len(rows)):
+        apart = bool((begin[1:] != end[:-1]).any())
+        if apart and copy is not None:
+            return copy(self._values, begin, end)
+        if not apart or not take_pays(len(rows)):
             return gathered(self._values, begin, end)
         offset = offsets(end - begin)
         return TextBatch(taken(self._array, rows, int(offset[-1])), offset)
@@ -143,7 +146,7 @@ class _ViewRows(_ScatteredRows):
         self._data = [memoryview(buffer or b"").cast("B") for buffer in self._buffers]
         self._lengths = self._views[:, 0].astype(np.int64)
 
-    def gather(self, rows: Numbers) -> TextBatch:
+    def gather(self, rows: Numbers, copy: Copy | None = None) -> TextBatch:
         batch = end_to_end(self._views[rows], self._buffers) if take_pays(len(rows)) else None
         return super().gather(rows) if batch is None else batch
 

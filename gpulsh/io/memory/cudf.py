@@ -30,7 +30,7 @@ def open_series(series: Any, ops: Backend | None = None) -> MemoryTexts:
         raise InputTypeError(f"texts is a cuDF Series of {series.dtype}; give one of strings")
     if ops is not None and ops.name == "cuda" and hasattr(series, "to_pylibcudf"):
         return strings_texts((series.astype("str") if kind == "category" else series).to_pylibcudf()[0], ops)
-    return arrow_texts(series.to_arrow(), "cuDF Series")
+    return arrow_texts(series.to_arrow(), "cuDF Series", ops)
 
 
 def strings_texts(column: Any, ops: Backend) -> DeviceTexts:

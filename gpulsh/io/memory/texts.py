@@ -14,7 +14,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
 from gpulsh.io.memory.strings import encoded, fitting, is_null
 from gpulsh.io.memory.tables import column_of, has_columns, refuse_tables
-from gpulsh.io.rows import Bytes, Rows, concatenated, cut, joined, packed
+from gpulsh.io.rows import Bytes, Copy, Rows, concatenated, cut, joined, packed
 from gpulsh.io.source import TextsReadAgain
 
 if TYPE_CHECKING:
@@ -64,15 +64,15 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
     if isinstance(texts, np.ndarray):
         return _open_numpy(texts)
     if home == "pandas":
-        return _open_pandas(texts)
+        return _open_pandas(texts, ops)
     if home == "datasets":
-        return _open_dataset(texts)
+        return _open_dataset(texts, ops)
     if isinstance(texts, Iterator):
         return _stream_texts(texts)
     if hasattr(texts, "__arrow_c_device_array__") and not getattr(texts, "is_cpu", home == "pyarrow"):
         return _open_arrow_device(texts, ops)
     if hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__"):
-        return _open_arrow(texts)
+        return _open_arrow(texts, ops)
     raise InputTypeError(f"texts is of type {type(texts).__name__}; {ALLOWED}")
 
 
@@ -85,21 +85,21 @@ def _open_numpy(array: Values) -> MemoryTexts:
     return _StringTexts(array)
 
 
-def _open_pandas(series: Any) -> MemoryTexts:
+def _open_pandas(series: Any, ops: Backend | None) -> MemoryTexts:
     if getattr(series.dtype, "kind", "O") in "biufcmM":
         raise InputTypeError(f"texts is a Series of {series.dtype}; give one of strings")
     # Columns of pandas' string, category and Arrow types hand out Arrow memory; those of objects hold Python strings.
     in_python = getattr(series.dtype, "storage", "") == "python"
     held = getattr(series, "array", series)
     if hasattr(held, "__arrow_array__") and not in_python:
-        return _open_arrow(held)
+        return _open_arrow(held, ops)
     return _StringTexts(series.to_numpy(dtype=object))
 
 
-def _open_dataset(texts: Any) -> MemoryTexts:
+def _open_dataset(texts: Any, ops: Backend | None) -> MemoryTexts:
     source = texts.source
     if has_columns(source) and hasattr(source, "__len__"):
-        return _open_arrow(column_of(source, f"column:{texts.column_name}"))
+        return _open_arrow(column_of(source, f"column:{texts.column_name}"), ops)
     return _stream_texts(iter(texts))  # read as it comes, or a field of a column
 
 
@@ -151,7 +151,7 @@ def _open_batch(batch: TextBatch, ops: Backend | None) -> MemoryTexts:
 
         with ops.here():
             return DeviceTexts(batch.moved(ops.asarray), None, ops)
-    return arrow_texts(_binary(batch.moved(on_host)), "TextBatch")
+    return arrow_texts(_binary(batch.moved(on_host)), "TextBatch", ops)
 
 
 def _binary(batch: TextBatch) -> pa.Array:
@@ -172,7 +172,7 @@ def _open_arrow_device(texts: Any, ops: Backend | None) -> MemoryTexts:
             f"texts, a {given}, is handed out as device memory alone; copy it to the host, or ask for backend='cuda'"
             " on the device where it lies"
         )
-    return _open_arrow(_AsHostArray(texts))
+    return _open_arrow(_AsHostArray(texts), ops)
 
 
 class _AsHostArray:
@@ -182,7 +182,7 @@ class _AsHostArray:
         self.__arrow_c_array__ = texts.__arrow_c_array__
 
 
-def _open_arrow(texts: Any) -> MemoryTexts:
+def _open_arrow(texts: Any, ops: Backend | None) -> MemoryTexts:
     import pyarrow as pa
 
     try:
@@ -194,11 +194,11 @@ def _open_arrow(texts: Any) -> MemoryTexts:
             array = pa.array(texts)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InputTypeError(f"texts, a {type(texts).__name__}, is no Arrow column: {error}; {ALLOWED}") from error
-    return arrow_texts(array, type(texts).__name__)
+    return arrow_texts(array, type(texts).__name__, ops)
 
 
-def arrow_texts(array: pa.Array | pa.ChunkedArray, given: str) -> MemoryTexts:
-    """A `pyarrow.Array` or `ChunkedArray` as texts; `given` names what the user gave."""
+def arrow_texts(array: pa.Array | pa.ChunkedArray, given: str, ops: Backend | None) -> MemoryTexts:
+    """A `pyarrow.Array` or `ChunkedArray` as texts; `given` names it in errors; a CPU's `ops` copy chosen ones."""
     import pyarrow as pa
 
     from gpulsh.io.arrow.rows import arrow_rows, is_text
@@ -209,7 +209,8 @@ def arrow_texts(array: pa.Array | pa.ChunkedArray, given: str) -> MemoryTexts:
     if not is_text(array.type):
         raise InputTypeError(f"texts, a {given}, is of Arrow type {array.type}; give strings, or binary that is UTF-8")
     check_given(array, f"texts, a {given},")
-    return _RowTexts([arrow_rows(chunk) for chunk in (array.chunks if hasattr(array, "chunks") else [array])])
+    blocks = [arrow_rows(chunk) for chunk in (array.chunks if hasattr(array, "chunks") else [array])]
+    return _RowTexts(blocks, None if ops is None or ops.name == "cuda" else ops.gather)
 
 
 class _StringTexts:
@@ -266,8 +267,8 @@ class _StringTexts:
 class _RowTexts:
     """Blocks of rows that lie in memory, the chunks of an Arrow array."""
 
-    def __init__(self, blocks: Sequence[Rows]) -> None:
-        self._blocks = blocks
+    def __init__(self, blocks: Sequence[Rows], copy: Copy | None = None) -> None:
+        self._blocks, self._copy = blocks, copy
         self._starts = np.cumsum([0, *map(len, blocks)])
 
     def __len__(self) -> int:
@@ -295,11 +296,12 @@ class _RowTexts:
         owner = self._owner(ids)
         numbers = np.flatnonzero(np.bincount(owner)).tolist()
         if len(numbers) == 1:
-            return self._blocks[numbers[0]].gather(ids - self._starts[numbers[0]])
+            return self._blocks[numbers[0]].gather(ids - self._starts[numbers[0]], self._copy)
         places = [np.flatnonzero(owner == number) for number in numbers]
         rows = [ids[here] - self._starts[number] for here, number in zip(places, numbers, strict=True)]
         if numbers and bool((np.diff(owner) >= 0).all()):
-            return concatenated([self._blocks[number].gather(of) for number, of in zip(numbers, rows, strict=True)])
+            parts = [self._blocks[number].gather(of, self._copy) for number, of in zip(numbers, rows, strict=True)]
+            return concatenated(parts)
         pieces: list[Bytes] = [b""] * len(ids)
         for number, here, of in zip(numbers, places, rows, strict=True):
             for place, piece in zip(here.tolist(), self._blocks[number].pieces(of), strict=True):

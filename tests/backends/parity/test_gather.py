@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpulsh.backends.cpu.backend import CpuBackend
 from gpulsh.backends.protocol import Backend
+from gpulsh.errors import ParameterError
 from tests.backends.parity.agreement import REFERENCE, agree, far_array
 
 TEXT = "aé語\0😀".encode() + b"\xff" + bytes(range(256)) * 3
@@ -48,6 +50,12 @@ def test_awkward_rows(ops: Backend, rows: list[tuple[int, int]]) -> None:
 @given(st.lists(spans, max_size=40))
 def test_any_rows(ops: Backend, rows: list[tuple[int, int]]) -> None:
     check(ops, rows)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(-1, 1), (0, 5), (3, 2)])
+def test_a_text_outside_of_the_bytes_is_refused(begin: int, end: int) -> None:
+    with pytest.raises(ParameterError, match=r"outside \[0, 4\]"):
+        CpuBackend(1).gather(np.zeros(4, np.uint8), np.array([0, begin]), np.array([1, end]))
 
 
 def test_rows_beyond_4_gib(ops: Backend) -> None:

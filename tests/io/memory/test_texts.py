@@ -16,6 +16,8 @@ import pyarrow as pa
 import pytest
 
 from gpulsh.arrays import TextBatch
+from gpulsh.backends.cpu.backend import CpuBackend
+from gpulsh.backends.protocol import Backend
 from gpulsh.errors import InputTypeError
 from gpulsh.io.arrow import rows as arrow
 from gpulsh.io.memory.texts import open_texts
@@ -82,10 +84,13 @@ OFFSETS = [kind for kind in KINDS if kind.startswith("arrow") and "view" not in 
 
 @pytest.mark.parametrize("kind", OFFSETS)
 @pytest.mark.parametrize("narrow", [20, 1 << 31])
-def test_many_chosen_texts_are_taken_by_arrow(kind: str, narrow: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("ops", [None, CpuBackend(1)], ids=["arrow", "kernel"])
+def test_many_chosen_texts_are_taken_by_arrow_or_a_kernel(
+    kind: str, narrow: int, ops: Backend | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gpulsh.io.arrow.take.PAYS", 0)
     monkeypatch.setattr("gpulsh.io.arrow.take.NARROW", narrow)
-    texts = open_texts(KINDS[kind]())
+    texts = open_texts(KINDS[kind](), ops)
     chosen = texts.choose(np.arange(len(TEXTS)))
     for places in ([8, 0, 3, 3, 2, 1], [0, 3, 5, 7, 8], [6, 6], [2, 4, 2, 7], [0, 1, 3]):
         batch = chosen.take(np.array(places))
