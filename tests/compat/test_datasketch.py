@@ -78,7 +78,7 @@ def test_bulk_takes_the_bytes_that_update_takes(mode: str, monkeypatch: pytest.M
     monkeypatch.setitem(minhash.BACKENDS, "disable", mode)
     monkeypatch.setattr(hashes, "SETS_AT_ONCE", 3)
     few: list[Any] = [
-        [b"", b"a" * 63, b"b" * 64, b"c" * 200],
+        [b"", b"a" * 63, b"b" * 64, b"c" * 2000],
         (),
         {b"d"},
         (bytearray(b"e"), memoryview(b"f")),

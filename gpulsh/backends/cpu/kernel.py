@@ -25,9 +25,9 @@ subroutine = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="n
 inlined = njit(inline="always")
 
 
-def kernel(function: Callable[..., object]) -> Callable[..., Any]:
-    """The function, compiled for the types that it is called with."""
-    dispatcher = njit(nogil=True, no_cfunc_wrapper=True, error_model="numpy")(function)
+def kernel(function: Callable[..., object], nogil: bool = True) -> Callable[..., Any]:
+    """The function, compiled for the types that it is called with; `nogil=False` where it asks Python's objects."""
+    dispatcher = njit(nogil=nogil, no_cfunc_wrapper=True, error_model="numpy")(function)
     if kernel_cache().folder is not None:
         try:
             dispatcher._cache = _Cache(function)

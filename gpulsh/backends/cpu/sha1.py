@@ -17,13 +17,13 @@ from gpulsh.backends.cpu.lowered import lowered
 from gpulsh.backends.cpu.vectors import I8, I32, I64, all_of, everywhere, load, store
 
 LANES = 16  # texts, and as many words are a block
-CHUNK_BYTES = 1 << 20  # a chunk begins in Python, which one thread at a time runs
+CHUNK_BYTES = 1 << 18  # a chunk begins in Python, which one thread at a time runs
 BLOCK_SIZE = 64  # bytes
 TAIL = 8  # of the last block, with the length in bits
 START = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)
 ADDENDS = (0x5A827999, 0x6ED9EBA1, 0x8F1BBCDC, 0xCA62C1D6)  # of twenty rounds each
 
-ROOM = LANES + len(START), LANES  # of 32-bit words, what `heads_of` works in
+ROOM = LANES + len(START), LANES  # of 32-bit words, what `_heads` works in
 
 _START = np.array(START, np.uint32)
 
@@ -103,30 +103,30 @@ def _head(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
 
 
 @kernel
-def heads_of(values, offset, edge, room, heads):
+def _heads(values, offset, edge, room, heads):
     """Reads whole blocks: where `values` ends within one, of `edge`, whose first half is the end of `values`."""
     rows, all_at, blocks_at, state = offset.size - 1, values.ctypes.data, room.ctypes.data, room[LANES:]
     for first in range(0, rows, LANES):
-        count, most = min(LANES, rows - first), 0
-        for row in range(first, first + count):
-            most = max(most, offset[row + 1] - offset[row])
+        begins, found, most = offset[first : first + LANES + 1], heads[first : first + LANES], 0
+        for lane in range(found.size):
+            most = max(most, begins[lane + 1] - begins[lane])
         for i in range(5):
             for lane in range(LANES):
                 state[i, lane] = _START[i]
         for start in range(0, most + TAIL + 1, BLOCK_SIZE):
-            for lane in range(count):
-                begin = offset[first + lane] + start
-                left = offset[first + lane + 1] - begin
+            for lane in range(found.size):
+                begin = begins[lane] + start
+                left = begins[lane + 1] - begin
                 at = all_at + begin
                 if begin + BLOCK_SIZE > values.size:
                     at = edge.ctypes.data + BLOCK_SIZE + min(begin - values.size, 0)
                 bits = 8 * (start + left) if left + TAIL < BLOCK_SIZE else 0
                 _put_block(at, max(min(left, BLOCK_SIZE), -1), bits, blocks_at + BLOCK_SIZE * lane)
             _add_blocks(blocks_at, state.ctypes.data)
-            for lane in range(count):
-                length = offset[first + lane + 1] - offset[first + lane]
+            for lane in range(found.size):
+                length = begins[lane + 1] - begins[lane]
                 if start <= length + TAIL < start + BLOCK_SIZE:
-                    heads[first + lane] = _head(state[0, lane], state[1, lane])
+                    found[lane] = _head(state[0, lane], state[1, lane])
 
 
 def sha1(threads: Threads, text: TextBatch) -> NDArray[np.uint64]:
@@ -136,7 +136,7 @@ def sha1(threads: Threads, text: TextBatch) -> NDArray[np.uint64]:
     edge[BLOCK_SIZE - len(last) : BLOCK_SIZE] = last
 
     def work(start: int, stop: int) -> None:
-        heads_of(values, offset[start : stop + 1], edge, np.empty(ROOM, np.uint32), heads[start:stop])
+        _heads(values, offset[start : stop + 1], edge, np.empty(ROOM, np.uint32), heads[start:stop])
 
-    threads.map(work, by_weight(offset + np.arange(len(offset)) * 8, CHUNK_BYTES))
+    threads.map(work, by_weight(offset, CHUNK_BYTES))
     return heads

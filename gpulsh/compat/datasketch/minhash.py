@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, Literal, TypeVar, get_args
 
@@ -17,7 +17,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.compat.datasketch.hashfunc import sha1_hash32, sha1_hash64
 from gpulsh.compat.schemes.datasketch import DatasketchMinHash, Scheme, finalized, premixed
 from gpulsh.compat.schemes.draws import given
-from gpulsh.compat.schemes.hashes import Sha1
+from gpulsh.compat.schemes.hashes import SETS_AT_ONCE, Sha1
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, GivenFamily, check_choice, check_integer
 from gpulsh.ragged import offsets
@@ -26,7 +26,6 @@ from gpulsh.store.allocators import keep_freed
 HashFunction = Callable[[Any], int]
 GpuMode = Literal["disable", "detect", "always"]
 BACKENDS: dict[GpuMode, BackendName] = {"disable": "cpu", "detect": "auto", "always": "cuda"}
-SETS_AT_ONCE = 1 << 8  # of `bulk`: while threads are at some, others become arrays
 KEPT = 8 << 20  # bytes, more than what a group of them takes
 FEW = 256  # tokens that are not worth a backend's call
 
@@ -115,7 +114,7 @@ class MinHash:
         if len(tokens) <= FEW and self._gpu_mode == "disable":
             least = self._permuted(self._hashes(tokens)[:, None]).min(axis=0)
         else:
-            least = self._signed(self._backend, [tokens])[0]
+            least = self._signed([tokens], self._backend, self._functions())[0]
         self.hashvalues = np.minimum(self.hashvalues, least)
 
     def _hashes(self, tokens: Iterable[object]) -> Values:
@@ -147,7 +146,7 @@ class MinHash:
         """What `hashfunc` is, where a backend has it."""
         return next((Sha1(bits) for bits, own in _SHA1.items() if self.hashfunc is own), None)
 
-    def _signed(self, ops: Backend, sets: Sequence[list[object]]) -> Values:
+    def _signed(self, sets: list[list[object]], ops: Backend, family: GivenFamily) -> Values:
         """The hash values of each set of tokens."""
         with ops.here():
             if self._sha1 is None:
@@ -156,7 +155,7 @@ class MinHash:
             else:
                 hashes = self._sha1.of_all(sets, ops)
             ready = Fingerprints(premixed(hashes.values, self.scheme), hashes.offset)
-            signatures = ops.asnumpy(sketched(ops, ready, self._functions()))
+            signatures = ops.asnumpy(sketched(ops, ready, family))
         found: Values = signatures.astype(_DTYPES[self.scheme], copy=False)
         return found
 
@@ -208,8 +207,8 @@ class MinHash:
 
     def _with(self: Same, hashvalues: Values) -> Same:
         made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        made.hashvalues = hashvalues
+        made.__dict__ = state = self.__dict__.copy()
+        state["hashvalues"] = hashvalues
         return made
 
     def __len__(self) -> int:
@@ -247,10 +246,9 @@ class MinHash:
         """Those of `bulk`, one after another; a few hundred sets are taken at once."""
         empty = cls(**minhash_kwargs)
         keep_freed(KEPT)
-        ops, groups = empty._backend, _groups(b, SETS_AT_ONCE)
-        # A hashfunc of the user's own is called where this is, one set after another.
-        each = map(partial(empty._signed, ops), groups) if empty._sha1 is None else ops.each(groups, empty._signed)
-        for signed in each:
+        ops, family = empty._backend, empty._functions()
+        for sets in _groups(b, SETS_AT_ONCE):
+            signed = empty._signed(sets, ops, family)
             np.minimum(signed, empty.hashvalues, out=signed)
             for values in signed:
                 yield empty._with(values.copy())

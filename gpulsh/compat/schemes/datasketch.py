@@ -55,6 +55,8 @@ class DatasketchMinHash(TokenSketch):
         return Sha1(64 if self.scheme == "affine64" else 32)
 
     def _ready(self, values: Array, ops: Backend) -> Array:
+        if self.scheme == "affine32":
+            check_halves(values)
         return premixed(values, self.scheme)
 
 
@@ -64,16 +66,20 @@ def premixed(values: Array, scheme: Scheme) -> Array:
         return values
     if scheme == "affine64":
         return finalized(values)
-    check_halves(values)
-    return finalized(values.astype(np.uint32)).astype(np.uint64) << np.uint64(32)
+    mixed = finalized(values.astype(np.uint32)).astype(np.uint64)
+    mixed <<= np.uint64(32)
+    return mixed
 
 
 def finalized(values: Array) -> Array:
     """The finalizer of MurmurHash3 of each word, uint32 or uint64."""
     one, two, three, first, second = _FINALIZER[values.dtype]
-    values = (values ^ values >> one) * first
-    values = (values ^ values >> two) * second
-    return values ^ values >> three
+    values = values ^ values >> one
+    values *= first
+    values ^= values >> two
+    values *= second
+    values ^= values >> three
+    return values
 
 
 _FINALIZER = {

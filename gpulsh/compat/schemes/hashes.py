@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import marshal
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha1
@@ -15,10 +13,10 @@ import numpy as np
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.protocol import Backend
-from gpulsh.errors import InputTypeError, ParameterError, install
+from gpulsh.errors import ParameterError, install
 from gpulsh.ragged import end_to_end
 
-SETS_AT_ONCE = 1 << 7  # hashed: what they become stays in the cache
+SETS_AT_ONCE = 1 << 8  # hashed: what they become stays in the cache
 
 Hash = Callable[[bytes], int]
 
@@ -37,26 +35,17 @@ class Sha1:
         """That of one token."""
         return int.from_bytes(sha1(token).digest()[: self.bits // 8], "little")
 
-    def of_all(self, sets: Sequence[list[Any]], ops: Backend) -> Fingerprints:
+    def of_all(self, sets: list[list[Any]], ops: Backend) -> Fingerprints:
         """That of every token of every set, in the backend's memory. InputTypeError where one is not of bytes."""
         starts = range(0, max(len(sets), 1), SETS_AT_ONCE)
         return end_to_end([self._of_some(sets[start : start + SETS_AT_ONCE], ops) for start in starts])
 
-    def _of_some(self, sets: Sequence[list[Any]], ops: Backend) -> Fingerprints:
-        from gpulsh.backends.cpu.marshalled import VERSION, sha1_of_sets, taken_apart
+    def _of_some(self, sets: list[list[Any]], ops: Backend) -> Fingerprints:
+        from gpulsh.backends.cpu.objects import texts_of
 
-        found, size = None, (len(sets), sum(map(len, sets)))
-        with suppress(ValueError):  # of what marshal does not write
-            content = marshal.dumps([*sets], VERSION)
-            if ops.name == "cpu":
-                found = sha1_of_sets(content, *size)
-            elif apart := taken_apart(content, *size):
-                found = Fingerprints(ops.sha1(apart[0]), ops.asarray(apart[1]))
-        if found is None:
-            tokens = (token for tokens in sets for token in tokens)
-            kinds = (type(token).__name__ for token in tokens if not isinstance(token, (bytes, bytearray, memoryview)))
-            raise InputTypeError(f"tokens hold a {next(kinds, 'token beyond 2 GiB')}; give bytes")
-        return Fingerprints(found.values & np.uint64((1 << self.bits) - 1), found.offset)
+        texts, begins = texts_of(sets)
+        heads = ops.sha1(texts.moved(ops.asarray))
+        return Fingerprints(heads & np.uint64((1 << self.bits) - 1), ops.asarray(begins))
 
 
 def xxhash_function(name: str, **options: int) -> Callable[..., Any]:
