@@ -105,7 +105,7 @@ def _writing() -> Iterator[None]:
 class _Told(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         told = record.msg.message if isinstance(record.msg, Advice) else record.getMessage()
-        tell(printable(told))
+        tell(f"gpulsh: {printable(told)}")
 
 
 @contextmanager
