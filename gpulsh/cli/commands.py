@@ -33,6 +33,7 @@ COMMANDS = {  # name -> module that has it, imported when it is asked for
     "info": "gpulsh.cli.info",
 }
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
+ALIKE = 0.61  # of an option and the one that may have been meant, at least; of --on-error and --num-perm it is 0.6
 MANY_OBJECTS = 200_000  # more than all modules and compiled kernels have
 
 
@@ -107,8 +108,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         forsake(sys.stdout)
         return FAILED
     except click.NoSuchOption as error:
-        nearest = f" Did you mean {error.possibilities[0]}?" if error.possibilities else ""
-        return _told(f"{error.message}{nearest}", WRONG_USAGE, verbose)
+        nearest = get_close_matches(error.option_name, error.possibilities or (), 1, ALIKE)
+        return _told(f"{error.message}{f' Did you mean {nearest[0]}?' if nearest else ''}", WRONG_USAGE, verbose)
     except click.ClickException as error:
         return _told(error.format_message(), WRONG_USAGE, verbose)
     except ParameterError as error:

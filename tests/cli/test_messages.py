@@ -173,6 +173,7 @@ def test_a_keep_that_is_none_lists_the_modes(here: Path, name: str, capsys: pyte
         (["dedup", "a.jsonl", "-o", "out", "--treshold", "0.8"], "'--treshold'. Did you mean --threshold?"),
         (["dedup", "a.jsonl", "-o", "out", "--keeep", "first"], "'--keeep'. Did you mean --keep?"),
         (["plam", "--docs", "1"], "No such command 'plam'. Did you mean plan?"),
+        (["index", "build", "known", "a.jsonl", "--on-error", "skip"], "No such option '--on-error'."),
     ],
 )
 def test_the_nearest_name_is_suggested(
