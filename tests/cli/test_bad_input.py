@@ -130,6 +130,12 @@ CASES: dict[str, tuple[Callable[[], None], str, int, list[str]]] = {
         1,
         ["a.jsonl: line 6 is not JSON"],
     ),
+    "broken string": (
+        write("a.jsonl", b"\n".join([LINE, b'{"text": "x', LINE])),
+        "a.jsonl",
+        1,
+        ["a.jsonl: line 2 is not JSON: Invalid control character; give"],
+    ),
     "no object": (write("a.jsonl", b"\n".join([*RECORDS, b"[1]"])), "a.jsonl", 1, ["a.jsonl: line 5 is a list"]),
     "wrong type": (
         write("a.jsonl", b"\n".join([*RECORDS, b'{"text": 5}'])),

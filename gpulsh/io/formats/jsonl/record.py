@@ -102,7 +102,8 @@ def parse(file: File, number: int, content: Line) -> Record:
         try:
             record = _loaded(content)
         except (ValueError, RecursionError) as error:
-            told = getattr(error, "msg", str(error))
+            # Behind "at" Python's own message has a place.
+            told = getattr(error, "msg", str(error)).removesuffix(" at").removesuffix(" starting")
             raise DamagedInputError(
                 f"{file.name}: {file.unit} {number} is not JSON: {told}; give one JSON object for each {file.unit}"
             ) from error
