@@ -31,7 +31,7 @@ from gpulsh.io.files.file_texts import Partition
 from gpulsh.method import Asked, Method
 from gpulsh.run.arriving import Arriving, ByPosition, InOrder, Numbered
 from gpulsh.run.engines.steps import ADMIT, Steps, tell
-from gpulsh.run.indexing import place_keys
+from gpulsh.run.indexing import place_keys, refuse_places
 from gpulsh.run.job.job import Earlier, step_of
 from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Runner, Workplace
@@ -56,10 +56,8 @@ class EarlierRuns:
         self.path, self.key = Path(path), key
         self._asked, self._where, self._secret = asked, where, secret
         self._index = Index.open(path, **asked.given(), **where) if has_index(self.path) else None
-        if self._index is not None and self._index.key_kind() == "integer" and key is None:
-            raise ParameterError(
-                f"{path}: its keys are integers, and without id_column keys are FILE:ROW; give id_column"
-            )
+        if self._index is not None:
+            refuse_places(self._index, path, key)
 
     def method(self) -> Method:
         """The index's parameters, as those of a run."""

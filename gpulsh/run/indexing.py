@@ -141,6 +141,7 @@ def _grown(
     refuse_overlap(os.fspath(path), inputs, texts.files)
     shown = open_progress(progress)
     with open_index(path, **parameters) as index:
+        refuse_places(index, path, id_column)
         with shown.stage("index", texts.check(), OF_INDEX["index"].unit):
             with texts.kept():
                 watched, names = _Watched(texts, shown), names_of_files(texts)
@@ -153,6 +154,14 @@ def _grown(
                 duplicates.write(Path(output))
             index.save()
         return Indexed(len(numbers), duplicates, len(index))
+
+
+def refuse_places(index: Index, path: str | os.PathLike[str], id_column: str | None) -> None:
+    """ParameterError where documents would be called FILE:ROW and those of the index are called by integers."""
+    if id_column is None and index.key_kind() == "integer":
+        raise ParameterError(
+            f"{path}: its keys are integers, and without --id-column keys are FILE:ROW; give --id-column"
+        )
 
 
 def query_index(

@@ -20,6 +20,7 @@ import gpulsh
 from gpulsh import Index, budget
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
+from gpulsh.run.indexing import add_to_index
 from tests.fuzz.warc import record
 from tests.support.naive_index import NaiveIndex
 
@@ -253,8 +254,11 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
     with Index(backend="reference") as numbered:
         numbered.insert([1], [PAGE])
         numbered.save("numbered")
-    with pytest.raises(ParameterError, match="its keys are integers"):
+    needs = "numbered: its keys are integers, and without id_column keys are FILE:ROW; give id_column"
+    with pytest.raises(ParameterError, match=needs):
         gpulsh.deduplicate_files("feb.jsonl", "out", index="numbered", backend="reference")
+    with pytest.raises(ParameterError, match=needs):
+        add_to_index("numbered", ["feb.jsonl"], backend="reference")
     Path("mine").mkdir()
     Path("mine/file").write_text("mine")
     with pytest.raises(OutputError, match="it holds file"):
