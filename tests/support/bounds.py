@@ -18,7 +18,7 @@ import gpulsh.text
 from gpulsh.backends.protocol import Sizes
 
 PACKAGES = [gpulsh.backends.cpu, gpulsh.decide, gpulsh.decide.compare, gpulsh.lsh, gpulsh.sketch, gpulsh.text]
-# Not SMALL_BUCKET, which is part of the decision's definition.
+# Not SMALL_BUCKET, which is part of the decision's definition, nor the blocks by which `content` is hashed.
 BOUND = re.compile(
     r"(?:[A-Z]+_)*(?:BYTES|SHINGLES|PAIRS|DOCUMENTS|NEIGHBOURS|BLOCK|JOIN|AT_ONCE)|FEW_KEPT|GROUP|ROUNDS|REREAD|SAMPLE"
 )
@@ -31,7 +31,7 @@ def bounds() -> Iterator[str]:
     inside = [pkgutil.iter_modules(package.__path__, f"{package.__name__}.") for package in PACKAGES]
     for module in ["gpulsh.budget", *(found.name for modules in inside for found in modules)]:
         for name, value in vars(importlib.import_module(module)).items():
-            if BOUND.fullmatch(name) and isinstance(value, (int, float)):
+            if BOUND.fullmatch(name) and isinstance(value, (int, float)) and not module.endswith(".content"):
                 yield f"{module}.{name}"
 
 
