@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Numbers, TextBatch
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
 from gpulsh.params import Folding, Shingling, check_integer, text_reading
 from gpulsh.text.shingling import shingle
@@ -32,7 +33,7 @@ class Pair:
     """Two documents by their positions in the corpus, the beginnings of their texts, and their exact similarity."""
 
     positions: tuple[int, int]
-    texts: tuple[str, str]
+    texts: tuple[str, str] = field(repr=False)
     similarity: float
 
 
@@ -59,6 +60,21 @@ class Resemblance:
     spread: Spread
     thresholds: tuple[ThresholdOnText, ...]
     best: int  # the place of the recommended one among them
+
+    def __repr__(self) -> str:
+        of = f"{self.sample:,} of {self.documents:,} documents by {self.shingling}"
+        return f"Resemblance({of}, recommended threshold {self.recommended:g})"
+
+    def _repr_html_(self) -> str:
+        head = "threshold", "pairs", "documents with another one, about", f"just so, within {NEAR:g}", ""
+        rows = (
+            (
+                *(f"{row.threshold:g}", f"{row.pairs:,}", f"{row.resembling:,.0f}", f"{row.near:,.0f}"),
+                "recommended" if place == self.best else None,
+            )
+            for place, row in enumerate(self.thresholds)
+        )
+        return html_table(repr(self), head, rows)
 
     @property
     def recommended(self) -> float:

@@ -142,8 +142,12 @@ def test_the_command_shows_pairs_with_their_differences(tmp_path: Path, capsys: 
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "recommended: --shingle word:2 --threshold 0.5"
     found = gpulsh.sample(TEXTS, thresholds=[0.5], examples=1, **OPTIONS)
+    of = f"{found.sample} of {len(TEXTS)} documents by {SHINGLING}"
+    assert repr(found) == f"Resemblance({of}, recommended threshold 0.5)"
+    assert found._repr_html_().endswith("<td>recommended</td></tr></table>")
     (row,) = found.thresholds
     for pair in row.examples:
+        assert pair.texts[0] not in repr(row)
         head = next(place for place, line in enumerate(lines) if line.startswith(f"  {pair.similarity:.4f}"))
         assert lines[head].endswith(f"{path}:{pair.positions[0]}")
         assert lines[head + 2].endswith(f"{path}:{pair.positions[1]}")
