@@ -272,12 +272,12 @@ class Shingling(Parameters):
         >>> Shingling.parse("word:5+symbols")
         Shingling(unit='word', size=5, symbols=True)
         """
-        check_type("shingle", text, str)
+        check_type("shingling", text, str)
         found = re.fullmatch(rf"({'|'.join(get_args(Unit))}):([0-9]{{1,2}})((?:\+(?:{'|'.join(FLAGS)}))*)", text)
         flags = found[3].split("+")[1:] if found else []
         if not found or not 1 <= int(found[2]) <= 64 or len(set(flags)) < len(flags):
             raise ParameterError(
-                f"shingle is {text!r}; give word:SIZE or char:SIZE with SIZE from 1 to 64, as word:5, and behind it"
+                f"--shingle is {text!r}; give word:SIZE or char:SIZE with SIZE from 1 to 64, as word:5, and behind it"
                 f" what else is wanted of {', '.join('+' + flag for flag in FLAGS)}, as word:5+{FLAGS[0]}"
             )
         return cls(unit=found[1], size=int(found[2]), **dict.fromkeys(flags, True))  # type: ignore[arg-type]

@@ -265,7 +265,7 @@ DEDUPLICATE: list[tuple[dict[str, Any], str]] = [
     ({"backend": "gpu"}, "backend is 'gpu'; give one of 'auto', 'reference', 'cpu', 'cuda'"),
     ({"threads": 0}, "threads is 0; give an integer from 1 to 1024"),
     ({"priority": [1]}, r"shape \(1,\).*shape \(2,\)"),
-    ({"shingling": "words"}, "shingle is 'words'; give word:SIZE or char:SIZE"),
+    ({"shingling": "words"}, "shingling is 'words'; give word:SIZE or char:SIZE"),
     ({"shingling": 5}, "shingling is 5; give an object of Shingling"),
     ({"folding": "NFC"}, "folding is 'NFC'"),
 ]
@@ -286,10 +286,10 @@ def test_bad_parameters_of_deduplicate(parameters: dict[str, Any], told: str) ->
         (lambda: Shingling(size=0), "size is 0; give an integer from 1 to 64"),
         (lambda: Shingling(size=65), "size is 65"),
         (lambda: Shingling(size=5.0), "size is 5.0"),  # type: ignore[arg-type]
-        (lambda: Shingling.parse("word"), "shingle is 'word'; give word:SIZE"),
-        (lambda: Shingling.parse("word:x"), "shingle is 'word:x'"),
-        (lambda: Shingling.parse("word:0"), "shingle is 'word:0'"),
-        (lambda: Shingling.parse("word:٣"), "shingle is"),
+        (lambda: Shingling.parse("word"), "shingling is 'word'; give word:SIZE"),
+        (lambda: Shingling.parse("word:x"), "shingling is 'word:x'"),
+        (lambda: Shingling.parse("word:0"), "shingling is 'word:0'"),
+        (lambda: Shingling.parse("word:٣"), "shingling is"),
         (lambda: Folding(form="NFD"), "form is 'NFD'; give one of None, 'NFC', 'NFKC'"),  # type: ignore[arg-type]
         (lambda: MinHash(num_perm=70000), "num_perm is 70000"),
         (lambda: MinHash(family="one_permutation"), "family is 'one_permutation'; give one of 'affine32'"),  # type: ignore[arg-type]

@@ -178,7 +178,7 @@ def test_what_the_command_line_does_not_know(text: str) -> None:
         (lambda: Shingling(labels=None), "labels is None; give an object of bool"),  # type: ignore[arg-type]
         (lambda: Shingling(hash="md5"), "hash is 'md5'; give one of 'mix64', 'rabin', 'karp_rabin'"),  # type: ignore[arg-type]
         (lambda: Shingling(hash=np.array(["mix64", "rabin"])), "hash is array.*; give one of 'mix64'"),  # type: ignore[arg-type]
-        (lambda: Shingling.parse(5), "shingle is 5; give an object of str"),  # type: ignore[arg-type]
+        (lambda: Shingling.parse(5), "shingling is 5; give an object of str"),  # type: ignore[arg-type]
         (lambda: Folding(case="no"), "case is 'no'; give an object of bool"),  # type: ignore[arg-type]
     ],
 )
