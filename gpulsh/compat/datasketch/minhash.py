@@ -207,8 +207,9 @@ class MinHash:
 
     def _with(self: Same, hashvalues: Values) -> Same:
         made = object.__new__(type(self))
-        made.__dict__ = state = self.__dict__.copy()
-        state["hashvalues"] = hashvalues
+        made.scheme, made.seed, made.hashfunc = self.scheme, self.seed, self.hashfunc
+        made.hashvalues, made.num_perm, made.permutations = hashvalues, self.num_perm, self.permutations
+        made._gpu_mode = self._gpu_mode
         return made
 
     def __len__(self) -> int:

@@ -45,7 +45,8 @@ class Sha1:
 
         texts, begins = texts_of(sets)
         heads = ops.sha1(texts.moved(ops.asarray))
-        return Fingerprints(heads & np.uint64((1 << self.bits) - 1), ops.asarray(begins))
+        heads &= np.uint64((1 << self.bits) - 1)
+        return Fingerprints(heads, ops.asarray(begins))
 
 
 def xxhash_function(name: str, **options: int) -> Callable[..., Any]:
