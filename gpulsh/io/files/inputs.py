@@ -268,7 +268,7 @@ def _local(given: str) -> Iterator[File]:
         elif "**" not in given:
             found += [os.path.join(path, relative) for relative in _walk(path, "", ())]
     if not found:
-        raise InputError(f"{given}: no file matches; to take whole folders write the pattern of their files")
+        raise InputError(f"{given}: no file matches")
     for path in _in_byte_order(found):
         if not os.path.exists(path):
             raise _dangling(path)
