@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -149,6 +150,7 @@ def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -
 
     --verbose shows where an error comes from.
     """
+    now = datetime.now(UTC).replace(microsecond=0)
     # Ray prints which of its processes ended, and standard output is for the result.
     with _ended_cleanly(), redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout):
         from gpulsh.run.files import deduplicate_files
@@ -164,7 +166,9 @@ def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -
         tell(f"gpulsh: {result.report['page']['reason']}")
     from gpulsh.report.funnel import funnel_table
 
-    conclude(f"{funnel_table(result.report)}\n\nResults are in {output}")
+    began = result.report["began"]
+    before = f", of this run as it was finished before; it began {began}" if datetime.fromisoformat(began) < now else ""
+    conclude(f"{funnel_table(result.report)}\n\nResults are in {output}{before}")
 
 
 def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Facts) -> None:

@@ -216,6 +216,16 @@ def test_what_is_finished_outlives_an_interrupt(
     assert report["funnel"]["resumed"] == ["sign"]
 
 
+def test_a_run_that_was_finished_before_is_called_so(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["dedup", "a.parquet", "-o", "out", "--backend", "reference", "--resume"]
+    assert main(command) == 0 and capsys.readouterr().out.endswith("\nResults are in out\n")
+    report = json.loads(Path("out/report.json").read_text())
+    Path("out/report.json").write_text(json.dumps({**report, "began": "2026-01-31T23:59:59+00:00"}))
+    assert main(command) == 0
+    told = "Results are in out, of this run as it was finished before; it began 2026-01-31T23:59:59+00:00"
+    assert capsys.readouterr().out.splitlines()[-1] == told
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 def test_where_nothing_is_finished_an_interrupt_leaves_nothing(corpus: Path, number: signal.Signals) -> None:
     assert interrupted(number, "partitioned.sign.sign") == (SIGNALS[number][0], [SIGNALS[number][1]])
