@@ -17,7 +17,7 @@ from gpulsh.backends.cpu.lowered import lowered
 from gpulsh.backends.cpu.vectors import I8, I32, I64, all_of, everywhere, load, store
 
 LANES = 16  # texts, and as many words are a block
-CHUNK_BYTES = 1 << 18  # a chunk begins in Python, which one thread at a time runs
+CHUNK_BYTES = 1 << 19  # a chunk begins in Python, which one thread at a time runs
 BLOCK_SIZE = 64  # bytes
 TAIL = 8  # of the last block, with the length in bits
 START = (0x67452301, 0xEFCDAB89, 0x98BADCFE, 0x10325476, 0xC3D2E1F0)
