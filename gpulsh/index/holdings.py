@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.index.segments.bands import holders, matches, runs
-from gpulsh.index.segments.filters import Sought, Words
+from gpulsh.index.segments.filters import Words, passing, passing_own
 from gpulsh.index.segments.fingerprint_blocks import in_places
 from gpulsh.index.segments.groups import Groups
 from gpulsh.index.segments.segment import AGAIN, Keys, Segment, among, within
@@ -41,29 +41,28 @@ class Holdings:
         Bands ascend, and digests in each.
         """
         places, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        whole = Sought(digests)
         for group in self.groups.of(self.segments):
-            sought, asked, met = whole, bands, None
+            sought, asked, met = digests, bands, None
             if group.filters is not None:
-                met = whole.places_in_own(group.filters, bands, together=True)
-                sought, asked = Sought(digests[met]), bands[met]
+                met = passing_own(group.filters, bands, digests, together=True)
+                sought, asked = digests[met], bands[met]
             for segment in group.segments:
                 place, number = holders(segment.bands, segment.filters, asked, sought)
                 if len(place):
                     alive = ~among(number, self.removed)
                     places.append(place[alive] if met is None else met[place[alive]])
                     numbers.append(number[alive])
-            if len(whole) >= MANY:
+            if len(digests) >= MANY:
                 group.let_go()
         return np.concatenate(places), np.concatenate(numbers)
 
     def frequencies(self, digests: NDArray[np.uint64]) -> Numbers:
         """int64 [m]: how many documents have digests [m], which ascend, in the first band; removed ones count, too."""
-        counts, sought = np.zeros(len(digests), np.int64), Sought(digests)
+        counts = np.zeros(len(digests), np.int64)
         for segment in self.segments:
-            place, _, count = runs(segment.bands[0].digest, sought, segment.filter(0))
+            place, _, count = runs(segment.bands[0].digest, digests, segment.filter(0))
             counts[place] += count
-            if len(sought) >= MANY:
+            if len(digests) >= MANY:
                 segment.let_go()
         return counts
 
@@ -85,10 +84,10 @@ class Holdings:
         is_own = np.zeros(len(exact), bool)
         order = np.argsort(exact[:, 0], kind="stable")
         asked = exact[order]
-        whole = Sought(asked[:, 0])
-        for segment, met in reversed([*self._passing(whole)]):  # the first overwrites the later
+        halves = np.ascontiguousarray(asked[:, 0])
+        for segment, met in reversed([*self._passing(halves)]):  # the first overwrites the later
             hashes, documents = segment.hashes, segment.documents
-            place, found = _matches(hashes.hash_0, whole, met, segment.filter(-1))
+            place, found = _matches(hashes.hash_0, halves, met, segment.filter(-1))
             if len(place) == 0:
                 continue
             equal = hashes.hash_1[found] == asked[place, 1]
@@ -101,10 +100,10 @@ class Holdings:
             is_own[place] = documents.witness[row] == documents.number[row]
         return witness, similarity, is_own
 
-    def _passing(self, sought: Sought, *, keys: bool = False) -> Iterator[tuple[Segment, Numbers | None]]:
-        """Each segment, and which of `sought` may be first halves of its hashes, or its keys; None for all."""
+    def _passing(self, values: NDArray[np.uint64], *, keys: bool = False) -> Iterator[tuple[Segment, Numbers | None]]:
+        """Each segment, and which of `values` may be first halves of its hashes, or its keys; None for all."""
         for group in self.groups.of(self.segments, keys=keys):
-            met = None if group.filters is None else sought.places_in(group.filters[-1], together=True)
+            met = None if group.filters is None else passing(group.filters[-1], values, together=True)
             for segment in group.segments:
                 yield segment, met
 
@@ -117,10 +116,9 @@ class Holdings:
     def find(self, keys: Keys) -> Numbers:
         """The number of the live document with each key [m]; NOBODY where there is none."""
         numbers = np.full(len(keys.key), NOBODY)
-        whole = Sought(keys.key_hash)
-        for segment, met in self._passing(whole, keys=True):
+        for segment, met in self._passing(keys.key_hash, keys=True):
             assert segment.keys is not None
-            place, found = _matches(segment.keys.key_hash, whole, met)
+            place, found = _matches(segment.keys.key_hash, keys.key_hash, met)
             if len(place) == 0 or segment.keys.key.type != keys.key.type:
                 continue
             place, row = keys.key_row[place], within(segment.keys.key_row[found], len(segment))
@@ -186,10 +184,10 @@ class Holdings:
 
 
 def _matches(
-    known: NDArray[np.uint64], sought: Sought, some: Numbers | None, words: Words | None = None
+    known: NDArray[np.uint64], values: NDArray[np.uint64], some: Numbers | None, words: Words | None = None
 ) -> tuple[Numbers, Numbers]:
-    """`matches` of the places `some` of `sought`; None for all."""
+    """`matches` of the places `some` of `values`; None for all."""
     if some is None:
-        return matches(known, sought, words)
-    place, found = matches(known, Sought(sought.values[some]), words)
+        return matches(known, values, words)
+    place, found = matches(known, values[some], words)
     return some[place], found

@@ -70,3 +70,12 @@ def get(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
 def put(builder: ir.IRBuilder, address: ir.Value, value: ir.Value) -> None:
     """Store a word at an address; an index into an array would cost a look at its sign."""
     store(builder, value, address)
+
+
+@lowered(types.void(types.int64))
+def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
+    """Have what lies at an address, which need not be anybody's, brought to the cache."""
+    kind = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    place = builder.inttoptr(address, I8.as_pointer())
+    builder.call(prefetch, [place, *(ir.Constant(I32, number) for number in (0, 3, 1))])

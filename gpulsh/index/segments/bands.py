@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import isqrt
 from typing import Any, NamedTuple
 
@@ -15,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.index.segments.filters import Sought, Words
+from gpulsh.index.segments.filters import Words, make_filter, passing, passing_own
 from gpulsh.ragged import run_bounds, within_runs
 
 NONE = np.empty(0, np.int64)
+MANY = 1 << 8  # digests that are looked up at once, from which on a filter of those in memory pays
 FEW, LONG = 16, 1 << 14  # values and hashes of a column up to, and from which on, it is not searched in halves
 
 
@@ -56,6 +58,11 @@ class HeldBands(Sequence[Band]):
         order = np.argsort(digest, kind="stable")
         return cls(parts[0].bands, digest[order], band[order], document[order])
 
+    @cached_property
+    def words(self) -> Words:
+        """The filter of all digests; a digest is looked up in it in less time than among them."""
+        return make_filter(self.digest)
+
     def __len__(self) -> int:
         return self.bands
 
@@ -69,42 +76,46 @@ class HeldBands(Sequence[Band]):
 
 
 def holders(
-    bands: Sequence[Band], filters: Sequence[Words] | None, asked: Numbers, sought: Sought
+    bands: Sequence[Band], filters: Sequence[Words] | None, asked: Numbers, values: NDArray[np.uint64]
 ) -> tuple[Numbers, Numbers]:
-    """Who has the digests `sought` [m], in the bands `asked` [m], which ascend: places in these [k] and numbers [k]."""
+    """Who has the digests `values` [m], in the bands `asked` [m], which ascend: places in these [k] and numbers [k]."""
     if isinstance(bands, HeldBands):
-        place, found = matches(bands.digest, sought)
+        place, found = matches(bands.digest, values, bands.words if len(values) >= MANY else None)
         if len(place) == 0:
             return place, found
         same = bands.band[found] == asked[place]
         return place[same], bands.document[found[same]]
     places, numbers = [NONE], [NONE]
-    met = sought.places_in_own(filters, asked) if filters else np.arange(len(sought))
+    met = passing_own(filters, asked, values) if filters else np.arange(len(values))
     for start, stop in run_bounds(asked[met]):
         some = met[start:stop]
         band = bands[asked[some[0]]]
-        place, found = matches(band.digest, Sought(sought.values[some]))
+        place, found = matches(band.digest, values[some])
         places.append(some[place])
         numbers.append(band.document[found])
     return np.concatenate(places), np.concatenate(numbers)
 
 
-def matches(known: NDArray[np.uint64], sought: Sought, words: Words | None = None) -> tuple[Numbers, Numbers]:
-    """All (place in `sought`, place in `known`) of equal values, both int64 [k], by the first, then by the second."""
-    met, first, count = runs(known, sought, words)
+def matches(
+    known: NDArray[np.uint64], values: NDArray[np.uint64], words: Words | None = None
+) -> tuple[Numbers, Numbers]:
+    """All (place in `values`, place in `known`) of equal ones, both int64 [k], by the first, then by the second."""
+    met, first, count = runs(known, values, words)
     if len(met) == 0:
         return met, first
     return np.repeat(met, count), np.repeat(first, count) + within_runs(count)
 
 
-def runs(known: NDArray[np.uint64], sought: Sought, words: Words | None = None) -> tuple[Numbers, Numbers, Numbers]:
-    """Which of `sought` are in `known`, which ascends; of each the first place there, and how many are equal to it.
+def runs(
+    known: NDArray[np.uint64], values: NDArray[np.uint64], words: Words | None = None
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Which of `values` are in `known`; both ascend. Of each the first place there, and how many are equal to it.
 
     `known` is not looked at where its filter of `words` rules a value out.
     """
-    values, met = sought.values, None
+    met = None
     if words is not None:
-        met = sought.places_in(words)
+        met = passing(words, values)
         values = values[met]
     if len(values) == 0 or len(known) == 0:
         return NONE, NONE, NONE

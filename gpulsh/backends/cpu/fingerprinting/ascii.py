@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.lowered import lowered
@@ -39,15 +38,6 @@ def high_mask(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     """Bit i: byte i of 64 is not ASCII."""
     text = load(builder, address, _bytes64)
     return builder.bitcast(builder.icmp_signed("<", text, all_of(0, _bytes64)), I64)
-
-
-@lowered(types.void(types.int64))
-def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
-    """Have what lies at an address, which need not be anybody's, brought to the cache."""
-    kind = ir.FunctionType(ir.VoidType(), [I8.as_pointer(), I32, I32, I32])
-    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    place = builder.inttoptr(address, I8.as_pointer())
-    builder.call(prefetch, [place, *(ir.Constant(I32, number) for number in (0, 3, 1))])
 
 
 @lowered(types.int64(types.uint64))

@@ -20,7 +20,6 @@ from gpulsh.backends.cpu.fingerprinting.ascii import (
     lowest_bit,
     ones_above,
     packed_ascii,
-    prefetch,
     sum_heads,
     wide_terms,
     word_mask,
@@ -28,7 +27,7 @@ from gpulsh.backends.cpu.fingerprinting.ascii import (
 from gpulsh.backends.cpu.fingerprinting.characters import decode, table_entry
 from gpulsh.backends.cpu.fingerprinting.keys import KEYS, TOKENS_FAR, far_factor, far_key, packing
 from gpulsh.backends.cpu.kernel import subroutine
-from gpulsh.backends.cpu.vectors import LANES, byte, get, put
+from gpulsh.backends.cpu.vectors import LANES, byte, get, prefetch, put
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
 
 ROOM = BLOCK + WIDE  # bytes that may be read from a block's start on
