@@ -162,6 +162,7 @@ class Index(Tidy):
                 " none, or build another index"
             )
         self._method, self._folder, self._contents = method, folder, contents
+        self._groups = Groups(own, contents.groups)
         self._secret = bytes.fromhex(folder.snapshot.secret)
         return self
 
@@ -272,7 +273,7 @@ class Index(Tidy):
             folder = Folder.made(Path(path), self._method, self._secret)
             loose = tuple(Shelved(shelved.segment) for shelved in self._contents.shelves)
             try:
-                self._contents = folder.commit(replace(self._contents, shelves=loose))
+                self._contents = folder.commit(replace(self._contents, shelves=loose), Groups(folder.path))
             except BaseException:
                 folder.abandon()
                 raise
@@ -281,7 +282,7 @@ class Index(Tidy):
         elif self._folder is None:
             raise ParameterError("path is None, and the index lies in memory alone; give the path of a folder")
         elif self._changed:
-            self._contents = self._folder.commit(self._contents)
+            self._contents = self._folder.commit(self._contents, self._groups)
         self._changed = False
 
     def compact(self) -> None:
@@ -290,7 +291,7 @@ class Index(Tidy):
         whole = compacted(self._contents, self.path)
         self._groups = Groups(self.path)
         if self._folder is not None:
-            self._contents = self._folder.commit(whole)
+            self._contents = self._folder.commit(whole, self._groups)
             self._changed = False
             self._folder.sweep()
         else:
@@ -434,7 +435,7 @@ class Index(Tidy):
     def save_run(self, run: str, numbers: range) -> None:
         """`save`, and `taken_in_by` tells from then on that these numbers are of the run, in one commit."""
         assert self._folder is not None
-        self._contents = self._folder.commit(self._contents, {run: (numbers.start, numbers.stop)})
+        self._contents = self._folder.commit(self._contents, self._groups, {run: (numbers.start, numbers.stop)})
         self._changed = False
 
     def _take_in(self, keys: object, texts: object, *, decide: bool) -> tuple[range, pa.Array]:
@@ -489,7 +490,7 @@ class Index(Tidy):
         if self._folder is not None:
             newer = self._folder.lock(changed=self._changed)
             if newer is not None:
-                self._contents = newer
+                self._contents, self._groups = newer, Groups(self.path, newer.groups)
 
     def _set(self, contents: Contents) -> None:
         self._contents, self._changed = contents, True

@@ -17,6 +17,7 @@ import pyarrow as pa
 from gpulsh import __version__
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError, OutputError
+from gpulsh.index.segments.groups import Group, Groups, kept_groups
 from gpulsh.index.segments.merging import joined, merged
 from gpulsh.index.segments.segment import KEY_TYPES, KINDS, Keys, Segment, map_segment, with_mapped_keys, write_segment
 from gpulsh.index.segments.snapshots import (
@@ -30,11 +31,12 @@ from gpulsh.index.segments.snapshots import (
     file_name,
     has_index,
     read_snapshot,
+    sound_groups,
     sweep,
 )
 from gpulsh.method import Method
 from gpulsh.store.columns import MappedColumns, write_columns
-from gpulsh.store.durable import writing
+from gpulsh.store.durable import FileFact, writing
 from gpulsh.store.mapping import damaged_file
 
 SPILL_BYTES = 128 << 20  # of segments in memory, from which on one is written to the index's folder, at most
@@ -71,6 +73,7 @@ class Contents:
     removed: Numbers = field(default_factory=lambda: NOTHING)  # ascending
     next_number: int = 0
     keys: str | None = None  # their kind
+    groups: Sequence[Group] = ()  # whose filters were kept
 
 
 def spill_bytes(memory: int | None) -> int:
@@ -127,7 +130,7 @@ def stored(shelved: Shelved, folder: Path) -> Shelved:
         with suppress(OSError):  # a full disk is no fuller than before
             _remove(folder, name)
         raise
-    return Shelved(map_segment(place, keys=keys is not None), StoredSegment(name, facts))
+    return _shelved(folder, StoredSegment(name, facts), keys=keys is not None)
 
 
 def keyed(shelved: Shelved, keys: Keys, folder: Path | None) -> Shelved:
@@ -219,7 +222,7 @@ class Folder:
             self._lock.release()
             self._lock = None
 
-    def commit(self, contents: Contents, runs: Mapping[str, tuple[int, int]] | None = None) -> Contents:
+    def commit(self, contents: Contents, groups: Groups, runs: Mapping[str, tuple[int, int]] | None = None) -> Contents:
         """Everything durable, then the manifest; what is in memory becomes one segment of files.
 
         `runs` are new ones.
@@ -240,9 +243,12 @@ class Folder:
                 segments=segments,
                 removed=removed,
                 runs={**self.snapshot.runs, **(runs or {})},
+                groups=groups.keep([shelved.segment for shelved in shelves]),
             )
             commit_snapshot(self.path, snapshot, __version__)
-        self.snapshot = snapshot
+            before, self.snapshot = self.snapshot, snapshot
+            for name in before.groups.keys() - snapshot.groups.keys():  # without which others read them, too
+                (self.path / name).unlink(missing_ok=True)
         return replace(contents, shelves=tuple(shelves))
 
     def abandon(self) -> None:
@@ -273,6 +279,11 @@ def new_name() -> str:
     return secrets.token_hex(8)
 
 
+def _shelved(folder: Path, stored: StoredSegment, *, keys: bool = True) -> Shelved:
+    """The segment of these files, mapped."""
+    return Shelved(replace(map_segment(_namer(folder, stored.name), keys=keys), name=stored.name), stored)
+
+
 def _namer(folder: Path, name: str) -> Callable[[str], Path]:
     return lambda kind: folder / file_name(kind, name)
 
@@ -291,7 +302,7 @@ def _stable(path: Path, *, contents: bool) -> tuple[Snapshot, Contents]:
     for _ in range(READS):
         try:
             check_files(path, snapshot, contents=contents)
-            return snapshot, _mapped(path, snapshot)
+            return snapshot, _mapped(path, snapshot, sound_groups(path, snapshot, contents=contents))
         except (InputError, FileNotFoundError):
             newer = read_snapshot(path)
             if newer == snapshot:
@@ -300,11 +311,11 @@ def _stable(path: Path, *, contents: bool) -> tuple[Snapshot, Contents]:
     raise InputError(f"{path}: is written to faster than it can be opened; try again")
 
 
-def _mapped(path: Path, snapshot: Snapshot) -> Contents:
+def _mapped(path: Path, snapshot: Snapshot, groups: Mapping[str, FileFact]) -> Contents:
     shelves = []
     for segment in snapshot.segments:
         try:
-            shelves.append(Shelved(map_segment(_namer(path, segment.name)), segment))
+            shelves.append(_shelved(path, segment))
         except (FileNotFoundError, InputError):
             raise
         except (OSError, pa.ArrowException, ValueError) as error:
@@ -322,4 +333,5 @@ def _mapped(path: Path, snapshot: Snapshot) -> Contents:
     removed = NOTHING
     if snapshot.removed is not None:
         removed = MappedColumns(path / file_name("removed", snapshot.removed.name), Removed).whole().number
-    return Contents(tuple(shelves), removed, snapshot.next_number, snapshot.keys)
+    kept = kept_groups(path, groups, [shelved.segment for shelved in shelves])
+    return Contents(tuple(shelves), removed, snapshot.next_number, snapshot.keys, kept)

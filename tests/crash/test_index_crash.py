@@ -356,7 +356,7 @@ def test_killed_at_random_instants_with_readers_running(tmp_path: Path) -> None:
 def test_damage_is_named(tmp_path: Path) -> None:
     lived(tmp_path / "begun", 3)
     names = sorted(name for name in os.listdir(tmp_path / "begun") if name != LOCK)
-    needed = set(read_snapshot(tmp_path / "begun").files()) | {"index.json"}
+    needed = set(read_snapshot(tmp_path / "begun").needed()) | {"index.json"}
     assert needed <= set(names) and all(name == "index.json" or KNOWN_FILES.fullmatch(name) for name in names)
     for name in sorted(needed):
         whole = (tmp_path / "begun" / name).read_bytes()

@@ -26,7 +26,7 @@ from gpulsh.decide import meeting
 from gpulsh.errors import InputTypeError, OutputError, ParameterError
 from gpulsh.index import meetings, storage
 from gpulsh.index.holdings import Holdings
-from gpulsh.index.segments import fingerprint_blocks, merging
+from gpulsh.index.segments import fingerprint_blocks, groups, merging
 from gpulsh.index.segments import segment as segments
 from gpulsh.io.memory.texts import open_texts
 from tests.support.naive_index import NaiveIndex
@@ -58,6 +58,7 @@ def small_limits(batch: int = 200) -> Iterator[None]:
         mock.patch.object(segments, "ROWS_AT_ONCE", 3),
         mock.patch.object(merging, "ROWS_AT_ONCE", 5),
         mock.patch.object(merging, "SAMPLED", 2),
+        mock.patch.object(groups, "PAYS", 1 << 20),
         mock.patch.object(cpu_backend, "SIZES", Sizes(batch=batch, tile=300, largest_tile=600)),
     ):
         yield

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -19,6 +22,7 @@ from gpulsh.index.segments import bands as bands_module
 from gpulsh.index.segments import groups as groups_module
 from gpulsh.index.segments.filters import filter_of, make_filter, passing
 from gpulsh.index.segments.segment import Documents, make_segment, map_segment, write_segment
+from gpulsh.index.segments.snapshots import commit_snapshot, read_snapshot
 from gpulsh.index.storage import NOTHING
 
 hashes = st.lists(st.integers(0, 2**64 - 1), max_size=300)
@@ -109,28 +113,79 @@ def test_digests_that_are_not_there_touch_no_page_of_digests(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("measure", ["jaccard", "containment"])
 def test_groups_of_segments_find_what_segments_find(measure: str, tmp_path: Path) -> None:
-    """Groups of 2, 4 and 8, of segments of ten documents each."""
-    chance = np.random.default_rng(8)
-    texts = [" ".join(f"w{word}" for word in chance.integers(0, 30, 12)) for _ in range(120)]
-    texts = [text if number % 3 else texts[number // 2] for number, text in enumerate(texts)]
+    """Of 2, 3, 5 and 8 segments of ten documents each."""
+    texts = repeating(120)
     options: dict[str, Any] = {"threshold": 0.3, "shingling": "word:2", "measure": measure, "backend": "cpu"}
     found, made = [], set()
     for pays in (0, 1 << 20):
-        few = mock.patch.multiple(groups_module, PAYS=pays, WIDTH=2)
-        with few, Index.create(tmp_path / str(pays), **options) as index:
+        with mock.patch.object(groups_module, "PAYS", pays), Index.create(tmp_path / str(pays), **options) as index:
             index._spill = 1  # so that what is added is a segment of files
             for number in range(0, 90, 10):
                 index.add(range(number, number + 10), texts[number : number + 10])
                 assert number in index and number + 10 not in index
-                made |= {(name[0], len(name) - 1) for name in index._groups._made} if pays else set()
+                made |= {(group.keys, len(group.segments)) for group in index._groups._made.values()} if pays else set()
             index.remove([5])
-            answers = index.query(texts)
-            found.append([*answers.positions.tolist(), *answers.keys.tolist(), *answers.similarity.tolist()])
-            found[-1] += [len(index), index.dropped()]
+            found.append(answers(index, texts))
             index.compact()
             assert index._groups._made == {}
     assert found[0] == found[1] and 0 < found[0][-1] < 80
-    assert made == {(keys, width) for keys in (False, True) for width in (2, 4, 8)}
+    assert made == {(keys, width) for keys in (False, True) for width in (2, 3, 5, 8)}
+
+
+def repeating(count: int) -> list[str]:
+    """Texts of which a third repeats earlier ones."""
+    chance = np.random.default_rng(8)
+    texts = [" ".join(f"w{word}" for word in chance.integers(0, 30, 12)) for _ in range(count)]
+    return [text if number % 3 else texts[number // 2] for number, text in enumerate(texts)]
+
+
+def answers(index: Index, texts: list[str]) -> list[Any]:
+    found = index.query(texts)
+    told = [*found.positions.tolist(), *found.keys.tolist(), *found.similarity.tolist()]
+    return [*told, len(index), index.dropped()]
+
+
+def flipped(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 255
+    file.write_bytes(content)
+
+
+def test_filters_of_groups_are_kept_and_what_is_wrong_with_them_is_mended(tmp_path: Path) -> None:
+    texts, begun = repeating(40), tmp_path / "begun"
+    options: dict[str, Any] = {"threshold": 0.3, "shingling": "word:2", "backend": "cpu"}
+
+    def add(index: Index, number: int) -> None:
+        index.add(range(number, number + 10), texts[number : number + 10])
+
+    whole = Index(**options)
+    with Index.create(begun, **options) as index:
+        for number in range(0, 30, 10):
+            add(whole, number)
+            add(index, number)
+            index.save()
+    before = answers(whole, texts)
+    add(whole, 30)
+    groups = read_snapshot(begun).groups
+    assert {name.split("-")[0] for name in groups} == {"groups", "key"} and {name[-8:] for name in groups} == {
+        "-3.arrow"
+    }
+    assert {name for name in os.listdir(begun) if "groups" in name} == set(groups)  # none of two segments is left
+    wrongs: list[Callable[[Path], object]] = [Path.exists, Path.unlink, flipped, lambda file: os.truncate(file, 100)]
+    wrongs.append(lambda file: commit_snapshot(file.parent, replace(read_snapshot(file.parent), groups={}), "0.1"))
+    for place, wrong in enumerate(wrongs):
+        path = shutil.copytree(begun, tmp_path / str(place))
+        for name in groups:
+            wrong(path / name)
+        with Index.open(path, backend="cpu") as index:
+            assert {group.name for group in index._groups._made.values()} == (set() if place else set(groups))
+            assert answers(index, texts) == before
+            add(index, 30)
+            index.save()
+        with Index.open(path, backend="cpu") as index:
+            kept = {group.name: group.fact for group in index._groups._made.values()}
+            assert kept == read_snapshot(path).groups and len(kept) == 2
+            assert answers(index, texts) == answers(whole, texts)
 
 
 @given(hashes, st.integers(1, 3))

@@ -1,28 +1,40 @@
 """Filters of several segments together, so that an index of many is asked about as fast as one of a few.
 
 What passes the filter of a group, little of what is new, is looked for in its segments by their own filters; so columns
-of a grown index are not looked at for what their filters let through by chance, either. Groups are of 4, 16, 64, ...
-segments that follow one another. They lie in files without a name, not in the index: whoever asks about few documents,
-for which it would not pay to read all digests, makes none.
+of a grown index are not looked at for what their filters let through by chance, either. Groups are of segments that
+follow one another, and each has more than FOLD times the documents of the next, so that there are few of them.
+
+Filters are made where it pays, in files without a name, and kept with the next commit for whoever opens the index then.
+They tell nothing that segments do not: without a file, or with a damaged one, each segment is asked by itself until the
+filters are made again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from gpulsh.index.segments.filters import Words, filter_of
-from gpulsh.index.segments.segment import Segment
+from gpulsh.errors import InputError
+from gpulsh.index.segments.filters import BLOCK, Words, filter_of
+from gpulsh.index.segments.segment import FILTERS, FilterWords, Segment
+from gpulsh.index.segments.snapshots import file_name
+from gpulsh.store.columns import MappedColumns, columns_file
+from gpulsh.store.durable import FileFact
+from gpulsh.store.mapping import Mapped, damaged_file
 from gpulsh.store.scratch import Column
 
-WIDTH = 4
-Hashes = Sequence[Sequence[NDArray[np.uint64]]]  # of each filter, of each segment
+FOLD = 2  # times the documents of the next group, up to which a group is put together with it
 PAYS = 8  # documents of a group for each one that was asked about, up to which its filters are made
+NAME = re.compile(r"(groups|key-groups)-([0-9a-f]+)-([0-9]{1,9})\.arrow")
+Hashes = Sequence[Sequence[NDArray[np.uint64]]]  # of each filter, of each segment
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,60 +43,106 @@ class Group:
 
     segments: Sequence[Segment]
     filters: Sequence[Words] | None = None
-    column: Column = field(default_factory=lambda: Column(np.uint64))  # what the filters lie in
+    keys: bool = False
+    mapped: Mapped | None = None  # what the filters lie in
+    fact: FileFact | None = None  # where that is a file of the index
+
+    @property
+    def name(self) -> str:
+        """Return the name of its file in the index."""
+        return file_name("key-groups" if self.keys else "groups", f"{self.segments[0].name}-{len(self.segments)}")
+
+    def is_of(self, segments: Sequence[Segment]) -> bool:
+        """Whether these are its segments, as they are now or were before they had keys."""
+        return [segment.name for segment in self.segments] == [segment.name for segment in segments]
 
     def let_go(self) -> None:
         """Let the system drop the pages that were read; few are of segments that are asked by filters together."""
-        if self.filters is not None:
-            self.column.let_go()
-            return
-        for segment in self.segments:
-            segment.let_go()
+        for mapped in [self.mapped] if self.mapped else self.segments:
+            mapped.let_go()
 
 
 class Groups:
     """The groups of an index whose work lies in `folder`; `asked` counts documents that it was asked about."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, kept: Sequence[Group] = ()) -> None:
         self.folder, self.asked = folder, 0
         self._refused = False
-        self._made: dict[tuple[bool | int, ...], Group] = {}  # by the filters of segments, which stay when keys come
+        self._made = {(group.keys, group.segments[0].name): group for group in kept}
 
-    def of(self, segments: Sequence[Segment], *, keys: bool = False) -> Iterator[Group]:
-        """All segments, in order; with filters of their digests and hashes, or of their keys."""
-        start, stored = 0, 0
-        if self.folder is not None and len(segments) >= WIDTH:
-            stored = next((n for n, segment in enumerate(segments) if segment.filters is None), len(segments))
-        while start + WIDTH <= stored:
-            width = WIDTH
-            while start % (width * WIDTH) == 0 and start + width * WIDTH <= stored:
-                width *= WIDTH
-            while (group := self._group(segments[start : start + width], keys)) is None and width > WIDTH:
-                width //= WIDTH
-            yield group or Group(segments[start : start + width])
-            start += width
-        if start < len(segments):
-            yield Group(segments[start:])
+    def of(self, segments: Sequence[Segment], *, keys: bool = False, keep: bool = False) -> Iterator[Group]:
+        """All segments, in order; with filters of their digests and hashes, or of their keys, where there are some.
 
-    def _group(self, segments: Sequence[Segment], keys: bool) -> Group | None:
-        """Those together, where it has paid or pays now to make their filters."""
-        name = (keys, *(id(segment.filters) for segment in segments))
-        if name in self._made:
-            return self._made[name]
-        if self._refused or self.asked * PAYS < sum(map(len, segments)):
-            return None
+        They are made where it has paid or pays now, and all where they are to be kept.
+        """
+        stored = [*takewhile(lambda segment: segment.filters is not None, segments)]
+        for run in _runs(stored) if self.folder is not None and not self._refused else ():
+            if len(run) > 1 and (keep or self.asked * PAYS >= sum(map(len, run))):
+                try:
+                    self._make(run, keys)
+                except OSError:  # of a folder that is only read, or a full disk: each segment is asked by itself
+                    if keep:
+                        raise
+                    self._refused = True
+        start = 0
+        while start < len(segments):
+            group = self._made.get((keys, segments[start].name))
+            if group is None or not group.is_of(segments[start : start + len(group.segments)]):
+                group = Group(segments[start : start + 1])
+            yield group
+            start += len(group.segments)
+
+    def keep(self, segments: Sequence[Segment]) -> dict[str, FileFact]:
+        """The files of filters of all groups, by name; those are written that were not."""
+        assert self.folder is not None
+        kept = {}
+        for keys in (False, True):
+            for group in self.of(segments, keys=keys, keep=True):
+                if group.filters is not None:
+                    if group.fact is None:
+                        group = _written(self.folder, group)
+                        self._made[keys, group.segments[0].name] = group
+                    assert group.fact is not None
+                    kept[group.name] = group.fact
+        return kept
+
+    def _make(self, segments: Sequence[Segment], keys: bool) -> None:
+        """Filters of all of these together, in place of those of some."""
+        name = keys, segments[0].name
+        if name in self._made and self._made[name].is_of(segments):
+            return
         hashes = _of_keys(segments) if keys else _of_digests(segments)
         if hashes is None:
-            return None
-        try:
-            made = _together(segments, hashes, self.folder)
-        except OSError:  # of a folder that is only read, or a full disk: each segment is asked by itself
-            self._refused = True
-            return None
-        within = {known for known in self._made if known[0] == keys and {*known[1:]} <= {*name[1:]}}
-        self._made = {known: group for known, group in self._made.items() if known not in within}
+            return
+        made = _together(segments, hashes, keys, self.folder)
+        for segment in segments:
+            self._made.pop((keys, segment.name), None)
         self._made[name] = made
-        return made
+
+
+def kept_groups(folder: Path, files: Mapping[str, FileFact], segments: Sequence[Segment]) -> list[Group]:
+    """The groups of an index's `segments` that these files hold filters of; without those that hold none."""
+    places = {segment.name: place for place, segment in enumerate(segments)}
+    groups = []
+    for name, fact in files.items():
+        if found := NAME.fullmatch(name):
+            start = places.get(found[2], len(segments))
+            group = Group(segments[start : start + int(found[3])], keys=found[1] == "key-groups", fact=fact)
+            with suppress(InputError, OSError, ValueError, pa.ArrowException):
+                if group.segments and group.name == name:
+                    groups.append(_mapped(folder, group))
+    return groups
+
+
+def _runs(segments: Sequence[Segment]) -> Iterator[Sequence[Segment]]:
+    """The segments of each group, in order."""
+    runs: list[tuple[int, int]] = []  # where each starts, and its documents
+    for start, size in enumerate(map(len, segments)):
+        while runs and runs[-1][1] <= FOLD * size:
+            start, earlier = runs.pop()
+            size += earlier
+        runs.append((start, size))
+    return (segments[start:stop] for start, stop in pairwise([*(start for start, _ in runs), len(segments)]))
 
 
 def _of_digests(segments: Sequence[Segment]) -> Hashes:
@@ -98,7 +156,7 @@ def _of_keys(segments: Sequence[Segment]) -> Hashes | None:
     return [found] if len(found) == len(segments) else None
 
 
-def _together(segments: Sequence[Segment], hashes: Hashes, folder: Path | None) -> Group:
+def _together(segments: Sequence[Segment], hashes: Hashes, keys: bool, folder: Path | None) -> Group:
     column, ends = Column(np.uint64, folder), [0]
     for parts in hashes:
         words = filter_of(parts, together=True)
@@ -107,4 +165,24 @@ def _together(segments: Sequence[Segment], hashes: Hashes, folder: Path | None) 
         for segment in segments:
             segment.let_go()
     whole = column.whole()
-    return Group(segments, [whole[start:stop] for start, stop in pairwise(ends)], column)
+    return Group(segments, [whole[start:stop] for start, stop in pairwise(ends)], keys, column)
+
+
+def _written(folder: Path, group: Group) -> Group:
+    """The group, with its filters in a file of the index."""
+    assert group.filters is not None
+    with columns_file(folder / group.name, FILTERS) as file:
+        for words in group.filters:
+            file.append([words])
+        fact = file.finish()
+    return _mapped(folder, replace(group, fact=fact))
+
+
+def _mapped(folder: Path, group: Group) -> Group:
+    """The group, with the filters that its file holds."""
+    file = MappedColumns(folder / group.name, FilterWords)
+    filters = [filter.word for filter in file.runs()]
+    count = 1 if group.keys else len(group.segments[0].bands) + 1
+    if len(filters) != count or any(len(words) % BLOCK for words in filters):
+        raise damaged_file(folder / group.name, f"it does not hold {count} filters of whole blocks")
+    return replace(group, filters=filters, mapped=file)

@@ -98,6 +98,7 @@ class Segment:
     filters: Sequence[Words] | None = None
     entries: int = 0  # of all bands together, or more
     mapped: tuple[Mapped, ...] = ()
+    name: str = ""  # in the names of its files
 
     def __len__(self) -> int:
         return len(self.documents.number)

@@ -32,7 +32,7 @@ LOCK = "lock"
 # Of the files; where signatures are of bits; where the measure is containment. CHANGELOG.md tells what each changed.
 FORMAT, OF_BITS, OF_CONTAINMENT = 3, 4, 5
 KNOWN_FILES = re.compile(
-    r"(documents|digests|hashes|fingerprints|filters|keys|removed)-[0-9a-f-]+\.arrow(\.[0-9a-f]+\.part)?"
+    r"(documents|digests|hashes|fingerprints|filters|keys|removed|groups|key-groups)-[0-9a-f-]+\.arrow(\.[0-9a-f]+\.part)?"
     r"|index\.json\.[0-9a-f]+\.part"
 )
 
@@ -61,9 +61,14 @@ class Snapshot:
     segments: tuple[StoredSegment, ...] = ()
     removed: StoredSegment | None = None
     runs: Mapping[str, tuple[int, int]] = of_dataclass(default_factory=dict)  # by name: first number, beyond the last
+    groups: Mapping[str, FileFact] = of_dataclass(default_factory=dict)  # files of filters, which can be made again
 
     def files(self) -> dict[str, FileFact]:
         """Every file that it names."""
+        return {**self.needed(), **self.groups}
+
+    def needed(self) -> dict[str, FileFact]:
+        """Those without which it cannot be read."""
         return {file_name(kind, part.name): fact for part in self.parts() for kind, fact in part.files.items()}
 
     def parts(self) -> list[StoredSegment]:
@@ -127,9 +132,15 @@ def commit_snapshot(folder: Path, snapshot: Snapshot, version: str) -> None:
 def check_files(folder: Path, snapshot: Snapshot, *, contents: bool) -> None:
     """InputError that names the first file that is missing, of another size or, with `contents`, damaged."""
     _refuse_strange(folder, snapshot)
-    for name, fact in snapshot.files().items():
+    for name, fact in snapshot.needed().items():
         if wrong := _wrong(folder / name, fact, contents=contents):
             raise InputError(f"{folder / name}: {wrong}; restore it from a copy, or build the index again")
+
+
+def sound_groups(folder: Path, snapshot: Snapshot, *, contents: bool) -> dict[str, FileFact]:
+    """The files of filters that are as they were written, as far as `check_files` would tell."""
+    groups = snapshot.groups.items()
+    return {name: fact for name, fact in groups if not _wrong(folder / name, fact, contents=contents)}
 
 
 def _wrong(path: Path, fact: FileFact, *, contents: bool) -> str | None:
@@ -221,6 +232,7 @@ def _snapshot(told: Facts) -> Snapshot:
         segments=tuple(_segment(segment, KINDS) for segment in field(told, "segments", list)),
         removed=_segment(removed, ("removed",)) if removed else None,
         runs={name: _run(run, name) for name, run in field({"runs": {}, **told}, "runs", dict).items()},
+        groups=file_facts({"groups": {}, **told}, "groups"),
     )
 
 
