@@ -10,7 +10,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("gpulsh", "datasketch", "rensa", "FastSketchLSH", "daft", "datatrove", "text-dedup", "marin-dupekit",
+from gpulsh import __version__
+
+PACKAGES = ("datasketch", "rensa", "FastSketchLSH", "daft", "datatrove", "text-dedup", "marin-dupekit",
             "pyspark", "xxhash", "numpy", "numba", "pyarrow", "licensedcode-data")  # fmt: skip
 
 
@@ -58,6 +60,6 @@ def describe() -> dict[str, Any]:
         "load_before": round(os.getloadavg()[0], 2),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "versions": {p: _version(p) for p in PACKAGES},
+        "versions": {"gpulsh": __version__, **{p: _version(p) for p in PACKAGES}},  # of this tree, installed or not
         "commit": _commit(),
     }

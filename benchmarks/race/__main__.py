@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-import gpulsh
 from benchmarks import machine
 from benchmarks.bench import environment
 from benchmarks.engines import DECIDERS
@@ -131,7 +130,6 @@ def main() -> None:
     parser.add_argument("--record", type=Path, help="folder of the record")
     given = parser.parse_args()
     described, today = machine.describe(), datetime.date.today().isoformat()
-    described["versions"]["gpulsh"] = gpulsh.__version__  # of this tree, installed or not
     described["java"] = _java()
     folder = given.record or FOLDER / machine.device_name() / today
     folder.mkdir(parents=True, exist_ok=True)
