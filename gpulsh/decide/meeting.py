@@ -59,7 +59,7 @@ class Meeting:
     def similar(self, advance: Advance = untold, draw: Draw | None = None) -> Edges:
         """The pairs of small buckets that count and are at or above the threshold; all, where none is measured.
 
-        `draw` takes its sample from those that count.
+        `draw` takes its sample from those that count; none by containment, which candidates a cut of the work changes.
         """
         pairs, numbers, method = self._pairs, self.numbers, self.method
         if self.allowed is not ALL:
@@ -68,6 +68,7 @@ class Meeting:
             return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
         bounded = method.verify == "exact" and method.measure == "jaccard"  # by sizes
         bound = method.threshold if bounded else 0.0
+        draw = None if method.measure == "containment" else draw
         drawn = NONE if draw is None else draw.of(pairs, numbers)
         similarity = compare(pairs, self.texts, measure_of(method), bound, self.ops, advance, drawn)
         if draw is not None:

@@ -20,17 +20,16 @@ UNDER_CURVE = 0.6  # of the height, for bars under the curve
 STEPS, MOST_TICKS = (1, 2, 5, 10, 20), 6  # hundredths from one label of the axis to the next
 
 
-def candidates_picture(counts: Facts, threshold: float, measure: str, curve: SCurve | None) -> str:
+def candidates_picture(counts: Facts, threshold: float, curve: SCurve | None) -> str:
     """Candidate pairs by similarity, those below the threshold in another colour, and over them a banding's S-curve,
     with the probability at the threshold.
     """
     below, at = _below_one(counts), _x(threshold)
-    of = "Containment" if measure == "containment" else "Jaccard similarity"
     most = max(below.values(), default=1) / (UNDER_CURVE if curve else 1)
     levels = [(k / 4, f"{25 * k} %") for k in range(5)] if curve else [(k / 2, _brief(most * k / 2)) for k in range(3)]
     kinds = {low: "under" if low / BINS >= threshold - 1e-9 else "under less" for low in below}
     parts = [
-        _axes(of, [(k / 5, f"{k / 5}") for k in range(6)]),
+        _axes("Jaccard similarity", [(k / 5, f"{k / 5}") for k in range(6)]),
         *(_level(_y(part), label) for part, label in levels),
         *(_bar(kinds[low], _x(low / BINS), _x(1 / BINS) - _x(0), count / most, "") for low, count in below.items()),
         *(_curve(curve, threshold) if curve else ()),
@@ -38,7 +37,7 @@ def candidates_picture(counts: Facts, threshold: float, measure: str, curve: SCu
         _label(at, TOP - 8, f"threshold {threshold:g}", threshold > 0.5),
     ]
     if curve is None:
-        return _svg(f"Candidate pairs by {of}", parts)
+        return _svg("Candidate pairs by Jaccard similarity", parts)
     found = float(curve.probability(threshold))
     title = f"Probability that two documents become a candidate pair, by similarity: {found:.4f} at {threshold:g}"
     return _svg(title, parts)

@@ -386,7 +386,7 @@ def test_the_main_job_with_little_room_for_temporary_files(container: Container)
     boxed = Container(base, (*inside, *container.command), small)
     told = boxed.gpulsh("dedup", str(base / "work/a.jsonl"), "-o", str(base / "work/out"))
     assert told.returncode == 0, told.stderr
-    cache = f"{small}/gpulsh-12345/gpulsh-"
+    cache = f"gpulsh: {small}/gpulsh-12345/gpulsh-"
     (refused,) = [line for line in told.stderr.splitlines() if line.startswith(cache)]
     assert refused.endswith(": cannot keep compiled kernels: No space left on device")
     assert "need not" not in told.stdout

@@ -91,7 +91,7 @@ def render(report: Facts) -> str:
     curve = None if measure == "containment" or "near" in parameters else SCurve(**banding)
     sample = report.get(SAMPLED.name, {"below_one": {}, "one": 0})  # which reports of 0.2.0 lack
     sampled = sum(sample["below_one"].values()) + sample["one"]
-    candidates = candidates_picture(sample if sampled else evidence["similarity"], threshold, measure, curve)
+    candidates = candidates_picture(sample if sampled else evidence["similarity"], threshold, curve)
     script, script_hash = _script()
     files, clusters = _files(report), evidence["clusters"]["sample"]
     html: str = _template().render(
