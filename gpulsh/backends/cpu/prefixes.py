@@ -8,16 +8,20 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.chunks import Threads, by_weight
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.vectors import prefetch
 
 CHUNK_SHINGLES = 1 << 16
+AHEAD = 64  # shingles whose slots are on their way from memory
 
 _U = np.uint64
 
 
 @kernel
 def _count(values, shift, counts):
-    for value in values:  # without a branch, which would wait for the table each time it is mistaken
-        slot = np.int64(value >> shift)
+    base, last = counts.ctypes.data, values.size - 1
+    for i in range(values.size):  # without a branch, which would wait for the table each time it is mistaken
+        prefetch(base + np.int64(values[min(i + AHEAD, last)] >> shift))
+        slot = np.int64(values[i] >> shift)
         count = counts[slot]
         counts[slot] = count + (count < 255)
 
@@ -31,12 +35,13 @@ def _prefix_rows(values, offset, shift, counts, lengths, all_below, tally, frequ
     `tally` [256] and, as long as the longest row, `frequency` and `rare` are room: a kernel that takes memory itself
     has a new process import all that Numba knows of arrays, which takes longer than its work.
     """
-    written = 0
+    written, base, final = 0, counts.ctypes.data, values.size - 1
     for row in range(offset.size - 1):
         begin, end = offset[row], offset[row + 1]
         tally[:] = 0
         row_values = values[begin:end]
         for i in range(row_values.size):  # a loop of its own: the table, far from any cache, is asked once
+            prefetch(base + np.int64(values[min(begin + i + AHEAD, final)] >> shift))
             frequency[i] = counts[np.int64(row_values[i] >> shift)]
         rares = 0
         for i in range(row_values.size):
