@@ -59,7 +59,7 @@ class Meeting:
     def similar(self, advance: Advance = untold, draw: Draw | None = None) -> Edges:
         """The pairs of small buckets that count and are at or above the threshold; all, where none is measured.
 
-        `draw` takes its sample from those that count; none by containment, which candidates a cut of the work changes.
+        `draw` takes its sample from those that count; none by containment, whose candidates a cut of the work changes.
         """
         pairs, numbers, method = self._pairs, self.numbers, self.method
         if self.allowed is not ALL:

@@ -25,6 +25,7 @@ def candidates_picture(counts: Facts, threshold: float, curve: SCurve | None) ->
     with the probability at the threshold.
     """
     below, at = _below_one(counts), _x(threshold)
+    found = float(curve.probability(threshold)) if curve else 0.0
     most = max(below.values(), default=1) / (UNDER_CURVE if curve else 1)
     levels = [(k / 4, f"{25 * k} %") for k in range(5)] if curve else [(k / 2, _brief(most * k / 2)) for k in range(3)]
     kinds = {low: "under" if low / BINS >= threshold - 1e-9 else "under less" for low in below}
@@ -32,27 +33,26 @@ def candidates_picture(counts: Facts, threshold: float, curve: SCurve | None) ->
         _axes("Jaccard similarity", [(k / 5, f"{k / 5}") for k in range(6)]),
         *(_level(_y(part), label) for part, label in levels),
         *(_bar(kinds[low], _x(low / BINS), _x(1 / BINS) - _x(0), count / most, "") for low, count in below.items()),
-        *(_curve(curve, threshold) if curve else ()),
+        *(_curve(curve, at, found) if curve else ()),
         f'<line class="mark" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{_y(0)}"/>',
         _label(at, TOP - 8, f"threshold {threshold:g}", threshold > 0.5),
     ]
     if curve is None:
         return _svg("Candidate pairs by Jaccard similarity", parts)
-    found = float(curve.probability(threshold))
     title = f"Probability that two documents become a candidate pair, by similarity: {found:.4f} at {threshold:g}"
     return _svg(title, parts)
 
 
-def _curve(curve: SCurve, threshold: float) -> Iterator[str]:
+def _curve(curve: SCurve, at: float, found: float) -> Iterator[str]:
+    """The line, the area below it, and a dot where it has found so much."""
     similarity = np.linspace(0, 1, 201)
     probability = np.asarray(curve.probability(similarity))
     points = " ".join(
         f"{_x(s):.1f},{_y(p):.1f}" for s, p in zip(similarity.tolist(), probability.tolist(), strict=True)
     )
-    found = float(curve.probability(threshold))
     yield f'<polygon class="area" points="{LEFT},{_y(0)} {points} {_x(1)},{_y(0)}"/>'
     yield f'<polyline class="line" points="{points}"/>'
-    yield f'<circle class="dot" cx="{_x(threshold):.1f}" cy="{_y(found):.1f}" r="4"/>'
+    yield f'<circle class="dot" cx="{at:.1f}" cy="{_y(found):.1f}" r="4"/>'
 
 
 def similarity_picture(counts: Facts, threshold: float, measure: str) -> str:

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.cpu.kernel import kernel
-from gpulsh.backends.cpu.lowered import lowered
-from gpulsh.backends.cpu.vectors import I8, I64
+from gpulsh.backends.cpu.vectors import copy
 from gpulsh.errors import ParameterError
 from gpulsh.ragged import offsets
-
-
-@lowered(types.void(types.int64, types.int64, types.int64))
-def _copy(builder: ir.IRBuilder, source: ir.Value, target: ir.Value, size: ir.Value) -> None:
-    """Copy `size` bytes from an address to another."""
-    places = (builder.inttoptr(address, I8.as_pointer()) for address in (target, source))
-    cgutils.raw_memcpy(builder, *places, size, I64(1))
 
 
 @kernel
 def _gather(source, begin, target, offset):
     for row in range(begin.size):
-        _copy(source + begin[row], target + offset[row], offset[row + 1] - offset[row])
+        copy(source + begin[row], target + offset[row], offset[row + 1] - offset[row])
 
 
 def gather(values: NDArray[np.uint8], begin: Numbers, end: Numbers) -> TextBatch:

@@ -13,6 +13,7 @@ from numba import types
 
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.vectors import copy
 from gpulsh.errors import InputTypeError
 
 TOKEN_BYTES = 64  # there is room for at first; sets of longer tokens are copied twice
@@ -22,7 +23,6 @@ _item = types.ExternalFunction("PyList_GetItem", types.intp(types.intp, types.in
 _size = types.ExternalFunction("PyBytes_Size", types.intp(types.intp))
 _text = types.ExternalFunction("PyBytes_AsString", types.intp(types.intp))  # 0 of an object of another type
 _forget_error = types.ExternalFunction("PyErr_Clear", types.void())
-_copy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
 
 
 @partial(kernel, nogil=False)
@@ -45,7 +45,7 @@ def _taken(sets, values, offset, begins):
                 return -1
             size = _size(held)
             if filled + size <= values.size:
-                _copy(values.ctypes.data + filled, text, size)
+                copy(text, values.ctypes.data + filled, size)
             filled += size
             token += 1
             offset[token] = filled

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.chunks import Threads, by_weight
-from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.kernel import kernel, subroutine
 from gpulsh.backends.cpu.vectors import prefetch
 
 CHUNK_SHINGLES = 1 << 16
@@ -16,11 +16,16 @@ AHEAD = 64  # shingles whose slots are on their way from memory
 _U = np.uint64
 
 
+@subroutine
+def _ask_ahead(values, place, shift, counts):
+    """Have the slot of a value behind that at `place` brought to the cache, of the next rows, too."""
+    prefetch(counts.ctypes.data + np.int64(values[min(place + AHEAD, values.size - 1)] >> shift))
+
+
 @kernel
 def _count(values, shift, counts):
-    base, last = counts.ctypes.data, values.size - 1
     for i in range(values.size):  # without a branch, which would wait for the table each time it is mistaken
-        prefetch(base + np.int64(values[min(i + AHEAD, last)] >> shift))
+        _ask_ahead(values, i, shift, counts)
         slot = np.int64(values[i] >> shift)
         count = counts[slot]
         counts[slot] = count + (count < 255)
@@ -35,13 +40,13 @@ def _prefix_rows(values, offset, shift, counts, lengths, all_below, tally, frequ
     `tally` [256] and, as long as the longest row, `frequency` and `rare` are room: a kernel that takes memory itself
     has a new process import all that Numba knows of arrays, which takes longer than its work.
     """
-    written, base, final = 0, counts.ctypes.data, values.size - 1
+    written = 0
     for row in range(offset.size - 1):
         begin, end = offset[row], offset[row + 1]
         tally[:] = 0
         row_values = values[begin:end]
         for i in range(row_values.size):  # a loop of its own: the table, far from any cache, is asked once
-            prefetch(base + np.int64(values[min(begin + i + AHEAD, final)] >> shift))
+            _ask_ahead(values, begin + i, shift, counts)
             frequency[i] = counts[np.int64(row_values[i] >> shift)]
         rares = 0
         for i in range(row_values.size):

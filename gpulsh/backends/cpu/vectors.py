@@ -79,3 +79,10 @@ def prefetch(builder: ir.IRBuilder, address: ir.Value) -> None:
     prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
     place = builder.inttoptr(address, I8.as_pointer())
     builder.call(prefetch, [place, *(ir.Constant(I32, number) for number in (0, 3, 1))])
+
+
+@lowered(types.void(types.int64, types.int64, types.int64))
+def copy(builder: ir.IRBuilder, source: ir.Value, target: ir.Value, size: ir.Value) -> None:
+    """Copy `size` bytes from an address to another."""
+    places = (builder.inttoptr(address, I8.as_pointer()) for address in (target, source))
+    cgutils.raw_memcpy(builder, *places, size, I64(1))
