@@ -202,7 +202,8 @@ def test_the_bytes_are_those_of_a_local_run(
     result = gpulsh.deduplicate_files(inputs, tmp_path / "ray", **asked)
     assert results(tmp_path / "ray") == wanted and len(wanted) == 8
     assert {**result.funnel, "seconds": None} == {**local.funnel, "seconds": None}
-    assert result.report["sampled"] == local.report["sampled"] and result.report["sampled"]["below_one"]
+    assert result.report["sampled"] == local.report["sampled"]
+    assert bool(result.report["sampled"]["below_one"]) == ("measure" not in options)  # by containment none are drawn
     assert sum(step.startswith("sign-") for step in steps) == partitions
     for stage in ("prefix" if "measure" in options else "collide", "compare", "verify"):
         assert sum(step.startswith(f"{stage}-") for step in steps) > 3, stage
