@@ -18,7 +18,7 @@ from gpulsh.account.progress import Progress
 from gpulsh.account.stages import OF_MEMORY
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare.prefix_join import Edges
+from gpulsh.decide.compare.edges import Edges
 from gpulsh.decide.compare.sample import Draw
 from gpulsh.decide.compare.shingled_texts import ShingledTexts
 from gpulsh.decide.decision import Decision

@@ -10,6 +10,7 @@ of fingerprints (`index.meetings`). Who met, and how sets are read, is theirs; w
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,12 +20,16 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.comparison import NONE, Advance, Readable, compare, measure_of, untold
-from gpulsh.decide.compare.prefix_join import Edges, PrefixJoin
+from gpulsh.decide.compare.crowd_join import CrowdJoin
+from gpulsh.decide.compare.edges import Edges
+from gpulsh.decide.compare.held_join import HeldJoin, can_be_held
+from gpulsh.decide.compare.prefix_join import PrefixJoin
 from gpulsh.decide.compare.sample import Draw
 from gpulsh.decide.compare.shingled_texts import ShingledTexts
 from gpulsh.decide.near import near_relation
 from gpulsh.decide.relation import ALL, Relation
 from gpulsh.decide.resolve import distinct_edges, first_places, resolve_kept, witnesses
+from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
 from gpulsh.method import Method
 
@@ -138,6 +143,10 @@ class Meeting:
         label: Numbers = ops.asnumpy(ops.components(len(self.numbers), ops.asarray(np.concatenate(edges))))
         return label
 
-    def _join(self, crowd: Numbers, advance: Advance) -> PrefixJoin:
+    def _join(self, crowd: Numbers, advance: Advance) -> CrowdJoin:
         texts, numbers = self.texts.renumbered(crowd), self.numbers[crowd]
-        return PrefixJoin(numbers, self.met, texts, self.method, self.ops, self.allowed, advance)
+        given = numbers, self.met, texts, self.method, self.ops, self.allowed, advance
+        if can_be_held(texts, self.method, self.ops):
+            with suppress(DeviceMemoryError):
+                return HeldJoin(*given)
+        return PrefixJoin(*given)

@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.decide.compare.prefix_join import Edges, PrefixJoin
+from gpulsh.decide.compare.crowd_join import CrowdJoin
+from gpulsh.decide.compare.edges import Edges
 from gpulsh.decide.greedy import DROPPED, KEPT, settle
 from gpulsh.lsh.pairs import order_of, packed
 from gpulsh.ragged import first_of_runs
 
 
-def resolve_kept(count: int, small: Edges, join: PrefixJoin | None, crowd: Numbers) -> tuple[NDArray[np.bool_], Edges]:
+def resolve_kept(count: int, small: Edges, join: CrowdJoin | None, crowd: Numbers) -> tuple[NDArray[np.bool_], Edges]:
     """(kept bool [count], all verified pairs): the greedy over small buckets and, block by block, over large ones.
 
     Places are in decision order; `small` holds the verified pairs of small buckets, `crowd` [c] ascending the places of

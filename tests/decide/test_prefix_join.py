@@ -15,8 +15,10 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.decide.compare import crowd_prefixes, prefix_join
+from gpulsh.decide.compare.crowd_join import CrowdJoin
 from gpulsh.decide.compare.crowd_prefixes import CrowdPrefixes
-from gpulsh.decide.compare.prefix_join import Edges, PrefixJoin
+from gpulsh.decide.compare.edges import Edges
+from gpulsh.decide.compare.prefix_join import PrefixJoin
 from gpulsh.decide.compare.shingled_texts import ShingledTexts
 from gpulsh.decide.relation import ALL, Relation
 from gpulsh.decide.resolve import resolve_kept
@@ -42,15 +44,17 @@ def prefixes_of(texts: list[str], ops: Backend, is_exact: bool) -> CrowdPrefixes
     return CrowdPrefixes(np.arange(len(texts)), readable, 0.8, ops, exact=is_exact)
 
 
-def join_of(texts: list[str], ops: Backend, threshold: float = 0.8, relation: Relation = ALL) -> PrefixJoin:
+def join_of(
+    texts: list[str], ops: Backend, threshold: float = 0.8, relation: Relation = ALL, kind: type[CrowdJoin] = PrefixJoin
+) -> CrowdJoin:
     """All documents in one large bucket."""
     ids, readable = np.arange(len(texts)), readable_of(texts, ops, threshold)
     crowd = Crowd(ids, np.zeros_like(ids), np.zeros_like(ids))
     met = Collisions.of(np.empty((0, 2), np.int64), crowd, 1)
-    return PrefixJoin(ids, met, readable, Method.chosen(threshold=threshold), ops, relation)
+    return kind(ids, met, readable, Method.chosen(threshold=threshold), ops, relation)
 
 
-def joined(join: PrefixJoin, count: int) -> tuple[list[bool], list[tuple[int, int, float]]]:
+def joined(join: CrowdJoin, count: int) -> tuple[list[bool], list[tuple[int, int, float]]]:
     kept, edges = resolve_kept(count, Edges(NONE, NONE, np.empty(0)), join, np.arange(count))
     found = zip(edges.earlier.tolist(), edges.later.tolist(), edges.similarity.tolist(), strict=True)
     return kept.tolist(), list(found)

@@ -21,7 +21,7 @@ from gpulsh.account.progress import Progress
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.budget import Cut
-from gpulsh.decide.compare import comparison, prefix_join
+from gpulsh.decide.compare import comparison, crowd_bitmaps, held_join, prefix_join
 from gpulsh.decide.compare.bounds import FEWEST_WORDS, MOST_WORDS, bounds_allow, words_for
 from gpulsh.decide.compare.crowd_bitmaps import CrowdBitmaps
 from gpulsh.lsh.collisions import SmallBuckets
@@ -57,6 +57,13 @@ def known(ordered: bool) -> naive.Documents:
     return described(pages(90, 4, ordered), SHINGLING, **BANDING)
 
 
+@pytest.fixture(params=[4096, 0], ids=["held", "by prefixes"])
+def most_held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fingerprints of a few hundred documents of large buckets are held, or their prefixes are made."""
+    monkeypatch.setattr(held_join, "MOST_DOCUMENTS", request.param)
+
+
+@pytest.mark.usefixtures("most_held")
 @pytest.mark.parametrize("ordered", [True, False], ids=["in order", "in any order"])
 @pytest.mark.parametrize(("backend", "bounds"), [("cpu", None), ("cpu", (10_000, 30)), ("reference", None)])
 def test_the_decision_is_the_naive_one(
@@ -67,13 +74,14 @@ def test_the_decision_is_the_naive_one(
         monkeypatch.setattr(CrowdBitmaps, "cost", lambda *given: -(1 << 40))  # they are always asked
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
     asked: list[int] = []
-    near = CrowdBitmaps.near
+    near = crowd_bitmaps.near
 
-    def counted(bitmaps: CrowdBitmaps, known: Any, *others: Any) -> Any:
+    def counted(known: Any, *others: Any) -> Any:
         asked.append(len(known))
-        return near(bitmaps, known, *others)
+        return near(known, *others)
 
-    monkeypatch.setattr(CrowdBitmaps, "near", counted)
+    for module in (crowd_bitmaps, held_join):
+        monkeypatch.setattr(module, "near", counted)
     for threshold in (0.5, 0.8):
         texts = pages(90, 4, ordered)
         result = gpulsh.deduplicate(texts, threshold=threshold, shingling=SHINGLING, backend=backend, **BANDING)
@@ -100,6 +108,7 @@ def test_over_files(tmp_path: Path, keep: str, group: int) -> None:
     assert_rows(rows, (wanted.duplicate_of, wanted.similarity, wanted.cluster))
 
 
+@pytest.mark.usefixtures("most_held")
 def test_few_pairs_are_compared_by_fingerprints(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all pairs that share a bucket, small or large, bitmaps leave a tenth; the first few are compared at once."""
     texts = pages(600, 25)
@@ -127,6 +136,7 @@ def test_matches_beyond_all_pairs_are_never_listed(monkeypatch: pytest.MonkeyPat
         return packed(matches)
 
     monkeypatch.setattr(prefix_join._Matches, "packed_pairs", counted)
+    monkeypatch.setattr(held_join, "MOST_DOCUMENTS", 0)
     result = gpulsh.deduplicate(pages(400, 25), backend="cpu", num_perm=42, bands=42, rows=1)
     assert result.funnel.crowded == 400 and sum(listed) < 400 * 399 // 2
 

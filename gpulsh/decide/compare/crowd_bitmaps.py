@@ -30,10 +30,7 @@ class CrowdBitmaps:
     def near(self, known: Numbers, asking: Numbers) -> Iterator[Numbers]:
         """Pairs (known, asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time."""
         self._make(self._missing(known, asking))
-        at_once = max(1, PAIRS_AT_ONCE // len(asking))
-        for start in range(0, len(known), at_once):
-            pairs = product(known[start : start + at_once], asking)
-            yield pairs[bounds_allow(pairs, self._bitmaps, self._sizes, self._threshold, self._ops)]
+        yield from near(known, asking, self._bitmaps, self._sizes, self._threshold, self._ops)
 
     def _missing(self, *documents: Numbers) -> Numbers:
         wanted = np.zeros(len(self._made), bool)
@@ -52,6 +49,19 @@ class CrowdBitmaps:
             self._bitmaps[rows] = self._ops.bitmaps(fingerprints, self._bitmaps.shape[1])
             self._sizes[rows] = fingerprints.lengths
             self._made[places] = True
+
+
+def near(
+    known: Numbers, asking: Numbers, bitmaps: Array, sizes: Array, threshold: float, ops: Backend
+) -> Iterator[Numbers]:
+    """Pairs (known, asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time.
+
+    `bitmaps` uint64 [c, words] and `sizes` int64 [c] are those of all documents that these may name.
+    """
+    at_once = max(1, PAIRS_AT_ONCE // max(len(asking), 1))
+    for start in range(0, len(known), at_once):
+        pairs = product(known[start : start + at_once], asking)
+        yield pairs[bounds_allow(pairs, bitmaps, sizes, threshold, ops)]
 
 
 def product(known: Numbers, asking: Numbers) -> Numbers:

@@ -19,7 +19,7 @@ from gpulsh.account.counts import TALLIED
 from gpulsh.account.funnel import Funnel
 from gpulsh.account.progress import Progress
 from gpulsh.arrays import Numbers
-from gpulsh.decide.compare.prefix_join import Edges
+from gpulsh.decide.compare.edges import Edges
 from gpulsh.decide.compare.sample import Draw
 from gpulsh.decide.judgement import Case, Compared
 from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Crowd

@@ -1,0 +1,148 @@
+"""The pairs of large buckets, document after document in decision order, without comparing all of them.
+
+A document is compared only with *kept* earlier ones, so that near-copies of one page meet that page and not one
+another. One join over the documents of all large buckets serves every bucket: a pair counts where it shares one of
+them. How the pairs of a block are found depends on how many documents there are: `held_join`, `prefix_join`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Numbers
+from gpulsh.backends.protocol import Backend
+from gpulsh.decide.compare.comparison import Advance, Readable, measure_of, sizes_allow, untold
+from gpulsh.decide.compare.edges import Edges
+from gpulsh.decide.relation import ALL, Relation
+from gpulsh.errors import DeviceMemoryError
+from gpulsh.lsh.collisions import Collisions
+from gpulsh.method import Method
+from gpulsh.ragged import cuts, offsets
+
+FIRST_BLOCK, LAST_BLOCK = 64, 8192  # documents joined at once; no bit depends on these bounds
+BLOCK_BYTES = 16 << 20  # text of a block
+LARGEST_JOIN = 1 << 22  # matches, or pairs, looked at together
+
+
+@dataclass(frozen=True)
+class Block:
+    """Documents [start, stop) of the crowd, with all that could decide them."""
+
+    start: int
+    stop: int
+    with_kept: Edges  # earlier: kept documents before the block
+    within: Edges  # earlier: documents of the block that no kept document rules out yet
+
+
+class CrowdJoin(ABC):
+    """The documents of all large buckets, `crowd` [c] in decision order, joined block by block.
+
+    For each block of `blocks()` the caller decides its documents and calls `keep` before it asks for the next.
+    Documents go by their place in `crowd`, also in blocks and edges.
+    """
+
+    def __init__(
+        self,
+        crowd: Numbers,
+        collisions: Collisions,
+        texts: Readable,
+        method: Method,
+        ops: Backend,
+        relation: Relation = ALL,
+        advance: Advance = untold,
+    ) -> None:
+        """`texts` go by the same places, `relation` by the numbers in `crowd`; `advance` is told what is decided."""
+        self._crowd, self._relation, self._advance = crowd, relation, advance
+        self._rows = np.searchsorted(collisions.crowded, crowd)
+        self._collisions = collisions
+        self._texts, self._offset, self._ops = texts, offsets(texts.sizes()), ops
+        self._measure, self._threshold = measure_of(method), method.threshold
+        self._sizes = np.zeros(len(crowd), np.int64)  # unique shingles, of those read
+        self._known = np.empty(0, np.int64)  # kept
+        whole = ops.sizes().whole
+        self._block_bytes, self._largest_join = BLOCK_BYTES, LARGEST_JOIN
+        if whole is not None:
+            self._block_bytes = min(BLOCK_BYTES, max(whole >> 2, 1))
+            self._largest_join = min(LARGEST_JOIN, max(whole >> 5, 1))
+
+    def blocks(self) -> Iterator[Block]:
+        """All documents in order, in blocks that grow while they have little in common."""
+        start, size = 0, FIRST_BLOCK
+        while start < len(self._rows):
+            _, stop = next(cuts(self._offset[start:], self._block_bytes, size))
+            stop += start
+            try:
+                block = self._block(start, stop)
+            except DeviceMemoryError:
+                if stop - start == 1:
+                    raise
+                block = None
+            if block is None:
+                size = (stop - start) // 2
+                continue
+            yield block
+            self._advance(stop - start)
+            start, size = stop, min(size * 2, LAST_BLOCK)
+
+    def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
+        """Documents of the block marked in `kept` [stop - start] stay, and later ones are compared with them."""
+        kept = kept & self._relation.can_be_witness(self._crowd[block.start : block.stop])
+        self._known = np.concatenate([self._known, block.start + np.flatnonzero(kept)])
+
+    def _block(self, start: int, stop: int) -> Block | None:
+        """Documents joined; None where they, more than one, ask for too much to be looked at together."""
+        here, numbers = np.arange(start, stop), self._crowd[start:stop]
+        asking = here[self._relation.can_be_dropped(numbers)]
+        most = self._largest_join if len(here) > 1 else None
+        outer = self._pairs_with_kept(here, asking, most)
+        if outer is None:
+            return None
+        with_kept = self._verified(outer)
+        # A document that a kept one rules out is not kept: only the rest can rule out others of the block.
+        is_open = self._relation.can_be_witness(numbers)
+        is_open[with_kept.later - start] = False
+        inner = self._pairs_within(here[is_open], asking, most)
+        if inner is None:
+            return None
+        return Block(start, stop, with_kept, self._verified(inner[inner[:, 0] < inner[:, 1]]))
+
+    @abstractmethod
+    def _pairs_with_kept(self, here: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
+        """Pairs (kept, asking) [m, 2], lexicographic, that may be similar enough, for a block of the places `here`.
+
+        None where to find them would ask for more than `most` matches or pairs.
+        """
+
+    @abstractmethod
+    def _pairs_within(self, still_open: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
+        """The same of documents of that block with one another."""
+
+    @abstractmethod
+    def _verified(self, pairs: Numbers) -> Edges:
+        """Those of lexicographic `pairs` [m, 2] at or above the threshold."""
+
+    def _allowed(self, pairs: Numbers) -> Numbers:
+        """The pairs [m, 2] that count, share a large bucket, and whose sizes allow the threshold."""
+        pairs = pairs[self._relation.allows(self._crowd[pairs[:, 0]], self._crowd[pairs[:, 1]])]
+        pairs = pairs[sizes_allow(self._sizes[pairs[:, 0]], self._sizes[pairs[:, 1]], self._threshold)]
+        rows = self._rows[pairs]
+        return pairs[self._collisions.share_large_bucket(rows[:, 0], rows[:, 1])]
+
+    def _near(self, found: Iterator[Numbers], most: int | None) -> Numbers | None:
+        """Those of pairs, found some at a time, that are allowed; None where they are more than `most`."""
+        near, count = [np.empty((0, 2), np.int64)], 0
+        for pairs in found:
+            near.append(self._allowed(pairs))
+            count += len(near[-1])
+            if most is not None and count > most:
+                return None
+        return np.concatenate(near)
+
+    def _similar(self, pairs: Numbers, similarity: NDArray[np.float64]) -> Edges:
+        edges = Edges(pairs[:, 0], pairs[:, 1], similarity)
+        return edges.where(~(similarity < self._threshold))  # NaN, not measured, counts as similar
