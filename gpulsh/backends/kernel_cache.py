@@ -59,6 +59,14 @@ def find_kernel_cache(environment: Mapping[str, str], package: Path) -> KernelCa
     return KernelCache(None, tuple(refused))
 
 
+def temporary_folder(name: str) -> str | None:
+    """A folder below the temporary one that nobody else can write to; None where there is none."""
+    try:
+        return str(_made(_temporary() / name))
+    except (_Refused, OSError):
+        return None
+
+
 def sources() -> list[Path]:
     """All files that a kernel may be compiled from."""
     return [*sorted(PACKAGE.rglob("*.py")), *(Path(__file__).parents[1] / name for name in CONSTANTS)]

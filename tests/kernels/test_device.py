@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gpulsh.backends.cuda import CudaBackend, device
+from gpulsh.backends.cuda import CudaBackend, compiled_kernels, device
 from gpulsh.backends.cuda.launcher import DeviceLauncher, Geometry
 from gpulsh.errors import BackendError
 
@@ -35,6 +40,11 @@ def cupy_with(count: int = 1, capability: tuple[int, int] = (9, 0), refuses: str
             raise MemoryError("out of memory")
         return SimpleNamespace(get=lambda: np.zeros(1))
 
+    def arange(*_: Any, **__: Any) -> Any:
+        if refuses == "compiler":
+            raise RuntimeError("Failed to find CUDA headers.\nInstall them")
+        return SimpleNamespace(get=lambda: np.zeros(1))
+
     properties = {"name": b"A device", "major": capability[0], "minor": capability[1], "totalGlobalMem": 8 * 2**30}
     runtime = SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError,
@@ -42,7 +52,7 @@ def cupy_with(count: int = 1, capability: tuple[int, int] = (9, 0), refuses: str
         getDevice=lambda: 0,
         getDeviceProperties=lambda _: properties,
     )
-    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), zeros=zeros, uint8=np.uint8)
+    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), zeros=zeros, arange=arange, uint8=np.uint8)
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +72,10 @@ def forgotten() -> Iterator[None]:
         ),
         (cupy_with(capability=(6, 1)), "the CUDA device has compute capability 6.1; 7.0 or newer is needed"),
         (cupy_with(refuses="memory"), "the CUDA device does not work (out of memory)"),
+        (
+            cupy_with(refuses="compiler"),
+            'cupy cannot compile a kernel (Failed to find CUDA headers. Install them); pip install "gpulsh[cuda13]"',
+        ),
         (
             None,
             'cupy cannot be imported (import of cupy halted; None in sys.modules); pip install "gpulsh[cuda13]", or',
@@ -105,6 +119,29 @@ def test_the_device_launcher_compiles_once_and_passes_everything_on() -> None:
     assert len(made) == 1 and made[0]["backend"] == "nvrtc" and "#include" not in made[0]["code"]
 
 
+def test_lanes_that_come_to_a_kernel_at_once_compile_it_once() -> None:
+    made, lanes = [], 3
+    together = threading.Barrier(lanes)
+
+    def raw_module(**_: Any) -> Any:
+        made.append(threading.get_ident())
+        busy.wait(0.2)
+        return SimpleNamespace(get_function=lambda name: lambda *given: None)
+
+    def start(_: int) -> None:
+        together.wait(60)
+        launch("minhash", "minhash", (1, 1), 32)
+
+    busy = threading.Event()
+    cupy = cupy_with()
+    cupy.RawModule = raw_module
+    cupy.cuda.compiler = SimpleNamespace(CompileException=ValueError)
+    launch = DeviceLauncher(cupy)
+    with ThreadPoolExecutor(lanes) as pool:
+        list(pool.map(start, range(lanes)))
+    assert len(made) == 1
+
+
 def test_a_kernel_that_does_not_compile_is_a_backend_error() -> None:
     def raw_module(**_: Any) -> Any:
         raise ValueError("no such architecture")
@@ -114,6 +151,51 @@ def test_a_kernel_that_does_not_compile_is_a_backend_error() -> None:
     cupy.cuda.compiler = SimpleNamespace(CompileException=ValueError)
     with pytest.raises(BackendError, match=r"minhash does not compile here .no such architecture"):
         DeviceLauncher(cupy)("minhash", "minhash", (1, 1), 32)
+
+
+# What CuPy does as it is imported, and when it has compiled something.
+FOLDER_OF_CUPY = """
+import os
+folder = os.environ.get("CUPY_CACHE_DIR", os.path.expanduser("~/.cupy/kernel_cache"))
+if not os.path.isdir(folder):
+    os.makedirs(folder, exist_ok=True)
+if not int(os.environ.get("CUPY_CACHE_IN_MEMORY", 0)):
+    open(os.path.join(folder, "kernel"), "wb").close()
+"""
+
+
+@pytest.mark.parametrize("home", ["/proc/nowhere", "own"])
+def test_cupy_is_imported_without_a_home(tmp_path: Path, home: str) -> None:
+    (tmp_path / "cupy.py").write_text(FOLDER_OF_CUPY)
+    for name in ("own", "tmp"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "tmp").chmod(0o1777)
+    code = "from gpulsh.backends.cuda.device import import_cupy; print(import_cupy().folder)"
+    environment = {
+        **{name: value for name, value in os.environ.items() if name != "CUPY_CACHE_DIR"},
+        "HOME": str(tmp_path / "own") if home == "own" else home,
+        "TMPDIR": str(tmp_path / "tmp"),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
+    }
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    folder = Path(done.stdout.strip())
+    if home == "own":
+        assert folder == tmp_path / "own/.cupy/kernel_cache"
+    else:
+        assert folder == tmp_path / f"tmp/gpulsh-{os.geteuid()}/cupy"
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_where_nothing_can_be_written_kernels_are_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled_kernels, "temporary_folder", lambda _: None)
+    monkeypatch.setattr(os.path, "expanduser", lambda _: "/proc/nowhere")
+    given = {"CUPY_CACHE_DIR": "/chosen"}
+    compiled_kernels.find_folder(given)
+    assert given == {"CUPY_CACHE_DIR": "/chosen"}
+    found: dict[str, str] = {}
+    compiled_kernels.find_folder(found)
+    assert os.path.isdir(found["CUPY_CACHE_DIR"]) and found["CUPY_CACHE_IN_MEMORY"] == "1"
 
 
 def test_importing_the_backend_loads_no_cupy() -> None:

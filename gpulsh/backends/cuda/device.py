@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from functools import cache
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from gpulsh.backends.cuda.compiled_kernels import find_folder
 from gpulsh.errors import BackendError, install
 from gpulsh.facts import Facts
 
@@ -20,7 +24,7 @@ def why_unavailable() -> str | None:
         cupy = import_cupy()
     except ImportError as error:
         reason = _in_words(error.__cause__ or error)  # CuPy's own message is a banner around it
-        return f"cupy cannot be imported ({reason}); {install('cuda13')}, or {install('cuda12')}, as the driver is"
+        return f"cupy cannot be imported ({reason}); {_remedy()}"
     runtime = cupy.cuda.runtime
     try:
         count = runtime.getDeviceCount()
@@ -38,6 +42,10 @@ def why_unavailable() -> str | None:
         cupy.zeros(1, cupy.uint8).get()  # a context, memory and a copy: what an old driver or a full device refuses
     except Exception as error:
         return f"the CUDA device does not work ({_in_words(error)})"
+    try:
+        cupy.arange(1, dtype=cupy.uint8).get()  # a kernel, for which CuPy needs NVIDIA's compiler and its headers
+    except Exception as error:
+        return f"cupy cannot compile a kernel ({_in_words(error)}); {_remedy()}"
     return None
 
 
@@ -64,6 +72,8 @@ def visible_devices(arrays: ModuleType, devices: Sequence[int] | None) -> list[i
 
 def import_cupy() -> Any:
     """The module `cupy`, with every failure of its import as an ImportError."""
+    if "cupy" not in sys.modules and find_spec("cupy"):
+        find_folder(os.environ)
     try:
         import cupy
     except ImportError:
@@ -71,6 +81,10 @@ def import_cupy() -> Any:
     except Exception as error:  # a broken installation fails in ways of its own
         raise ImportError(_in_words(error)) from error
     return cupy
+
+
+def _remedy() -> str:
+    return f"{install('cuda13')}, or {install('cuda12')}, as the driver is"
 
 
 def _describe(properties: Facts) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -14,12 +15,14 @@ from gpulsh.arrays import Array
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.backends.cuda.source import expanded_source
 from gpulsh.backends.cuda.waiting import wait
-from gpulsh.errors import BackendError, DeviceMemoryError
+from gpulsh.errors import BackendError, DeviceMemoryError, GpulshError
 
 OPTIONS = ("-std=c++17",)
 LANES = 32  # of a warp
 MAX_BLOCKS = (2**31 - 1, 65535)
-BAD_ALLOC = "std::bad_alloc"  # says CuPy's MemoryError where a sort finds no memory to work in
+# What errors say besides CuPy's own OutOfMemoryError: of a sort that finds no memory to work in; of the runtime and the
+# driver, which need some to load a kernel, for an event or a stream.
+NO_MEMORY = ("std::bad_alloc", "cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY")
 
 Argument = Any  # an array, or a NumPy scalar of the parameter's exact type: a Python int has no width
 
@@ -58,12 +61,15 @@ class DeviceLauncher:
     def __init__(self, cupy: ModuleType) -> None:
         self._cupy = cupy
         self._kernels: dict[tuple[int, str, str], Any] = {}
+        self._compiling = Lock()  # lanes come to a kernel at once, and would each compile it
 
     def __call__(self, file: str, kernel: str, blocks: tuple[int, int], threads: int, *arguments: Argument) -> None:
         device = self._cupy.cuda.runtime.getDevice()
         function = self._kernels.get((device, file, kernel))
         if function is None:
-            function = self._kernels[device, file, kernel] = self._compile(file, kernel)
+            with self._compiling:
+                function = self._kernels.get((device, file, kernel)) or self._compile(file, kernel)
+                self._kernels[device, file, kernel] = function
         function((*blocks, 1), (threads, 1, 1), arguments)
 
     def _compile(self, file: str, kernel: str) -> Any:
@@ -95,13 +101,19 @@ class Machine:
         with self.arrays.cuda.Device(self.device):
             try:
                 yield
-            except MemoryError as error:
-                if not isinstance(error, self.arrays.cuda.memory.OutOfMemoryError) and str(error) != BAD_ALLOC:
+            except (MemoryError, RuntimeError) as error:
+                if not self._is_out_of_memory(error):
                     raise
                 raise DeviceMemoryError(
                     f"the memory of CUDA device {self.device} does not suffice ({error}); free some of it, or ask for"
                     " --backend cpu"
                 ) from error
+
+    def _is_out_of_memory(self, error: Exception) -> bool:
+        if isinstance(error, GpulshError):  # and told already
+            return False
+        of_pool = isinstance(error, self.arrays.cuda.memory.OutOfMemoryError)
+        return of_pool or any(name in str(error) for name in NO_MEMORY)
 
     def run(
         self, file: str, kernel: str, work: int, each: int, *arguments: Argument, threads: int = 0, rows: int = 1
