@@ -24,6 +24,10 @@ class OutOfMemoryError(MemoryError):
     """What CuPy raises when neither the device nor the pool has memory."""
 
 
+class CUDARuntimeError(RuntimeError):
+    """What CuPy raises where the runtime refuses something."""
+
+
 class _Memory:
     """What arrays hold of the devices' memory, all devices together."""
 
@@ -215,6 +219,7 @@ class DeviceModule:
                 memGetInfo=lambda: (min(MEMORY.limit - MEMORY.held, 1 << 34), 1 << 34),
                 pointerGetAttributes=lambda pointer: SimpleNamespace(type=0, device=PLACES.of(pointer)),
                 memoryTypeHost=1,
+                CUDARuntimeError=CUDARuntimeError,
             ),
         )
 
@@ -231,6 +236,10 @@ class DeviceModule:
             made.number = PLACES.of(array.__cuda_array_interface__["data"][0])
             return self.asarray(made)
         return DeviceArray(np.array(array))
+
+    def array(self, array: DeviceArray) -> DeviceArray:
+        assert isinstance(array, DeviceArray)
+        return DeviceArray(array.host.copy(order="K")) if array.number == current_device() else _copied(array)
 
     def from_dlpack(self, array: Any) -> DeviceArray:
         kind, number = array.__dlpack_device__()

@@ -17,10 +17,6 @@ from tests.kernels.device_arrays import DeviceModule, _Device, _Event, current_d
 from tests.kernels.host import HostLauncher, build, signatures
 
 
-class CUDARuntimeError(RuntimeError):
-    pass
-
-
 class CompileException(RuntimeError):
     pass
 
@@ -70,7 +66,6 @@ class HostCupy(ModuleType):
         given = self._arrays.cuda
         runtime = SimpleNamespace(
             **vars(given.runtime),
-            CUDARuntimeError=CUDARuntimeError,
             getDeviceProperties=lambda _: properties,
             driverGetVersion=lambda: 13000,
             runtimeGetVersion=lambda: 13000,

@@ -98,6 +98,34 @@ def test_whatever_needs_the_memory_it_is_one_error() -> None:
     assert "std::bad_alloc" in told and "bytes of" in told
 
 
+@pytest.mark.parametrize(
+    "told", ["cudaErrorMemoryAllocation: out of memory", "CUDA_ERROR_OUT_OF_MEMORY: out of memory", "std::bad_alloc"]
+)
+def test_whatever_is_out_of_memory_it_is_one_error(told: str) -> None:
+    """The runtime and the driver need memory, too, and have errors of their own, which are no MemoryError."""
+    ops = CudaBackend(DeviceModule(), HostLauncher())
+    wanted = rf"CUDA device 0 does not suffice \({told}\); free"  # told once, however deep
+    with pytest.raises(DeviceMemoryError, match=wanted), ops.here(), ops.here():
+        raise RuntimeError(told)
+    with pytest.raises(RuntimeError, match="an illegal memory access") as error, ops.here():
+        raise RuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+    assert error.type is RuntimeError
+
+
+def test_what_is_kept_is_a_copy_on_the_host_where_there_is_no_room() -> None:
+    """A part of a lane's memory would be held otherwise, however small it is."""
+    ops = CudaBackend(DeviceModule(), HostLauncher())
+    values = np.arange(20_000, dtype=np.uint64).reshape(-1, 2)
+    made = ops.asarray(values).T
+    kept = ops.keep(made)
+    assert kept.host.flags.f_contiguous and not np.shares_memory(kept.host, made.host)
+    np.testing.assert_array_equal(kept.get(), values.T)
+    with scarce_memory(1000):
+        elsewhere = ops.keep(made)
+    assert isinstance(elsewhere, np.ndarray)
+    np.testing.assert_array_equal(elsewhere, values.T)
+
+
 def test_memory_of_the_host_is_not_the_devices() -> None:
     ops = CudaBackend(DeviceModule(), HostLauncher())
     with pytest.raises(MemoryError, match="of the host"), ops.here():

@@ -44,7 +44,7 @@ from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import Backend, Sizes, SketchFold, sketched
 from gpulsh.backends.recent import Recent
 from gpulsh.backends.steps import or_in_steps
-from gpulsh.errors import BackendError
+from gpulsh.errors import BackendError, DeviceMemoryError
 from gpulsh.params import BandShape, Family, Shingling
 from gpulsh.secret import EvidenceKeys
 
@@ -236,15 +236,20 @@ class CudaBackend:
             yield from in_order(self._ready(items), [lane.does(work) for lane in lanes])
 
     def keep(self, array: Array) -> Array:
-        with self._machine.here():
-            if self._room is None:
-                self._room = int(RESIDENT * free_bytes(self._machine.arrays))
-            self._room -= array.nbytes
-            if self._room < 0:
-                return self.asnumpy(array)
-            moved = self._machine.arrays.asarray(array)
-            wait(self._machine.arrays)  # before a lane may reuse the original
-            return moved
+        try:
+            with self._machine.here():
+                if self._room is None:
+                    self._room = int(RESIDENT * free_bytes(self._machine.arrays))
+                self._room -= array.nbytes
+                if self._room >= 0:
+                    # Copied on the same device, too: kept as it lies, it would hold on to a part of a lane's memory,
+                    # which could not become whole again for the next batch.
+                    kept = self._machine.arrays.array(array)
+                    wait(self._machine.arrays)  # before a lane may reuse the original
+                    return kept
+        except DeviceMemoryError:
+            self._room = 0
+        return self.asnumpy(array)
 
     def give_back(self) -> None:
         """Let go of pinned memory, which CuPy's pool then has for whoever needs some, and of secrets."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from types import ModuleType
@@ -14,8 +15,10 @@ from gpulsh.backends.cuda.waiting import wait
 from gpulsh.backends.processors import processors
 
 LEAST_PINNED = 1 << 20  # bytes of a buffer
-COARSE = 256 << 20  # bytes up to which a buffer's size is a power of two, then a multiple of this
+MOST_PINNED = 256 << 20  # which a longer text goes through part by part: what is pinned the host has for nothing else
 COPIED_AT_ONCE = 4 << 20  # bytes a thread moves into the buffer; one thread alone is slower than the bus
+
+_log = logging.getLogger("gpulsh")
 
 
 class Staging:
@@ -25,6 +28,7 @@ class Staging:
         self._arrays = arrays
         self._pinned = np.empty(0, np.uint8)
         self._reader: Any = None  # the stream that copies from the buffer
+        self._refused = False  # the driver has no memory to pin: it copies from the text as it lies, if slowly
 
     def on_device(self, batch: TextBatch) -> TextBatch:
         """The batch in memory of the current device, copied on the current stream; as it is where it lies there."""
@@ -32,18 +36,22 @@ class Staging:
             return self._from_device(batch)
         first, last = int(batch.offset[0]), int(batch.offset[-1])
         source, bounds = batch.values[first:last], batch.offset - first
-        if not self._is_pinned(source):
-            source = self._filled(source)
         text, offset = self._arrays.empty(last - first, np.uint8), self._arrays.asarray(bounds)
-        self._reader = self._arrays.cuda.get_current_stream()
-        text.set(source, stream=self._reader)
+        stream = self._arrays.cuda.get_current_stream()
+        if self._is_pinned(source):
+            text.set(source, stream=stream)
+            return TextBatch(text, offset)
+        for start in range(0, len(source), MOST_PINNED):
+            part = source[start : start + MOST_PINNED]
+            text[start : start + len(part)].set(self._filled(part), stream=stream)
+            self._reader = stream
         return TextBatch(text, offset)
 
     def give_back(self) -> None:
         """Hand the buffer to CuPy's pool, once nothing is copied from it any more."""
         if self._reader is not None:
             wait(self._arrays, self._reader)
-        self._reader, self._pinned = None, np.empty(0, np.uint8)
+        self._reader, self._pinned, self._refused = None, np.empty(0, np.uint8), False
 
     def _from_device(self, batch: TextBatch) -> TextBatch:
         device = batch.values.device
@@ -58,13 +66,13 @@ class Staging:
         return moved
 
     def _filled(self, source: Array) -> Array:
-        """The buffer with the text in it, once the text before has been copied from it."""
+        """The buffer with the text in it, once the text before has been copied from it; without one, the text."""
         if self._reader is not None:
             wait(self._arrays, self._reader)
         if len(source) > len(self._pinned):
-            self._pinned = np.empty(0, np.uint8)  # given back first: two at once may be too much
-            size = pinned_size(len(source))
-            self._pinned = np.frombuffer(self._arrays.cuda.alloc_pinned_memory(size), np.uint8, size)
+            self._make_room(pinned_size(len(source)))
+        if self._refused:
+            return source
 
         def copy(start: int) -> None:
             part = source[start : start + COPIED_AT_ONCE]
@@ -73,6 +81,17 @@ class Staging:
         list(_copiers().map(copy, range(0, len(source), COPIED_AT_ONCE)))
         return self._pinned[: len(source)]
 
+    def _make_room(self, size: int) -> None:
+        """A buffer of that size, unless the driver refused one since `give_back`."""
+        self._pinned = np.empty(0, np.uint8)  # given back first: two at once may be too much
+        if self._refused:
+            return
+        try:
+            self._pinned = np.frombuffer(self._arrays.cuda.alloc_pinned_memory(size), np.uint8, size)
+        except self._arrays.cuda.runtime.CUDARuntimeError as error:
+            _log.warning("the driver pins no %d bytes of host memory (%s); text is copied slower", size, error)
+            self._refused = True
+
     def _is_pinned(self, array: Array) -> bool:
         """Whether the driver can copy from the array as it lies."""
         runtime = self._arrays.cuda.runtime
@@ -80,12 +99,12 @@ class Staging:
 
 
 def pinned_size(size: int) -> int:
-    """How large a buffer for `size` bytes is: of few sizes, as CuPy's pool hands out again only what has the very same.
+    """How large a buffer for `size` bytes is: CuPy's pool rounds up to a power of two, and reuses only the very same.
 
-    >>> [pinned_size(size) >> 20 for size in (1, 5 << 20, 200 << 20, 257 << 20)]
-    [1, 8, 256, 512]
+    >>> [pinned_size(size) >> 20 for size in (1, 5 << 20, 200 << 20, MOST_PINNED)]
+    [1, 8, 256, 256]
     """
-    return max(LEAST_PINNED, 1 << (size - 1).bit_length()) if size <= COARSE else -(-size // COARSE) * COARSE
+    return max(LEAST_PINNED, 1 << (size - 1).bit_length())
 
 
 @cache
