@@ -98,6 +98,27 @@ def test_whatever_needs_the_memory_it_is_one_error() -> None:
     assert "std::bad_alloc" in told and "bytes of" in told
 
 
+def test_a_failed_attempt_holds_nothing_until_the_next_collection() -> None:
+    """The halves need its memory at once."""
+    ops = CudaBackend(DeviceModule(), HostLauncher())
+    values = ops.asarray(np.random.default_rng(1).integers(0, 2**64, 5000, np.uint64))
+    fingerprints = Fingerprints(values, ops.asarray(np.array([0, 5000])))
+    failed = False
+    gc.collect()
+    gc.disable()
+    try:
+        with scarce_memory(60_000) as memory:
+            before = memory.held
+            try:
+                with ops.here():
+                    ops.unique(fingerprints)
+            except DeviceMemoryError:
+                failed = True
+            assert failed and memory.held == before < memory.peak
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize(
     "told", ["cudaErrorMemoryAllocation: out of memory", "CUDA_ERROR_OUT_OF_MEMORY: out of memory", "std::bad_alloc"]
 )

@@ -104,10 +104,12 @@ class Machine:
             except (MemoryError, RuntimeError) as error:
                 if not self._is_out_of_memory(error):
                     raise
+                # Without its traceback, whose frames hold the arrays of the attempt; from Python 3.12 on they are in a
+                # cycle with this very frame, which a collection alone would end.
                 raise DeviceMemoryError(
                     f"the memory of CUDA device {self.device} does not suffice ({error}); free some of it, or ask for"
                     " --backend cpu"
-                ) from error
+                ) from error.with_traceback(None)
 
     def _is_out_of_memory(self, error: Exception) -> bool:
         if isinstance(error, GpulshError):  # and told already
