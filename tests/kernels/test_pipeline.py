@@ -83,6 +83,7 @@ def test_no_decision_depends_on_the_secret(selected: CudaBackend, options: dict[
 
 @pytest.mark.parametrize("indexed", [False, True], ids=["files", "index"])
 def test_no_byte_of_the_results_depends_on_the_secret(selected: CudaBackend, indexed: bool, tmp_path: Path) -> None:
+    pytest.importorskip("orjson", reason="orjson is not installed")
     lines = [json.dumps({"text": text, "id": number}) + "\n" for number, text in enumerate(texts(60))]
     files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     for file, part in zip(files, (lines[::2], lines[1::2]), strict=True):
@@ -144,16 +145,24 @@ def test_the_single_steps(selected: CudaBackend) -> None:
 
 
 def test_a_lane_that_fails_waits_for_its_stream(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    waited: list[bool] = []
     arrays = cuda._machine.arrays
-    stream = arrays.cuda.Stream
+    plain, made, waited = arrays.cuda.Stream, list[Any](), list[Any]()
 
-    class Watched(stream):  # type: ignore[misc]
+    def stream(**options: Any) -> Any:
+        made.append(plain(**options))
+        return made[-1]
+
+    class Watched(arrays.cuda.Event):  # type: ignore[misc]
+        def record(self, stream: Any = None) -> None:
+            self.recorded = stream
+            super().record(stream)
+
         def synchronize(self) -> None:
-            waited.append(True)
+            waited.append(self.recorded)
             super().synchronize()
 
-    monkeypatch.setattr(arrays.cuda, "Stream", Watched)
+    monkeypatch.setattr(arrays.cuda, "Stream", stream)
+    monkeypatch.setattr(arrays.cuda, "Event", Watched)
     failing = CudaBackend(arrays, cuda._machine.launch, cuda._machine.geometry)
 
     def fail(lane: Any, item: int) -> None:
@@ -161,7 +170,7 @@ def test_a_lane_that_fails_waits_for_its_stream(cuda: CudaBackend, monkeypatch: 
 
     with pytest.raises(ValueError, match="no such item"):
         list(failing.each([1], fail))
-    assert waited
+    assert made and any(one is another for one in made for another in waited)
 
 
 @pytest.mark.parametrize("sketch", [gpulsh.BottomS(size=9), gpulsh.ModM(modulus=3)])
