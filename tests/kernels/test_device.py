@@ -187,15 +187,20 @@ def test_cupy_is_imported_without_a_home(tmp_path: Path, home: str) -> None:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_where_nothing_can_be_written_kernels_are_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("home", ["/proc/nowhere", "~"])
+def test_where_nothing_can_be_written_kernels_are_kept_in_memory(
+    home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(compiled_kernels, "temporary_folder", lambda _: None)
-    monkeypatch.setattr(os.path, "expanduser", lambda _: "/proc/nowhere")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path.replace("~", home))
     given = {"CUPY_CACHE_DIR": "/chosen"}
     compiled_kernels.find_folder(given)
     assert given == {"CUPY_CACHE_DIR": "/chosen"}
     found: dict[str, str] = {}
     compiled_kernels.find_folder(found)
     assert os.path.isdir(found["CUPY_CACHE_DIR"]) and found["CUPY_CACHE_IN_MEMORY"] == "1"
+    assert not list(tmp_path.iterdir())
 
 
 def test_importing_the_backend_loads_no_cupy() -> None:

@@ -26,6 +26,8 @@ def find_folder(environment: MutableMapping[str, str]) -> None:
 
 
 def _can_be_written(folder: str) -> bool:
+    if not os.path.isabs(folder):  # of a user whom nobody knows: CuPy would make a folder named ~ where it stands
+        return False
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError:
