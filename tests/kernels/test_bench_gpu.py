@@ -403,7 +403,9 @@ import pytest
 class Marks:
     def pytest_collection_finish(self, session):
         for item in session.items:
-            print(item.get_closest_marker("device") is not None, item.nodeid)
+            on_device = item.get_closest_marker("device") is not None
+            print(on_device, item.nodeid)
+            assert not (on_device and "kernels_built" in item.fixturenames), f"{item.nodeid} asks for a host compiler"
 
 folders = ["tests/kernels", "tests/backends/parity"]
 given = [*folders, "--collect-only", "-qq", "-p", "no:cacheprovider", "-m", "kernels"]

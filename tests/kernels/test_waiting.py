@@ -15,6 +15,7 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.params import Shingling
 from gpulsh.run import memory
+from tests.kernels.cuts import WHERE, on_device
 from tests.kernels.device_arrays import DeviceArray, DeviceModule, _Event
 from tests.kernels.host import HostLauncher
 from tests.kernels.test_pipeline import texts
@@ -84,6 +85,7 @@ def test_a_whole_run(awake: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert launcher.launches and not awake
 
 
+@pytest.mark.parametrize("cuda", [where for where in WHERE if not on_device(where)], indirect=True)
 def test_operations_alone(awake: list[str], cuda: CudaBackend) -> None:
     rows = cuda.unique(random_table([5, 0, 300, 40]).moved(cuda.asarray))
     counts = cuda.frequencies(rows, cuda.asarray(np.zeros(16, np.uint8)))
