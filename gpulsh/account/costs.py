@@ -16,6 +16,10 @@ STAR_BYTES = 20
 MEMBER_BYTES, MEMBER_OF_MANY_BYTES = 13, 17  # the latter of 2^31 or more
 DECISION_BYTES = 29
 
+# Bytes of text that take about as long to read and cut into shingles as it takes to compare two documents that were:
+# fewer where bounds rule out most pairs, more where they rule out none.
+PAIR_COST = 200
+
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
@@ -83,7 +87,7 @@ def stage_works(corpus: Corpus, bands: float) -> dict[str, Work]:
         ),
         "gather": Work(amount=texts_met, inputs=corpus.bytes if texts_met else 0.0, written=texts_met),
         # With it what `compare` does in its place where a component is larger than a group.
-        "verify": Work(amount=pairs, read=compared, gathered=compared, written=decisions),
+        "verify": Work(amount=texts_met + PAIR_COST * pairs, read=compared, gathered=compared, written=decisions),
         "collect": Work(amount=corpus.meeting, read=decisions, gathered=decisions, written=decisions),
         "write": Work(amount=corpus.bytes, inputs=corpus.bytes, read=decisions, outputs=kept),
     }

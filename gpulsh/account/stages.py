@@ -37,7 +37,7 @@ OF_FILES = _table(
     StageRow("route", "bring candidate pairs and copies to their groups", "ranges", "pairs"),
     StageRow("gather", "read again the documents that met others", "documents", "bytes of text"),
     StageRow("compare", "compare the candidate pairs of groups too large for one task", "pairs"),  # in verify's cost
-    StageRow("verify", "compare the other candidate pairs, decide what is kept", "documents", "pairs"),
+    StageRow("verify", "compare the other candidate pairs, decide what is kept", "documents", "bytes of text"),
     StageRow("collect", "bring decisions back to where the documents lie", "partitions", "documents"),
     StageRow("write", "write kept rows and evidence", "documents", "bytes of text"),
 )

@@ -51,7 +51,7 @@ def test_bytes_and_seconds_by_hand() -> None:
     assert stages["connect"].seconds == 500 / 20 / 2
     assert stages["route"].seconds == 3000 / 40 / 2
     assert stages["gather"].seconds == 1_000_000 / 50_000 / 2
-    assert stages["verify"].seconds == 3000 / 10 / 2
+    assert stages["verify"].seconds == (1_000_000 + 3000 * 200) / 10 / 2
     assert stages["collect"].seconds == 500 / 5 / 2
     assert stages["write"].seconds == 2_000_000 / 200_000 / 2
     assert found.seconds == sum(stage.seconds or 0 for stage in found.stages)
@@ -61,7 +61,7 @@ def test_bytes_and_seconds_by_hand() -> None:
     assert stages["collide"].network == 1000 * 4 * (8 + 4) / 2
     assert stages["verify"].network == (1_000_000 + 3000 * 24) / 2
     assert stages["collect"].network == 500 * 29 / 2
-    assert found.false_seconds[0.1] == found.false_candidates[0.1] / 10 / 2
+    assert found.false_seconds[0.1] == found.false_candidates[0.1] * 200 / 10 / 2
     assert stages["write"].disk_written == found.output == 1_500_000
     # Beside the program: a machine's half of the text, digests of its half of the documents, text of those that met.
     held = {"copies": 500 * 4 * 24, "collide": 500 * 4 * 24, "verify": 500_000}

@@ -109,8 +109,8 @@ def test_what_takes_too_little_of_a_sample_is_as_on_record() -> None:
     small, large = planted(500), planted(LARGE)
     large = replace(large, seconds={**large.seconds, "verify": 0.09, "copies": 0.01})
     found = foretold(small, large, REPEATS, 2 * LARGE, large.corpus.bytes * 2, machine).likely
-    more = stage_works(found.corpus, 21)["verify"].amount - stage_works(large.corpus, 21)["verify"].amount
-    assert found.seconds["verify"] == pytest.approx(0.09 + min(100 / 1e6, 0.09 / 500) * more)
+    amount, whole = (stage_works(of, 21)["verify"].amount for of in (large.corpus, found.corpus))
+    assert found.seconds["verify"] == pytest.approx(0.09 + min(100 / 1e6, 0.09 / amount) * (whole - amount))
     assert found.seconds["copies"] == pytest.approx(0.01 + 0.01)  # but never more than it took
 
 

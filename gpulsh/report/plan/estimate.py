@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpulsh.account.costs import Corpus, stage_works
+from gpulsh.account.costs import PAIR_COST, Corpus, stage_works
 from gpulsh.account.stages import COSTS
 from gpulsh.budget import (
     DIGEST_COST,
@@ -54,7 +54,7 @@ class Rates:
     connect: float | None = None  # documents that met
     route: float | None = None  # pairs
     gather: float | None = None  # bytes of text, of documents that met
-    verify: float | None = None  # pairs
+    verify: float | None = None  # bytes of text, of documents that met, and PAIR_COST for each pair
     collect: float | None = None  # documents that met
     write: float | None = None  # bytes of text, of all documents
     disk: float | None = None  # bytes read or written
@@ -179,7 +179,9 @@ def estimate(
         output=works["write"].outputs,
         index=index_bytes(corpus, bands),
         false_candidates=false,
-        false_seconds={similarity: _seconds(pairs, rates.verify, workers) for similarity, pairs in false.items()},
+        false_seconds={
+            similarity: _seconds(PAIR_COST * pairs, rates.verify, workers) for similarity, pairs in false.items()
+        },
     )
 
 
