@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+
+from gpulsh.facts import Facts
 
 
 class Progress:
@@ -23,3 +26,6 @@ class Progress:
 
     def done_before(self, amount: int, *, documents: int = 0, size: int = 0) -> None:
         """Tell how much of the work an earlier run did, which this one resumes: rates leave it out."""
+
+    def note(self, facts: Callable[[], Facts]) -> None:
+        """More about the current stage, numbers by name, which is worked out only where somebody keeps it."""

@@ -20,7 +20,7 @@ from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.report.plan.estimate import held_at_once
 from gpulsh.run.foretell import foretell
 from gpulsh.run.foretell.growth import START, Machine, Repeats, Taken, foretold, repeats
-from gpulsh.run.foretell.trial import run
+from gpulsh.run.foretell.trial import Ended, run
 
 MACHINE = Machine(bands=21, threads=2, memory=8 << 30, usual={})
 NEAR, POWERS = 0.2, {"met": 0.5, "pairs": 1.0, "dropped": 0.25}
@@ -78,11 +78,40 @@ def test_how_far_off_it_may_be() -> None:
     assert far.most.corpus.dropped == far.most.corpus.met == 1.0 and far.most.data == 0.0
 
 
+def test_pairs_grow_no_further_in_buckets_that_become_large() -> None:
+    """Of templates that a sample has 130 of, and of 10, among pairs of documents that stand anywhere."""
+    some = Repeats(near=0.0, buckets={2: 2.0, 4: 0.0, 8: 0.0, 16: 3.0, 32: 0.0, 64: 0.0, 128: 0.0, 256: 5.0})
+    assert some.pairs(1.0) == 1.0 and some.pairs(2.0) == pytest.approx(1.5, abs=0.01)
+    assert some.pairs(15.0) == pytest.approx(1 + 14 * 0.5, rel=0.1)  # those of 10 become 122
+    assert some.pairs(1e6) == pytest.approx(1 + 1e6 * 0.2, rel=0.1)  # who is a pair stays one
+    assert replace(some, near=1.0).pairs(9.0) == 1.0
+    assert replace(some, near=0.5).pairs(9.0) == pytest.approx((1 + some.pairs(9.0)) / 2)
+    assert Repeats(near=0.0).pairs(9.0) == 9.0
+    found = foretold(planted(500), planted(LARGE), some, 100 * LARGE, 100 * LARGE * 700.0, MACHINE)
+    assert found.likely.seconds["verify"] < found.most.seconds["verify"]
+    assert found.most.corpus.pairs == 100 * planted(LARGE).corpus.pairs > 3 * found.likely.corpus.pairs
+
+
+def test_pairs_of_a_template_are_foretold_by_a_sample_of_its_pages(tmp_path: Path) -> None:
+    """By the square of their number they would be six times as many a page; but some buckets become large."""
+    common = " ".join(f"menu{number}" for number in range(200))
+
+    def trial(pages: int) -> tuple[float, Repeats]:
+        texts = [f"{common} {' '.join(f'page{page}x{place}' for place in range(60))}" for page in range(pages)]
+        pq.write_table(pa.table({"text": texts}), tmp_path / f"{pages}.parquet")
+        ended, took = run(["--backend=cpu", str(tmp_path / f"{pages}.parquet")], tmp_path / f"out-{pages}")
+        return took.corpus.pairs, Repeats(near=0.0, buckets=ended.buckets)
+
+    sample, found = trial(150)
+    whole, _ = trial(900)
+    assert whole / sample < 4.5 and found.pairs(6.0) == pytest.approx(whole / sample, rel=0.25)
+
+
 def test_repeats_of_pairs_that_stand_anywhere_close_together_and_in_clusters() -> None:
     random = np.random.default_rng(1)
     places = random.permutation(100_000)
     pairs = repeats(places[:2000], places[2000:4000], 100_000)
-    assert vars(pairs) == pytest.approx({"near": 0.0, "met": 1.0, "dropped": 1.0}, abs=0.05)
+    assert (pairs.near, pairs.met, pairs.dropped) == pytest.approx((0.0, 1.0, 1.0), abs=0.05)
     assert repeats(places[:2000], places[:2000] - 1, 100_000) == Repeats(near=1.0)
     mixed = repeats(places[:2000], np.append(places[:1000] - 1, places[2000:3000]), 100_000)
     assert mixed.near == pytest.approx(0.5, abs=0.05)
@@ -150,7 +179,8 @@ def test_samples_are_run_as_the_command_runs(here: Path, monkeypatch: pytest.Mon
             out / "duplicates.parquet",
         )
         parameters = {"threads": 2, "memory": 8 << 30, "banding": {"bands": 21, "rows": 6}}
-        return {"parameters": parameters, "backend": {"name": "cpu"}, "files": files, "compiling": 0.0}, planted(rows)
+        report = {"parameters": parameters, "backend": {"name": "cpu"}, "files": files, "compiling": 0.0}
+        return Ended(report, met=0, buckets={2: 9}, seconds=1.0, processor=1.0, memory=1), planted(rows)
 
     monkeypatch.setattr(foretell, "run", stand_in)
     monkeypatch.setattr(foretell, "FIRST_BYTES", 1000)
@@ -172,7 +202,7 @@ def test_samples_are_run_as_the_command_runs(here: Path, monkeypatch: pytest.Mon
 def test_a_busy_machine_is_given_no_smaller_samples(tmp_path: Path) -> None:
     def share(times: float) -> float:
         seconds = {"sign": 0.5 * times, "write": 0.2 * times, START: times}
-        return foretell._second(foretell._Trial(0.001, {}, replace(planted(500), seconds=seconds), tmp_path))
+        return foretell._second(foretell._Trial(0.001, {}, {}, replace(planted(500), seconds=seconds), tmp_path))
 
     assert share(1.0) == share(8.0) == pytest.approx(5 / (0.25 / 0.001))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -149,6 +149,7 @@ class _Trial(NamedTuple):
 
     share: float
     report: Facts
+    buckets: Mapping[int, int]  # of its candidate pairs
     taken: Taken
     out: Path
 
@@ -166,7 +167,7 @@ class _Trial(NamedTuple):
             rows: Numbers = table[f"{of}row"].to_numpy()
             return rows + np.array(begun, np.int64)
 
-        return repeats(positions(""), positions("duplicate_of_"), position)
+        return repeats(positions(""), positions("duplicate_of_"), position, self.buckets)
 
 
 def _second(first: _Trial) -> float:
@@ -211,16 +212,16 @@ class _Trials:
         arguments = [*self._options, *(f"--protect={path}" for path in protected), "--", *inputs]
         out = self._folder / f"out-{self._number}"
         try:
-            report, took = run(arguments, out)
-            if report["compiling"]:  # what no other run on this machine will
+            ended, took = run(arguments, out)
+            if ended.report["compiling"]:  # what no other run on this machine will
                 out = self._folder / f"again-{self._number}"
-                report, took = run(arguments, out)
+                ended, took = run(arguments, out)
         except InputError as error:
             told = error.message
             for path, name in names.items():
                 told = told.replace(path, name)
             raise InputError(told) from error
-        return _Trial(share, report, took, out)
+        return _Trial(share, ended.report, ended.buckets, took, out)
 
 
 def _option(name: str, value: object) -> list[str]:

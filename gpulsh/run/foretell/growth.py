@@ -2,18 +2,21 @@
 
 The seconds of a stage grow with its amount (`gpulsh.account.costs`) behind a start that both have in common. How much
 documents repeat one another grows with the corpus, too: of copies that stand close together a sample has them all, of
-copies that stand anywhere it has a share of its own size. Which they are, the larger sample tells (`repeats`).
+copies that stand anywhere it has a share of its own size. Which they are, the larger sample tells (`repeats`). Buckets
+grow, too, and of one that becomes large no longer all pairs are compared: by templates of millions of pages, candidate
+pairs of a sample foretell thousands a document, and there are few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gpulsh.account.costs import Corpus, stage_works
 from gpulsh.arrays import Numbers
+from gpulsh.lsh.collisions import SMALL_BUCKET
 from gpulsh.report.plan.estimate import held_at_once
 
 MEASURED = 0.1  # of the start's seconds, of which a stage that takes less tells little
@@ -57,17 +60,35 @@ class Repeats:
     near: float
     met: float = 1.0
     dropped: float = 1.0
+    buckets: Mapping[int, float] = field(default_factory=dict)  # pairs by the size, at most, of their smallest bucket
+
+    def pairs(self, times: float) -> float:
+        """How many times as many pairs a document has in a corpus so many times as large."""
+        return self.near + (1 - self.near) * (1 + self._in_small(times) * (times - 1))
+
+    def _in_small(self, times: float) -> float:
+        """Share of the pairs that are in a small bucket even then.
+
+        Of a bucket that holds both documents of a pair, the others are there with the probability of any.
+        """
+        known = sum(self.buckets.values())
+        if not known:
+            return 1.0
+        at_most = 2 + (SMALL_BUCKET - 2) / times
+        return float(np.interp(np.log2(at_most), np.log2([*self.buckets]), np.cumsum([*self.buckets.values()]) / known))
 
 
-def repeats(dropped: Numbers, kept: Numbers, documents: float) -> Repeats:
-    """Those of a sample, by the positions in it, int64 [m], of what was dropped and of what was kept in its place.
+def repeats(dropped: Numbers, kept: Numbers, documents: float, buckets: Mapping[int, float] | None = None) -> Repeats:
+    """Those of a sample, by the positions in it, int64 [m], of what was dropped and of what was kept in its place, and
+    by the buckets of its pairs.
 
     The powers are those by which the shares grow from every second document to all: of a cluster of k documents, of
     which each is there with probability q, kq (1 - (1 - q)^(k - 1)) have another one with them, and kq - 1 + (1 - q)^k
     are dropped.
     """
+    buckets = buckets or {}
     if not len(dropped):
-        return Repeats(near=0.0)
+        return Repeats(near=0.0, buckets=buckets)
     apart = 1 - NEAR
     anywhere = 1 - apart * apart  # as many of the pairs would be so close that stand anywhere
     close = float(np.mean(abs(dropped - kept) < NEAR * documents))
@@ -79,6 +100,7 @@ def repeats(dropped: Numbers, kept: Numbers, documents: float) -> Repeats:
         near=max((close - anywhere) / (1 - anywhere), 0.0),
         met=-float(np.log2(met / half)),
         dropped=-float(np.log2(left / half)),
+        buckets=buckets,
     )
 
 
@@ -113,7 +135,8 @@ def _grown(sample: Corpus, repeats: Repeats, documents: float, size: float) -> C
 
     met = min(share("met", repeats.met), 1.0)
     dropped = min(share("dropped", repeats.dropped), 1.0)
-    return replace(sample, documents=documents, bytes=size, met=met, pairs=share("pairs", 1.0), dropped=dropped)
+    pairs = sample.pairs * repeats.pairs(times)
+    return replace(sample, documents=documents, bytes=size, met=met, pairs=pairs, dropped=dropped)
 
 
 def _taken(small: Taken, large: Taken, corpus: Corpus, machine: Machine) -> Taken:

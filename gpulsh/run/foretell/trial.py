@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, Popen
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from gpulsh.account.stages import FORETOLD, OF_CONTAINMENT
 from gpulsh.errors import InputError
 from gpulsh.facts import Facts
 from gpulsh.run.foretell.growth import START, Taken
+from gpulsh.run.stages.collide import SMALLEST
 
 # What is imported there is what would be imported here.
 _CODE = (
@@ -33,15 +34,16 @@ class Ended(NamedTuple):
 
     report: Facts
     met: int  # documents that were read again
+    buckets: Mapping[int, int]  # pairs by the size, at most, of their smallest bucket
     seconds: float
     processor: float
     memory: int  # bytes at most
 
 
-def run(arguments: Sequence[str], out: Path) -> tuple[Facts, Taken]:
-    """The report of `gpulsh dedup ARGUMENTS -o OUT`, and what it took. InputError where the run fails."""
+def run(arguments: Sequence[str], out: Path) -> tuple[Ended, Taken]:
+    """Let `gpulsh dedup ARGUMENTS -o OUT` run to its end, and say what it took. InputError where the run fails."""
     ended = _ended(["dedup", "-o", str(out), "--json", *arguments], out.parent)
-    return ended.report, taken(ended, out)
+    return ended, taken(ended, out)
 
 
 def taken(ended: Ended, out: Path) -> Taken:
@@ -94,7 +96,9 @@ def _ended(arguments: Sequence[str], folder: Path) -> Ended:
         raise InputError(last.removeprefix("gpulsh: error: "))
     ends = [event for event in map(json.loads, filter(_is_event, lines)) if event["event"] == "end"]
     met = sum(event.get("documents", 0) for event in ends if event["stage"] == "gather")
-    return Ended(json.loads(told.read_bytes()), met, seconds, usage.ru_utime + usage.ru_stime, memory)
+    noted = [event.items() for event in ends if event["stage"] == "collide"]
+    buckets = {int(name.removeprefix(SMALLEST)): n for of in noted for name, n in of if name.startswith(SMALLEST)}
+    return Ended(json.loads(told.read_bytes()), met, buckets, seconds, usage.ru_utime + usage.ru_stime, memory)
 
 
 def _is_event(line: str) -> bool:
