@@ -16,8 +16,9 @@ def told(plan: Plan) -> str:
     corpus = likely.corpus
     files = f"{plan.files:,} file{'s' if plan.files != 1 else ''}"
     share = plan.sample / corpus.documents
-    of = "all of them were run" if plan.whole else f"{plan.sample:,.0f} of them ({share:.1%}) were run"
+    of = "all of them were run" if plan.whole else f"{plan.sample:,.0f} of them ({_percent(share)}) were run"
     threads = f"{plan.machine.threads} thread{'s' if plan.machine.threads != 1 else ''}"
+    out = plan.work + likely.data + likely.evidence
     lines = [
         f"{corpus.documents:,.0f} documents, {size(int(corpus.bytes))} of text in {files} of {size(plan.bytes)};",
         f"{of} on this machine, in {duration(plan.seconds)}: {plan.backend}, {threads} side by side",
@@ -25,13 +26,13 @@ def told(plan: Plan) -> str:
         "stage              time",
         *(f"{name:<9}{duration(seconds):>14}" for name, seconds in likely.seconds.items()),
         f"{'all':<9}{duration(likely.all):>14}{_between(duration(least.all), duration(most.all))}",
-        f"{'':<9}{duration(likely.processor):>14}  of processors",
+        f"{'':<9}{duration(likely.processor):>14}  of processor time",
         "",
-        f"memory at most {size(int(likely.memory)):>8}  of {size(plan.machine.memory)}",
-        f"OUT at most    {size(int(plan.work + likely.data + likely.evidence)):>8}  of which {size(int(plan.work))} go",
+        f"memory at most {size(int(likely.memory)):>8}  of a budget of {size(plan.machine.memory)}",
+        f"OUT at most    {size(int(out)):>8}  of which {size(int(plan.work))} are removed at the end",
         f"kept rows      {size(int(likely.data)):>8}",
     ]
-    shares = [f"{of.corpus.dropped:.1%}" for of in (likely, least, most)]
+    shares = [_percent(of.corpus.dropped) for of in (likely, least, most)]
     lines.append(f"dropped        {shares[0]:>8}{_between(*shares[1:])}")
     if not plan.whole:
         lines += [
@@ -43,4 +44,9 @@ def told(plan: Plan) -> str:
 
 
 def _between(least: str, most: str) -> str:
-    return f"  {least} to {most}" if least != most else ""
+    return f"  least {least}, most {most}" if least != most else ""
+
+
+def _percent(share: float) -> str:
+    """As the summary of a run has it."""
+    return f"{100 * share:.1f} %"

@@ -16,16 +16,19 @@ import gpulsh
 from gpulsh.account.costs import Corpus, stage_works
 from gpulsh.account.stages import FORETOLD
 from gpulsh.cli import main
+from gpulsh.cli.foretold import told
 from gpulsh.errors import InputError, OutputError, ParameterError
+from gpulsh.report.funnel import duration, size
 from gpulsh.report.plan.estimate import held_at_once
 from gpulsh.run.foretell import foretell
+from gpulsh.run.foretell.foretell import TIMES
 from gpulsh.run.foretell.growth import START, Machine, Repeats, Taken, foretold, repeats
 from gpulsh.run.foretell.trial import Ended, run
 
 MACHINE = Machine(bands=21, threads=2, memory=8 << 30, usual={})
 NEAR, POWERS = 0.2, {"met": 0.5, "pairs": 1.0, "dropped": 0.25}
 REPEATS = Repeats(near=NEAR, met=POWERS["met"], dropped=POWERS["dropped"])
-STARTS = {name: 0.5 + place for place, name in enumerate(FORETOLD)}
+STARTS = {name: 0.02 * (1 + place) for place, name in enumerate(FORETOLD)}
 EACH = {name: 1e-4 * (1 + place) for place, name in enumerate(FORETOLD)}
 LARGE = 10_000
 
@@ -68,6 +71,14 @@ def test_what_was_run_whole_is_as_it_was() -> None:
     whole = planted(500)
     found = foretold(whole, whole, REPEATS, 500, whole.corpus.bytes, MACHINE)
     assert found.likely == found.least == found.most == whole
+
+
+def test_what_disturbs_the_smaller_sample_does_not_make_the_rest_free() -> None:
+    large = planted(LARGE)
+    small = replace(planted(500), seconds={**large.seconds, "sign": large.seconds["sign"] + 1})
+    found = foretold(small, large, REPEATS, 10 * LARGE, large.corpus.bytes * 10, MACHINE).likely
+    for name in ("sign", "write"):
+        assert found.seconds[name] == pytest.approx(10 * large.seconds[name], rel=0.01), name
 
 
 def test_how_far_off_it_may_be() -> None:
@@ -202,9 +213,31 @@ def test_samples_are_run_as_the_command_runs(here: Path, monkeypatch: pytest.Mon
 def test_a_busy_machine_is_given_no_smaller_samples(tmp_path: Path) -> None:
     def share(times: float) -> float:
         seconds = {"sign": 0.5 * times, "write": 0.2 * times, START: times}
-        return foretell._second(foretell._Trial(0.001, {}, {}, replace(planted(500), seconds=seconds), tmp_path))
+        return foretell._next(foretell._Trial(0.001, {}, {}, replace(planted(500), seconds=seconds), tmp_path))
 
     assert share(1.0) == share(8.0) == pytest.approx(5 / (0.25 / 0.001))
+
+
+def trial(share: float, sign: float, write: float, folder: Path) -> foretell._Trial:
+    took = replace(planted(500), seconds={"sign": sign, "write": write, START: 1.0})
+    of = replace(took.corpus, bytes=share * 300e6)
+    return foretell._Trial(share, {}, {}, replace(took, corpus=of), folder)
+
+
+def test_what_takes_hardly_longer_than_its_sample_is_run_whole(tmp_path: Path) -> None:
+    first = trial(0.001, 0.2, 0.1, tmp_path)
+    quick = trial(0.1, 0.2 + 0.099 * 2, 0.1 + 0.099 * 2, tmp_path)  # all of it in 4 starts
+    assert foretell._is_soon_run(0.5, quick, first) and not foretell._is_soon_run(0.49, quick, first)
+    slow = trial(0.1, 0.2 + 0.099 * 20, 0.1 + 0.099 * 20, tmp_path)
+    assert foretell._next(slow, first) == TIMES * 0.1 and not foretell._is_soon_run(0.6, slow, first)
+    large = replace(quick.taken, corpus=replace(quick.taken.corpus, bytes=0.1 * 600e6))
+    assert not foretell._is_soon_run(0.5, quick._replace(taken=large), first)
+
+
+def test_of_two_runs_the_lesser_seconds_count() -> None:
+    one, other = planted(500), planted(LARGE)
+    both = replace(one, seconds={**other.seconds, "sign": 0.1}, memory=9.0).or_less(other)
+    assert both == replace(other, seconds={**other.seconds, "sign": 0.1}, processor=one.processor)
 
 
 def test_a_dry_run_tells_and_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -223,6 +256,20 @@ def test_a_dry_run_tells_and_writes_nothing(here: Path, capsys: pytest.CaptureFi
     result = gpulsh.deduplicate_files("few.parquet", "out", backend="reference", id_column="id")
     assert sorted(result.report["outputs"]) == sorted(name.removeprefix("out/") for name in found["outputs"])
     assert result.funnel["dropped"] == round(likely["corpus"]["dropped"] * 39) >= 9
+
+
+def test_a_plan_says_which_number_is_which() -> None:
+    found = foretold(planted(500), planted(LARGE), REPEATS, 4 * LARGE, 4 * LARGE * 700.0, MACHINE)
+    plan = foretell.Plan(found, MACHINE, {}, "cpu", files=1, bytes=9_000_000, sample=LARGE, seconds=3.0)
+    lines = told(plan).splitlines()
+    assert lines[1] == "10,000 of them (25.0 %) were run on this machine, in 3.00 s: cpu, 2 threads side by side"
+    times = [duration(getattr(found, name).all) for name in ("likely", "least", "most")]
+    assert f"{'all':<9}{times[0]:>14}  least {times[1]}, most {times[2]}" in lines
+    assert f"memory at most {size(int(found.likely.memory)):>8}  of a budget of 8.6 GB" in lines
+    shares = [f"{100 * getattr(found, name).corpus.dropped:.1f} %" for name in ("likely", "least", "most")]
+    assert f"{'dropped':<15}{shares[0]:>8}  least {shares[1]}, most {shares[2]}" in lines
+    (out,) = [line for line in lines if line.startswith("OUT at most ")]
+    assert out.endswith(f"  of which {size(int(plan.work))} are removed at the end")
 
 
 def test_a_dry_run_in_python_has_no_counts(here: Path) -> None:

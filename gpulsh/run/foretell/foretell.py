@@ -8,6 +8,7 @@ is run whole, and nothing is foretold.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -37,7 +38,8 @@ from gpulsh.store.durable import writing
 FIRST_BYTES = 256 << 10  # of files
 # In starts of the program, of about a second; where the machine is busy, they take as much longer as all else.
 STAGE_STARTS = 0.25  # that a stage may take however little there is to do
-SAMPLE_STARTS = 5.0  # that the second sample may take, about
+SAMPLE_STARTS = 5.0  # that the largest sample may take, about
+WHOLE_STARTS = 1.0  # that a run of all may take longer, after which nothing is left to foretell
 TIMES = 4  # as large as the first one, at least
 APART = 6  # times as large, about, where there is time for a third one
 THREAD_BYTES, LEAST_BYTES, MOST_BYTES = 32 << 20, 64 << 20, 256 << 20  # of text: for each thread, and in all
@@ -102,12 +104,14 @@ def plan(inputs: Sequence[str], options: Facts) -> Plan:
     size = bytes_of(files)
     with writing(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="gpulsh-") as folder:
         trials = _Trials(files, inputs, protect, options, Path(folder))
-        large = small = trials.run(FIRST_BYTES / max(size, 1))
-        if small.share < 1:
-            share = _second(small)
-            if share > APART * APART * small.share:  # which is too small to have what a stage begins with
-                small = trials.run(share / APART)
-            large = trials.run(share)
+        large = small = first = trials.run(FIRST_BYTES / max(size, 1))
+        if first.share < 1:
+            share = _next(first)
+            if share > APART * APART * first.share:  # which is too small to have what a stage begins with
+                small = trials.run(share / APART, twice=True)
+                share = _next(small, first)
+                share = 1.0 if _is_soon_run(share, small, first) else share
+            large = trials.run(share, twice=True)
         of = large.repeats()
     corpus = large.taken.corpus
     if large.share < 1:
@@ -170,16 +174,33 @@ class _Trial(NamedTuple):
         return repeats(positions(""), positions("duplicate_of_"), position, self.buckets)
 
 
-def _second(first: _Trial) -> float:
-    """What share the second sample is to be, by what the first one took."""
-    # A sample is written twice: to draw it, and by the run.
-    sign, write = (
-        max(first.taken.seconds[name] / first.taken.seconds[START] - STAGE_STARTS, 0.0) for name in ("sign", "write")
-    )
-    cost = (sign + 2 * write) / first.share
-    size = first.taken.corpus.bytes / first.share
+def _next(last: _Trial, before: _Trial | None = None) -> float:
+    """What share the next sample is to be, by what the last ones took."""
+    sign, write = _starts(last, before)
+    cost = sign + 2 * write  # a sample is written twice: to draw it, and by the run
+    size = last.taken.corpus.bytes / last.share
     wanted = min(max(THREAD_BYTES * processors(), LEAST_BYTES), MOST_BYTES)
-    return max(min(SAMPLE_STARTS / max(cost, 1e-9), wanted / size), TIMES * first.share)
+    return max(min(SAMPLE_STARTS / max(cost, 1e-9), wanted / size), TIMES * last.share)
+
+
+def _is_soon_run(share: float, last: _Trial, before: _Trial) -> bool:
+    """Whether a run of all takes a start more than one of that share, at most, and the space of two such samples."""
+    sign, write = _starts(last, before)
+    size = last.taken.corpus.bytes / last.share
+    return sign + write <= share * (sign + 2 * write) + WHOLE_STARTS and size <= 2 * MOST_BYTES
+
+
+def _starts(last: _Trial, before: _Trial | None) -> tuple[float, float]:
+    """How many starts of the program it takes to sign, and to write, all files; by one run of some, or by two."""
+    known = dict.fromkeys(last.taken.seconds, 0.0) if before is None else before.taken.seconds
+    share = 0.0 if before is None else before.share
+    start = last.taken.seconds[START]
+    begin = STAGE_STARTS * start if before is None else 0.0
+    sign, write = (
+        max(last.taken.seconds[name] - known[name] - begin, 0.0) / start / (last.share - share)
+        for name in ("sign", "write")
+    )
+    return sign, write
 
 
 class _Trials:
@@ -195,8 +216,8 @@ class _Trials:
         ]
         self._number = 0
 
-    def run(self, share: float) -> _Trial:
-        """Run about that share."""
+    def run(self, share: float, *, twice: bool = False) -> _Trial:
+        """Run about that share; a sample `twice` where much follows from its seconds, the lesser of each stage."""
         self._number += 1
         names: dict[str, str] = {}
         inputs, protected = self._inputs, self._protect
@@ -213,9 +234,12 @@ class _Trials:
         out = self._folder / f"out-{self._number}"
         try:
             ended, took = run(arguments, out)
-            if ended.report["compiling"]:  # what no other run on this machine will
-                out = self._folder / f"again-{self._number}"
-                ended, took = run(arguments, out)
+            compiled = ended.report["compiling"]  # what no other run on this machine will
+            # The first run behind a sample's drawing takes longer than others: the system still works at its files.
+            if compiled or (twice and share < 1):
+                shutil.rmtree(out)
+                ended, again = run(arguments, out)
+                took = again if compiled else took.or_less(again)
         except InputError as error:
             told = error.message
             for path, name in names.items():

@@ -20,6 +20,7 @@ from gpulsh.lsh.collisions import SMALL_BUCKET
 from gpulsh.report.plan.estimate import held_at_once
 
 MEASURED = 0.1  # of the start's seconds, of which a stage that takes less tells little
+BEGIN = 0.15  # of the start's seconds, that a stage takes at most however little there is to do
 NEAR = 1 / 16  # of a sample: pairs so close to one another may be so because they stand together
 START = "start"  # of the program, checks, evidence and the report, which no stage has
 
@@ -39,6 +40,16 @@ class Taken:
     def all(self) -> float:
         """Seconds from start to end."""
         return sum(self.seconds.values())
+
+    def or_less(self, again: Taken) -> Taken:
+        """What another run of the same took at least: the lesser of the seconds of each stage."""
+        seconds = {name: min(found, again.seconds[name]) for name, found in self.seconds.items()}
+        return replace(
+            again,
+            seconds=seconds,
+            processor=min(self.processor, again.processor),
+            memory=max(self.memory, again.memory),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +152,8 @@ def _grown(sample: Corpus, repeats: Repeats, documents: float, size: float) -> C
 
 def _taken(small: Taken, large: Taken, corpus: Corpus, machine: Machine) -> Taken:
     sizes = small.corpus.bytes, large.corpus.bytes
-    each = _each(sizes, (small.seconds["sign"], large.seconds["sign"]))
+    begin = BEGIN * large.seconds[START]
+    each = _each(sizes, (small.seconds["sign"], large.seconds["sign"]), begin)
     slower = each * machine.usual["sign"] if "sign" in machine.usual else 1.0  # than that of the record
 
     def seconds(name: str) -> float:
@@ -149,7 +161,7 @@ def _taken(small: Taken, large: Taken, corpus: Corpus, machine: Machine) -> Take
             return large.seconds[name]
         little, much, amount = (_amount(name, of, machine.bands) for of in (small.corpus, large.corpus, corpus))
         short, long = small.seconds[name], large.seconds[name]
-        each = _each((little, much), (short, long))
+        each = _each((little, much), (short, long), begin)
         if long < MEASURED * large.seconds[START] and name in machine.usual:
             each = min(slower / machine.usual[name], long / max(much, 1.0))
         return long + each * (amount - much)
@@ -160,7 +172,7 @@ def _taken(small: Taken, large: Taken, corpus: Corpus, machine: Machine) -> Take
         corpus=corpus,
         seconds={name: seconds(name) for name in large.seconds},
         processor=large.processor
-        + _each(sizes, (small.processor, large.processor)) * (corpus.bytes - large.corpus.bytes),
+        + _each(sizes, (small.processor, large.processor), large.processor) * (corpus.bytes - large.corpus.bytes),
         memory=large.memory + max(_held(corpus, machine) - _held(large.corpus, machine), 0.0),
         data=large.data * kept,
         evidence=large.evidence * max(dropped, 1.0),
@@ -179,9 +191,12 @@ def _held(corpus: Corpus, machine: Machine) -> float:
     return max(held_at_once(name, corpus, machine.bands, 1, machine.threads, machine.memory) for name in names)
 
 
-def _each(amounts: tuple[float, float], seconds: tuple[float, float]) -> float:
-    """What one more takes, by the seconds of two amounts, behind a start that both have and that is not below none."""
+def _each(amounts: tuple[float, float], seconds: tuple[float, float], begin: float) -> float:
+    """What one more takes, by the seconds of two amounts, behind a start that both have and that is not below none.
+
+    It is `begin` at most: a machine that was busy while it did the lesser amount would make the rest free.
+    """
     (little, much), (short, long) = amounts, seconds
     if much <= little:
         return 0.0
-    return min(max(long - short, 0.0) / (much - little), long / much)
+    return min(max((long - short) / (much - little), (long - begin) / much, 0.0), long / much)
