@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from typing import BinaryIO, TypeVar, cast
 
+from gpulsh.errors import DamagedInputError
 from gpulsh.io.compression.packing import Packing, level_of_stream
 from gpulsh.io.compression.streams import Compression, Sink, blocks, packed_writer
 from gpulsh.io.compression.zstd import Window, WindowError
@@ -15,7 +16,7 @@ from gpulsh.io.format import File, Format, Limit, reading, too_large
 
 STEP = 1 << 20  # bytes of a file that are split into rows together
 CODECS: dict[Compression, str] = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
-
+UTF16 = (b"\xff\xfe", b"\xfe\xff")  # what such a file begins with, and none of UTF-8 does
 
 Rows = TypeVar("Rows")
 
@@ -102,6 +103,11 @@ class Streamed(Format):
             return packing.level
         with reading(file), file.open() as source:
             return level_of_stream(self._codec, source, file.size())
+
+
+def utf16(file: File) -> DamagedInputError:
+    """The error of a file of UTF-16, whose bytes would be another text."""
+    return DamagedInputError(f"{file.name}: is UTF-16; write it as UTF-8")
 
 
 def window_too_large(file: File, error: WindowError, limit: Limit) -> Exception:

@@ -158,3 +158,22 @@ def test_lines_without_a_text_file_and_another_job(tmp_path: Path) -> None:
         gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "out", resume=True, backend="reference")
     with pytest.raises(GpulshError, match="is plain text and has no column 'id'"):
         gpulsh.deduplicate_files(tmp_path / "a.txt", tmp_path / "o", lines=True, id_column="id", backend="reference")
+
+
+@pytest.mark.parametrize("codec", ["utf-16", "utf-16-be"])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl", "a.jsonl.gz", "a.json", "a.csv"])
+@pytest.mark.parametrize("lines", [False, True])
+def test_utf16_is_named_and_no_document(codec: str, name: str, lines: bool, tmp_path: Path) -> None:
+    """As UTF-8 it would be letters with zeros between them, a document that no other is like."""
+    if lines and ".txt" not in name:
+        return
+    mark = "\ufeff" if codec == "utf-16-be" else ""
+    content = (mark + json.dumps({"text": "some words here"}) + "\n").encode(codec)
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    (tmp_path / "b.txt").write_text("one")
+    with pytest.raises(DamagedInputError, match=f"{name}: is UTF-16; write it as UTF-8"):
+        gpulsh.deduplicate_files(tmp_path / name, tmp_path / "out", backend="reference", lines=lines)
+    inputs = [tmp_path / name, tmp_path / "b.txt"]
+    options: dict[str, Any] = {"backend": "reference", "lines": lines, "on_error": "skip"}
+    funnel = gpulsh.deduplicate_files(inputs, tmp_path / "out", **options).funnel
+    assert funnel["documents"] == 1 and funnel["rejected"] > 0

@@ -47,7 +47,7 @@ from gpulsh.io.format import (
 )
 from gpulsh.io.formats.delimited.records import LongRecordError, OpenQuoteError, Records, split_records
 from gpulsh.io.formats.keys import Key, key_of, typed_keys
-from gpulsh.io.formats.streamed import Beginning, Streamed
+from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16
 from gpulsh.io.rows import gathered
 
 if TYPE_CHECKING:  # it loads Numba, which other formats need not
@@ -57,7 +57,6 @@ STEP = 1 << 20  # bytes split at once
 MOST_ROWS = 1 << 14  # of a block
 CHECKED_HEADER = 1 << 20  # bytes up to which a header is looked at before the work begins
 HEADER = -1  # in place of a row's number
-UTF16 = (b"\xff\xfe", b"\xfe\xff")  # what such a file begins with
 INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -194,7 +193,7 @@ class Delimited(Streamed):
     def _names(self, file: File, records: Records) -> list[str]:
         begun = bytes(records.content[int(records.begin[0]) : int(records.end[0])])
         if begun.startswith(UTF16):
-            raise InputError(f"{file.name}: is UTF-16; write it as UTF-8")
+            raise utf16(file)
         told = begun.decode("utf-8", "replace")
         try:
             return next(csv.reader([told], delimiter=self._delimiter))

@@ -10,6 +10,7 @@ from typing import Any
 from gpulsh.errors import DamagedInputError, InputTypeError
 from gpulsh.io.format import BETWEEN, Columns, CostError, File, Limit, Place, place_named, too_costly, too_large
 from gpulsh.io.formats.jsonl.large_object import LargeObject, Line, LongString
+from gpulsh.io.formats.streamed import UTF16, utf16
 from gpulsh.io.rows import Bytes
 
 LARGE_LINE = 1 << 20  # bytes of a line from which on it is parsed in little memory
@@ -86,9 +87,7 @@ def _large(file: File, number: int, line: Line, limit: Limit | None, held: int) 
             file, f"{file.unit} {number}", held + error.size, PARSE_COPIES * limit.document, limit
         ) from None
     except ValueError as error:
-        raise DamagedInputError(
-            f"{file.name}: {file.unit} {number} is not JSON: {error}; give one JSON object for each {file.unit}"
-        ) from error
+        raise _no_json(file, number, line, str(error)) from error
 
 
 def parse(file: File, number: int, content: Line) -> Record:
@@ -104,14 +103,20 @@ def parse(file: File, number: int, content: Line) -> Record:
         except (ValueError, RecursionError) as error:
             # Behind "at" Python's own message has a place.
             told = getattr(error, "msg", str(error)).removesuffix(" at").removesuffix(" starting")
-            raise DamagedInputError(
-                f"{file.name}: {file.unit} {number} is not JSON: {told}; give one JSON object for each {file.unit}"
-            ) from error
+            raise _no_json(file, number, content, told) from error
     if not isinstance(record, dict):
         raise DamagedInputError(
             f"{file.name}: {file.unit} {number} is {kind_of(record)}; give one JSON object for each {file.unit}"
         )
     return record
+
+
+def _no_json(file: File, number: int, line: Line, told: str) -> DamagedInputError:
+    if number == 1 and line.startswith(UTF16):
+        return utf16(file)
+    return DamagedInputError(
+        f"{file.name}: {file.unit} {number} is not JSON: {told}; give one JSON object for each {file.unit}"
+    )
 
 
 def parse_exactly(file: File, number: int, content: Line) -> Record:

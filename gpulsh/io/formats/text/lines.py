@@ -33,7 +33,7 @@ from gpulsh.io.format import (
     too_large,
     wrong_length,
 )
-from gpulsh.io.formats.streamed import Beginning
+from gpulsh.io.formats.streamed import UTF16, Beginning, utf16
 from gpulsh.io.formats.text.plain import STEP, PlainText
 from gpulsh.io.formats.whole_lines import LongLineError, whole_lines
 from gpulsh.io.rows import piece_rows
@@ -98,6 +98,8 @@ class TextLines(PlainText):
                 most = None if limit is None else limit.document
                 for pieces in whole_lines(self._blocks(file, source, limit, STEP), most):
                     for piece in pieces:
+                        if number == 1 and piece.startswith(UTF16):
+                            raise utf16(file)
                         if piece:
                             yield piece
                         number += piece.count(b"\n")

@@ -26,7 +26,7 @@ from gpulsh.io.format import (
     too_large,
     wrong_length,
 )
-from gpulsh.io.formats.streamed import Streamed
+from gpulsh.io.formats.streamed import UTF16, Streamed, utf16
 from gpulsh.io.rows import piece_rows
 
 STEP = 1 << 20  # bytes read at once
@@ -53,13 +53,16 @@ class PlainText(Streamed):
                 if size > limit.document:
                     raise too_large(file, "", size, limit)
                 source.seek(0)
-            if not self.compression:
-                yield Block(0, piece_rows([source.read()]))
-                return
-            whole = bytearray()
-            for block in self._blocks(file, source, limit, STEP):
-                whole += block
-            yield Block(0, piece_rows([memoryview(whole)]))
+            if self.compression:
+                whole = bytearray()
+                for block in self._blocks(file, source, limit, STEP):
+                    whole += block
+                text: bytes | memoryview = memoryview(whole)
+            else:
+                text = source.read()
+            if text[:2] in UTF16:
+                raise utf16(file)
+            yield Block(0, piece_rows([text]))
 
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """Refuse: plain text has no column."""
