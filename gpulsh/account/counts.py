@@ -67,7 +67,11 @@ COUNTS = _table(
         ("similar", "dissimilar"),
     ),
     CountRow("similar", "similar", "candidate pairs that are duplicates"),
-    CountRow("dissimilar", "dissimilar", "candidate pairs that are none"),
+    CountRow(
+        "dissimilar",
+        "others",
+        "candidate pairs that are none: not similar enough, or ruled out by --within, --across, --protect or --and",
+    ),
     CountRow(
         "verified",
         "verified",

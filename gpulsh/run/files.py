@@ -252,6 +252,11 @@ def deduplicate_files(
     flags = {"lines": lines, "within": within, "across": across, "overwrite": overwrite, "resume": resume}
     for name, flag in {**flags, "dry_run": dry_run}.items():
         check_type(name, flag, bool)
+    if overwrite and resume:
+        raise ParameterError(
+            "overwrite and resume are both given; give --resume to go on with what is finished, or --overwrite to begin"
+            " anew"
+        )
     for name, column in {"text_column": text_column, "id_column": id_column}.items():
         _check_column(name, column)
     packing = None if compression is None else Packing.parse(compression)
@@ -274,6 +279,7 @@ def deduplicate_files(
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
     streams = Streams(lines)  # to the end of the run
     files = as_lines(find_files(given, guarded, streams), lines)
+    policy.check(files)
     if on_error == "skip":
         files = [replace(file, intact_only=True) for file in files]
     files = _as_written(files, policy, format, packing)

@@ -368,3 +368,19 @@ def test_the_page_stays_small(tmp_path: Path) -> None:
     report["inputs"] = names
     html = render(report)
     assert len(html.encode()) < 5_000_000 and html.count("data-entry=") == number + 200
+
+
+@needs_jinja
+def test_candidates_that_were_ruled_out_are_not_called_dissimilar(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two of a kind in one INPUT are candidates, and alike, but no duplicates across INPUTs; no bars, no word of them."""
+    for name, number in (("a", 1), ("b", 2)):
+        lines = [json.dumps({"text": page(number, changed)}) + "\n" for changed in (0, 1)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    inputs, out = [str(tmp_path / f"{name}.jsonl") for name in "ab"], tmp_path / "out"
+    assert main(["dedup", *inputs, "-o", str(out), "--across", "--backend", "reference"]) == 0
+    summary = capsys.readouterr().out
+    assert re.search(r"candidates +2  = 2 others; exact Jaccard", summary) and "dissimilar" not in summary
+    told = (out / "report.html").read_text()
+    assert "ruled out by --within, --across" in told and "The bars are" not in told

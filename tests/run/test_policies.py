@@ -144,3 +144,15 @@ def test_large_buckets_keep_to_the_relation(tmp_path: Path, protected: int, with
     else:
         assert numbers == {"b.jsonl": 1, "c.jsonl": 0}
     assert np.min([row["similarity"] for row in evidence]) >= 0.7
+
+
+def test_across_with_a_single_input_is_refused(tmp_path: Path) -> None:
+    """Nothing could be dropped: a run of hours that finds no duplicate, and does not say why."""
+    (tmp_path / "in").mkdir()
+    for name in ("in/a.jsonl", "in/b.jsonl", "c.jsonl"):
+        write(tmp_path, name, [page(1)])
+    with pytest.raises(ParameterError, match="all documents are of one INPUT.* give several INPUTs, or leave it out"):
+        run(tmp_path, [str(tmp_path / "in")], across=True)
+    assert not (tmp_path / "out").exists()
+    found, _ = run(tmp_path, [str(tmp_path / "in")], protect=[str(tmp_path / "c.jsonl")], across=True)
+    assert not any(found.values())

@@ -32,6 +32,14 @@ class Policy:
         if self.within and self.across:
             raise ParameterError("within and across are both given; give one, or none for duplicates of both kinds")
 
+    def check(self, files: Sequence[File]) -> None:
+        """ParameterError where none of the files' documents could be dropped for another."""
+        if self.across and len({file.source for file in files}) < 2:
+            raise ParameterError(
+                "across is given and all documents are of one INPUT, none of which is dropped for another then; give"
+                " several INPUTs, or leave it out"
+            )
+
     def to_json(self) -> Facts:
         """What of it a report tells, and another run is compared by."""
         protect = list(self.protect)
