@@ -208,3 +208,23 @@ def test_rates_are_shown_whole_or_not_at_all(width: int, monkeypatch: pytest.Mon
     for line in lines:
         amounts = re.search(r"\d[\d,.]* (documents|[kMGT]?B).*", line)
         assert amounts is None or all(re.fullmatch(whole, part) for part in amounts[0].split(", ")), line
+
+
+def test_resume_and_overwrite_together(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One keeps what the other removes."""
+    message = told(capsys, "dedup", "a.jsonl", "-o", "out", "--resume", "--overwrite")
+    assert message.startswith("overwrite and resume are both given; give --resume to go on")
+    with pytest.raises(ParameterError, match="give resume=True to go on with what is finished, or overwrite=True"):
+        gpulsh.deduplicate_files("a.jsonl", "out", backend="reference", resume=True, overwrite=True)
+
+
+def test_a_run_of_other_inputs_is_told_by_what_became_of_them(here: Path) -> None:
+    gpulsh.deduplicate_files(["a.jsonl", "b.jsonl"], "out", backend="reference", within=True)
+    Path("c.jsonl").write_text(Path("a.jsonl").read_text())
+    Path("b.jsonl").write_text(Path("a.jsonl").read_text() + "\n")
+    with pytest.raises(OutputError) as caught:
+        gpulsh.deduplicate_files(["b.jsonl", "c.jsonl"], "out", backend="reference", within=True, resume=True)
+    assert str(caught.value) == (
+        "out: is of another run: a.jsonl was read and is no input now; b.jsonl was written to since; c.jsonl was no"
+        " input and is one now; give what it was given, or another folder"
+    )

@@ -374,7 +374,7 @@ def test_the_page_stays_small(tmp_path: Path) -> None:
 def test_candidates_that_were_ruled_out_are_not_called_dissimilar(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two of a kind in one INPUT are candidates, and alike, but no duplicates across INPUTs; no bars, no word of them."""
+    """Two of a kind in one INPUT are alike, but no duplicates across INPUTs; without bars, no word of them."""
     for name, number in (("a", 1), ("b", 2)):
         lines = [json.dumps({"text": page(number, changed)}) + "\n" for changed in (0, 1)]
         (tmp_path / f"{name}.jsonl").write_text("".join(lines))

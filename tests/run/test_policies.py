@@ -151,7 +151,7 @@ def test_across_with_a_single_input_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for name in ("in/a.jsonl", "in/b.jsonl", "c.jsonl"):
         write(tmp_path, name, [page(1)])
-    with pytest.raises(ParameterError, match="all documents are of one INPUT.* give several INPUTs, or leave it out"):
+    with pytest.raises(ParameterError, match=r"all documents are of one INPUT.* give several INPUTs, or leave it out"):
         run(tmp_path, [str(tmp_path / "in")], across=True)
     assert not (tmp_path / "out").exists()
     found, _ = run(tmp_path, [str(tmp_path / "in")], protect=[str(tmp_path / "c.jsonl")], across=True)

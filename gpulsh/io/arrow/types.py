@@ -48,6 +48,8 @@ def _type_of(file: File, schema: pa.Schema, place: Place, columns: Columns) -> p
     for depth, name in enumerate(place):
         at = [number for number, present in enumerate(names) if present == name]
         if not at:
+            if depth and not names:
+                names, depth = list(schema.names), 0  # what stands above has no fields: the columns are the choice
             raise missing_column(file, place, columns, [".".join((*place[:depth], present)) for present in names])
         if len(at) > 1:
             raise InputError(f"{file.name}: has {len(at)} columns {'.'.join(place[: depth + 1])!r}; rename all but one")

@@ -297,9 +297,23 @@ def _differences(before: Facts, now: Facts) -> Iterator[str]:
     for name in dict.fromkeys((*before, *now)):
         old, new = before.get(name), now.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
+            if name == "inputs" and old != new:
+                yield from _changes(old, new)
+                return  # the places and sources of files follow from which there are
             yield from _differences(old, new)
         elif old != new:
             yield f"{name} was {_told(before, name)} and is {_told(now, name)} now"
+
+
+def _changes(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[str]:
+    """What became of the files, which are known by their sizes and times."""
+    for name in dict.fromkeys((*before, *now)):
+        if name not in now:
+            yield f"{name} was read and is no input now"
+        elif name not in before:
+            yield f"{name} was no input and is one now"
+        elif before[name] != now[name]:
+            yield f"{name} was written to since"
 
 
 def _told(values: Facts, name: str) -> str:

@@ -160,3 +160,11 @@ def test_ids_and_what_is_kept_by_lie_in_objects_too(
         ids(id_column="of.none")
     with pytest.raises(InputError, match=r"has no column 'no\.n', which keep names"):
         ids(keep="no.n")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_a_field_of_a_column_without_fields(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{kind}"
+    WRITE[kind](path)
+    with pytest.raises(InputError, match=r"has no column 'title\.body'; its columns are: title, meta, a\.b, c,d; name"):
+        gpulsh.deduplicate_files(path, tmp_path / "out", backend="reference", text_column="title.body")
