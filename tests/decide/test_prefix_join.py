@@ -88,8 +88,8 @@ def template(own: int) -> list[str]:
     return [" ".join(frame[:30] + page + frame[30:]) for page in found]
 
 
-def near_copies(count: int) -> list[str]:
-    source = Random(count)
+def near_copies(count: int, seed: int | None = None) -> list[str]:
+    source = Random(count if seed is None else seed)
     page = source.choices(OWN, k=200)
     copies = []
     for _ in range(count):
@@ -146,6 +146,15 @@ def test_near_copies_need_no_frequencies(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sum(kept) == 1 and len(found) == 599
     result = gpulsh.deduplicate(texts, backend="cpu")
     assert result.funnel.crowded == 600 and result.funnel.kept == 1
+
+
+def test_a_kept_document_is_found_by_prefixes_whatever_way_its_block_took() -> None:
+    """Blocks of 64, 128, 256 and 512: the second and the last are joined by prefixes, the one between needs none."""
+    one, other, third, fourth = near_copies(900, 1), near_copies(28, 2), near_copies(20, 3), near_copies(20, 4)
+    texts = one[:164] + other + one[164:419] + third[:1] + one[419:] + fourth + third[1:]
+    kept, found = joined(join_of(texts, CpuBackend(2)), len(texts))
+    assert (kept, found) == all_pairs(texts, 0.8)
+    assert sum(kept) == 4
 
 
 def test_kept_documents_are_read_together_for_the_index(monkeypatch: pytest.MonkeyPatch) -> None:

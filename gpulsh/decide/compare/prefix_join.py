@@ -67,8 +67,11 @@ class PrefixJoin(CrowdJoin):
         """Documents of the block marked in `kept` [stop - start] stay, and enter the index."""
         before = len(self._known)
         super().keep(block, kept)
+        stay = self._known[before:]
         if self._entries is not None:
-            self._kept.add(self._entries_of(self._known[before:]))
+            self._kept.add(self._entries_of(stay))
+        elif self._prefixes is not None and len(stay):  # of a block that needed none, among others that do
+            self._kept.add(self._prefixes.of(stay).sorted())
 
     def _block(self, start: int, stop: int) -> Block | None:
         return self._by_few(start, stop) or super()._block(start, stop)
