@@ -14,6 +14,7 @@ CHUNK_SHINGLES = 1 << 16
 AHEAD = 64  # shingles whose slots are on their way from memory
 
 _U = np.uint64
+_TWO = np.uint8(2)
 
 
 @subroutine
@@ -40,24 +41,28 @@ def _prefix_rows(values, offset, shift, counts, lengths, all_below, tally, frequ
     `tally` [256] and, as long as the longest row, `frequency` and `rare` are room: a kernel that takes memory itself
     has a new process import all that Numba knows of arrays, which takes longer than its work.
     """
-    written = 0
+    written, below = 0, np.uint8(all_below)
     for row in range(offset.size - 1):
         begin, end = offset[row], offset[row + 1]
-        tally[:] = 0
         row_values = values[begin:end]
         for i in range(row_values.size):  # a loop of its own: the table, far from any cache, is asked once
             _ask_ahead(values, begin + i, shift, counts)
             frequency[i] = counts[np.int64(row_values[i] >> shift)]
+        once, fewest = 0, 0
+        for i in range(row_values.size):
+            once += frequency[i] < _TWO
+            fewest += frequency[i] < below
+        left, last = max(lengths[row], fewest), 0
+        if once >= left:  # nobody else has any of the prefix
+            ends[row] = written
+            continue
         rares = 0
         for i in range(row_values.size):
             rare[rares] = i  # places of what is counted less often
             rares += frequency[i] < 255
+        tally[:] = 0
         for k in range(rares):
             tally[frequency[rare[k]]] += 1
-        fewest = 0
-        for below in range(all_below):
-            fewest += tally[below]
-        left, last = max(lengths[row], fewest), 0
         while last < 255 and 0 < left >= tally[last]:
             left -= tally[last]
             last += 1
