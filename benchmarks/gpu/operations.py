@@ -72,6 +72,8 @@ def run(backend: Any, text: TextBatch, shingling: Shingling = SHINGLING) -> dict
     none = backend.asarray(np.zeros(SLOTS, np.uint8))  # another: an operation may write where it counts from
     found["text_frequencies"] = backend.text_frequencies(text, shingling, none)
     found["text_prefixes"] = backend.text_prefixes(text, shingling, counts, 2, 0.8, KEYS)
+    known = backend.shingle_sets(text.slice(0, 2), shingling, KEYS)
+    found["text_overlaps"] = backend.text_overlaps(text, shingling, known, KEYS)
     found["prefixes"] = backend.prefixes(unique, counts, backend.asarray((sizes + 1) // 2))
     return found
 

@@ -348,6 +348,14 @@ class Backend(Protocol):
         least share * s in common with it. Where more are counted less than `rare`, all of these. Sets are not held.
         """
 
+    def text_overlaps(
+        self, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: EvidenceKeys | None = None
+    ) -> tuple[Array, Array]:
+        """int64 [n, k], int64 [n]: how many fingerprints each set of `shingle_sets(text, shingling, keys)` has in
+        common with each of k unique rows `known`, which are few, and how many it has. Sets are not held.
+        """
+        ...
+
     def sha1(self, text: TextBatch) -> Array:
         """uint64 [n]: of every text the first 64 bits of SHA-1 (FIPS 180-4), as a little-endian number."""
         ...

@@ -15,6 +15,7 @@ import numpy as np
 from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch
 from gpulsh.backends.chosen_tokens import chosen_tokens
 from gpulsh.backends.mixing import mixed
+from gpulsh.backends.overlaps import overlaps_with
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_part
 from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import GOLDEN, Backend, sketched
@@ -78,6 +79,14 @@ def text_prefixes(
     """The op."""
     sets = shingle_sets(ops, text, shingling, keys)
     return ops.prefixes(sets, counts, lengths_with_rare(sets, counts, rare, share)), sets.lengths
+
+
+def text_overlaps(
+    ops: Backend, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: EvidenceKeys | None = None
+) -> tuple[Array, Array]:
+    """The op."""
+    sets = shingle_sets(ops, text, shingling, keys)
+    return overlaps_with(known, sets, ops), sets.lengths
 
 
 def text_simhash(ops: Backend, text: TextBatch, shingling: Shingling, keys: Array, distinct: bool) -> Array:

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
+from gpulsh.backends.overlaps import overlaps_with
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts, in_part
 from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import Backend
@@ -69,6 +70,11 @@ class HeldSets(Readable):
         sets = self.fingerprints(places)
         lengths = lengths_with_rare(sets, counts, rare, share)
         return self.ops.prefixes(sets, counts, lengths), sets.lengths
+
+    def overlaps(self, places: Numbers, known: Fingerprints) -> tuple[Array, Array]:
+        """What the documents at `places` have in common with those `known`, and how many fingerprints each has."""
+        sets = self.fingerprints(places)
+        return overlaps_with(known, sets, self.ops), sets.lengths
 
 
 def fingerprint_sets(

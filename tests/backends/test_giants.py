@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import gpulsh
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import CpuBackend, giants
+from gpulsh.backends.cpu.chunks import NO_ROWS
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.errors import DeviceMemoryError
@@ -62,6 +63,7 @@ def operations(ops: Backend, text: TextBatch, shingling: Shingling, family: Fami
     yield ops.text_signatures(text, shingling, family)
     yield ops.text_frequencies(text, shingling, np.full(64, 250, np.uint8))
     yield from (ops.text_prefixes(text, shingling, np.arange(64, dtype=np.uint8), rare, 0.6) for rare in (0, 20))
+    yield ops.text_overlaps(text, shingling, ops.shingle_sets(text.slice(0, min(len(text), 2)), shingling), None)
     yield ops.sign(text, shingling, family, SHAPE, KEYS)
 
 
@@ -174,6 +176,7 @@ def test_a_giant_of_single_letters_is_signed_beside_little(unit: Any) -> None:
         lambda: ONE.text_signatures(few, shingling, FAMILY),
         lambda: ONE.text_frequencies(few, shingling, np.zeros(1 << 16, np.uint8)),
         lambda: ONE.text_prefixes(few, shingling, np.zeros(1 << 16, np.uint8), 0, 0.8),
+        lambda: ONE.text_overlaps(few, shingling, NO_ROWS),
         lambda: ONE.exact_hashes(few, shingling, KEYS),
     ):
         assert peak_beside(work) < BESIDE

@@ -186,6 +186,12 @@ def test_sign_is_its_parts(texts: list[str], shingling: Shingling) -> None:
             few = sum(count < rare for count, _ in order)
             first = order[: max(few, len(row) - math.ceil(share * len(row)) + 1)]
             assert prefix == sorted(value for count, value in first if count > 1)
+    known = REFERENCE.shingle_sets(batch.slice(0, min(len(batch), 2)), shingling)
+    overlaps, sizes = REFERENCE.text_overlaps(batch, shingling, known)
+    assert sizes.tolist() == list(map(len, sets))
+    assert overlaps.shape == (len(sets), len(known))
+    for row, counted in zip(sets, overlaps.tolist(), strict=True):
+        assert counted == [sum(value in other for value in row) for other in rows_of(known)]
 
 
 @given(small, st.sampled_from([16, 32]), st.data())

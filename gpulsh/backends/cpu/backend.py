@@ -21,6 +21,7 @@ from gpulsh.backends.cpu.components import components
 from gpulsh.backends.cpu.gather import gather
 from gpulsh.backends.cpu.giants import giant_pieces, is_giant, one_row, text_chunks
 from gpulsh.backends.cpu.intersect import intersect
+from gpulsh.backends.cpu.overlaps import text_overlaps
 from gpulsh.backends.cpu.prefixes import frequencies, prefix_rows, prefixes
 from gpulsh.backends.cpu.room import Room
 from gpulsh.backends.cpu.set_sketch import ThreadedSketch
@@ -169,6 +170,13 @@ class CpuBackend:
             return chosen
 
         return self.threads.rows(work, text_chunks(text.offset, self.threads)), sizes
+
+    @or_in_steps
+    def text_overlaps(
+        self, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: EvidenceKeys | None = None
+    ) -> tuple[Array, Array]:
+        room = Room(self._memory >> SETS) if len(text) > 1 else Room()
+        return text_overlaps(text, shingling, known, self.threads, room, keys)
 
     @or_in_steps
     def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:

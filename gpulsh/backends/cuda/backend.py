@@ -40,6 +40,7 @@ from gpulsh.backends.cuda.waiting import done, on_host, wait
 from gpulsh.backends.cuda.weighted import occurrences, weighted_overlap
 from gpulsh.backends.cuda.weighted_minhash import kleinberg_tardos, weighted_minhash
 from gpulsh.backends.in_order import in_order
+from gpulsh.backends.overlaps import overlaps_with
 from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import Backend, Sizes, SketchFold, sketched
 from gpulsh.backends.recent import Recent
@@ -211,6 +212,14 @@ class CudaBackend:
     ) -> tuple[Fingerprints, Array]:
         sets = self.shingle_sets(text, shingling, keys)
         return self.prefixes(sets, counts, lengths_with_rare(sets, counts, rare, share)), sets.lengths
+
+    @or_in_steps
+    @_on_device
+    def text_overlaps(
+        self, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: EvidenceKeys | None = None
+    ) -> tuple[Array, Array]:
+        sets = self.shingle_sets(text, shingling, keys)
+        return overlaps_with(known, sets, self), sets.lengths
 
     @or_in_steps
     @_on_device

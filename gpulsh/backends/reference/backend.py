@@ -16,7 +16,7 @@ from gpulsh.backends.reference.candidates import candidates
 from gpulsh.backends.reference.collisions import collisions
 from gpulsh.backends.reference.components import components
 from gpulsh.backends.reference.gather import gather
-from gpulsh.backends.reference.intersect import intersect
+from gpulsh.backends.reference.intersect import intersect, overlaps
 from gpulsh.backends.reference.prefixes import frequencies, prefixes, rare_or_first
 from gpulsh.backends.reference.sha1 import sha1
 from gpulsh.backends.reference.shingle import exact_hashes, shingle, shingle_part, shingles
@@ -86,6 +86,12 @@ class ReferenceBackend:
     ) -> tuple[Fingerprints, Array]:
         sets = self.shingle_sets(text, shingling, keys)
         return prefixes(sets, counts, rare_or_first(sets, counts, rare, share)), np.diff(sets.offset)
+
+    def text_overlaps(
+        self, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: EvidenceKeys | None = None
+    ) -> tuple[Array, Array]:
+        sets = self.shingle_sets(text, shingling, keys)
+        return overlaps(sets, known), np.diff(sets.offset)
 
     def text_simhash(self, text: TextBatch, shingling: Shingling, keys: Array, distinct: bool) -> Array:
         fingerprints = shingle(text, shingling)

@@ -1,4 +1,4 @@
-"""intersect: Python sets, by & and |."""
+"""intersect and what text_overlaps counts: Python sets, by & and |."""
 
 from __future__ import annotations
 
@@ -14,3 +14,9 @@ def intersect(pairs: NDArray[np.int64], fingerprints: Fingerprints) -> tuple[NDA
     both = [len(sets[i] & sets[j]) for i, j in pairs.tolist()]
     either = [len(sets[i] | sets[j]) for i, j in pairs.tolist()]
     return np.array(both, np.int64), np.array(either, np.int64)
+
+
+def overlaps(fingerprints: Fingerprints, known: Fingerprints) -> NDArray[np.int64]:
+    """int64 [n, k]: how many values each row has in common with each known one."""
+    sets, others = ([set(row.tolist()) for row in rows_of(rows)] for rows in (fingerprints, known))
+    return np.array([[len(one & other) for other in others] for one in sets], np.int64).reshape(len(sets), len(others))

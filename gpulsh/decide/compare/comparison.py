@@ -70,6 +70,10 @@ class Readable(ABC):
     def prefixes(self, places: Numbers, counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
         """The prefixes of the documents at `places` and how many fingerprints each has, as `text_prefixes` has it."""
 
+    @abstractmethod
+    def overlaps(self, places: Numbers, known: Fingerprints) -> tuple[Array, Array]:
+        """What the documents at `places` have in common with those `known`, as `text_overlaps` has it."""
+
 
 # How similar pairs [m, 2] of rows of fingerprints are, which come whole or in ranges of values: float64 [m], NaN where
 # that is not known.
@@ -83,6 +87,11 @@ def exact(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray
     for part in parts:
         shared, together = ops.intersect(pairs, part)
         both, either = both + ops.asnumpy(shared), either + ops.asnumpy(together)
+    return jaccard_of(both, either)
+
+
+def jaccard_of(both: Numbers, either: Numbers) -> NDArray[np.float64]:
+    """From sizes of intersections and unions."""
     share: NDArray[np.float64] = both.astype(np.float64) / np.maximum(either, 1).astype(np.float64)
     return share
 

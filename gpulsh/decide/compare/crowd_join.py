@@ -128,10 +128,14 @@ class CrowdJoin(ABC):
 
     def _allowed(self, pairs: Numbers) -> Numbers:
         """The pairs [m, 2] that count, share a large bucket, and whose sizes allow the threshold."""
-        pairs = pairs[self._relation.allows(self._crowd[pairs[:, 0]], self._crowd[pairs[:, 1]])]
         pairs = pairs[sizes_allow(self._sizes[pairs[:, 0]], self._sizes[pairs[:, 1]], self._threshold)]
-        rows = self._rows[pairs]
-        return pairs[self._collisions.share_large_bucket(rows[:, 0], rows[:, 1])]
+        return pairs[self._count(pairs)]
+
+    def _count(self, pairs: Numbers) -> NDArray[np.bool_]:
+        """bool [m]: which of `pairs` [m, 2] count, and share a large bucket."""
+        earlier, later = pairs.T
+        allowed = self._relation.allows(self._crowd[earlier], self._crowd[later])
+        return allowed & self._collisions.share_large_bucket(self._rows[earlier], self._rows[later])
 
     def _near(self, found: Iterator[Numbers], most: int | None) -> Numbers | None:
         """Those of pairs, found some at a time, that are allowed; None where they are more than `most`."""

@@ -25,9 +25,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Fingerprints, Numbers
+from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare.comparison import Advance, Readable, compare, row_sizes, unmeasured, untold
+from gpulsh.decide.compare.comparison import Advance, Readable, compare, jaccard_of, row_sizes, unmeasured, untold
 from gpulsh.decide.compare.crowd_bitmaps import CrowdBitmaps, product
 from gpulsh.decide.compare.crowd_join import FIRST_BLOCK, LARGEST_JOIN, Block, CrowdJoin
 from gpulsh.decide.compare.crowd_prefixes import CrowdPrefixes, Entries
@@ -85,20 +85,41 @@ class PrefixJoin(CrowdJoin):
         if not self._exact or len(self._known) > FEW_KEPT:
             return None
         here = np.arange(start, stop)
-        read = np.concatenate([self._known, here])
         try:
-            fingerprints = self._texts.fingerprints(read)
+            with_kept = self._with_few(here)
         except DeviceMemoryError:
             if stop - start > 1:
                 raise
             return None  # all kept documents and one more are too much
-        self._sizes[read] = row_sizes(fingerprints, self._ops)
-        with_kept = self._measured(product(self._known, here), read, fingerprints)
-        rest = np.setdiff1d(here, with_kept.later)
+        is_left = np.ones(len(here), bool)
+        is_left[with_kept.later - start] = False
+        rest = here[is_left]
         if len(rest) > FEW_KEPT and len(here) > FIRST_BLOCK:
             return None
         inner = product(rest, here)
-        return Block(start, stop, with_kept, self._measured(inner[inner[:, 0] < inner[:, 1]], read, fingerprints))
+        inner = inner[inner[:, 0] < inner[:, 1]]
+        within = self._within(here, inner) if len(inner) else with_kept.where(slice(0))
+        return Block(start, stop, with_kept, within)
+
+    def _with_few(self, here: Numbers) -> Edges:
+        """The edges of all kept documents, which are few, with those `here`."""
+        pairs = product(self._known, here)
+        both = np.empty(0, np.int64)
+        if len(pairs):
+            known = self._texts.fingerprints(self._known)
+            overlaps, sizes = map(self._ops.asnumpy, self._texts.overlaps(here, known))
+            self._sizes[self._known], self._sizes[here] = row_sizes(known, self._ops), sizes
+            both = overlaps.T.reshape(-1)
+        either = self._sizes[pairs[:, 0]] + self._sizes[pairs[:, 1]] - both
+        found = self._similar(pairs, jaccard_of(both, either))
+        return found.where(self._count(np.stack([found.earlier, found.later], axis=1)))
+
+    def _within(self, here: Numbers, pairs: Numbers) -> Edges:
+        """The edges of `pairs` [m, 2] of the documents `here`, which follow one another."""
+        fingerprints = self._texts.fingerprints(here)
+        self._sizes[here] = row_sizes(fingerprints, self._ops)
+        pairs = self._allowed(pairs)
+        return self._similar(pairs, self._measure(pairs - here[0], [fingerprints], self._ops))
 
     def _pairs_with_kept(self, here: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
         self._prefixes = self._prefixes or self._read(int(here[0]))
@@ -143,11 +164,6 @@ class PrefixJoin(CrowdJoin):
         if matches.too_many:
             return None
         return self._allowed(unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.packed_pairs()]))))
-
-    def _measured(self, pairs: Numbers, read: Numbers, fingerprints: Fingerprints) -> Edges:
-        """Keep those of `pairs` [m, 2], of documents that were `read`, that count and are similar enough."""
-        pairs = self._allowed(pairs)
-        return self._similar(pairs, self._measure(np.searchsorted(read, pairs), [fingerprints], self._ops))
 
     def _verified(self, pairs: Numbers) -> Edges:
         """Read the documents of lexicographic `pairs` [m, 2] again, and keep the pairs at or above the threshold."""

@@ -61,5 +61,9 @@ class ShingledTexts(Readable):
         """The prefixes of the documents at `places`, and how many fingerprints each has."""
         return self.ops.text_prefixes(self._batch(places), self.method.reading, counts, rare, share, self.keys)
 
+    def overlaps(self, places: Numbers, known: Fingerprints) -> tuple[Array, Array]:
+        """What the documents at `places` have in common with those `known`, and how many fingerprints each has."""
+        return self.ops.text_overlaps(self._batch(places), self.method.reading, known, self.keys)
+
     def _batch(self, places: Numbers) -> TextBatch:
         return normalized(self.texts.take(self.chosen[places]), self.method.folding.form)

@@ -1,4 +1,4 @@
-"""sign, text_signatures, text_frequencies and text_prefixes: one pass over text, the bits of its steps."""
+"""sign and the text_ operations: one pass over text, the bits of its steps."""
 
 from __future__ import annotations
 
@@ -30,3 +30,6 @@ def test_any_text(ops: Backend, text: TextBatch, shingling: Shingling, columns: 
     counts = agree(ops, "text_frequencies", text, shingling, np.full(64, 250, np.uint8))
     for table, rare in itertools.product((counts, np.arange(16, dtype=np.uint8)), (0, 7, 252)):
         agree(ops, "text_prefixes", text, shingling, table, rare, 0.7, KEYS)
+    sets = said("shingle_sets", text, shingling, KEYS)
+    for known in (sets.slice(0, min(len(sets), 3)), sets.slice(0, 0)):
+        agree(ops, "text_overlaps", text, shingling, known, KEYS)
