@@ -297,8 +297,10 @@ def _groups(pairs: Numbers, text_sizes: Numbers, ops: Backend) -> tuple[list[Num
     sizes = ops.sizes()
     if int(text_sizes.sum()) < sizes.tile:
         return [np.arange(len(pairs))], False
+    is_read = np.zeros(len(text_sizes), bool)  # the others, of large buckets alone, take no room in a tile
+    is_read[pairs] = True
     component = ops.asnumpy(ops.components(len(text_sizes), ops.asarray(pairs)))
-    tiles = _tiles(component, text_sizes, sizes)
+    tiles = _tiles(component, np.where(is_read, text_sizes, 0), sizes)
     first, second = tiles[pairs[:, 0]], tiles[pairs[:, 1]]
     across = bool((first != second).any())
     both = np.minimum(first, second) << 32 | np.maximum(first, second) if across else first
