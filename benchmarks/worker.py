@@ -10,8 +10,8 @@ from importlib import import_module
 
 from benchmarks.job import Job
 
-# Enough to compile, import and start pools; far too little to matter.
-WARM_UP = 64
+# Enough to compile, import, start pools and meet duplicates, whose kernels are loaded, too; far too little to matter.
+WARM_UP = 1024
 
 
 def processor_time() -> float:

@@ -279,7 +279,7 @@ def deduplicate_files(
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
     streams = Streams(lines)  # to the end of the run
     files = as_lines(find_files(given, guarded, streams), lines)
-    policy.check(files)
+    policy.warn_of(files)
     if on_error == "skip":
         files = [replace(file, intact_only=True) for file in files]
     files = _as_written(files, policy, format, packing)

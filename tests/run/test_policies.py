@@ -146,13 +146,14 @@ def test_large_buckets_keep_to_the_relation(tmp_path: Path, protected: int, with
     assert np.min([row["similarity"] for row in evidence]) >= 0.7
 
 
-def test_across_with_a_single_input_is_refused(tmp_path: Path) -> None:
-    """Nothing could be dropped: a run of hours that finds no duplicate, and does not say why."""
+def test_across_with_a_single_input_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing can be dropped: a run of hours that finds no duplicate would not say why."""
     (tmp_path / "in").mkdir()
     for name in ("in/a.jsonl", "in/b.jsonl", "c.jsonl"):
         write(tmp_path, name, [page(1)])
-    with pytest.raises(ParameterError, match=r"all documents are of one INPUT.* give several INPUTs, or leave it out"):
-        run(tmp_path, [str(tmp_path / "in")], across=True)
-    assert not (tmp_path / "out").exists()
-    found, _ = run(tmp_path, [str(tmp_path / "in")], protect=[str(tmp_path / "c.jsonl")], across=True)
-    assert not any(found.values())
+    both, told = [str(tmp_path / "in"), str(tmp_path / "c.jsonl")], "all documents are of one INPUT"
+    kept, _ = run(tmp_path / "one", both[:1], across=True)
+    assert all(kept.values()) and told in caplog.text
+    caplog.clear()
+    kept, _ = run(tmp_path / "guarded", both[:1], protect=both[1:], across=True)
+    assert not any(kept.values()) and told not in caplog.text

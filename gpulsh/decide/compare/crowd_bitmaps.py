@@ -28,7 +28,7 @@ class CrowdBitmaps:
         return int(sizes[self._missing(known, asking)].sum())
 
     def near(self, known: Numbers, asking: Numbers) -> Iterator[Numbers]:
-        """Pairs (known, asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time."""
+        """Pairs (known, later asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time."""
         self._make(self._missing(known, asking))
         yield from near(known, asking, self._bitmaps, self._sizes, self._threshold, self._ops)
 
@@ -54,13 +54,17 @@ class CrowdBitmaps:
 def near(
     known: Numbers, asking: Numbers, bitmaps: Array, sizes: Array, threshold: float, ops: Backend
 ) -> Iterator[Numbers]:
-    """Pairs (known, asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time.
+    """Pairs (known, later asking) [m, 2] whose bitmaps allow the threshold, lexicographic, some at a time.
 
     `bitmaps` uint64 [c, words] and `sizes` int64 [c] are those of all documents that these may name.
     """
-    at_once = max(1, PAIRS_AT_ONCE // max(len(asking), 1))
+    if len(asking) == 0:
+        return
+    at_once = max(1, PAIRS_AT_ONCE // len(asking))
     for start in range(0, len(known), at_once):
         pairs = product(known[start : start + at_once], asking)
+        if known[-1] >= asking[0]:  # of one block, where every pair is there twice
+            pairs = pairs[pairs[:, 0] < pairs[:, 1]]
         yield pairs[bounds_allow(pairs, bitmaps, sizes, threshold, ops)]
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpulsh.errors import ParameterError
+from gpulsh.errors import Advice, ParameterError
 from gpulsh.facts import Facts
 from gpulsh.io.files.file_texts import PartitionFacts
 from gpulsh.io.format import File
 from gpulsh.run.job.order import Order, by_place, highest_first, key_column, longest_first, source_ranks
+
+_log = logging.getLogger("gpulsh")
 
 
 @dataclass(frozen=True)
@@ -32,13 +35,10 @@ class Policy:
         if self.within and self.across:
             raise ParameterError("within and across are both given; give one, or none for duplicates of both kinds")
 
-    def check(self, files: Sequence[File]) -> None:
-        """ParameterError where none of the files' documents could be dropped for another."""
+    def warn_of(self, files: Sequence[File]) -> None:
+        """Say where none of the files' documents can be dropped for another."""
         if self.across and len({file.source for file in files}) < 2:
-            raise ParameterError(
-                "across is given and all documents are of one INPUT, none of which is dropped for another then; give"
-                " several INPUTs, or leave it out"
-            )
+            _log.warning(Advice("--across, and all documents are of one INPUT: none is dropped; give several INPUTs"))
 
     def to_json(self) -> Facts:
         """What of it a report tells, and another run is compared by."""
