@@ -119,6 +119,7 @@ class Index(Tidy):
         """
         self = cls(**parameters)
         self._folder = Folder.made(Path(checked_folder("path", path)), self._method, self._secret)
+        self._groups = Groups(self._folder.path)
         self._changed = True
         return self
 
@@ -271,14 +272,15 @@ class Index(Tidy):
         path = None if path is None else checked_folder("path", path)
         if path is not None and (self._folder is None or os.path.realpath(path) != os.path.realpath(self._folder.path)):
             folder = Folder.made(Path(path), self._method, self._secret)
+            groups = Groups(folder.path)
             loose = tuple(Shelved(shelved.segment) for shelved in self._contents.shelves)
             try:
-                self._contents = folder.commit(replace(self._contents, shelves=loose), Groups(folder.path))
+                self._contents = folder.commit(replace(self._contents, shelves=loose), groups)
             except BaseException:
                 folder.abandon()
                 raise
             self.close()
-            self._folder = folder
+            self._folder, self._groups = folder, groups
         elif self._folder is None:
             raise ParameterError("path is None, and the index lies in memory alone; give the path of a folder")
         elif self._changed:
@@ -480,8 +482,6 @@ class Index(Tidy):
 
     def _holdings(self, shelves: Sequence[Shelved] | None = None) -> Holdings:
         """What it holds, or would with these segments."""
-        if self._groups.folder != self.path:
-            self._groups = Groups(self.path)
         contents = self._contents
         found = [shelved.segment for shelved in (contents.shelves if shelves is None else shelves)]
         return Holdings(found, contents.removed, self._groups)

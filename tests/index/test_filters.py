@@ -199,3 +199,21 @@ def test_few_are_found_near_where_hashes_should_be(asked: list[int], power: int)
     wanted = np.searchsorted(known, values)
     there = np.flatnonzero(known.take(wanted, mode="clip") == values)
     assert place.tolist() == there.tolist() and first.tolist() == wanted[there].tolist()
+
+
+def test_filters_lie_with_the_index_wherever_it_was_saved_before(tmp_path: Path) -> None:
+    """In memory, then in one folder and in another: each save, of whatever little, keeps its filters beside it."""
+    index = Index(num_perm=16, bands=8, rows=2, backend="cpu")
+    for number, path in enumerate(("here", "there")):
+        index.save(tmp_path / path)
+        index.insert([], [])
+        index.save()
+        before = sorted(tmp_path.rglob("*"))
+        for key in range(3):
+            index.insert([3 * number + key], [f"page{number} {key} of a few more words"])
+            index.save()
+        assert {file.parent.name for file in {*tmp_path.rglob("*")} - {*before}} == {path}
+    with Index.create(tmp_path / "made", num_perm=16, bands=8, rows=2, backend="cpu") as made:
+        made.save()
+        made.insert([], [])
+        made.save()
