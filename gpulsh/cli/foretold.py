@@ -10,13 +10,13 @@ if TYPE_CHECKING:  # numpy is loaded only when the command runs
 
 def told(plan: Plan) -> str:
     """The plan as lines of text."""
-    from gpulsh.report.funnel import duration, size
+    from gpulsh.report.funnel import duration, share, size
 
     likely, least, most = (getattr(plan.foretold, name) for name in ("likely", "least", "most"))
     corpus = likely.corpus
     files = f"{plan.files:,} file{'s' if plan.files != 1 else ''}"
-    share = plan.sample / corpus.documents
-    of = "all of them were run" if plan.whole else f"{plan.sample:,.0f} of them ({_percent(share)}) were run"
+    sampled = share(plan.sample, corpus.documents)
+    of = "all of them were run" if plan.whole else f"{plan.sample:,.0f} of them ({sampled}) were run"
     threads = f"{plan.machine.threads} thread{'s' if plan.machine.threads != 1 else ''}"
     out = plan.work + likely.data + likely.evidence
     lines = [
@@ -32,7 +32,7 @@ def told(plan: Plan) -> str:
         f"OUT at most    {size(int(out)):>8}  of which {size(int(plan.work))} are removed at the end",
         f"kept rows      {size(int(likely.data)):>8}",
     ]
-    shares = [_percent(of.corpus.dropped) for of in (likely, least, most)]
+    shares = [share(of.corpus.dropped, 1) for of in (likely, least, most)]
     lines.append(f"dropped        {shares[0]:>8}{_between(*shares[1:])}")
     if not plan.whole:
         lines += [
@@ -45,8 +45,3 @@ def told(plan: Plan) -> str:
 
 def _between(least: str, most: str) -> str:
     return f"  least {least}, most {most}" if least != most else ""
-
-
-def _percent(share: float) -> str:
-    """As the summary of a run has it."""
-    return f"{100 * share:.1f} %"

@@ -241,7 +241,7 @@ def _many(count: int, what: str) -> str:
 
 
 def _table(asked: Facts, found: Estimate, rates: Rates, given: set[str]) -> str:
-    from gpulsh.report.funnel import duration, size
+    from gpulsh.report.funnel import duration, share, size
     from gpulsh.report.plan.estimate import CONNECT_BYTES
 
     def row(name: str, time: str, bound: str, amounts: Sequence[str]) -> str:
@@ -280,7 +280,7 @@ def _table(asked: Facts, found: Estimate, rates: Rates, given: set[str]) -> str:
         lines.append(f"{similarity:>9g}  {pairs:>10.3g} pairs, {each:<19}{told}{chance}".rstrip())
     assumed = asked["assumed"]
     used = [name for name in FORETOLD if getattr(rates, name) is not None and name not in given]
-    met, dropped = (f"{100 * assumed[name]:.1f} %" for name in ("met", "dropped"))
+    met, dropped = (share(assumed[name], 1) for name in ("met", "dropped"))
     lines += [
         "",
         f"Assumed: {met} of the documents are in a candidate pair, {assumed['pairs']:g} pairs are compared a document,",

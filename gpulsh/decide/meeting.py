@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.comparison import NONE, Advance, Readable, compare, measure_of, untold
-from gpulsh.decide.compare.crowd_join import CrowdJoin
+from gpulsh.decide.compare.crowd_join import Crowded, CrowdJoin
 from gpulsh.decide.compare.edges import Edges
 from gpulsh.decide.compare.held_join import HeldJoin, can_be_held
 from gpulsh.decide.compare.prefix_join import PrefixJoin
@@ -145,8 +145,8 @@ class Meeting:
 
     def _join(self, crowd: Numbers, advance: Advance) -> CrowdJoin:
         texts, numbers = self.texts.renumbered(crowd), self.numbers[crowd]
-        given = numbers, self.met, texts, self.method, self.ops, self.allowed, advance
+        crowded = Crowded(numbers, self.met, texts, self.method, self.ops, self.allowed, advance)
         if can_be_held(texts, self.method, self.ops):
             with suppress(DeviceMemoryError):
-                return HeldJoin(*given)
-        return PrefixJoin(*given)
+                return HeldJoin(crowded)
+        return PrefixJoin(crowded)

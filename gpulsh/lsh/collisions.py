@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, BandDigests, Buckets, Numbers
 from gpulsh.backends.parts import in_fitting_parts
-from gpulsh.backends.protocol import Backend
+from gpulsh.backends.protocol import GOLDEN, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.lsh.pairs import renumbered
 from gpulsh.params import check_type
@@ -23,7 +23,6 @@ MOST_PARTS = 1 << 12  # ranges of digests that a band is cut into at most
 BUCKET_CLASSES = tuple(2**power for power in range(1, 9))  # small buckets by their size, at most
 DRAWN_PAIRS = 1 << 16  # about so many are looked at to know in what buckets pairs are
 MOST_PACKED = 1 << 32  # documents whose numbers `candidates` packs two of into 64 bits
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # 2^64 by the golden ratio: neighbours' products are far apart
 
 
 def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", threads: int | None = None) -> Array:
@@ -143,7 +142,8 @@ class SmallBuckets:
         members, offset = self.ops.asnumpy(self.ids), self.ops.asnumpy(self.offset)
         sizes = np.diff(offset)
         share = min(DRAWN_PAIRS / max(int((sizes * sizes).sum()), 1), 1.0)
-        drawn = np.flatnonzero(members.astype(np.uint64) * _MIX >> np.uint64(32) <= int(share * 0xFFFFFFFF))
+        mixed = members.astype(np.uint64) * np.uint64(GOLDEN) >> np.uint64(32)  # neighbours are far apart
+        drawn = np.flatnonzero(mixed <= int(share * 0xFFFFFFFF))
         bucket = np.searchsorted(offset, drawn, side="right") - 1
         beside = sizes[bucket]
         others = members[np.repeat(offset[bucket], beside) + within_runs(beside)]

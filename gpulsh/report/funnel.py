@@ -117,7 +117,7 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {left:02} s"
 
 
-def share(part: int, whole: int) -> str:
+def share(part: float, whole: float) -> str:
     """A part of the whole in percent, nothing of nothing.
 
     >>> share(1, 3)

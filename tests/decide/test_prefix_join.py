@@ -15,7 +15,7 @@ from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.decide.compare import crowd_prefixes, prefix_join
-from gpulsh.decide.compare.crowd_join import CrowdJoin
+from gpulsh.decide.compare.crowd_join import Crowded, CrowdJoin
 from gpulsh.decide.compare.crowd_prefixes import CrowdPrefixes
 from gpulsh.decide.compare.edges import Edges
 from gpulsh.decide.compare.prefix_join import PrefixJoin
@@ -51,7 +51,7 @@ def join_of(
     ids, readable = np.arange(len(texts)), readable_of(texts, ops, threshold)
     crowd = Crowd(ids, np.zeros_like(ids), np.zeros_like(ids))
     met = Collisions.of(np.empty((0, 2), np.int64), crowd, 1)
-    return kind(ids, met, readable, Method.chosen(threshold=threshold), ops, relation)
+    return kind(Crowded(ids, met, readable, Method.chosen(threshold=threshold), ops, relation))
 
 
 def joined(join: CrowdJoin, count: int) -> tuple[list[bool], list[tuple[int, int, float]]]:

@@ -102,11 +102,13 @@ class CpuBackend:
         batch, largest_tile = min(most.batch, memory >> 7), min(most.largest_tile, memory >> 5)
         return Sizes(batch, most.tile, largest_tile, most.readers, min(most.whole, memory >> 4) if most.whole else None)
 
+    def _room_of(self, text: TextBatch) -> Room:
+        """For sets: of a document alone that is asked for whatever its size; several are asked for in smaller parts."""
+        return Room(self._memory >> SETS) if len(text) > 1 else Room()
+
     @or_in_steps
     def shingle_sets(self, text: TextBatch, shingling: Shingling, keys: EvidenceKeys | None = None) -> Fingerprints:
-        # Of a document alone the set is asked for whatever its size; several can be asked for in smaller parts.
-        room = Room(self._memory >> SETS) if len(text) > 1 else Room()
-        return shingle_sets(text, shingling, self.threads, room, keys)
+        return shingle_sets(text, shingling, self.threads, self._room_of(text), keys)
 
     @or_in_steps
     def shingle_part(
@@ -159,7 +161,7 @@ class CpuBackend:
         keys: EvidenceKeys | None = None,
     ) -> tuple[Fingerprints, Array]:
         sizes = np.empty(len(text), np.int64)
-        room = Room(self._memory >> SETS) if len(text) > 1 else Room()
+        room = self._room_of(text)
 
         def work(start: int, stop: int) -> Fingerprints:
             # While its sets are in the cache; only their prefixes outlive a chunk.
@@ -175,8 +177,7 @@ class CpuBackend:
     def text_overlaps(
         self, text: TextBatch, shingling: Shingling, known: Fingerprints, keys: EvidenceKeys | None = None
     ) -> tuple[Array, Array]:
-        room = Room(self._memory >> SETS) if len(text) > 1 else Room()
-        return text_overlaps(text, shingling, known, self.threads, room, keys)
+        return text_overlaps(text, shingling, known, self.threads, self._room_of(text), keys)
 
     @or_in_steps
     def text_signatures(self, text: TextBatch, shingling: Shingling, family: Family) -> Array:

@@ -39,30 +39,33 @@ class Block:
     within: Edges  # earlier: documents of the block that no kept document rules out yet
 
 
+@dataclass(frozen=True)
+class Crowded:
+    """The documents of all large buckets, c of them, which go by their place here."""
+
+    documents: Numbers  # [c] in decision order: what `collisions` and `relation` know each by
+    collisions: Collisions
+    texts: Readable  # by place
+    method: Method
+    ops: Backend
+    relation: Relation = ALL
+    advance: Advance = untold  # is told how many more are decided
+
+
 class CrowdJoin(ABC):
-    """The documents of all large buckets, `crowd` [c] in decision order, joined block by block.
+    """A crowd joined block by block, all by place.
 
     For each block of `blocks()` the caller decides its documents and calls `keep` before it asks for the next.
-    Documents go by their place in `crowd`, also in blocks and edges.
     """
 
-    def __init__(
-        self,
-        crowd: Numbers,
-        collisions: Collisions,
-        texts: Readable,
-        method: Method,
-        ops: Backend,
-        relation: Relation = ALL,
-        advance: Advance = untold,
-    ) -> None:
-        """`texts` go by the same places, `relation` by the numbers in `crowd`; `advance` is told what is decided."""
-        self._crowd, self._relation, self._advance = crowd, relation, advance
-        self._rows = np.searchsorted(collisions.crowded, crowd)
-        self._collisions = collisions
+    def __init__(self, crowd: Crowded) -> None:
+        texts, method, ops = crowd.texts, crowd.method, crowd.ops
+        self._crowd, self._relation, self._advance = crowd.documents, crowd.relation, crowd.advance
+        self._rows = np.searchsorted(crowd.collisions.crowded, crowd.documents)
+        self._collisions = crowd.collisions
         self._texts, self._offset, self._ops = texts, offsets(texts.sizes()), ops
         self._measure, self._threshold = measure_of(method), method.threshold
-        self._sizes = np.zeros(len(crowd), np.int64)  # unique shingles, of those read
+        self._sizes = np.zeros(len(crowd.documents), np.int64)  # unique shingles, of those read
         self._known = np.empty(0, np.int64)  # kept
         whole = ops.sizes().whole
         self._block_bytes, self._largest_join = BLOCK_BYTES, LARGEST_JOIN
@@ -109,11 +112,11 @@ class CrowdJoin(ABC):
         inner = self._pairs_within(here[is_open], asking, most)
         if inner is None:
             return None
-        return Block(start, stop, with_kept, self._verified(inner[inner[:, 0] < inner[:, 1]]))
+        return Block(start, stop, with_kept, self._verified(inner))
 
     @abstractmethod
     def _pairs_with_kept(self, here: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
-        """Pairs (kept, asking) [m, 2], lexicographic, that may be similar enough, for a block of the places `here`.
+        """Pairs (kept, later asking) [m, 2], lexicographic, that may be similar enough, for a block of places `here`.
 
         None where to find them would ask for more than `most` matches or pairs.
         """

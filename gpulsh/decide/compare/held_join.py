@@ -10,12 +10,10 @@ import numpy as np
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.bounds import words_for
-from gpulsh.decide.compare.comparison import Advance, Readable, row_sizes, untold
+from gpulsh.decide.compare.comparison import Readable, row_sizes
 from gpulsh.decide.compare.crowd_bitmaps import near
-from gpulsh.decide.compare.crowd_join import CrowdJoin
+from gpulsh.decide.compare.crowd_join import Crowded, CrowdJoin
 from gpulsh.decide.compare.edges import Edges
-from gpulsh.decide.relation import ALL, Relation
-from gpulsh.lsh.collisions import Collisions
 from gpulsh.method import Method
 
 MOST_DOCUMENTS = 4096
@@ -33,21 +31,12 @@ def can_be_held(texts: Readable, method: Method, ops: Backend) -> bool:
 class HeldJoin(CrowdJoin):
     """Documents that `can_be_held`; DeviceMemoryError where they do not fit after all."""
 
-    def __init__(
-        self,
-        crowd: Numbers,
-        collisions: Collisions,
-        texts: Readable,
-        method: Method,
-        ops: Backend,
-        relation: Relation = ALL,
-        advance: Advance = untold,
-    ) -> None:
-        super().__init__(crowd, collisions, texts, method, ops, relation, advance)
-        self._fingerprints = texts.fingerprints(np.arange(len(crowd)))
-        self._sizes = row_sizes(self._fingerprints, ops)
-        words = words_for(self._sizes, len(crowd), method.threshold)
-        self._bitmaps = ops.bitmaps(self._fingerprints, words)
+    def __init__(self, crowd: Crowded) -> None:
+        super().__init__(crowd)
+        self._fingerprints = crowd.texts.fingerprints(np.arange(len(crowd.documents)))
+        self._sizes = row_sizes(self._fingerprints, crowd.ops)
+        words = words_for(self._sizes, len(self._sizes), self._threshold)
+        self._bitmaps = crowd.ops.bitmaps(self._fingerprints, words)
 
     def _pairs_with_kept(self, here: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
         return self._pairs(self._known, asking, most)

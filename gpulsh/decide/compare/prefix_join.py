@@ -26,17 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare.comparison import Advance, Readable, compare, jaccard_of, row_sizes, unmeasured, untold
+from gpulsh.decide.compare.comparison import compare, jaccard_of, row_sizes, unmeasured
 from gpulsh.decide.compare.crowd_bitmaps import CrowdBitmaps, product
-from gpulsh.decide.compare.crowd_join import FIRST_BLOCK, LARGEST_JOIN, Block, CrowdJoin
+from gpulsh.decide.compare.crowd_join import FIRST_BLOCK, LARGEST_JOIN, Block, Crowded, CrowdJoin
 from gpulsh.decide.compare.crowd_prefixes import CrowdPrefixes, Entries
 from gpulsh.decide.compare.edges import Edges
-from gpulsh.decide.relation import ALL, Relation
 from gpulsh.errors import DeviceMemoryError
-from gpulsh.lsh.collisions import Collisions
 from gpulsh.lsh.pairs import distinct, distinct_of, renumbered, unpacked
-from gpulsh.method import Method
 from gpulsh.ragged import cuts, offsets, within_runs
 
 FEW_KEPT = 8  # kept documents that a block is compared with before anything else
@@ -46,19 +42,10 @@ LARGEST_MERGE = 1 << 20  # entries of an index, at least
 class PrefixJoin(CrowdJoin):
     """Documents of which prefixes are held."""
 
-    def __init__(
-        self,
-        crowd: Numbers,
-        collisions: Collisions,
-        texts: Readable,
-        method: Method,
-        ops: Backend,
-        relation: Relation = ALL,
-        advance: Advance = untold,
-    ) -> None:
-        super().__init__(crowd, collisions, texts, method, ops, relation, advance)
-        self._exact = method.verify == "exact"
-        self._bitmaps = CrowdBitmaps(texts, method.threshold, ops)
+    def __init__(self, crowd: Crowded) -> None:
+        super().__init__(crowd)
+        self._exact = crowd.method.verify == "exact"
+        self._bitmaps = CrowdBitmaps(crowd.texts, self._threshold, crowd.ops)
         self._prefixes: CrowdPrefixes | None = None
         self._kept = _PrefixIndex()
         self._entries: Entries | None = None  # of the block in hand; None: no prefixes were made of it
@@ -148,7 +135,7 @@ class PrefixJoin(CrowdJoin):
         return prefixes
 
     def _pairs(self, index: _PrefixIndex, asking: Numbers, most: int | None) -> Numbers | None:
-        """Pairs (indexed, asking) [m, 2], lexicographic, that share a prefix shingle and pass the filters.
+        """Pairs (indexed, later asking) [m, 2], lexicographic, that share a prefix shingle and pass the filters.
 
         Those that share none may be among them, if the exact measure then rules them out.
         """
@@ -163,7 +150,8 @@ class PrefixJoin(CrowdJoin):
             return self._near(self._bitmaps.near(known, asking), most)
         if matches.too_many:
             return None
-        return self._allowed(unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.packed_pairs()]))))
+        pairs = unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.packed_pairs()])))
+        return self._allowed(pairs[pairs[:, 0] < pairs[:, 1]])
 
     def _verified(self, pairs: Numbers) -> Edges:
         """Read the documents of lexicographic `pairs` [m, 2] again, and keep the pairs at or above the threshold."""
