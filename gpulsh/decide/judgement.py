@@ -26,7 +26,7 @@ from gpulsh.decide.meeting import Meeting
 from gpulsh.decide.relation import Relation
 from gpulsh.io.source import ChosenTexts
 from gpulsh.lsh.collisions import Collisions
-from gpulsh.lsh.pairs import packed
+from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.method import Method
 from gpulsh.secret import EvidenceKeys
 
@@ -143,6 +143,6 @@ class Case:
 
 def _in_order(pairs: Numbers, similarity: NDArray[np.float64]) -> tuple[Numbers, NDArray[np.float32]]:
     """Pairs [m, 2], the lesser position first, lexicographic, and how similar they are."""
-    pairs = np.stack([np.minimum(*pairs.T), np.maximum(*pairs.T)], axis=1)
-    order = np.argsort(packed(*pairs.T), kind="stable")
-    return pairs[order], similarity[order].astype(np.float32)
+    both = packed(np.minimum(*pairs.T), np.maximum(*pairs.T))
+    order = np.argsort(both, kind="stable")
+    return unpacked(both[order]), similarity[order].astype(np.float32)

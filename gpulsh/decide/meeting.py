@@ -31,6 +31,7 @@ from gpulsh.decide.relation import ALL, Relation
 from gpulsh.decide.resolve import distinct_edges, first_places, resolve_kept, witnesses
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
+from gpulsh.lsh.pairs import chosen_pairs
 from gpulsh.method import Method
 
 
@@ -68,7 +69,7 @@ class Meeting:
         """
         pairs, numbers, method = self._pairs, self.numbers, self.method
         if self.allowed is not ALL:
-            pairs = pairs[self.allowed.allows(numbers[pairs[:, 0]], numbers[pairs[:, 1]])]
+            pairs = chosen_pairs(pairs, self.allowed.allows(numbers[pairs[:, 0]], numbers[pairs[:, 1]]))
         if method.verify == "none":
             return Edges(pairs[:, 0], pairs[:, 1], np.full(len(pairs), np.nan))
         bounded = method.verify == "exact" and method.measure == "jaccard"  # by sizes

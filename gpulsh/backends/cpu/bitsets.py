@@ -105,4 +105,4 @@ def shared_by_bits(
     sets, sizes = np.zeros((len(rows), words), np.uint64), np.empty(len(rows), np.int64)
     _bit_sets(values, offset, rows, known, number, sets, sizes)
     place = np.cumsum(meets) - 1
-    return chosen, overlap_bounds(threads, place[pairs[chosen]], sets, sizes)
+    return chosen, overlap_bounds(threads, place[pairs.take(chosen, axis=0)], sets, sizes)

@@ -62,7 +62,7 @@ def intersect(
         both[chosen] = shared
         left = np.ones(len(pairs), bool)
         left[chosen] = False
-        both[left] = _compared(pairs[left], rows, threads)
+        both[left] = _compared(pairs.compress(left, axis=0), rows, threads)
     else:
         both = _compared(pairs, rows, threads)
     return both, sizes[pairs[:, 0]] + sizes[pairs[:, 1]] - both

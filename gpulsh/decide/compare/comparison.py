@@ -17,7 +17,7 @@ from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves, in_fitti
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.decide.compare.bounds import bounds_allow, words_for
 from gpulsh.errors import DeviceMemoryError
-from gpulsh.lsh.pairs import order_of, renumbered
+from gpulsh.lsh.pairs import chosen_pairs, order_of, renumbered
 from gpulsh.method import Method
 from gpulsh.params import Family
 from gpulsh.ragged import cuts, first_of_runs, offsets
@@ -170,7 +170,7 @@ def compare(
     if reads_again and _bitmaps_pay(pairs, texts, text_sizes, threshold, ops):
         left = np.flatnonzero(is_drawn | _bitmaps_allow(pairs, texts, text_sizes, threshold, ops))
         advance(len(pairs) - len(left))
-        groups = [left[group] for group in _groups(pairs[left], text_sizes, ops)[0]]
+        groups = [left[group] for group in _groups(chosen_pairs(pairs, left), text_sizes, ops)[0]]
     telling = Lock()
 
     def tell(done: int) -> None:
@@ -202,7 +202,7 @@ class _Tile:
 
     def whole(self, numbers: Numbers) -> NDArray[np.float64]:
         """The similarity of some; DeviceMemoryError where memory does not hold all their fingerprints."""
-        places, rows = renumbered(self.pairs[numbers], len(self.text_sizes))
+        places, rows = renumbered(chosen_pairs(self.pairs, numbers), len(self.text_sizes))
         if self._ranges(places) > 1:
             raise DeviceMemoryError("the texts of a tile are more than the budget allows")
         ops, similarity, told = self.ops, np.full(len(rows), -1.0), 0
@@ -220,7 +220,7 @@ class _Tile:
                 else:
                     possible = bounds_allow(rows[some], bitmaps, fingerprints.lengths, self.threshold, ops)
                 chosen = start + np.flatnonzero(possible | self.is_drawn[numbers[some]])
-                similarity[chosen] = self.measure(rows[chosen], [fingerprints], ops)
+                similarity[chosen] = self.measure(chosen_pairs(rows, chosen), [fingerprints], ops)
                 self.tell(some.stop - start)
                 told = some.stop
         except DeviceMemoryError:
@@ -230,7 +230,7 @@ class _Tile:
 
     def by_range(self, numbers: Numbers) -> NDArray[np.float64]:
         """Measure a pair that memory does not hold, in ranges of fingerprints."""
-        places, rows = renumbered(self.pairs[numbers], len(self.text_sizes))
+        places, rows = renumbered(chosen_pairs(self.pairs, numbers), len(self.text_sizes))
         found, _ = in_fitting_parts(
             lambda parts: self.measure(rows, self.texts.fingerprints_by_range(places, parts), self.ops),
             max(2, self._ranges(places)),
@@ -309,12 +309,12 @@ def _groups(pairs: Numbers, text_sizes: Numbers, ops: Backend) -> tuple[list[Num
 
 
 def _bytes_read(pairs: Numbers, groups: list[Numbers], text_sizes: Numbers) -> int:
-    return sum(int(text_sizes[renumbered(pairs[group], len(text_sizes))[0]].sum()) for group in groups)
+    return sum(int(text_sizes[renumbered(chosen_pairs(pairs, group), len(text_sizes))[0]].sum()) for group in groups)
 
 
 def _tiles(component: Numbers, text_sizes: Numbers, sizes: Sizes) -> Numbers:
     """int64 [n]: a tile for each place, components whole where they fit, and in the order of their first place."""
-    order = np.argsort(component, kind="stable")
+    order = order_of(component, len(component))
     begins = np.cumsum(text_sizes[order]) - text_sizes[order]
     component_start = np.maximum.accumulate(np.where(first_of_runs(component[order]), begins, 0))
     # A component's documents follow the tile it begins in, and go on into further ones when it is larger than a tile.

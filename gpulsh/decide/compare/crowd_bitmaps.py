@@ -10,6 +10,7 @@ from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.bounds import PAIRS_AT_ONCE, bounds_allow, words_for
 from gpulsh.decide.compare.comparison import Readable, in_runs, row_sizes
+from gpulsh.lsh.pairs import chosen_pairs
 
 TEXT_AT_ONCE = 16 << 20  # bytes
 
@@ -64,8 +65,8 @@ def near(
     for start in range(0, len(known), at_once):
         pairs = product(known[start : start + at_once], asking)
         if known[-1] >= asking[0]:  # of one block, where every pair is there twice
-            pairs = pairs[pairs[:, 0] < pairs[:, 1]]
-        yield pairs[bounds_allow(pairs, bitmaps, sizes, threshold, ops)]
+            pairs = chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1])
+        yield chosen_pairs(pairs, bounds_allow(pairs, bitmaps, sizes, threshold, ops))
 
 
 def product(known: Numbers, asking: Numbers) -> Numbers:

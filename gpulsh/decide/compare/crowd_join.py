@@ -21,6 +21,7 @@ from gpulsh.decide.compare.edges import Edges
 from gpulsh.decide.relation import ALL, Relation
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
+from gpulsh.lsh.pairs import chosen_pairs
 from gpulsh.method import Method
 from gpulsh.ragged import cuts, offsets
 
@@ -131,8 +132,8 @@ class CrowdJoin(ABC):
 
     def _allowed(self, pairs: Numbers) -> Numbers:
         """The pairs [m, 2] that count, share a large bucket, and whose sizes allow the threshold."""
-        pairs = pairs[sizes_allow(self._sizes[pairs[:, 0]], self._sizes[pairs[:, 1]], self._threshold)]
-        return pairs[self._count(pairs)]
+        pairs = chosen_pairs(pairs, sizes_allow(self._sizes[pairs[:, 0]], self._sizes[pairs[:, 1]], self._threshold))
+        return chosen_pairs(pairs, self._count(pairs))
 
     def _count(self, pairs: Numbers) -> NDArray[np.bool_]:
         """bool [m]: which of `pairs` [m, 2] count, and share a large bucket."""

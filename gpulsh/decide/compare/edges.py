@@ -27,6 +27,8 @@ class Edges:
 
     def where(self, chosen: NDArray[np.bool_] | Numbers | slice) -> Edges:
         """The edges that `chosen` marks (bool [m]), lists (int64) or spans."""
+        if not isinstance(chosen, slice) and chosen.dtype == bool:
+            chosen = np.flatnonzero(chosen)  # once for all columns
         return Edges(self.earlier[chosen], self.later[chosen], self.similarity[chosen])
 
     def named(self, numbers: Numbers) -> Edges:

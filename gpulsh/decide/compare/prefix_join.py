@@ -32,7 +32,7 @@ from gpulsh.decide.compare.crowd_join import FIRST_BLOCK, LARGEST_JOIN, Block, C
 from gpulsh.decide.compare.crowd_prefixes import CrowdPrefixes, Entries
 from gpulsh.decide.compare.edges import Edges
 from gpulsh.errors import DeviceMemoryError
-from gpulsh.lsh.pairs import distinct, distinct_of, renumbered, unpacked
+from gpulsh.lsh.pairs import chosen_pairs, distinct, distinct_of, renumbered, unpacked
 from gpulsh.ragged import cuts, offsets, within_runs
 
 FEW_KEPT = 8  # kept documents that a block is compared with before anything else
@@ -151,7 +151,7 @@ class PrefixJoin(CrowdJoin):
         if matches.too_many:
             return None
         pairs = unpacked(distinct(np.concatenate([np.empty(0, np.uint64), *matches.packed_pairs()])))
-        return self._allowed(pairs[pairs[:, 0] < pairs[:, 1]])
+        return self._allowed(chosen_pairs(pairs, pairs[:, 0] < pairs[:, 1]))
 
     def _verified(self, pairs: Numbers) -> Edges:
         """Read the documents of lexicographic `pairs` [m, 2] again, and keep the pairs at or above the threshold."""
