@@ -1,4 +1,4 @@
-"""collisions: most documents share no digest, which a table of cells tells; of the rest digests are all but sorted by
+"""collisions: most documents share no digest, which a table of bits tells; of the rest digests are all but sorted by
 one distribution by their upper bits, since they are uniform.
 
 Where they are many, they are distributed into partitions that fit a core's cache before that, all threads writing side
@@ -22,6 +22,7 @@ PARTITION_BITS = 14  # log2 of the digests that one of several has on average: 5
 DIGESTS_AT_ONCE = 1 << 18  # that one thread counts or scatters
 
 _U = np.uint64
+_ONE, _LOW = _U(1), _U(63)
 _NO_DIGEST = np.uint64(protocol.NO_DIGEST)
 
 _scratch = Scratch()
@@ -47,27 +48,30 @@ def _scattered(digests, ids, shift, places, to_digests, to_ids):
 
 
 @kernel
-def _collisions(digests, ids, skip, seen, cells, kept, kept_ids, ordered, members, sizes):
+def _collisions(digests, ids, skip, once, twice, cells, kept, kept_ids, ordered, members, sizes):
     """Fill `members` [n] and `sizes` [n] from digests with ascending ids; (members, buckets) used.
 
-    All digests agree in their upper `skip` bits. The rest is room: `seen` uint8 [2^b] of four cells a digest, `cells`
-    int64 [2^b + 1] of one, `kept`, `kept_ids` and `ordered` [n]. It is given, because memory that a kernel takes makes
-    it longer to compile.
+    All digests agree in their upper `skip` bits. The rest is room: `once` and `twice` uint64 [2^b] of sixteen bits a
+    digest, `cells` int64 [2^c + 1] of one, `kept`, `kept_ids` and `ordered` [n]. It is given, because memory that a
+    kernel takes makes it longer to compile.
     """
     bits = 0
-    while (1 << bits) < seen.size:
+    while (1 << bits) < 64 * once.size:
         bits += 1
     shift = _U(64 - bits)
-    for cell in range(seen.size):
-        seen[cell] = 0
+    for word in range(once.size):
+        once[word] = twice[word] = _U(0)
     for digest in digests:
         cell = (digest << skip) >> shift
-        seen[cell] = min(seen[cell] + 1, 2)
+        word, bit = cell >> _U(6), _ONE << (cell & _LOW)
+        twice[word] |= once[word] & bit
+        once[word] |= bit
     count = 0
     for i in range(digests.size):
         digest = digests[i]
+        cell = (digest << skip) >> shift
         kept[count], kept_ids[count] = digest, ids[i]
-        count += (seen[(digest << skip) >> shift] == 2) & (digest != _NO_DIGEST)
+        count += np.int64(twice[cell >> _U(6)] >> (cell & _LOW) & _ONE) & (digest != _NO_DIGEST)
     bits = 1
     while (1 << bits) < count:
         bits += 1
@@ -132,14 +136,14 @@ def collisions(threads: Threads, digests: NDArray[np.uint64], ids: NDArray[np.in
         begin, end = (int(ends[partition - 1]) if partition else 0), int(ends[partition])
         count = end - begin
         digits = max(1, (count - 1).bit_length())
-        seen = _scratch.take("seen", 1 << digits - 1).view(np.uint8)
+        once, twice = (_scratch.take(name, 1 << max(digits - 2, 0)) for name in ("once", "twice"))
         cells = _scratch.take("cells", (1 << digits) + 1).view(np.int64)
         kept, ordered = _scratch.take("kept", count), _scratch.take("ordered", count)
         kept_ids, members, sizes = (_scratch.take(name, count).view(np.int64) for name in ("ids", "members", "sizes"))
         given = digests[begin:end], ids[begin:end]
         for array in given:  # of one type for the kernel, whoever may write to them
             array.flags.writeable = False
-        used, buckets = _collisions(*given, skip, seen, cells, kept, kept_ids, ordered, members, sizes)
+        used, buckets = _collisions(*given, skip, once, twice, cells, kept, kept_ids, ordered, members, sizes)
         return members[:used].copy(), sizes[:buckets].copy()
 
     parts = threads.map(work, by_count(partitions, 1))
