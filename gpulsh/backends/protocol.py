@@ -77,7 +77,7 @@ Test vectors (`tests/backends/test_bits.py` holds more)::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -390,6 +390,10 @@ class Backend(Protocol):
         A backend may work at several items at once, on threads, streams and devices of its own, and take items ahead;
         `work` is given the backend to use.
         """
+
+    def abreast(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
+        """As `each`, where an item is work for one thread, on arrays in this backend's memory, which results stay in."""
+        ...
 
     def keep(self, array: Array) -> Array:
         """An array that `each` gave, where it can stay: in this backend's memory, or NumPy's where that has no room."""

@@ -19,6 +19,7 @@ from gpulsh.params import check_type
 from gpulsh.ragged import first_of_runs, within_runs
 
 SMALL_BUCKET = 256  # documents up to which all pairs of a bucket are compared; part of the decision's definition
+FEW_DOCUMENTS = 1 << 16  # of which a band is work for one thread
 MOST_PARTS = 1 << 12  # ranges of digests that a band is cut into at most
 BUCKET_CLASSES = tuple(2**power for power in range(1, 9))  # small buckets by their size, at most
 DRAWN_PAIRS = 1 << 16  # about so many are looked at to know in what buckets pairs are
@@ -171,12 +172,19 @@ def collide(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> t
 
 
 def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> tuple[SmallBuckets, Crowd]:
-    """The small buckets, and the members of large ones, found band after band."""
+    """The small buckets, and the members of large ones, of band after band."""
+    parts = 1  # that memory asks for; a band begins with as many as the last one took
+
+    def of_band(ops: Backend, band: int) -> list[Buckets]:
+        nonlocal parts
+        found, parts = in_fitting_parts(partial(_buckets, digests, band, ops), parts, MOST_PARTS)
+        return found
+
+    bands = range(digests.bands)
+    few = digests.documents <= FEW_DOCUMENTS
     small: list[tuple[Array, Array]] = []
     large: list[Crowd] = []
-    parts = 1
-    for band in range(digests.bands):
-        found, parts = in_fitting_parts(partial(_buckets, digests, band, ops), parts, MOST_PARTS)
+    for band, found in enumerate(ops.abreast(bands, of_band) if few else map(partial(of_band, ops), bands)):
         for buckets in found:
             sizes = buckets.lengths
             is_large = sizes > SMALL_BUCKET

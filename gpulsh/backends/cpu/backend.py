@@ -15,7 +15,7 @@ from gpulsh.arrays import Array, Fingerprints, Signed, TextBatch, WeightedFinger
 from gpulsh.backends.cpu.band_digests import band_digests
 from gpulsh.backends.cpu.bitmaps import bitmaps, overlap_bounds
 from gpulsh.backends.cpu.candidates import candidates
-from gpulsh.backends.cpu.chunks import Threads
+from gpulsh.backends.cpu.chunks import Threads, by_count
 from gpulsh.backends.cpu.collisions import collisions
 from gpulsh.backends.cpu.components import components
 from gpulsh.backends.cpu.gather import gather
@@ -221,6 +221,11 @@ class CpuBackend:
 
         # While the threads are at two items, the next is decoded; what one leaves them idle for, the other fills.
         return in_order(items, [in_lane] * ABREAST)
+
+    def abreast(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
+        alone = copy(self)
+        alone.threads = Threads(1)
+        return self.threads.map(lambda place, _: work(alone, items[place]), by_count(len(items), 1))
 
     def keep(self, array: Array) -> Array:
         return array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from types import ModuleType
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar
 
@@ -243,6 +243,9 @@ class CudaBackend:
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         with self._shared.lanes.taken(self._devices) as lanes:
             yield from in_order(self._ready(items), [lane.does(work) for lane in lanes])
+
+    def abreast(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
+        return map(partial(work, self), items)  # one has the device to itself
 
     def keep(self, array: Array) -> Array:
         try:

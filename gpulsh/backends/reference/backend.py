@@ -110,5 +110,7 @@ class ReferenceBackend:
     def each(self, items: Iterable[Item], work: Callable[[Backend, Item], Result]) -> Iterator[Result]:
         return map(partial(work, self), items)  # which holds no item while the next one is made
 
+    abreast = each
+
     def keep(self, array: Array) -> Array:
         return array
