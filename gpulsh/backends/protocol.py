@@ -392,7 +392,7 @@ class Backend(Protocol):
         """
 
     def abreast(self, items: Sequence[Item], work: Callable[[Backend, Item], Result]) -> Iterable[Result]:
-        """As `each`, where an item is work for one thread, on arrays in this backend's memory, which results stay in."""
+        """As `each` of items that are work for one thread, on arrays in this backend's memory, where results stay."""
         ...
 
     def keep(self, array: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gc
+import importlib
 import json
 import os
 import re
@@ -26,6 +27,7 @@ from gpulsh.account.counts import COUNTS
 from gpulsh.account.funnel import Funnel
 from gpulsh.account.stages import StageRow
 from gpulsh.backends.compiling import COMPILING, Compiling, Stopwatch
+from gpulsh.backends.cpu.kernel import _kernels
 from gpulsh.backends.kernel_cache import find_kernel_cache, sources
 from gpulsh.cli import main
 from gpulsh.report.funnel import funnel_table
@@ -224,6 +226,9 @@ def test_a_kernel_that_is_kept_is_loaded_without_the_compiler(tmp_path: Path) ->
     code = f"""{textwrap.dedent(KERNELS)}
 from numba.core.runtime import rtsys
 print(rtsys.library._shared_module is not None)  # of a library that was loaded
+from gpulsh.backends.cpu.components import _components
+(loaded,) = _components.overloads.values()
+print(list(loaded.library._get_module_for_linking().functions))
 {prepared}
 from gpulsh.backends.cpu.content import KEY_BYTES, content_sums
 print(content_sums(np.ones(3, np.uint8), np.array([0, 3]), np.zeros(KEY_BYTES, np.uint8)).tolist())
@@ -236,9 +241,19 @@ print(COMPILING.seconds() > 0)
         ).stdout.split(b"\n")
         for _ in range(2)
     ]
-    assert ran[0][:3] == ran[1][:3] == [b"[0, 1, 2, 1] False", b"True", b"False"]
-    assert ran[0][3] == ran[1][3]  # one that is compiled beside it and one that is loaded
-    assert ran[0][4:6] == [b"True", b"True"] and ran[1][4:6] == [b"False", b"False"]
+    assert ran[0][:4] == ran[1][:4] == [b"[0, 1, 2, 1] False", b"True", b"[]", b"False"]
+    assert ran[0][4] == ran[1][4]  # one that is compiled beside it and one that is loaded
+    assert ran[0][5:7] == [b"True", b"True"] and ran[1][5:7] == [b"False", b"False"]
+
+
+def test_no_kernel_calls_another_which_may_be_kept_without_what_that_takes() -> None:
+    for path in (ROOT / "gpulsh/backends/cpu").rglob("*.py"):
+        module = importlib.import_module(path.relative_to(ROOT).with_suffix("").as_posix().replace("/", "."))
+        for function in vars(module).values():
+            if id(function) in _kernels:
+                known = function.py_func.__globals__
+                called = [name for name in function.py_func.__code__.co_names if id(known.get(name)) in _kernels]
+                assert not called, (path, function, called)
 
 
 def test_kernels_that_cannot_be_kept(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, TextBatch
 from gpulsh.backends.cpu.chunks import Threads, by_weight
 from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, text_chunks
-from gpulsh.backends.cpu.kernel import inlined, kernel
+from gpulsh.backends.cpu.kernel import inlined, kernel, subroutine
 from gpulsh.backends.cpu.mixing import mixed
 from gpulsh.backends.cpu.room import Room, Scratch
 from gpulsh.backends.cpu.shingle import shingle_rows
@@ -39,7 +39,7 @@ def _add(a, b, c):
     return (a & b) | (u & c), u ^ c
 
 
-@kernel
+@subroutine
 def _count(values, key, hashes, counts):
     """Add to `counts` int64 [64] how many of the values' hashes have each bit; `hashes` has room for `_FULL`."""
     for start in range(0, values.size, _FULL):
@@ -87,7 +87,7 @@ def _majority(counts, total):
     return bits
 
 
-@kernel
+@subroutine
 def _distinct(values, table, found):
     """The values, each once, in `found`; how many, or -1 where they are no hashes and too many steps are taken.
 
@@ -147,6 +147,13 @@ def _simhash(values, offset, keys, distinct, table, found, hashes, counts, out):
 
 
 @kernel
+def _counts(values, keys, hashes, counts):
+    """`_count` for each of the `keys`, in `counts` int64 [words, 64]."""
+    for word in range(keys.size):
+        _count(values, keys[word], hashes, counts[word])
+
+
+@kernel
 def _weighted(values, weights, offset, keys, counts, out):
     for row in range(offset.size - 1):
         for word in range(keys.size):
@@ -182,8 +189,7 @@ def _of_pieces(pieces: Iterable[NDArray[np.uint64]], keys: NDArray[np.uint64]) -
     hashes, counts, total = _room()[0], np.zeros((len(keys), 64), np.int64), 0
     for values in pieces:
         total += len(values)
-        for key, of_word in zip(keys, counts, strict=True):
-            _count(values, key, hashes, of_word)
+        _counts(values, keys, hashes, counts)
     bits = (2 * counts > total).astype(np.uint64) << np.arange(64, dtype=np.uint64)
     words: NDArray[np.uint64] = np.bitwise_or.reduce(bits, axis=1)
     return words
