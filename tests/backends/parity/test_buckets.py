@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpulsh.arrays import Buckets, Numbers, Values
+from gpulsh.arrays import Array, Buckets, Numbers, Values
 from gpulsh.backends.protocol import INSTEAD_OF_NO_DIGEST, NO_DIGEST, Backend
 from tests.backends.parity.agreement import agree, fewer
 from tests.support.rows import EDGES
@@ -100,6 +100,21 @@ def test_collisions_of_fewer_values_than_ranges(ops: Backend, first: int, distin
 def test_collisions_of_a_column(ops: Backend) -> None:
     columns = np.random.default_rng(1).integers(0, 30, (50, 3), np.uint64) << np.uint64(50)
     agree(ops, "collisions", columns[:, 1], np.arange(50))
+
+
+def of_bands(ops: Backend, digests: Values) -> Array:
+    """The members of the buckets of all columns, found abreast."""
+    ids = ops.asarray(np.arange(len(digests)))
+    found = ops.abreast(range(digests.shape[1]), lambda one, band: one.collisions(digests[:, band], ids))
+    return np.concatenate([buckets.ids for buckets in found])
+
+
+def test_collisions_of_bands_abreast(ops: Backend) -> None:
+    columns = np.random.default_rng(1).integers(0, 30, (50, 21), np.uint64) << np.uint64(50)
+    agree(ops, of_bands, columns)
+    assert list(ops.abreast([], of_bands)) == []
+    with pytest.raises(ZeroDivisionError):
+        list(ops.abreast(range(3), lambda _, band: 1 // (band - 1)))
 
 
 def check_candidates(ops: Backend, buckets: Buckets) -> None:
