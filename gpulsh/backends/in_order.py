@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections import deque
+import os
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+# By process and number, those that nobody has: a thread keeps memory that it uses again, and new ones would ask for
+# fresh pages, which cost more than the work done in them.
+_free: dict[tuple[int, int], list[ThreadPoolExecutor]] = defaultdict(list)
 
 
 def in_order(items: Iterable[Item], workers: Sequence[Callable[[Item], Result]]) -> Iterator[Result]:
@@ -43,17 +49,36 @@ def in_order(items: Iterable[Item], workers: Sequence[Callable[[Item], Result]])
                 raise
         return None
 
-    with ThreadPoolExecutor(len(workers)) as pool, ThreadPoolExecutor(1) as maker:
-        begun = deque(maker.submit(begin) for _ in range(2 * len(workers)))
-        try:
-            while (working := begun.popleft().result()) is not None:
-                begun.append(maker.submit(begin))
-                try:
-                    result = working.result()
-                finally:
-                    del working  # which an error would hold that it holds
-                yield result
-                del result
-        finally:
-            maker.shutdown(wait=False, cancel_futures=True)
-            free.put(None)
+    pool, maker = _taken(len(workers)), _taken(1)
+    begun = deque(maker.submit(begin) for _ in range(2 * len(workers)))
+    try:
+        while (working := begun.popleft().result()) is not None:
+            begun.append(maker.submit(begin))
+            try:
+                result = working.result()
+            finally:
+                del working  # which an error would hold that it holds
+            yield result
+            del result
+    finally:
+        for future in begun:
+            future.cancel()
+        free.put(None)
+        _end(begun)
+        _free[os.getpid(), len(workers)].append(pool)
+        _free[os.getpid(), 1].append(maker)
+
+
+def _taken(count: int) -> ThreadPoolExecutor:
+    """As many threads, which nobody else has until they are given back."""
+    free = _free[os.getpid(), count]  # threads do not survive a fork
+    with suppress(IndexError):
+        return free.pop()
+    return ThreadPoolExecutor(count, thread_name_prefix="gpulsh")
+
+
+def _end(begun: Iterable[Future[Future[Result] | None]]) -> None:
+    """Wait for what was not cancelled."""
+    for future in begun:
+        if not future.cancelled() and future.exception() is None and (working := future.result()) is not None:
+            wait([working])

@@ -6,6 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -69,13 +70,47 @@ def test_it_does_not_run_ahead_and_stops_with_its_reader() -> None:
             taken.append(item)
             yield item
 
-    before = threading.active_count()
     results = in_order(items(), [lambda item: item] * 2)
     assert next(results) == 0
     time.sleep(0.05)
     assert len(taken) <= 6
     results.close()  # type: ignore[attr-defined]
-    assert threading.active_count() == before
+    at_its_end = len(taken)
+    time.sleep(0.05)
+    assert len(taken) == at_its_end
+
+
+def test_threads_are_used_again_by_one_after_another() -> None:
+    def by(_: int) -> int:
+        time.sleep(0.01)
+        return threading.get_ident()
+
+    first = set(in_order(range(8), [by] * 2))
+    outer = in_order(range(8), [by] * 2)
+    assert len(first) == 2 and next(outer) in first
+    assert not first & set(in_order(range(8), [by] * 2))  # while the outer one has them
+    assert set(outer) <= first
+    count = threading.active_count()
+    for _ in range(3):
+        with suppress(ZeroDivisionError):
+            list(in_order([1, 0, 1, 1, 1, 1], [lambda item: 1 // item] * 2))
+    assert threading.active_count() == count
+
+
+def test_it_ends_when_all_that_was_begun_has_ended() -> None:
+    ended = []
+
+    def slow(item: int) -> int:
+        time.sleep(0.05 if item else 0)
+        ended.append(item)
+        return item
+
+    results = in_order(range(100), [slow] * 2)
+    assert next(results) == 0
+    results.close()  # type: ignore[attr-defined]
+    count = len(ended)
+    time.sleep(0.15)
+    assert count > 1 and len(ended) == count
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

@@ -86,6 +86,10 @@ class Threads:
             others.pop().result()
         return [results[place] for place in range(len(chunks))]
 
+    def alone(self) -> bool:
+        """Whether nobody would help the caller now."""
+        return self.count == 1 or (self._in_lane and not self._idle)
+
     @contextmanager
     def _busy(self) -> Iterator[None]:
         taken = self._take()

@@ -25,6 +25,7 @@ from gpulsh.params import Shingling
 from gpulsh.secret import EvidenceKeys
 
 GIANT_BYTES = 1 << 20  # documents beyond are giants
+MOST_ALONE = 4 << 20  # of texts that one thread takes at once
 PIECE_BYTES = 1 << 18  # text, tokens and fingerprints of a piece stay in the second-level cache
 
 _scratch = Scratch()
@@ -42,6 +43,12 @@ def text_chunks(offset: NDArray[np.int64], threads: Threads) -> list[tuple[int, 
         else:
             chunks.append((start, stop))
     return chunks
+
+
+def set_chunks(offset: NDArray[np.int64], threads: Threads) -> list[tuple[int, int]]:
+    """`text_chunks`, or all texts, which need not be joined then, where they are few bytes and no thread could help."""
+    few = len(offset) > 1 and int(offset[-1] - offset[0]) <= MOST_ALONE and int(np.diff(offset).max()) <= GIANT_BYTES
+    return [(0, len(offset) - 1)] if few and threads.alone() else text_chunks(offset, threads)
 
 
 def is_giant(text: TextBatch, start: int, stop: int) -> bool:

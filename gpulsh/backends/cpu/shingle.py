@@ -10,7 +10,7 @@ from gpulsh.backends.cpu.chunks import Threads
 from gpulsh.backends.cpu.fingerprinting.documents import fingerprint_characters, fingerprint_words
 from gpulsh.backends.cpu.fingerprinting.keys import kernel_keys, kernel_table
 from gpulsh.backends.cpu.fingerprinting.words import RUN_WORDS
-from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, one_row, text_chunks
+from gpulsh.backends.cpu.giants import giant_pieces, giant_set, is_giant, one_row, set_chunks, text_chunks
 from gpulsh.backends.cpu.room import Room, Scratch
 from gpulsh.backends.cpu.tokens import most_tokens
 from gpulsh.backends.cpu.unique import unique_rows
@@ -81,7 +81,7 @@ def shingle_sets(
     text: TextBatch, shingling: Shingling, threads: Threads, room: Room, keys: EvidenceKeys | None
 ) -> Fingerprints:
     return threads.rows(
-        lambda start, stop: set_rows(text, start, stop, shingling, room, keys), text_chunks(text.offset, threads)
+        lambda start, stop: set_rows(text, start, stop, shingling, room, keys), set_chunks(text.offset, threads)
     )
 
 
