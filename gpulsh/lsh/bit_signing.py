@@ -17,10 +17,17 @@ LEAST = Family(num_perm=1), BandShape(bands=1, rows=1)  # of the signature that 
 
 def sign_bits(text: TextBatch, shingling: Shingling, near: NearBits, keys: EvidenceKeys, ops: Backend) -> Signed:
     """Digests uint64 [n, tables], equal where the bits of a table's key are; exact hashes; numbers of shingles."""
+    return words_and_digests(text, shingling, near, keys, ops)[1]
+
+
+def words_and_digests(
+    text: TextBatch, shingling: Shingling, near: NearBits, keys: EvidenceKeys, ops: Backend
+) -> tuple[Array, Signed]:
+    """SimHash's bits, uint64 [n, bits / 64], and what `sign_bits` makes of them."""
     signed = ops.sign(text, shingling, *LEAST, keys)
     words = ops.text_simhash(text, shingling, keys_of(near.bits, near.seed), near.weights == "set")
     columns = [_digests(words, key, signed.shingles > 0) for key in designs(near.bits, near.distance)[near.tables].keys]
-    return Signed(np.stack(columns, axis=1), signed.exact, signed.shingles)
+    return words, Signed(np.stack(columns, axis=1), signed.exact, signed.shingles)
 
 
 def _digests(words: Array, key: int, filled: Array) -> Array:

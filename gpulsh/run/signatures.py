@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gpulsh.account.stages import OF_INDEX
-from gpulsh.arrays import Array, Numbers
+from gpulsh.arrays import Array, Numbers, TextBatch
 from gpulsh.backends.protocol import NO_DIGEST, Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
@@ -21,10 +21,12 @@ from gpulsh.io.arrow.ids import one_type
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.format import Columns
 from gpulsh.io.normalize import normalized
+from gpulsh.lsh.bit_signing import words_and_digests
 from gpulsh.method import Method
 from gpulsh.run.display.progress import open_progress
 from gpulsh.run.indexing import open_inputs
 from gpulsh.run.output.folders import refuse_overlap, refuse_url
+from gpulsh.secret import draw_secret, evidence_keys
 from gpulsh.store.durable import durable_file, writing
 
 PARTITION_BYTES = 64 << 20  # of text, whose rows are a row group
@@ -45,14 +47,17 @@ def sign_files(
     """Write a row for each document of files to the Parquet file `output`; returns how many there are.
 
     Columns: `document`, counted over all files; `file`, `row`, and `id` where `id_column` names one; `v0`, `v1`, ...,
-    the signature's values; `band0`, `band1`, ..., the band digests. Values and digests of an empty document are null,
-    so that it equals nothing. `parameters` are those of the method that `deduplicate` takes. Raises ParameterError,
-    InputError and OutputError; then `output` is as it was.
+    the signature's values; `band0`, `band1`, ..., the band digests. Of SimHash the values are words of 64 bits, and the
+    digests those of the tables in one of which signatures within `distance` agree. Values and digests of an empty
+    document are null, so that it equals nothing. `parameters` are those of the method that `deduplicate` takes, but for
+    containment, which sketches nothing. Raises ParameterError, InputError and OutputError; then `output` is as it was.
     """
     refuse_url(os.fspath(output))
     path, method = Path(output), Method.chosen(**parameters)
     if path.suffix != ".parquet":
         raise ParameterError(f"output is {str(path)!r}; give a file that ends with .parquet")
+    if method.measure == "containment":
+        raise ParameterError("measure is 'containment', which has no signatures; leave it out")
     ops = select_backend(backend, threads=threads)
     texts = open_inputs(inputs, Columns(text=text_column, id=id_column), lines, ops)
     refuse_overlap(os.fspath(path), inputs, texts.files)
@@ -71,14 +76,15 @@ def sign_files(
 
 
 def _table(texts: FileTexts, partition: Partition, first: int, method: Method, ops: Backend) -> pa.Table:
-    facts = PartitionFacts()
-    signatures: list[Array] = [np.empty((0, method.family.num_perm), method.family.value_type)]
+    facts, near = PartitionFacts(), method.near
+    width, kind = (method.family.num_perm, method.family.value_type) if near is None else (near.bits // 64, np.uint64)
+    signatures: list[Array] = [np.empty((0, width), kind)]
     digests: list[Array] = [np.empty((0, method.banding.bands), np.uint64)]
     with ops.here():
         for batch in texts.read(partition.pieces, ops.sizes().batch, facts):
-            found = ops.text_signatures(normalized(batch, method.folding.form), method.reading, method.family)
+            found, banded = _signatures(normalized(batch, method.folding.form), method, ops)
             signatures.append(ops.asnumpy(found))
-            digests.append(ops.asnumpy(ops.band_digests(found, method.banding)))
+            digests.append(ops.asnumpy(banded))
     texts.add(facts)
     values, bands = np.concatenate(signatures), np.concatenate(digests)
     none = (bands == np.uint64(NO_DIGEST)).all(axis=1)
@@ -94,6 +100,16 @@ def _table(texts: FileTexts, partition: Partition, first: int, method: Method, o
     columns |= {f"v{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(values.T)}
     columns |= {f"band{i}": pa.array(np.ascontiguousarray(column), mask=none) for i, column in enumerate(bands.T)}
     return pa.table(columns)
+
+
+def _signatures(batch: TextBatch, method: Method, ops: Backend) -> tuple[Array, Array]:
+    """The values [n, columns] of each document's signature, and its digests, uint64 [n, bands]."""
+    if method.near is None:
+        found = ops.text_signatures(batch, method.reading, method.family)
+        return found, ops.band_digests(found, method.banding)
+    unused = evidence_keys(draw_secret())  # exact hashes are made beside the digests
+    words, signed = words_and_digests(batch, method.reading, method.near, unused, ops)
+    return words, signed.digests
 
 
 def _places(partition: Partition, facts: PartitionFacts) -> tuple[Numbers, Numbers]:

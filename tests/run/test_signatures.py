@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 import gpulsh
 from gpulsh.cli import group as command
-from gpulsh.errors import OutputError
+from gpulsh.errors import OutputError, ParameterError
 from gpulsh.run.signatures import sign_files
 from tests.sketch.test_main_job import documents
 
@@ -94,6 +94,29 @@ def test_other_sketches_and_no_documents(tmp_path: Path) -> None:
     assert pq.read_table(tmp_path / "out.parquet").num_rows == 0
 
 
+def test_simhash_gives_its_words_and_the_digests_of_its_tables(texts: list[str | None], tmp_path: Path) -> None:
+    out = tmp_path / "bits.parquet"
+    inputs = [str(tmp_path / "a.parquet"), str(tmp_path / "b.jsonl")]
+    assert run(*inputs, "-o", str(out), "--sketch", "simhash:128:20").exit_code == 0
+    table = pq.read_table(out)
+    sketch = gpulsh.SimHash(bits=128)
+    tables = len([name for name in table.column_names if name.startswith("band")])
+    assert [name for name in table.column_names if name.startswith("v")] == ["v0", "v1"] and tables > 1
+    wanted = sketch.from_texts(texts, backend="cpu")
+    assert table["v1"].to_pylist() == [*wanted.values[:-3, 1].tolist(), None, None, None]
+
+    near = gpulsh.HammingTables(bits=128, distance=20).pairs(wanted, backend="cpu")
+    near = near[(near < len(texts) - 3).all(axis=1)]
+    assert len(near) > 5
+    bands = " OR ".join(f"a.band{i} = b.band{i}" for i in range(tables))
+    apart = " + ".join(f"bit_count(xor(a.v{i}, b.v{i})::BIT)" for i in range(2))
+    query = f"""SELECT a.document, b.document FROM t a JOIN t b
+        ON a.document < b.document AND ({bands}) AND {apart} <= 20"""
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE VIEW t AS SELECT * FROM '{out}'")
+        assert sorted(map(list, connection.execute(query).fetchall())) == near.tolist()
+
+
 def test_what_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("some text")
     for arguments, said in (
@@ -102,6 +125,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
         ((str(tmp_path / "a.txt"), "-o", str(tmp_path / "o.parquet"), "--sketch", "minhush"), "sketch is 'minhush'"),
     ):
         assert said in str(run(*arguments).exception)
+    with pytest.raises(ParameterError, match="measure is 'containment', which has no signatures"):
+        sign_files([str(tmp_path / "a.txt")], tmp_path / "o.parquet", measure="containment")
     assert not (tmp_path / "o.parquet").exists()
 
 
