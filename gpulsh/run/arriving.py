@@ -27,7 +27,7 @@ from gpulsh.run.engines.steps import Steps
 from gpulsh.run.indexing import KEYS_AT_ONCE, keys_of_files, names_of_files
 from gpulsh.run.job.order import check_kinds
 from gpulsh.run.job.task import Made, Runner, Stage, Task, Workplace, tallied
-from gpulsh.run.partitioned import placed_by, run_stage, tasks_of
+from gpulsh.run.partitioned import layout_of, run_stage, tasks_of
 from gpulsh.run.records.numbers import tampered, within
 from gpulsh.run.records.rejections import PassedOver
 from gpulsh.run.records.tables import MEMBERS, RANKS
@@ -153,18 +153,18 @@ class InOrder(Arriving):
             self._named.add(PartitionFacts(rows=rows, nulls=facts["nulls"], read=read))
         self.made = [Made(step.files, step.facts) for task in tasks if (step := steps.recorded(task.step))]
         self.bytes, self._partitions = tallied(surveyed, "bytes"), len(partitions)
-        placed = placed_by(job, surveyed)
-        (facts,) = run("arrange", [Task(RANK, rank, (placed,))], 1, abreast=False)
+        layout = layout_of(job, surveyed)
+        (facts,) = run("arrange", [Task(RANK, rank, (layout,))], 1, abreast=False)
         self._groups = int(facts["groups"])
         self._rank = RANKS.read(place.folder, RANK).rank
         self._ordered = np.argsort(self._rank)
-        if len(self._rank) != len(placed) or (self._rank[self._ordered] != np.arange(len(placed))).any():
+        if len(self._rank) != len(layout) or (self._rank[self._ordered] != np.arange(len(layout))).any():
             raise tampered(place.folder, "an order of documents that is none")
         if texts:
             members = MEMBERS.path(place.folder, RANK)
             given = zip(partitions, surveyed, strict=True)
-            gathering = tasks_of("gather", gather, ((placed, part, members, facts["read"]) for part, facts in given))
-            run("arrange", gathering, len(placed), abreast=True)
+            gathering = tasks_of("gather", gather, ((layout, part, members, facts["read"]) for part, facts in given))
+            run("arrange", gathering, len(layout), abreast=True)
 
     def batches(self, max_bytes: int) -> Iterator[TextBatch]:
         """All documents once."""

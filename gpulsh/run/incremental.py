@@ -33,9 +33,9 @@ from gpulsh.run.arriving import Arriving, ByPosition, InOrder, Numbered
 from gpulsh.run.engines.steps import ADMIT, Steps, tell
 from gpulsh.run.indexing import place_keys, refuse_places
 from gpulsh.run.job.job import Earlier, step_of
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Runner, Workplace
-from gpulsh.run.partitioned import Decided, placed_by
+from gpulsh.run.partitioned import Decided, layout_of
 from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
 from gpulsh.run.stages.collect import write_decisions
 from gpulsh.run.stages.sign import Digests
@@ -139,7 +139,7 @@ class Admission:
             setattr(funnel, name, count)
         self.place.progress.count(dropped=funnel.dropped)
         read = facts["partitions"]
-        return Decided(placed_by(self.place.job, read), tuple(facts["ids"]), read)
+        return Decided(layout_of(self.place.job, read), tuple(facts["ids"]), read)
 
     def _name(self) -> str:
         facts = self.steps.finished(RUN)
@@ -164,9 +164,9 @@ class Admission:
                 numbers = taken_in
                 recorded = self.steps.recorded(ADMIT)
                 before = recorded.facts["funnel"] if recorded else {}
-            placed = placed_by(job, [made.facts for made in source.made])
+            layout = layout_of(job, [made.facts for made in source.made])
             give_back()
-            decisions = _Decisions(index, source.decisions(index, numbers), numbers, placed)
+            decisions = _Decisions(index, source.decisions(index, numbers), numbers, layout)
             made = [self._written(decisions, number, part.facts["read"]) for number, part in enumerate(source.made)]
             counts = {
                 **before,
@@ -175,7 +175,7 @@ class Admission:
                 "wordless": before.get("empty", 0) - source.nulls(),
                 "dropped": decisions.dropped,
                 "earlier": decisions.earlier,
-                "kept": len(placed) - decisions.dropped,
+                "kept": len(layout) - decisions.dropped,
             }
             facts = {
                 "funnel": counts,
@@ -186,21 +186,21 @@ class Admission:
             job.fixity.check_all()  # for the index is not brought back
             self.steps.finish(ADMIT, Made(files, facts))
             if taken_in is None:
-                index.forget(numbers.start + source.numbers(self._rejected(placed)))
+                index.forget(numbers.start + source.numbers(self._rejected(layout)))
                 index.save_run(run, numbers)
         return facts
 
     def _written(self, decisions: _Decisions, partition: int, read: Digests) -> Made:
-        placed, folder = decisions.placed, self.place.folder
+        layout, folder = decisions.layout, self.place.folder
         columns, witnesses, keys = decisions.of(partition)
-        made = write_decisions(self.place, placed, partition, columns, read)
+        made = write_decisions(self.place, layout, partition, columns, read)
         told = EARLIER.write(folder, partition, EarlierDocuments(witnesses, keys))
         return replace(made, files={**made.files, **told})
 
-    def _rejected(self, placed: Placed) -> Numbers:
+    def _rejected(self, layout: Layout) -> Numbers:
         """Positions of the rows that are no documents."""
-        bad, found = rejected(self.place, placed), [np.empty(0, np.int64)]
-        for number, (start, stop) in enumerate(zip(placed.files, placed.files[1:], strict=False)):
+        bad, found = rejected(self.place, layout), [np.empty(0, np.int64)]
+        for number, (start, stop) in enumerate(zip(layout.files, layout.files[1:], strict=False)):
             if bad.touches(number):
                 found.append(np.flatnonzero(~bad.left_out(np.ones(int(stop - start), bool), number)) + start)
         return np.concatenate(found)
@@ -230,8 +230,8 @@ class _Decisions:
     for one of an earlier run, or of a later position, 1 of any other.
     """
 
-    def __init__(self, index: Index, decided: Numbered, numbers: range, placed: Placed) -> None:
-        self._index, self._decided, self._numbers, self.placed = index, decided, numbers, placed
+    def __init__(self, index: Index, decided: Numbered, numbers: range, layout: Layout) -> None:
+        self._index, self._decided, self._numbers, self.layout = index, decided, numbers, layout
         self._is_witness = np.zeros(len(numbers), bool)
         self.dropped = self.earlier = found = 0
         witnesses, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -246,7 +246,7 @@ class _Decisions:
             first, places = np.unique(witness[~own_first], return_index=True)
             witnesses.append(first)
             positions.append(documents.number[rows[~own_first][places]] - numbers.start)
-        if found != len(numbers) or found != len(placed):
+        if found != len(numbers) or found != len(layout):
             raise OutputError(
                 f"{index.path}: has lost documents of this run since it took them in; begin again with --overwrite"
             )
@@ -256,7 +256,7 @@ class _Decisions:
     def of(self, partition: int) -> tuple[Decisions, Numbers, pa.Array]:
         """DECISIONS of a partition; its earlier witnesses, ascending, and their keys."""
         base = self._numbers.start
-        start, stop = (base + self.placed.partitions[partition : partition + 2]).tolist()
+        start, stop = (base + self.layout.partitions[partition : partition + 2]).tolist()
         documents = Documents.joined(self._decided(range(start, stop)))
         old = documents.witness < base
         dropped = documents.witness != documents.number

@@ -38,8 +38,8 @@ from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.files.inputs import format_of
 from gpulsh.ragged import offsets
 from gpulsh.run.job.job import Job, step_of
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.order import check_kinds
-from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Runner, Stage, Task, tallied
 from gpulsh.run.records.numbers import tampered
 from gpulsh.run.records.tables import COPIES, CROWD, GROUPS, MEMBERS, PAIRS, SAMPLE, SHARES, STARS, Table
@@ -79,7 +79,7 @@ class _Members:
 class Decided:
     """All decisions, in the files of `collect`."""
 
-    placed: Placed
+    layout: Layout
     id_files: tuple[int, ...]  # how many files of ids each partition has
     signed: Sequence[Facts]  # of each partition, what was read
     gathered: gather.GatheredTexts | None = None  # what was read again, while the work folder is there
@@ -106,10 +106,10 @@ def deduplicate_partitions(
     run = _Run(job, folder, runner, progress, Funnel())
     decided = decider.decide(partitions, total, run.funnel) if decider else run.decide(partitions, total)
     run.write(decided)
-    return Outcome(run.funnel, np.diff(decided.placed.files).tolist(), decided.gathered, decided.sample)
+    return Outcome(run.funnel, np.diff(decided.layout.files).tolist(), decided.gathered, decided.sample)
 
 
-def placed_by(job: Job, read: Sequence[Facts]) -> Placed:
+def layout_of(job: Job, read: Sequence[Facts]) -> Layout:
     """Where documents stand, by the facts of each partition that was read."""
     rows = np.zeros(len(job.files), np.int64)
     for facts in read:
@@ -117,7 +117,7 @@ def placed_by(job: Job, read: Sequence[Facts]) -> Placed:
             rows[int(number)] += found
     files = offsets(rows)
     numbers = {source: number for number, source in enumerate(dict.fromkeys(file.source for file in job.files))}
-    return Placed(
+    return Layout(
         offsets([facts["documents"] for facts in read]),
         files,
         np.array([numbers[file.source] for file in job.files], np.int64),
@@ -139,22 +139,22 @@ class _Run:
     def decide(self, partitions: Sequence[Partition], total: int | None) -> Decided:
         """All stages before `write`."""
         signed = self.sign(partitions, total)
-        placed = placed_by(self.job, signed)
-        counts = np.concatenate([np.diff(placed.files), np.diff(placed.partitions)])
-        if placed.files[-1] != len(placed) or (counts < 0).any():
+        layout = layout_of(self.job, signed)
+        counts = np.concatenate([np.diff(layout.files), np.diff(layout.partitions)])
+        if layout.files[-1] != len(layout) or (counts < 0).any():
             raise tampered(self.folder, "other rows of files than of partitions")
-        copied = self.copies(placed)
+        copied = self.copies(layout)
         meet = self.join if self.job.method.measure == "containment" else self.collide
-        pairs, crowds, stars, memberships = meet(placed, copied)
-        members = self.connect(placed, stars, copied)
+        pairs, crowds, stars, memberships = meet(layout, copied)
+        members = self.connect(layout, stars, copied)
         pairs, crowds, copied = self.route(members, {PAIRS: pairs, CROWD: crowds, COPIES: copied})
         read = members.meeting > 0 and is_read(self.job.method, memberships)
         if read:
-            self.gather(placed, partitions, members, signed)
-        samples = self.compare(placed, members, pairs) if members.shares else ()
-        samples += self.verify(placed, members, pairs, crowds, copied, len(partitions) if read else 0)
-        texts = gather.GatheredTexts(self.folder, placed, members.path) if read else None
-        return Decided(placed, self.collect(placed, members, signed), signed, texts, self.sample(samples))
+            self.gather(layout, partitions, members, signed)
+        samples = self.compare(layout, members, pairs) if members.shares else ()
+        samples += self.verify(layout, members, pairs, crowds, copied, len(partitions) if read else 0)
+        texts = gather.GatheredTexts(self.folder, layout, members.path) if read else None
+        return Decided(layout, self.collect(layout, members, signed), signed, texts, self.sample(samples))
 
     def sign(self, partitions: Sequence[Partition], total: int | None) -> list[Facts]:
         """Sign every partition. Counts documents."""
@@ -168,37 +168,37 @@ class _Run:
         funnel.wordless = funnel.empty - funnel.nulls
         return signed
 
-    def copies(self, placed: Placed) -> Paths:
+    def copies(self, layout: Layout) -> Paths:
         """Find copies in every range of exact hashes."""
-        parts = self._ranges(EXACT_COST * len(placed))
-        tasks = tasks_of("copies", copies.copies, ((placed, part, parts) for part in range(parts)))
+        parts = self._ranges(EXACT_COST * len(layout))
+        tasks = tasks_of("copies", copies.copies, ((layout, part, parts) for part in range(parts)))
         self._stage("copies", tasks, parts)
         return self._files(tasks, COPIES)
 
-    def collide(self, placed: Placed, copied: Paths) -> tuple[Paths, Paths, Paths, int]:
+    def collide(self, layout: Layout, copied: Paths) -> tuple[Paths, Paths, Paths, int]:
         """Find who meets whom in every range of digests: files of PAIRS, CROWD and STARS; members of large buckets."""
         bands = self.job.method.banding.bands
-        parts = self._ranges(len(placed) * bands)
-        tasks = tasks_of("collide", collide.collide, ((placed, copied, part, parts) for part in range(parts)))
+        parts = self._ranges(len(layout) * bands)
+        tasks = tasks_of("collide", collide.collide, ((layout, copied, part, parts) for part in range(parts)))
         facts = self._stage("collide", tasks, parts * bands)
         pairs, crowds, stars = (self._files(tasks, table) for table in (PAIRS, CROWD, STARS))
         return pairs, crowds, stars, tallied(facts, "memberships")
 
-    def join(self, placed: Placed, copied: Paths) -> tuple[Paths, Paths, Paths, int]:
+    def join(self, layout: Layout, copied: Paths) -> tuple[Paths, Paths, Paths, int]:
         """Find who may contain whom: the same files, and no large bucket."""
         bits, weights = weigh.weight_tasks(self.funnel.shingles)
-        ranges = ((placed, copied, bits, part, weights) for part in range(weights))
+        ranges = ((layout, copied, bits, part, weights) for part in range(weights))
         self._stage("weigh", tasks_of("weigh", weigh.weigh, ranges), weights)
-        partitions = range(len(placed.partitions) - 1)
-        tasks = tasks_of("prefix", prefix.prefix, ((placed, copied, weights, number) for number in partitions))
+        partitions = range(len(layout.partitions) - 1)
+        tasks = tasks_of("prefix", prefix.prefix, ((layout, copied, weights, number) for number in partitions))
         chosen = tallied(self._stage("prefix", tasks, len(tasks)), "chosen")
         parts = self._ranges(join.POSTING_COST * chosen)
-        tasks = tasks_of("join", join.join, ((placed, copied, part, parts) for part in range(parts)))
+        tasks = tasks_of("join", join.join, ((layout, copied, part, parts) for part in range(parts)))
         self._stage("join", tasks, parts)
         pairs, crowds, stars = (self._files(tasks, table) for table in (PAIRS, CROWD, STARS))
         return pairs, crowds, stars, 0
 
-    def connect(self, placed: Placed, stars: Paths, copied: Paths) -> _Members:
+    def connect(self, layout: Layout, stars: Paths, copied: Paths) -> _Members:
         """Merge who is connected, FAN files at a time, until one task takes all and makes the groups."""
         for level in count():
             if len(stars) + len(copied) <= 2 * connect.FAN:
@@ -210,7 +210,7 @@ class _Run:
                 tasks.append(Task(step, connect.connect, (step, stars[some], copied[some])))
             self._stage("connect", tasks, len(tasks))
             stars, copied = self._files(tasks, STARS), ()
-        last = Task(connect.CONNECT, connect.group, (placed, stars, copied))
+        last = Task(connect.CONNECT, connect.group, (layout, stars, copied))
         (facts,) = self._stage("connect", [last], 1)
         counts = (int(facts[name]) for name in ("documents", "meeting", "groups", "shares", "pairs"))
         path, shares = (table.path(self.folder, last.step) for table in (MEMBERS, SHARES))
@@ -232,33 +232,33 @@ class _Run:
         return [tuple(islice(routed, len(paths))) for paths in found.values()]
 
     def gather(
-        self, placed: Placed, partitions: Sequence[Partition], members: _Members, signed: Sequence[Facts]
+        self, layout: Layout, partitions: Sequence[Partition], members: _Members, signed: Sequence[Facts]
     ) -> None:
         """Bring the texts of every partition's members into order of their groups."""
         given = zip(partitions, signed, strict=True)
-        arguments = ((placed, partition, members.path, facts["read"]) for partition, facts in given)
+        arguments = ((layout, partition, members.path, facts["read"]) for partition, facts in given)
         self._stage("gather", tasks_of("gather", gather.gather, arguments), members.meeting, abreast=True)
 
-    def compare(self, placed: Placed, members: _Members, pairs: Paths) -> Paths:
+    def compare(self, layout: Layout, members: _Members, pairs: Paths) -> Paths:
         """Compare the pairs of groups that are too large for one task. Counts them, and hands on files of SAMPLE."""
-        arguments = ((placed, members.shares_path, share, pairs) for share in range(members.shares))
+        arguments = ((layout, members.shares_path, share, pairs) for share in range(members.shares))
         tasks = tasks_of("compare", compare.compare, arguments)
         self.funnel.candidates = tallied(self._stage("compare", tasks, members.pairs), "candidates")
         return self._files(tasks, SAMPLE)
 
     def verify(
-        self, placed: Placed, members: _Members, pairs: Paths, crowds: Paths, copied: Paths, gathered: int
+        self, layout: Layout, members: _Members, pairs: Paths, crowds: Paths, copied: Paths, gathered: int
     ) -> Paths:
         """Compare, where that is not done, and resolve every group; `gathered` partitions have texts. Counts pairs, and
         hands on files of SAMPLE.
         """
         found = (members.shares_path, pairs, crowds, copied, gathered)
-        tasks = tasks_of("verify", verify.verify, ((placed, group, *found) for group in range(members.groups)))
+        tasks = tasks_of("verify", verify.verify, ((layout, group, *found) for group in range(members.groups)))
         facts, funnel = self._stage("verify", tasks, members.documents), self.funnel
         for name in TALLIED:
             setattr(funnel, name, getattr(funnel, name) + sum(int(fact[name]) for fact in facts))
         funnel.dissimilar = funnel.candidates - funnel.similar
-        funnel.protected = placed.protected
+        funnel.protected = layout.protected
         funnel.kept = funnel.documents - funnel.protected - funnel.dropped
         return self._files(tasks, SAMPLE)
 
@@ -272,16 +272,16 @@ class _Run:
             found = found.and_of(part)
         return found
 
-    def collect(self, placed: Placed, members: _Members, signed: Sequence[Facts]) -> tuple[int, ...]:
+    def collect(self, layout: Layout, members: _Members, signed: Sequence[Facts]) -> tuple[int, ...]:
         """Bring together what was decided about every partition; how many files of ids each has."""
-        given = ((placed, number, members.groups, facts["read"]) for number, facts in enumerate(signed))
+        given = ((layout, number, members.groups, facts["read"]) for number, facts in enumerate(signed))
         tasks = tasks_of("collect", collect.collect, given)
         facts = self._stage("collect", tasks, len(tasks), abreast=True)
         return tuple(int(fact["ids"]) for fact in facts)
 
     def write(self, decided: Decided) -> None:
         """Write every file's kept rows, and the evidence."""
-        job, placed = self.job, decided.placed
+        job, layout = self.job, decided.layout
         files = [] if job.write == "duplicates" else range(len(job.files))
         files = [number for number in files if not job.policy.protects(job.files[number])]
         read: dict[int, dict[int, str]] = {}
@@ -289,13 +289,13 @@ class _Run:
             for number, pieces in facts["read"].items():
                 read.setdefault(int(number), {}).update((int(row), was) for row, was in pieces.items())
         tasks = [
-            Task(step_of("write", number), write.write, (placed, number, read.get(number, {}))) for number in files
+            Task(step_of("write", number), write.write, (layout, number, read.get(number, {}))) for number in files
         ]
         if job.write == "duplicates" and job.columns.id is not None:
             known = [number for number in read if not format_of(job.files[number]).in_order]
             tasks = [Task(f"look-{number:06d}", write.look, (number, read[number])) for number in sorted(known)]
-        tasks.append(Task("evidence", evidence.evidence, (placed, decided.id_files)))
-        total = int(np.diff(placed.files)[files].sum())
+        tasks.append(Task("evidence", evidence.evidence, (layout, decided.id_files)))
+        total = int(np.diff(layout.files)[files].sum())
         *_, facts = self._stage("write", tasks, total, abreast=True)
         if job.on_error == "skip":
             self.funnel.leave_out(*(facts[name] for name in ("records", "rejected_rows", "rejected_protected")))

@@ -343,8 +343,8 @@ def test_a_component_that_is_compared_in_shares_is_decided_as_a_whole(
     shares: list[int] = []
     compare = compare_stage.compare
 
-    def counted(place: Any, placed: Any, told: Any, share: int, pairs: Any) -> Any:
-        made = compare(place, placed, told, share, pairs)
+    def counted(place: Any, layout: Any, told: Any, share: int, pairs: Any) -> Any:
+        made = compare(place, layout, told, share, pairs)
         shares.append(made.facts["candidates"])
         return made
 

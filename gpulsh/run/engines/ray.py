@@ -39,7 +39,7 @@ from gpulsh.run.engines.ray_address import check_reachable
 from gpulsh.run.engines.steps import Steps, tell
 from gpulsh.run.engines.worker import TOKEN, Brief, Failure, Worker, versions
 from gpulsh.run.job.job import Job
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Runner, Stage
 
 WORKER_MEMORY = 4 << 30  # where nothing is given and the nodes have it
@@ -333,7 +333,7 @@ class _Stored:
 
     def of(self, argument: object) -> object:
         """The argument, or what stands for it."""
-        if not isinstance(argument, Placed) and not (isinstance(argument, tuple) and len(argument) > LONG):
+        if not isinstance(argument, Layout) and not (isinstance(argument, tuple) and len(argument) > LONG):
             return argument
         if id(argument) not in self._known:
             self._known[id(argument)] = argument, ray.put(argument)

@@ -8,23 +8,23 @@ import numpy as np
 
 from gpulsh.arrays import Numbers
 from gpulsh.decide.relation import Relation
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.policy import Policy
 from gpulsh.run.records.numbers import tampered
 from gpulsh.run.records.tables import ORDER, SET_SIZES, SIZES, Row, Table
 
 
-def sizes_of(positions: Numbers, folder: Path, placed: Placed) -> Numbers:
+def sizes_of(positions: Numbers, folder: Path, layout: Layout) -> Numbers:
     """int64 [m]: bytes of text of the documents at ascending `positions`."""
-    (found,) = _looked_up(SIZES, positions, folder, placed)
+    (found,) = _looked_up(SIZES, positions, folder, layout)
     if (found < 0).any():
         raise tampered(folder, "sizes below 0")
     return found
 
 
-def set_sizes_of(positions: Numbers, folder: Path, placed: Placed) -> Numbers:
+def set_sizes_of(positions: Numbers, folder: Path, layout: Layout) -> Numbers:
     """int64 [m]: how many fingerprints each of the documents at ascending `positions` has."""
-    (found,) = _looked_up(SET_SIZES, positions, folder, placed)
+    (found,) = _looked_up(SET_SIZES, positions, folder, layout)
     return found
 
 
@@ -33,23 +33,23 @@ def sizes_in(partition: int, rows: slice, folder: Path) -> int:
     return int(SIZES.read(folder, partition).size[rows].sum())
 
 
-def ranks_of(positions: Numbers, by_position: bool, folder: Path, placed: Placed) -> Numbers:
+def ranks_of(positions: Numbers, by_position: bool, folder: Path, layout: Layout) -> Numbers:
     """int64 [m]: the place of each of ascending `positions` in the decision order of them all."""
     if by_position:  # protected documents come first by that, too
         return np.arange(len(positions))
-    return _looked_up(ORDER, positions, folder, placed).rank(positions < placed.protected)
+    return _looked_up(ORDER, positions, folder, layout).rank(positions < layout.protected)
 
 
-def relation_of(positions: Numbers, policy: Policy, placed: Placed) -> Relation:
+def relation_of(positions: Numbers, policy: Policy, layout: Layout) -> Relation:
     """Which of ascending `positions` may be dropped for which, by their places."""
-    source = placed.source_of(positions) if policy.by_source() else None
-    return Relation(source, int(np.searchsorted(positions, placed.protected)), policy.across)
+    source = layout.source_of(positions) if policy.by_source() else None
+    return Relation(source, int(np.searchsorted(positions, layout.protected)), policy.across)
 
 
-def _looked_up(table: Table[Row], positions: Numbers, folder: Path, placed: Placed) -> Row:
+def _looked_up(table: Table[Row], positions: Numbers, folder: Path, layout: Layout) -> Row:
     found = table.empty(len(positions))
-    for number, part in placed.by_partition(positions):
-        start, stop = placed.partitions[number : number + 2].tolist()
+    for number, part in layout.by_partition(positions):
+        start, stop = layout.partitions[number : number + 2].tolist()
         for column, known in zip(found, table.read(folder, number), strict=True):
             if len(known) != stop - start:
                 raise tampered(folder, f"{len(known)} documents of the {stop - start} of partition {number}")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.backends.parts import in_part
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.records.numbers import within
 from gpulsh.run.records.tables import COPIES, PostingRows, Table
 from gpulsh.store.columns import ColumnsFile
@@ -68,13 +68,13 @@ def postings_file(table: Table[PostingRows], folder: Path, partition: int) -> It
 class Participants:
     """Which documents are compared: all but later copies, which lie in files of `copies`."""
 
-    def __init__(self, folder: Path, placed: Placed, copies: Sequence[Path]) -> None:
-        self._folder, self._placed = folder, placed
+    def __init__(self, folder: Path, layout: Layout, copies: Sequence[Path]) -> None:
+        self._folder, self._layout = folder, layout
         self._known = [COPIES.open(path).whole().document for path in copies]
 
     def of(self, partition: int) -> NDArray[np.bool_]:
         """bool [documents of the partition]."""
-        start, stop = self._placed.partitions[partition : partition + 2].tolist()
+        start, stop = self._layout.partitions[partition : partition + 2].tolist()
         takes_part = np.ones(stop - start, bool)
         for documents in self._known:
             here = documents[slice(*np.searchsorted(documents, [start, stop]))]
@@ -83,10 +83,10 @@ class Participants:
 
 
 def postings_of(
-    table: Table[PostingRows], folder: Path, placed: Placed, participants: Participants, part: int, parts: int
+    table: Table[PostingRows], folder: Path, layout: Layout, participants: Participants, part: int, parts: int
 ) -> Iterator[tuple[Hashes, Numbers]]:
     """The fingerprints in one of `parts` equal ranges and their documents, if they take part, some at a time."""
-    for number, (start, stop) in enumerate(pairwise(placed.partitions.tolist())):
+    for number, (start, stop) in enumerate(pairwise(layout.partitions.tolist())):
         takes_part = participants.of(number)
         columns = table.open(table.path(folder, number))
         for run in columns.runs():

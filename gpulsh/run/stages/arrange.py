@@ -11,8 +11,8 @@ import numpy as np
 from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import offsets
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.order import kind_of
-from gpulsh.run.job.placed import Placed
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import ranks_of, sizes_of
 from gpulsh.run.records.rejections import PassedOver
@@ -37,12 +37,12 @@ def survey(place: Workplace, partition: Partition) -> Made:
     return Made(known.files, {**known.facts, "amount": size, "bytes": size, "kinds": kinds})
 
 
-def rank(place: Workplace, placed: Placed) -> Made:
+def rank(place: Workplace, layout: Layout) -> Made:
     """Put all documents in decision order, and cut that into groups of a batch each."""
-    documents = np.arange(len(placed))
-    ranks = ranks_of(documents, False, place.folder, placed)
+    documents = np.arange(len(layout))
+    ranks = ranks_of(documents, False, place.folder, layout)
     ordered = np.argsort(ranks)
-    sizes = offsets(sizes_of(documents, place.folder, placed)[ordered])
+    sizes = offsets(sizes_of(documents, place.folder, layout)[ordered])
     cuts = [start for start, _ in batch_cuts(sizes, place.ops.sizes().batch)]
     group = np.searchsorted(np.array(cuts, np.int64), ranks, side="right") - 1
     made = MEMBERS.write(place.folder, RANK, Members(documents, group, np.ones(len(documents), np.bool_)))

@@ -13,21 +13,21 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.io.files.file_texts import values_of
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.numbers import ascending, tampered, within
 from gpulsh.run.records.tables import DECIDED, DECISIONS, Decisions, Ids, ids_table
 from gpulsh.run.stages.sign import Digests
 
 
-def collect(place: Workplace, placed: Placed, partition: int, groups: int, read: Digests) -> Made:
+def collect(place: Workplace, layout: Layout, partition: int, groups: int, read: Digests) -> Made:
     """Bring together what was decided about a partition; `read` is what `sign` read of its files."""
-    start, stop = placed.partitions[partition : partition + 2].tolist()
+    start, stop = layout.partitions[partition : partition + 2].tolist()
     found = []
     for group in range(groups):
         decided = DECIDED.read(place.folder, group)
         rows = slice(*np.searchsorted(decided.document, [start, stop]).tolist())
-        if (start == 0 and rows.start) or (stop == len(placed) and rows.stop < len(decided.document)):
+        if (start == 0 and rows.start) or (stop == len(layout) and rows.stop < len(decided.document)):
             raise tampered(place.folder, "decisions about documents that there are not")
         if rows.start > rows.stop:
             raise tampered(place.folder, f"decisions of group {group} that are none")
@@ -36,29 +36,29 @@ def collect(place: Workplace, placed: Placed, partition: int, groups: int, read:
     columns = DECIDED.rows(columns, np.argsort(columns.document))
     within(place.folder, "documents", ascending(place.folder, "documents", columns.document), start, stop)
     for other in (columns.duplicate_of, columns.cluster):
-        within(place.folder, "documents", other, 0, len(placed))
-    made = write_decisions(place, placed, partition, columns, read)
+        within(place.folder, "documents", other, 0, len(layout))
+    made = write_decisions(place, layout, partition, columns, read)
     place.progress.advance(1)
     return made
 
 
-def write_decisions(place: Workplace, placed: Placed, partition: int, columns: Decisions, read: Digests) -> Made:
+def write_decisions(place: Workplace, layout: Layout, partition: int, columns: Decisions, read: Digests) -> Made:
     """DECISIONS of a partition, and the ids that go with them."""
     made = DECISIONS.write(place.folder, partition, columns)
     if place.job.columns.id is not None:
         named = columns.document[(columns.duplicate_of != columns.document) | columns.speaks[:]]
-        for number, ids in enumerate(_ids(place, placed, named, read)):
+        for number, ids in enumerate(_ids(place, layout, named, read)):
             made |= ids_table(number).write(place.folder, partition, ids)
     return Made(made, {"amount": 1, "ids": len(made) - 1})
 
 
-def _ids(place: Workplace, placed: Placed, named: Numbers, read: Digests) -> Iterator[Ids]:
+def _ids(place: Workplace, layout: Layout, named: Numbers, read: Digests) -> Iterator[Ids]:
     """The ids of the documents `named`, in runs that have one type."""
     job, column = place.job, place.job.columns.id
     assert column is not None
     parts = []
-    for number in np.unique(placed.file_of(named)).tolist():
-        start, stop = placed.files[number : number + 2]
+    for number in np.unique(layout.file_of(named)).tolist():
+        start, stop = layout.files[number : number + 2]
         here = named[slice(*np.searchsorted(named, [start, stop]))]
         with job.fixity.kept([number]):
             was = read.get(str(number), {}).get("0")

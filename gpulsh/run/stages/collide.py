@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.parts import in_part
 from gpulsh.lsh.collisions import bucketed
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.numbers import within
 from gpulsh.run.records.postings import Participants
@@ -27,14 +27,14 @@ PAIRS_AT_ONCE = 1 << 20  # made and written, counted in every band
 SMALLEST = "smallest_bucket_"  # how what is noted of pairs begins, before a size of `SmallBuckets.smallest`
 
 
-def collide(place: Workplace, placed: Placed, copies: Sequence[Path], part: int, parts: int) -> Made:
+def collide(place: Workplace, layout: Layout, copies: Sequence[Path], part: int, parts: int) -> Made:
     """Find who meets whom in one of `parts` equal ranges of digests; the `copies` in files of theirs do not."""
     bands = place.job.method.banding.bands
-    digests = _Digests(place, placed, copies, part, parts)
+    digests = _Digests(place, layout, copies, part, parts)
     with place.ops.here():
         small, crowd = bucketed(digests, place.ops, lambda done: None)
         del digests
-        star = Star(len(placed), place.ops)
+        star = Star(len(layout), place.ops)
         target = PAIRS.path(place.folder, part)
         with PAIRS.create(target) as out:
             for pairs in small.pieces(PAIRS_AT_ONCE):
@@ -55,13 +55,13 @@ class _Digests:
 
     ascending = False  # they come partition by partition, in order of their upper bits
 
-    def __init__(self, place: Workplace, placed: Placed, copies: Sequence[Path], part: int, parts: int) -> None:
+    def __init__(self, place: Workplace, layout: Layout, copies: Sequence[Path], part: int, parts: int) -> None:
         self._part, self._parts, self._ops = part, parts, place.ops
-        self.documents, self.bands = len(placed), place.job.method.banding.bands
+        self.documents, self.bands = len(layout), place.job.method.banding.bands
         self._digests: list[list[NDArray[np.uint64]]] = [[] for _ in range(self.bands)]
         self._ids: list[list[Numbers]] = [[] for _ in range(self.bands)]
-        participants = Participants(place.folder, placed, copies)
-        for number, start in enumerate(placed.partitions[:-1].tolist()):
+        participants = Participants(place.folder, layout, copies)
+        for number, start in enumerate(layout.partitions[:-1].tolist()):
             takes_part = participants.of(number)
             columns = DIGESTS.open(DIGESTS.path(place.folder, number))
             for at, run in enumerate(columns.runs()):

@@ -17,7 +17,7 @@ from gpulsh.decide.meeting import Meeting
 from gpulsh.lsh.collisions import Collisions, Crowd
 from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.run.job.job import step_of
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import ranks_of, relation_of
 from gpulsh.run.records.numbers import tampered, within
@@ -31,23 +31,23 @@ def shares_of(shares: Path, group: int) -> range:
     return range(*np.searchsorted(SHARES.open(shares).whole().group, [group, group + 1]).tolist())
 
 
-def compare(place: Workplace, placed: Placed, shares: Path, share: int, pairs: Sequence[Path]) -> Made:
+def compare(place: Workplace, layout: Layout, shares: Path, share: int, pairs: Sequence[Path]) -> Made:
     """Compare one of the `shares` that a file of `connect` tells."""
     told = SHARES.open(shares).whole()
     if share >= len(told.group):
         raise tampered(place.folder, f"{len(told.group)} shares and not share {share}")
     group, start, stop = (int(column[share]) for column in told)
     job, met = place.job, rows_of(PAIRS, pairs, group, (start, stop))
-    members = within(place.folder, "documents", np.unique(np.concatenate(met)), 0, len(placed))
+    members = within(place.folder, "documents", np.unique(np.concatenate(met)), 0, len(layout))
     if not (met.i < met.j).all():
         raise tampered(place.folder, "pairs of documents with themselves")
-    rank = ranks_of(members, job.policy.keep == "first", place.folder, placed)
+    rank = ranks_of(members, job.policy.keep == "first", place.folder, layout)
     candidates = unpacked(distinct(packed(*(np.searchsorted(members, column) for column in met))))
     involved = np.argsort(rank)
-    wanted = ((number, members[part]) for number, part in placed.by_partition(members))
+    wanted = ((number, members[part]) for number, part in layout.by_partition(members))
     texts = ShingledTexts(involved, place.ops, GroupTexts(place.folder, group, wanted), job.method, place.keys)
     met_here = Collisions.of(candidates, Crowd.joined([]), job.method.banding.bands)
-    relation = relation_of(members, job.policy, placed)
+    relation = relation_of(members, job.policy, layout)
     done = 0
 
     def tell(pairs: int) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpulsh.arrays import Numbers
 from gpulsh.ragged import cuts
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import sizes_of
 from gpulsh.run.records.numbers import within
@@ -38,14 +38,14 @@ def connect(place: Workplace, step: str, stars: Sequence[Path], copies: Sequence
     return Made(STARS.write(place.folder, step, StarRows(found.document, label, found.pairs)), {"amount": 1})
 
 
-def group(place: Workplace, placed: Placed, stars: Sequence[Path], copies: Sequence[Path]) -> Made:
+def group(place: Workplace, layout: Layout, stars: Sequence[Path], copies: Sequence[Path]) -> Made:
     """Merge all stars that there are, and put whole components into groups."""
     found = merged(place.ops, stars, copies)
-    within(place.folder, "documents", found.document, 0, len(placed))
-    costs = _Costs(found, place, placed)
+    within(place.folder, "documents", found.document, 0, len(layout))
+    costs = _Costs(found, place, layout)
     groups, oversized = _grouped(found, costs, place.job.cut.group)
     compared = oversized if place.job.method.verify != "none" else []
-    shares, pairs = _shares(found, groups, compared, costs, place.job.cut.group, len(placed))
+    shares, pairs = _shares(found, groups, compared, costs, place.job.cut.group, len(layout))
     meets = found.pairs != NO_PAIR
     facts = {
         "documents": len(groups),
@@ -62,14 +62,14 @@ def group(place: Workplace, placed: Placed, stars: Sequence[Path], copies: Seque
 class _Costs:
     """Bytes that are held or read."""
 
-    def __init__(self, stars: Stars, place: Workplace, placed: Placed) -> None:
-        self._stars, self._folder, self._placed = stars, place.folder, placed
+    def __init__(self, stars: Stars, place: Workplace, layout: Layout) -> None:
+        self._stars, self._folder, self._layout = stars, place.folder, layout
 
     def to_decide(self, rows: slice) -> Numbers:
         """int64 [rows]: of some documents, with their pairs; texts of copies are not read."""
         pairs = self._stars.pairs[rows].astype(np.int64)
         cost, meets = DOCUMENT_COST + PAIR_COST * np.maximum(pairs, 0), pairs != NO_PAIR
-        cost[meets] += sizes_of(self._stars.document[rows][meets], self._folder, self._placed)
+        cost[meets] += sizes_of(self._stars.document[rows][meets], self._folder, self._layout)
         return cost
 
     def to_compare(self, places: Numbers, second: int) -> Numbers:
@@ -79,7 +79,7 @@ class _Costs:
         it is pairs that a share is measured by.
         """
         pairs = self._stars.pairs[places].astype(np.int64)
-        document = DOCUMENT_COST + sizes_of(self._stars.document[places], self._folder, self._placed)
+        document = DOCUMENT_COST + sizes_of(self._stars.document[places], self._folder, self._layout)
         return document + pairs * (PAIR_COST + second)
 
 

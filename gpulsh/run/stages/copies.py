@@ -9,7 +9,7 @@ import numpy as np
 from gpulsh.arrays import Numbers
 from gpulsh.backends.parts import in_part
 from gpulsh.decide.copies import first_copies
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import ranks_of
 from gpulsh.run.records.numbers import within
@@ -17,10 +17,10 @@ from gpulsh.run.records.tables import COPIES, EXACT, Copies
 from gpulsh.store.ranged import range_rows
 
 
-def copies(place: Workplace, placed: Placed, part: int, parts: int) -> Made:
+def copies(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
     """Find the copies whose hashes lie in one of `parts` equal ranges."""
     hashes, positions = [np.empty((0, 2), np.uint64)], [np.empty(0, np.int64)]
-    for number, (start, stop) in enumerate(pairwise(placed.partitions.tolist())):
+    for number, (start, stop) in enumerate(pairwise(layout.partitions.tolist())):
         for run in EXACT.open(EXACT.path(place.folder, number)).runs():
             rows = range_rows(run.hash_0, part, parts)
             chosen = in_part(run.hash_0[rows], part, parts)
@@ -32,10 +32,10 @@ def copies(place: Workplace, placed: Placed, part: int, parts: int) -> Made:
     def rank(rows: Numbers) -> Numbers:
         ascending = np.argsort(position[rows])
         ranks = np.empty(len(rows), np.int64)
-        ranks[ascending] = ranks_of(position[rows][ascending], place.job.policy.keep == "first", place.folder, placed)
+        ranks[ascending] = ranks_of(position[rows][ascending], place.job.policy.keep == "first", place.folder, layout)
         return ranks
 
-    source = (lambda rows: placed.source_of(position[rows])) if place.job.policy.by_source() else None
+    source = (lambda rows: layout.source_of(position[rows])) if place.job.policy.by_source() else None
     ops = place.ops
     with ops.here():
         later, earlier = first_copies(ops.asarray(exact), ops.asarray(np.arange(len(exact))), rank, ops, source)

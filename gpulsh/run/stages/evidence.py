@@ -27,7 +27,7 @@ from gpulsh.io.formats.parquet.row_groups import GROUP_ROWS, in_groups
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import offsets
 from gpulsh.run.job.job import Job
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.earlier import EarlierKeys
 from gpulsh.run.records.numbers import places_in, tampered, within
@@ -40,19 +40,19 @@ ROWS_AT_ONCE = 1 << 16
 SMALL_BYTES = 64 << 20  # of ids that are held at once without a look at each
 
 
-def evidence(place: Workplace, placed: Placed, id_files: Sequence[int]) -> Made:
+def evidence(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
     """Write the evidence; `id_files` tells how many files of ids each partition has."""
-    job, bad = place.job, rejected(place, placed)
-    partitions = len(placed.partitions) - 1
+    job, bad = place.job, rejected(place, layout)
+    partitions = len(layout.partitions) - 1
     earlier = EarlierKeys(place.folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None
-    declared = [*_declared(job, placed, bad), *(earlier.kinds() if earlier else [])]
-    ids = _Ids(place.folder, placed, id_files, declared)
+    declared = [*_declared(job, layout, bad), *(earlier.kinds() if earlier else [])]
+    ids = _Ids(place.folder, layout, id_files, declared)
     names = strings([file.name for file in job.files])
     schema = pa.schema([(row.name, ids.type if row.type == OWN else pa.type_for_alias(row.type)) for row in COLUMNS])
 
     def where(positions: Numbers) -> list[pa.Array]:
-        files = placed.file_of(within(place.folder, "documents", positions, 0, len(placed)))
-        return [names.take(to_arrow(files)), to_arrow(positions - placed.files[files]), ids.of(positions)]
+        files = layout.file_of(within(place.folder, "documents", positions, 0, len(layout)))
+        return [names.take(to_arrow(files)), to_arrow(positions - layout.files[files]), ids.of(positions)]
 
     def where_kept(partition: int, targets: Numbers) -> list[pa.Array]:
         own = targets >= 0
@@ -104,11 +104,11 @@ def _fitting(dropped: Iterable[tuple[int, list[Values]]], ids: _Ids) -> Iterator
             yield partition, [column[start:stop] for column in columns]
 
 
-def _declared(job: Job, placed: Placed, bad: Rejected) -> list[pa.DataType]:
+def _declared(job: Job, layout: Layout, bad: Rejected) -> list[pa.DataType]:
     """The type of the id column in each file that declares one."""
     if job.columns.id is None:
         return []
-    known = np.diff(placed.files) > 0
+    known = np.diff(layout.files) > 0
     files = [file for number, file in enumerate(job.files) if known[number] or not bad.touches(number)]
     with job.fixity.kept(range(len(job.files))):
         kinds = [format_of(file).kind(file, job.columns.id) for file in files]
@@ -121,8 +121,8 @@ class _Ids:
     So the type does not depend on which rows are dropped, where every file has a schema and Parquet every value.
     """
 
-    def __init__(self, folder: Path, placed: Placed, files: Sequence[int], declared: Sequence[pa.DataType]) -> None:
-        self._folder, self._placed = folder, placed
+    def __init__(self, folder: Path, layout: Layout, files: Sequence[int], declared: Sequence[pa.DataType]) -> None:
+        self._folder, self._layout = folder, layout
         self._files = files
         self._none = not any(files)
         kinds = [known.id.type for known in self._all()]
@@ -141,7 +141,7 @@ class _Ids:
         """int64 [m]: bytes of the ids at `positions`, 0 of those that are no texts."""
         ascending, places = np.unique(positions, return_inverse=True)
         found = np.zeros(len(ascending), np.int64)
-        for partition, part in self._placed.by_partition(ascending) if self.largest else ():
+        for partition, part in self._layout.by_partition(ascending) if self.largest else ():
             for known, ids in self._of(partition):
                 lengths = _lengths(ids)
                 at = np.searchsorted(known, ascending[part]).clip(max=max(len(known) - 1, 0))
@@ -155,7 +155,7 @@ class _Ids:
             return pa.nulls(len(positions), self.type)
         ascending, places = np.unique(positions, return_inverse=True)
         found = []
-        for partition, part in self._placed.by_partition(ascending):
+        for partition, part in self._layout.by_partition(ascending):
             wanted = ascending[part]
             for known, ids in self._of(partition):
                 first, last = (int(known[0]), int(known[-1])) if len(known) else (0, -1)

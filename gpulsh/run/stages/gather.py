@@ -22,7 +22,7 @@ from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.format import wrong_length
 from gpulsh.ragged import offsets
 from gpulsh.run.job.job import step_of
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import sizes_of
 from gpulsh.run.records.numbers import ascending, places_in, tampered, within
@@ -33,15 +33,15 @@ from gpulsh.store.durable import completed, unfinished
 OPEN_FILES = 64
 
 
-def gather(place: Workplace, placed: Placed, partition: Partition, members: Path, read: Digests) -> Made:
+def gather(place: Workplace, layout: Layout, partition: Partition, members: Path, read: Digests) -> Made:
     """Copy the texts of the partition's members that meet others; `read` is what `sign` read, by file and first row."""
-    start, stop = placed.partitions[partition.number : partition.number + 2]
+    start, stop = layout.partitions[partition.number : partition.number + 2]
     known = MEMBERS.open(members).whole()
     rows = slice(*np.searchsorted(known.document, [start, stop]).tolist())
     meets = known.meets[rows]
     document, group = known.document[rows][meets], known.group[rows][meets]
     ascending(place.folder, "documents", within(place.folder, "documents", document, int(start), int(stop)))
-    size = sizes_of(document, place.folder, placed)
+    size = sizes_of(document, place.folder, layout)
     order = np.argsort(group, kind="stable")
     offset = np.empty(len(order), np.int64)
     offset[order] = np.cumsum(size[order]) - size[order]
@@ -50,7 +50,7 @@ def gather(place: Workplace, placed: Placed, partition: Partition, members: Path
     target = _texts(place.folder, partition.number)
     with unfinished(target) as part:
         with open(part, "wb") as out, place.kept(piece.file for piece in partition.pieces):
-            _copy(place, placed, partition, document, size, offset, out.fileno(), read)
+            _copy(place, layout, partition, document, size, offset, out.fileno(), read)
         made[target.name] = completed(part, target)
     return Made(made, {"amount": len(document), "bytes": int(size.sum())})
 
@@ -61,7 +61,7 @@ def _texts(folder: Path, partition: int) -> Path:
 
 def _copy(
     place: Workplace,
-    placed: Placed,
+    layout: Layout,
     partition: Partition,
     document: Numbers,
     size: Numbers,
@@ -73,7 +73,7 @@ def _copy(
     texts = place.texts()
     done = 0
     for piece in partition.pieces:
-        start, stop = placed.files[piece.file : piece.file + 2].tolist()
+        start, stop = layout.files[piece.file : piece.file + 2].tolist()
         end = start + piece.start + piece.part.rows if piece.part else stop
         last = int(np.searchsorted(document, end))
         if done == last:
@@ -163,17 +163,17 @@ def _lie_in(path: Path, size: Numbers, offset: Numbers) -> bool:
 class GatheredTexts:
     """The texts of single documents, from all partitions."""
 
-    def __init__(self, folder: Path, placed: Placed, members: Path) -> None:
-        self._folder, self._placed, self._members = folder, placed, MEMBERS.open(members).whole()
+    def __init__(self, folder: Path, layout: Layout, members: Path) -> None:
+        self._folder, self._layout, self._members = folder, layout, MEMBERS.open(members).whole()
         self._places = lru_cache(1)(lambda number: PLACES.read(folder, number))  # of one partition after the other
 
     def beginning(self, file: int, row: int, most: int) -> bytes | None:
         """At most the first `most` bytes of the text in a row of a file; None where it was not gathered."""
-        document = int(self._placed.files[file]) + row
+        document = int(self._layout.files[file]) + row
         at = int(np.searchsorted(known := self._members.document, document))
         if at == len(known) or known[at] != document or not self._members.meets[at : at + 1].all():
             return None
-        number = int(np.searchsorted(self._placed.partitions, document, side="right")) - 1
+        number = int(np.searchsorted(self._layout.partitions, document, side="right")) - 1
         there = self._places(number)
         group = self._members.group[at]
         rows = slice(*np.searchsorted(there.group, [group, group + 1]).tolist())

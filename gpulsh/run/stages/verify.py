@@ -24,7 +24,7 @@ from gpulsh.decide.compare.sample import Draw
 from gpulsh.decide.judgement import Case, Compared
 from gpulsh.lsh.collisions import SMALL_BUCKET, Collisions, Crowd
 from gpulsh.lsh.pairs import distinct, packed, unpacked
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import ranks_of, relation_of
 from gpulsh.run.records.numbers import ascending, places_in, tampered, within
@@ -36,7 +36,7 @@ from gpulsh.run.stages.route import rows_of
 
 def verify(
     place: Workplace,
-    placed: Placed,
+    layout: Layout,
     group: int,
     shares: Path,
     pairs: Sequence[Path],
@@ -53,7 +53,7 @@ def verify(
     met = rows_of(PAIRS, () if compared else pairs, group)
     meeting = texts.documents if compared else np.unique(np.concatenate([*met, crowd.document, crowd.bucket]))
     members = np.unique(np.concatenate([meeting, later, first]))
-    within(place.folder, "documents", members, 0, len(placed))
+    within(place.folder, "documents", members, 0, len(layout))
     within(place.folder, "bands", crowd.band, 0, job.method.banding.bands)
     if not (met.i < met.j).all() or (gathered and not np.array_equal(meeting, texts.documents)):
         raise tampered(place.folder, f"pairs of group {group} that are not of its documents")
@@ -70,14 +70,14 @@ def verify(
     later, first = ascending(place.folder, "copies", later[order]), first[order]
     if np.isin(first, later).any():
         raise tampered(place.folder, "first copies that are copies of others")
-    rank = ranks_of(members, job.policy.keep == "first", place.folder, placed)
+    rank = ranks_of(members, job.policy.keep == "first", place.folder, layout)
     draw = Draw(members)
     case = Case(
         collisions,
         number(later),
         number(first),
         rank,
-        relation_of(members, job.policy, placed),
+        relation_of(members, job.policy, layout),
         texts,
         job.method,
         place.keys,

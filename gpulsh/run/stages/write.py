@@ -21,7 +21,7 @@ from gpulsh.io.format import BLOCK_BYTES, Columns, Known, Mask, Part, Rules, cha
 from gpulsh.io.outputs.conversion import write_kept
 from gpulsh.io.rows import Rows
 from gpulsh.run.job.job import Job, step_of
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import sizes_in
 from gpulsh.run.records.numbers import within
@@ -33,25 +33,25 @@ from gpulsh.store.mapping import MappedBatches
 DATA = "data"
 
 
-def write(place: Workplace, placed: Placed, number: int, read: Mapping[int, str]) -> Made:
+def write(place: Workplace, layout: Layout, number: int, read: Mapping[int, str]) -> Made:
     """Write the kept rows of the file of that number; of a file of one document that is dropped nothing is written.
 
     `read` is what `sign` read of it, by the first row of each piece.
     """
     file = place.job.files[number]
-    start, stop = placed.files[number : number + 2].tolist()
+    start, stop = layout.files[number : number + 2].tolist()
     keep = np.ones(stop - start, bool)
-    first = max(int(np.searchsorted(placed.partitions, start, side="right")) - 1, 0)
-    last = int(np.searchsorted(placed.partitions, stop, side="left"))
+    first = max(int(np.searchsorted(layout.partitions, start, side="right")) - 1, 0)
+    last = int(np.searchsorted(layout.partitions, stop, side="left"))
     size = 0
     for partition in range(first, last):
         decided = DECISIONS.read(place.folder, partition)
         dropped = decided.document[decided.duplicate_of != decided.document]
         dropped = dropped[slice(*np.searchsorted(dropped, [start, stop]))]
         keep[within(place.folder, "documents", dropped, start, stop) - start] = False
-        begin, end = placed.partitions[partition : partition + 2].tolist()
+        begin, end = layout.partitions[partition : partition + 2].tolist()
         size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
-    bad = rejected(place, placed, number)
+    bad = rejected(place, layout, number)
     made = {}
     if not (len(keep) == 0 and bad.touches(number)):  # of a file so damaged that no row is known there is nothing
         target = place_below(place.folder / DATA, file)
@@ -140,10 +140,10 @@ class _Texts:
         self._digest = None
 
 
-def rejected(place: Workplace, placed: Placed, file: int | None = None) -> Rejected:
+def rejected(place: Workplace, layout: Layout, file: int | None = None) -> Rejected:
     """All that was rejected, or at least what was in the file of that number."""
     found = Rejected()
-    for partition, first, last in placed.rejecting:
+    for partition, first, last in layout.rejecting:
         if file is not None and not first <= file <= last:
             continue
         mapped = MappedBatches(rejections_file(place.folder, partition))

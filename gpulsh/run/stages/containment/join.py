@@ -16,7 +16,7 @@ from gpulsh.backends.prefix_lengths import least_share
 from gpulsh.decide.compare.containment_join import Owners
 from gpulsh.lsh.pairs import distinct, packed, renumbered, unpacked
 from gpulsh.run.job.job import step_of
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import ranks_of, set_sizes_of
 from gpulsh.run.records.postings import Participants, postings_of
@@ -28,19 +28,19 @@ PAIRS_AT_ONCE = 1 << 20  # held before they are written
 POSTING_COST = 2  # digests that a posting of a prefix costs as much as
 
 
-def join(place: Workplace, placed: Placed, copies: Sequence[Path], part: int, parts: int) -> Made:
+def join(place: Workplace, layout: Layout, copies: Sequence[Path], part: int, parts: int) -> Made:
     """Find who may contain whom by the fingerprints in one of `parts` equal ranges."""
     folder, step = place.folder, step_of("join", part)
-    given = folder, placed, Participants(folder, placed, copies), part, parts
+    given = folder, layout, Participants(folder, layout, copies), part, parts
     prefixes = [(np.empty(0, np.uint64), np.empty(0, np.int64)), *postings_of(PREFIXES, *given)]
     owners = Owners(*map(np.concatenate, zip(*prefixes, strict=True)))
     del prefixes
     target = PAIRS.path(folder, step)
     with place.ops.here(), PAIRS.create(target) as out:
-        found = _Found(out, Star(len(placed), place.ops))
+        found = _Found(out, Star(len(layout), place.ops))
         for fingerprints, holders in postings_of(POSTINGS, *given):
             for pairs in owners.met_by(fingerprints, holders):
-                found.add(_possible(place, placed, *pairs))
+                found.add(_possible(place, layout, *pairs))
         found.write()
         made = {target.name: out.finish()}
     made |= {**CROWD.write(folder, step, CROWD.empty()), **STARS.write(folder, step, found.star.columns())}
@@ -48,15 +48,15 @@ def join(place: Workplace, placed: Placed, copies: Sequence[Path], part: int, pa
     return Made(made, {"amount": 1})
 
 
-def _possible(place: Workplace, placed: Placed, holders: Numbers, owners: Numbers) -> NDArray[np.uint64]:
+def _possible(place: Workplace, layout: Layout, holders: Numbers, owners: Numbers) -> NDArray[np.uint64]:
     """Packed pairs i < j, ascending, each once: those in which the holder comes first in decision order and has enough
     fingerprints to contain the owner.
     """
     job, others = place.job, holders != owners
     met = unpacked(distinct(packed(holders[others], owners[others])))
-    documents, pairs = renumbered(met, len(placed))
-    rank = ranks_of(documents, job.policy.keep == "first", place.folder, placed)
-    size = set_sizes_of(documents, place.folder, placed)
+    documents, pairs = renumbered(met, len(layout))
+    rank = ranks_of(documents, job.policy.keep == "first", place.folder, layout)
+    size = set_sizes_of(documents, place.folder, layout)
     holder, owner = pairs.T
     may = (rank[holder] < rank[owner]) & (size[holder] >= least_share(job.method.threshold) * size[owner])
     return distinct(packed(*np.sort(met[may], axis=1).T))

@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.prefix_lengths import least_share, prefix_lengths
 from gpulsh.ragged import first_of_runs
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.numbers import tampered, within
 from gpulsh.run.records.postings import Participants, postings_file
 from gpulsh.run.records.tables import POSTINGS, PREFIXES, SET_SIZES, WEIGHTS, PostingRows, SetSizes
 
 
-def prefix(place: Workplace, placed: Placed, copies: Sequence[Path], weights: int, partition: int) -> Made:
+def prefix(place: Workplace, layout: Layout, copies: Sequence[Path], weights: int, partition: int) -> Made:
     """Choose the prefixes of a partition by the `weights` of so many ranges."""
-    start, stop = placed.partitions[partition : partition + 2].tolist()
-    takes_part = Participants(place.folder, placed, copies).of(partition)
+    start, stop = layout.partitions[partition : partition + 2].tolist()
+    takes_part = Participants(place.folder, layout, copies).of(partition)
     postings = POSTINGS.open(POSTINGS.path(place.folder, partition))
     sizes = np.zeros(stop - start, np.int64)
     for run in postings.runs():
@@ -33,7 +33,7 @@ def prefix(place: Workplace, placed: Placed, copies: Sequence[Path], weights: in
         sizes += np.bincount(rows[takes_part[rows]], minlength=len(sizes))
         postings.let_go()
     lengths = prefix_lengths(sizes, least_share(place.job.method.threshold))
-    owns = takes_part & (np.arange(start, stop) >= placed.protected)
+    owns = takes_part & (np.arange(start, stop) >= layout.protected)
     counts = _counts(place.folder, weights)
     ops, chosen = place.ops, 0
     with ops.here(), postings_file(PREFIXES, place.folder, partition) as out:

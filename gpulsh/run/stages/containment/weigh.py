@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpulsh.run.job.placed import Placed
+from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.postings import Participants, postings_of
 from gpulsh.run.records.tables import POSTINGS, WEIGHTS, Weights
@@ -26,12 +26,12 @@ def weight_tasks(shingles: int) -> tuple[int, int]:
     return bits, 1 << max(bits - TASK_BITS, 0)
 
 
-def weigh(place: Workplace, placed: Placed, copies: Sequence[Path], bits: int, part: int, parts: int) -> Made:
+def weigh(place: Workplace, layout: Layout, copies: Sequence[Path], bits: int, part: int, parts: int) -> Made:
     """Count the documents of one of `parts` equal ranges of slots, each of so many bits; `copies` do not count."""
     slots = (1 << bits) // parts
     counts, first = np.zeros(slots, np.int64), np.uint64(part * slots)
-    participants = Participants(place.folder, placed, copies)
-    for fingerprints, _ in postings_of(POSTINGS, place.folder, placed, participants, part, parts):
+    participants = Participants(place.folder, layout, copies)
+    for fingerprints, _ in postings_of(POSTINGS, place.folder, layout, participants, part, parts):
         np.add.at(counts, ((fingerprints >> np.uint64(64 - bits)) - first).astype(np.int64), 1)
     place.progress.advance(1)
     return Made(WEIGHTS.write(place.folder, part, Weights(np.minimum(counts, 255).astype(np.uint8))), {"amount": 1})

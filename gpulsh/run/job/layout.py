@@ -11,7 +11,7 @@ from gpulsh.arrays import Numbers
 
 
 @dataclass(frozen=True)
-class Placed:
+class Layout:
     """Facts about partitions and files; nothing of a document."""
 
     partitions: Numbers  # [partitions + 1] positions of their first documents, and how many documents there are
