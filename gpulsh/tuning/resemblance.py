@@ -100,7 +100,7 @@ def sample(
     sample: int = DEFAULT,
     thresholds: Sequence[float] = THRESHOLDS,
     examples: int = 2,
-    shingling: Shingling | None = None,
+    shingling: Shingling | str | None = None,
     folding: Folding | None = None,
     seed: int = 1,
     backend: BackendName = "auto",
