@@ -15,7 +15,7 @@ OWN_PAGES = 1 << 16  # elements
 
 
 def own_pages(count: int) -> NDArray[np.uint64]:
-    """A uint64 [count] whose memory, where it is much, is the system's again when it is let go of.
+    """A uint64 [count] whose memory, where it is much, returns to the operating system when it is freed.
 
     Arrays of ever other sizes leave an allocator with holes that the next does not fit into.
     """

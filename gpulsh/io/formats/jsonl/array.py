@@ -21,6 +21,7 @@ from gpulsh.io.formats.jsonl.format import (
     JsonLines,
     Layout,
     Lost,
+    handed_out,
     nothing_lost,
     write_lines,
 )
@@ -61,7 +62,7 @@ class Json(JsonLines):
             most = None if limit is None else limit.document
             for elements in split_elements(self._blocks(file, source, limit, STEP), most):
                 count = len(elements)
-                yield enumerate(_handed_out(elements), number)
+                yield enumerate(handed_out(elements), number)
                 number += count
         except LongElementError as error:
             assert limit is not None
@@ -140,13 +141,6 @@ def _ended(held: bytearray) -> Line:
         tail = held[-STEP:]
         del held[len(held) - len(tail) + len(tail.rstrip(SPACE)) :]
     return held
-
-
-def _handed_out(elements: list[Line]) -> Iterator[Line]:
-    """Each leaves the list as it is handed out."""
-    elements.reverse()
-    while elements:
-        yield elements.pop()
 
 
 class _Array(Layout):

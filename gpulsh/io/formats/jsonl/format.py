@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from itertools import chain
-from typing import BinaryIO, Unpack
+from typing import BinaryIO, TypeVar, Unpack
 
 import pyarrow as pa
 
@@ -63,6 +63,7 @@ from gpulsh.io.rows import Bytes, piece_rows
 
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is looked at before the work begins
 
+Item = TypeVar("Item")
 Group = Iterator[tuple[int, Line]]
 Lost = Callable[[str], None]
 
@@ -219,7 +220,7 @@ class JsonLines(Streamed):
         with source, reading(file):
             file = self._looked_at(file, source, limit)
             for kept in self._kept_lines(file, source, keep):
-                yield [whole_record(file, number, line, limit, parsing) for number, line in _handed_out(kept)]
+                yield [whole_record(file, number, line, limit, parsing) for number, line in handed_out(kept)]
 
     def _kept_lines(self, file: File, source: BinaryIO, keep: Mask) -> Iterator[list[tuple[int, Line]]]:
         """The kept rows of each group that has some."""
@@ -328,11 +329,11 @@ def _block(
     return Block(start, piece_rows(texts), typed_keys(keys) if columns.key is not None else None, tuple(rejected))
 
 
-def _handed_out(lines: list[tuple[int, Line]]) -> Iterator[tuple[int, Line]]:
-    """Each leaves the list as it is handed out."""
-    lines.reverse()
-    while lines:
-        yield lines.pop()
+def handed_out(items: list[Item]) -> Iterator[Item]:
+    """Each leaves the list as it is handed out, so that no more than one large document is held twice."""
+    items.reverse()
+    while items:
+        yield items.pop()
 
 
 def _unless_cut(file: File, number: int, line: Line) -> Line:
