@@ -59,8 +59,8 @@ def test_advice_is_of_the_door_that_was_used(here: Path, capsys: pytest.CaptureF
     gpulsh.deduplicate_files("a.jsonl", "out", backend="reference")
     with pytest.raises(OutputError) as caught:
         gpulsh.deduplicate_files("a.jsonl", "out", backend="reference")
-    assert str(caught.value).endswith("give another folder, or overwrite=True for its own")
-    assert told(capsys, "dedup", "a.jsonl", "-o", "out").endswith("give another folder, or --overwrite for its own")
+    assert str(caught.value).endswith("give another folder, or overwrite=True to replace them")
+    assert told(capsys, "dedup", "a.jsonl", "-o", "out").endswith("give another folder, or --overwrite to replace them")
     gpulsh.deduplicate_files("a.jsonl", "out", backend="reference", overwrite=True)
 
 

@@ -287,7 +287,7 @@ def test_a_dry_run_refuses_what_the_run_would(here: Path) -> None:
     Path("few.jsonl").write_text('{"text": "one"}\n')
     Path("full").mkdir()
     Path("full/mine.txt").write_text("mine")
-    with pytest.raises(OutputError, match="is not empty, it holds files"):
+    with pytest.raises(OutputError, match=r"it holds files that gpulsh did not write; give another folder$"):
         dry("in", output="full")
     with pytest.raises(InputError, match="has no column 'body'"):
         dry("in", text_column="body")

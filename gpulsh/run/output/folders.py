@@ -80,6 +80,13 @@ def refuse_overlap(folder: str, inputs: Sequence[str], files: Sequence[File]) ->
             raise OutputError(f"{folder}: holds the input {file.name}; give another folder")
 
 
+def not_empty(out: object, ours: str | None) -> OutputError:
+    """The error of an OUT that holds something; `ours` says what, where gpulsh wrote it and may replace it."""
+    if ours is None:
+        return OutputError(f"{out}: is not empty, it holds files that gpulsh did not write; give another folder")
+    return OutputError(f"{out}: is not empty, it holds {ours}; give another folder, or --overwrite to replace them")
+
+
 def _place(path: str) -> str:
     return path.rstrip("/") if is_url(path) else os.path.realpath(path)
 

@@ -14,6 +14,7 @@ from gpulsh.account.counts import COUNTS
 from gpulsh.errors import Advice, OutputError
 from gpulsh.facts import Facts
 from gpulsh.run.engines.steps import anything_finished, worth_resuming
+from gpulsh.run.output.folders import not_empty
 from gpulsh.run.output.work_folder import (
     WORK,
     WorkLock,
@@ -191,8 +192,8 @@ class OutputFolder:
         if not self._overwrite and not (self._resume and unfinished):
             if unfinished is not None:
                 raise OutputError(f"{out}: holds an unfinished run; give --resume to go on with it, or --overwrite")
-            whose = "an earlier run's results" if is_marked(out / REPORT) else "files"
-            raise OutputError(f"{out}: is not empty, it holds {whose}; give another folder, or --overwrite for its own")
+            results = "an earlier run's results" if is_marked(out / REPORT) else None
+            raise not_empty(out, results or ("an earlier run's work files" if ours else None))
         refuse_foreign(self.work)
         listed = listed_in(read_report(out / REPORT)) | (listed_in(read_report(self.work / REPORT)) if ours else set())
         if not listed and not ours:

@@ -23,6 +23,7 @@ from typing import Self
 from gpulsh.errors import Advice, OutputError
 from gpulsh.facts import Facts
 from gpulsh.io.format import File, Stamp
+from gpulsh.run.output.folders import not_empty
 from gpulsh.run.output.output import (
     MARK,
     REPORT,
@@ -109,10 +110,7 @@ class RemoteFolder:
                     f"{self.url}: holds an unfinished run, which worked in {claim.get('work')}; give --resume and that"
                     " folder as --work, or --overwrite"
                 )
-            whose = "an earlier run's results" if MARK in self._report else "files"
-            raise OutputError(
-                f"{self.url}: is not empty, it holds {whose}; give another folder, or --overwrite for its own"
-            )
+            raise not_empty(self.url, "an earlier run's results" if MARK in self._report else None)
         if strange := sorted(there - known):
             raise OutputError(f"{self.url}: holds {strange[0]}, which gpulsh did not write; move it away first")
 
