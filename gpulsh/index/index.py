@@ -55,15 +55,17 @@ from gpulsh.text.documents import folded_batches
 class Index(Tidy):
     """Documents by key, of which similar ones are found later, exactly verified, without their texts.
 
-    Its parameters are those of `deduplicate`; with `sketch=SimHash(...)` documents meet in tables of a Hamming search
-    within `distance`, which then are the bands. With `measure="containment"`, whatever the sketch, a document is added
-    unless a held one contains at least `threshold` of its shingles, each of which is held with 16 bytes more. An index
-    cannot put the longest first as `deduplicate` does: what comes first is first, in one call, too, and a page is kept
-    that comes after a quotation of it. Keys are strings, or integers of 64 bits, each once. It lives in memory until
-    `save(path)`; `Index.open(path)` finds it there again. Any number of processes may have it open; the first change of
-    one makes that the writer until it is closed, and its changes are committed by `save`, all or none. With a folder,
-    what is taken in holds a part of `memory` bytes, at least 512 MiB; None takes what serves speed. What proves is
-    hashed under a secret of 256 bits, the index's own, which lies in its folder; `secret` gives it, for tests.
+    Its parameters are those of `deduplicate`, but for what says how a whole run is decided: no `verify`, for it is
+    exact, no `resolve`, `also` or `priority`, and `folding=Folding(form=...)` for `normalize`. With
+    `sketch=SimHash(...)` documents meet in tables of a Hamming search within `distance`, which then are the bands. With
+    `measure="containment"`, whatever the sketch, a document is added unless a held one contains at least `threshold` of
+    its shingles, each of which is held with 16 bytes more. An index cannot put the longest first as `deduplicate` does:
+    what comes first is first, in one call, too, and a page is kept that comes after a quotation of it. Keys are
+    strings, or integers of 64 bits, each once. It lives in memory until `save(path)`; `Index.open(path)` finds it there
+    again. Any number of processes may have it open; the first change of one makes that the writer until it is closed,
+    and its changes are committed by `save`, all or none. With a folder, what is taken in holds a part of `memory`
+    bytes, at least 512 MiB; None takes what serves speed. What proves is hashed under a secret of 256 bits, the index's
+    own, which lies in its folder; `secret` gives it, for tests.
     Not safe to use from several threads at once. Raises ParameterError, and BackendError where CUDA was asked for and
     does not work.
 
