@@ -93,6 +93,18 @@ def set_integer(owner: object, name: str, low: int, high: int) -> None:
     object.__setattr__(owner, name, check_integer(name, getattr(owner, name), low, high))
 
 
+def set_multiple(owner: object, name: str, unit: int, most: int) -> None:
+    """Make the field `name` of a frozen object a multiple of `unit` up to `most`, or raise a ParameterError."""
+    value = getattr(owner, name)
+    try:
+        number = check_integer(name, value, unit, most)
+    except ParameterError:
+        number = 1
+    if number % unit:
+        raise ParameterError(f"{name} is {shown(value)}; give a multiple of {unit} from {unit} to {most}")
+    object.__setattr__(owner, name, number)
+
+
 def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
     """A ParameterError unless `value` is one of `allowed`."""
     if not isinstance(value, Hashable) or value not in allowed:  # an array compares value by value

@@ -14,7 +14,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.lsh.table_designs import Design, designs
-from gpulsh.params import check_integer, check_type, set_integer, shown
+from gpulsh.params import check_integer, check_type, set_integer, set_multiple, shown
 from gpulsh.permutations import mixed
 from gpulsh.sketch.bits.bit_sketch import WORD_BITS, check_bits
 from gpulsh.sketch.bits.hamming import distances
@@ -51,9 +51,7 @@ class HammingTables:
     _built: list[BuiltTables] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        set_integer(self, "bits", WORD_BITS, MAX_BITS)
-        if self.bits % WORD_BITS:
-            raise ParameterError(f"bits is {self.bits}; give a multiple of {WORD_BITS}")
+        set_multiple(self, "bits", WORD_BITS, MAX_BITS)
         set_integer(self, "distance", 0, self.bits - 1)
         known = designs(self.bits, self.distance)
         if not known:

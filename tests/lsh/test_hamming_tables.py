@@ -150,7 +150,7 @@ def test_a_crowded_key_takes_no_memory() -> None:
     ("given", "said"),
     [
         ({"bits": 32}, "bits is 32"),
-        ({"bits": 100}, "bits is 100; give a multiple of 64"),
+        ({"bits": 100}, "bits is 100; give a multiple of 64 from 64 to 65536"),
         ({"distance": 64}, "distance is 64; give an integer from 0 to 63"),
         ({"tables": 5}, "tables is 5; give 'auto', 4 or 10 or 16 or 20 for distance 3 of 64 bits"),
         ({"tables": "many"}, "tables is 'many'"),

@@ -213,8 +213,9 @@ def test_what_theory_says() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"bits": 63}, "bits is 63; give an integer from 64 to 384"),
-        ({"bits": 100}, "bits is 100; give a multiple of 64 up to 384"),
+        ({"bits": 63}, "bits is 63; give a multiple of 64 from 64 to 384"),
+        ({"bits": 100}, "bits is 100; give a multiple of 64 from 64 to 384"),
+        ({"bits": 64.0}, "bits is 64.0; give a multiple of 64 from 64 to 384"),
         ({"bits": 448}, "bits is 448"),
         ({"bits": True}, "bits is True"),
         ({"weights": "tf"}, "weights is 'tf'; give one of 'set', 'count', 'idf'"),

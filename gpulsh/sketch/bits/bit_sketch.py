@@ -12,7 +12,7 @@ from gpulsh.arrays import Array, BitSignatures
 from gpulsh.backends.select import BackendName
 from gpulsh.display import Tidy
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_SEED, check_type, set_integer
+from gpulsh.params import MAX_SEED, check_type, set_integer, set_multiple
 from gpulsh.sketch.agreement import check_estimated, check_maker
 from gpulsh.sketch.bits.hamming import hamming
 
@@ -31,9 +31,7 @@ class BitSketch(Tidy):
     seed: int = 1
 
     def __post_init__(self) -> None:
-        set_integer(self, "bits", WORD_BITS, MAX_BITS)
-        if self.bits % WORD_BITS:
-            raise ParameterError(f"bits is {self.bits}; give a multiple of {WORD_BITS} up to {MAX_BITS}")
+        set_multiple(self, "bits", WORD_BITS, MAX_BITS)
         set_integer(self, "seed", 0, MAX_SEED)
 
     def estimate(

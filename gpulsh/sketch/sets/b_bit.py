@@ -41,8 +41,8 @@ class BBit(TextSketch[PackedSignatures]):
     seed: int = 1
 
     def __post_init__(self) -> None:
-        set_integer(self, "bits", 1, 32)
         check_choice("bits", self.bits, BITS)
+        set_integer(self, "bits", 1, 32)  # not True, nor 1.0
         set_integer(self, "num_perm", 1, MAX_NUM_PERM)
         set_integer(self, "seed", 0, MAX_SEED)
 
