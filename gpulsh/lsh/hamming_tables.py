@@ -109,7 +109,7 @@ class HammingTables:
     def query(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Neighbours:
-        """`BuiltTables.query` of the tables built last."""
+        """`BuiltTables.query` of the tables built last. Raises ParameterError where none are built."""
         if not self._built:
             raise ParameterError("no tables are built; call build(bit_signatures) before query")
         return self._built[0].query(bit_signatures, backend=backend, threads=threads)
