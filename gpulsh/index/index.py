@@ -50,6 +50,7 @@ from gpulsh.secret import chosen_secret, evidence_keys
 from gpulsh.sketch.bits.simhash import SimHash
 from gpulsh.store.allocators import give_back
 from gpulsh.text.documents import folded_batches
+from gpulsh.theory import checked_number
 
 
 class Index(Tidy):
@@ -382,8 +383,8 @@ class Index(Tidy):
     ) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
         """`query` of a source: positions, numbers of held documents, similarity, [m] each."""
         least = self._method.threshold
-        threshold = least if threshold is None else threshold
-        if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not least <= threshold <= 1:
+        threshold = least if threshold is None else checked_number("threshold", threshold)
+        if not least <= threshold <= 1:
             raise ParameterError(f"threshold is {threshold!r}, and the index finds from {least} on; give {least} to 1")
         holdings, start = self._holdings(), 0
         found: list[tuple[Values, ...]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]

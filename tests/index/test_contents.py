@@ -308,6 +308,22 @@ def test_parameters_are_compared_and_the_difference_told(tmp_path: Path) -> None
         Index.open(tmp_path / "i", threshold=0.9, shingling=Shingling(unit="char", size=3), backend="cpu")
 
 
+def test_a_query_takes_any_number_from_the_indexs_threshold_on() -> None:
+    index = Index(threshold=0.5, backend="reference")
+    index.insert(["a"], ["one two three four five six"])
+    asked = ["one two three four five six seven"]  # 2 shingles of 3
+    for threshold in (None, 0.5, np.float32(0.5), np.float64(0.6), np.int64(1)):
+        found = index.query(asked, threshold=threshold)
+        assert len(found) == (threshold is None or bool(threshold <= 2 / 3)), threshold
+    for threshold, told in (
+        (True, "True; give a number"),
+        ("0.9", "'0.9'; give a number"),
+        (0.4, "0.4, and the index"),
+    ):
+        with pytest.raises(ParameterError, match=f"^threshold is {told}"):
+            index.query(asked, threshold=threshold)  # type: ignore[arg-type]
+
+
 def test_one_writer_and_readers_that_see_one_state(tmp_path: Path) -> None:
     writer = new_index()
     writer.insert(["a"], ["one two three"])
