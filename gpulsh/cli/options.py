@@ -58,9 +58,14 @@ def method_options(*names: str, otherwise: str | None = None) -> Option:
         "bands": {
             "type": int,
             "metavar": "B",
-            "help": f"Bands, with --rows; {otherwise or 'chosen for the threshold where not given'}.",
+            "help": "Bands; "
+            f"{otherwise or 'where not given --num-perm divided by --rows, or chosen for the threshold'}.",
         },
-        "rows": {"type": int, "metavar": "R", "help": "Rows of a band."},
+        "rows": {
+            "type": int,
+            "metavar": "R",
+            "help": f"Rows of a band; {otherwise or 'where not given --num-perm divided by --bands, or chosen'}.",
+        },
         "seed": {"type": int, "metavar": "N", "help": help_of("Of the hash functions", 1)},
         "measure": {
             "type": click.Choice(["jaccard", "containment"]),
