@@ -94,6 +94,12 @@ class Method(Parameters):
         if near is not None:
             if verify == "signature" or bands is not None or rows is not None:
                 raise ParameterError("sketch is one of bits, without bands or Jaccard; leave verify, bands, rows out")
+            if num_perm != Family().num_perm:
+                raise ParameterError(f"num_perm is {shown(num_perm)} and the sketch is one of bits; leave it out")
+            if seed not in (Family().seed, near.seed):
+                raise ParameterError(
+                    f"seed is {shown(seed)} and the sketch has {near.seed}; give seed to the sketch alone"
+                )
             chosen_bands, chosen_rows = near.tables, 1
         return cls(
             threshold=float(threshold),

@@ -116,6 +116,8 @@ def test_the_method_of_before_says_the_same() -> None:
         ({"sketch": gpulsh.SimHash(weights="idf")}, "weights is 'idf', which only all documents together have"),
         ({"sketch": gpulsh.SimHash(), "verify": "signature"}, "sketch is one of bits, without bands or Jaccard"),
         ({"sketch": gpulsh.SimHash(), "rows": 4}, "sketch is one of bits"),
+        ({"sketch": gpulsh.SimHash(), "num_perm": 64}, "num_perm is 64 and the sketch is one of bits; leave it out"),
+        ({"sketch": gpulsh.SimHash(seed=2), "seed": 3}, "seed is 3 and the sketch has 2; give seed to the sketch"),
     ],
 )
 def test_what_is_refused(given: dict[str, Any], said: str) -> None:
