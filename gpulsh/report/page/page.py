@@ -38,7 +38,7 @@ def missing() -> str | None:
 
 
 def write_page(path: Path, report: Facts) -> None:
-    """Write the page of a report, as `describe` gives it or as it is read from report.json."""
+    """Write the page of a report, as a run makes it or as it is read from report.json."""
     path.write_text(render(report), encoding="utf-8", errors="replace")
 
 
