@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from gpulsh import __version__
-from gpulsh.cli.terminal import flush, forsake, open_standard_streams, tell, warnings_told
+from gpulsh.cli.terminal import flush, forsake, open_standard_streams, tell, unwritable, warnings_told
 from gpulsh.errors import GpulshError, ParameterError
 
 COMMANDS = {  # name -> module that has it, imported when it is asked for
@@ -96,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status if isinstance(status, int) else DONE
     except (click.exceptions.NoArgsIsHelpError, click.exceptions.Exit) as error:
         if isinstance(error, click.exceptions.NoArgsIsHelpError):
-            error.show()
+            tell(error.format_message())
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         if arguments is None:  # Python's own end is left, which another Ctrl-C cuts short and has nothing to say of
@@ -118,8 +118,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _told(error.message, FAILED, verbose)
     except MemoryError:
         return _told("out of memory", FAILED, verbose)
-    except Exception as error:  # a defect of gpulsh, not of what it was given
+    except Exception as error:
+        if isinstance(error, OSError) and _is_of_print(error):
+            return _told(unwritable(error).message, FAILED, verbose)
+        # A defect of gpulsh, not of what it was given.
         return _told(f"unexpected {type(error).__name__}: {error}; --verbose shows where", FAILED, verbose)
+
+
+def _is_of_print(error: OSError) -> bool:
+    """Whether click met it that printed the help or the version: all else is printed by `terminal`."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return frame.f_globals.get("__name__") == click.echo.__module__
 
 
 def _told(message: str, status: int, verbose: bool) -> int:

@@ -1,13 +1,16 @@
 """Prints for commands: no control character from outside gets through, and no finished run fails for want of a reader.
 
-Standard output and standard error may be closed, full, or a pipe whose reader has gone. Results that are printed must
-arrive, or the command failed; what is only told about work that is done need not.
+Standard output and standard error may be closed, full, or a pipe whose reader has gone. What goes to standard output
+must arrive where somebody wants it, or the command failed: a report that ends amid a full disk is no report. What is
+told on standard error need not.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -65,13 +68,13 @@ def flush() -> None:
 
 
 def conclude(text: str) -> None:
-    """Say what a command has done, on standard output, or nowhere."""
+    """Say what a command has done, on standard output; OutputError as of `say`, and no error where nobody reads it."""
     try:
         say(text)
     except BrokenPipeError:  # nobody wants to know
         forsake(sys.stdout)
     except OutputError as error:
-        tell(f"gpulsh: all is done, but {error.message}")
+        raise OutputError(f"all is done, but {error.message}") from error
 
 
 def tell(text: str) -> None:
@@ -97,9 +100,23 @@ def _writing() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except UNWRITABLE as error:
-        forsake(sys.stdout)
-        told = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
-        raise OutputError(f"standard output cannot be written: {told}") from error
+        if isinstance(error, OSError) and _has_gone(error):
+            raise BrokenPipeError(error.errno, error.strerror) from error
+        raise unwritable(error) from error
+
+
+def _has_gone(error: OSError) -> bool:
+    """Whether standard output is a terminal that was closed. Its error is also that of a broken disk."""
+    with suppress(*UNWRITABLE):
+        return error.errno == errno.EIO and stat.S_ISCHR(os.fstat(sys.stdout.fileno()).st_mode)
+    return False
+
+
+def unwritable(error: OSError | ValueError) -> OutputError:
+    """What standard output answered, and nothing more is written to it."""
+    forsake(sys.stdout)
+    told = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    return OutputError(f"standard output cannot be written: {told}")
 
 
 class _Told(logging.Handler):

@@ -123,13 +123,19 @@ def test_warnings_are_told(here: Path) -> None:
 
 def shell(command: str, behind: str) -> subprocess.CompletedProcess[str]:
     """The command in a shell, with what follows it there, and the status of the command itself."""
+    return printing(f"{command} --backend reference", behind)
+
+
+def printing(command: str, behind: str) -> subprocess.CompletedProcess[str]:
+    """As `shell`, of a command that knows no backends."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    line = f"{sys.executable} -m gpulsh {command} --backend reference {behind}"
+    line = f"{sys.executable} -m gpulsh {command} {behind}"
     line += "\nexit ${PIPESTATUS[0]}"
     return subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True, env=environment)
 
 
-CLOSED = [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-", "> /dev/full", "2> /dev/full", "| true", "2>&1 | true"]
+CLOSED = [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-", "2> /dev/full", "| true", "2>&1 | true"]
+FULL = "standard output cannot be written: No space left on device"
 
 
 @pytest.mark.parametrize(
@@ -139,7 +145,20 @@ def test_a_finished_run_is_no_failure(here: Path, behind: str, more: str) -> Non
     done = shell(f"dedup a.jsonl -o out {more}", behind)
     assert done.returncode == 0, done
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr
-    assert ("all is done, but standard output cannot be written: No space" in done.stderr) == (behind == "> /dev/full")
+    assert "cannot be written" not in done.stderr
+    whole()
+
+
+@pytest.mark.parametrize("more", ["", "--json"])
+def test_a_finished_run_whose_report_cannot_be_printed(here: Path, more: str) -> None:
+    done = shell(f"dedup a.jsonl -o out {more}", "> /dev/full")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"gpulsh: error: all is done, but {FULL}"
+    whole()
+
+
+def whole() -> None:
+    """The run in OUT is finished."""
     assert Path("out/data/a.jsonl").read_text().count("\n") == 1 and not Path("out/_work").exists()
     assert pq.read_table("out/duplicates.parquet").num_rows == 2
     assert json.loads(Path("out/report.json").read_text())["funnel"]["dropped"] == 2
@@ -155,7 +174,19 @@ def test_results_that_cannot_be_printed_are_a_failure(here: Path) -> None:
     assert main(["index", "build", "i", "a.jsonl"]) == 0
     done = shell("index query i a.jsonl", "> /dev/full")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "gpulsh: error: standard output cannot be written: No space left on device"
+    assert done.stderr.splitlines()[-1] == f"gpulsh: error: {FULL}"
+
+
+@pytest.mark.parametrize("command", ["--help", "--version", "index add --help", "curve", "plan --docs 1 --bytes 1"])
+def test_what_needs_no_work_fails_where_it_cannot_be_printed(command: str) -> None:
+    for behind, status, told in (("> /dev/full", 1, f"gpulsh: error: {FULL}\n"), (">&-", 0, "")):
+        done = printing(command, behind)
+        assert (done.returncode, done.stderr) == (status, told)
+    assert printing(command, "| true").stderr == ""
+
+
+def test_usage_that_cannot_be_printed_is_still_wrong(here: Path) -> None:
+    assert printing("", "2> /dev/full").returncode == 2
 
 
 def test_an_error_keeps_its_status(here: Path) -> None:
