@@ -106,6 +106,8 @@ def read_pairs(path: str, threshold: float) -> Numbers:
     try:
         table = pq.read_table(Path(path))
         pairs = np.stack([table[name].to_numpy() for name in ("i", "j")], axis=1).astype(np.int64)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file; give Parquet with the columns i and j") from None
     except (OSError, KeyError, ValueError, pa.ArrowException) as error:
         raise InputError(f"{path}: cannot be read as pairs: {error}; give Parquet with the columns i and j") from error
     if "jaccard" in table.column_names:

@@ -82,11 +82,25 @@ def test_texts_that_are_not_what_they_were(out: str, capsys: pytest.CaptureFixtu
         assert rows(printed.out.splitlines()) == [1] and "w1" not in printed.out
         assert printed.err == f"gpulsh: no text to show: {told}\n"
         Path("a.jsonl").unlink(missing_ok=True)
-    assert main(["show", "nothing"]) == 1
-    assert "holds no report.json of a finished run" in capsys.readouterr().err
     (Path(out) / "duplicates.parquet").unlink()
     assert main(["show", out]) == 1
     assert "duplicates.parquet: cannot be read" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to("nothing")
+    (tmp_path / "long").symlink_to("x" * 300)
+    for name, told in (
+        ("nothing", "no such folder"),
+        ("link", "no such folder"),
+        ("file", "is no folder"),
+        ("long", "report.json in it cannot be read: File name too long"),  # so of one that nobody may look into
+        ("", "holds no report.json of a finished run"),
+    ):
+        for command in ("show", "report"):
+            assert main([command, str(tmp_path / name)]) == 1
+            assert f"{tmp_path / name}: {told}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("lost", ["sources", "protected"])

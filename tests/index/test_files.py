@@ -104,11 +104,12 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
     assert "give a file that ends with" in refused(2, "build", "i", "a.jsonl", "-o", "x.csv")
     assert "lies inside the input" in refused(1, "build", "in/i", "in")
     assert "no such file" in refused(1, "build", "i", "nothing.jsonl")
-    assert "is no index" in refused(1, "query", "i", "a.jsonl")
-    assert "is no index" in refused(1, "add", "i", "a.jsonl")
+    assert "i: no such folder; make an index" in refused(1, "query", "i", "a.jsonl")
+    assert "i: no such folder" in refused(1, "add", "i", "a.jsonl")
     assert not os.path.exists("i")
     Path("mine").mkdir()
     Path("mine/file").write_text("mine")
+    assert "mine: is no index; make an index" in refused(1, "query", "mine", "a.jsonl")
     assert "it holds file" in refused(1, "build", "mine", "a.jsonl")
     assert os.listdir("mine") == ["file"]
     assert main(["index", "build", "i", "a.jsonl", "--backend", "reference"]) == 0

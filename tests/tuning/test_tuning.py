@@ -299,6 +299,8 @@ def test_the_commands_show_what_the_functions_find(
     assert table[-1][:4] == ["md5", "none", str(COPIES), str(COPIES)]
     with pytest.raises(InputError, match="cannot be read as pairs"):
         sample.read_pairs(corpus, 0.5)
+    with pytest.raises(InputError, match="nothing: no such file; give Parquet"):
+        sample.read_pairs("nothing", 0.5)
 
 
 def test_without_matplotlib_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

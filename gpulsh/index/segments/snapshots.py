@@ -93,7 +93,8 @@ def read_snapshot(folder: Path) -> Snapshot:
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        raise InputError(f"{folder}: is no index; make one with `gpulsh index build`, or Index.save") from None
+        found = "is no index" if os.path.isdir(folder) else "no such folder"
+        raise InputError(f"{folder}: {found}; make an index with `gpulsh index build`, or Index.save") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {os.strerror(error.errno or 0)}") from error
     checksum, _, content = data.partition(b"\n")

@@ -22,7 +22,9 @@ from gpulsh.run.output.output import PAGE, REPORT, is_whole, read_report, write_
 from gpulsh.run.output.remote import UNFINISHED
 from gpulsh.run.output.url_folder import UrlFolder
 from gpulsh.run.output.work_folder import WORK, is_work
-from gpulsh.store.durable import unfinished, writing
+from gpulsh.store.durable import open_file, unfinished, writing
+
+NO_REPORT = f"holds no {REPORT} of a finished run that this version reads"
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,7 @@ class Finished:
             begun = folder.is_there(UNFINISHED) if folder else is_work(Path(out) / WORK)
             if begun and not report:
                 raise OutputError(f"{out}: holds an unfinished run; `gpulsh dedup` goes on with it by --resume")
-            raise OutputError(
-                f"{out}: holds no report.json of a finished run that this version reads; give the OUT of `gpulsh dedup`"
-            )
+            raise OutputError(f"{out}: {_seen(out) if folder is None else NO_REPORT}; give the OUT of `gpulsh dedup`")
         return cls(out, report, folder)
 
     def file(self, name: str) -> File:
@@ -101,3 +101,16 @@ class Finished:
         with writing(tempfile.gettempdir()), tempfile.TemporaryDirectory(prefix="gpulsh-") as made:
             yield Path(made, name)
             self.folder.put(name, Path(made, name))
+
+
+def _seen(out: str) -> str:
+    """What is there in place of the report of a finished run, in a folder of this machine."""
+    try:
+        open_file(Path(out, REPORT)).close()
+    except FileNotFoundError:
+        return NO_REPORT if os.path.exists(out) else "no such folder"
+    except NotADirectoryError:
+        return "is no folder"
+    except OSError as error:
+        return f"{REPORT} in it cannot be read: {os.strerror(error.errno or 0)}"
+    return NO_REPORT
