@@ -35,6 +35,12 @@ COMMANDS = {  # name -> module that has it, imported when it is asked for
 DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 ALIKE = 0.61  # of an option and the one that may have been meant, at least; of --on-error and --num-perm it is 0.6
 MANY_OBJECTS = 200_000  # more than all modules and compiled kernels have
+# What Python and Arrow say in errors of theirs that have no type of their own.
+THREADLESS = ("can't start new thread", "Failed to launch worker thread")
+NO_THREADS = (
+    "no more threads can be started: the system allows this user or container too few (ulimit -u, pids.max); raise"
+    " that, or give --threads 1, which takes the fewest"
+)
 
 
 class _Commands(click.Group):
@@ -115,12 +121,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ParameterError as error:
         return _told(error.message, WRONG_USAGE, verbose)
     except GpulshError as error:
-        return _told(error.message, FAILED, verbose)
+        return _told(NO_THREADS if _lacks_threads(error) else error.message, FAILED, verbose)
     except MemoryError:
         return _told("out of memory", FAILED, verbose)
     except Exception as error:
         if isinstance(error, OSError) and _is_of_print(error):
             return _told(unwritable(error).message, FAILED, verbose)
+        if _lacks_threads(error):
+            return _told(NO_THREADS, FAILED, verbose)
         # A defect of gpulsh, not of what it was given.
         return _told(f"unexpected {type(error).__name__}: {error}; --verbose shows where", FAILED, verbose)
 
@@ -129,6 +137,13 @@ def _is_of_print(error: OSError) -> bool:
     """Whether click met it that printed the help or the version: all else is printed by `terminal`."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     return frame.f_globals.get("__name__") == click.echo.__module__
+
+
+def _lacks_threads(error: BaseException | None) -> bool:
+    """Whether it is one, or follows from one, of a thread that the system did not start."""
+    while error is not None and not any(said in str(error) for said in THREADLESS):
+        error = error.__cause__
+    return error is not None
 
 
 def _told(message: str, status: int, verbose: bool) -> int:

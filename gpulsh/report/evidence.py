@@ -163,7 +163,7 @@ class Evidence:
     def _groups(self, *columns: str) -> Iterator[pa.Table]:
         """Some columns, a row group at a time."""
         for group in range(self._source.num_row_groups):
-            yield self._source.read_row_group(group, columns=list(columns))
+            yield self._source.read_row_group(group, columns=list(columns), use_threads=False)
 
     def by_file(self) -> list[int]:
         """Dropped rows of each file, in the files' order."""
@@ -223,7 +223,7 @@ class Evidence:
             count = self._source.metadata.row_group(group).num_rows
             here = sorted({place for place in chosen if start <= place < start + count})
             if here:
-                table = self._source.read_row_group(group)
+                table = self._source.read_row_group(group, use_threads=False)
                 for place in here:
                     row = place - start
                     chunks = zip(table.column_names, table.slice(row, 1).combine_chunks().columns, strict=True)
@@ -256,4 +256,6 @@ def _local(path: Path) -> File:
 
 def _opened(file: File) -> pq.ParquetFile:
     """A Parquet file: of a path as a str Arrow takes what is UTF-8."""
-    return pq.ParquetFile(pa.OSFile(os.fsencode(file.path), "rb") if file.filesystem is None else file.open())
+    local = file.filesystem is None
+    # Of a local file pieces read ahead gain nothing, and would be read by threads, which may not be had.
+    return pq.ParquetFile(pa.OSFile(os.fsencode(file.path), "rb") if local else file.open(), pre_buffer=not local)

@@ -73,6 +73,48 @@ def test_libraries_start_no_threads() -> None:
     assert ran.stdout.splitlines()[-1] == "1"
 
 
+@pytest.mark.parametrize("more", [[], ["--format", "jsonl", "--compression", "gzip"]])
+def test_one_thread_starts_no_other(corpus: Path, more: list[str]) -> None:
+    """Where a user may have no more, there is still a way; nor does Arrow start any, but its allocator's own."""
+    code = """
+import os, threading
+from pathlib import Path
+def start(thread):
+    raise RuntimeError("can't start new thread")
+threading.Thread.start = start
+from gpulsh.cli import main
+status = main()
+named = [Path("/proc/self/task", task, "comm").read_text() for task in os.listdir("/proc/self/task")]
+print(status, sum("jemalloc" not in name for name in named))
+"""
+    command = ["dedup", "a.parquet", "-o", "out", "--backend", "reference", "--threads", "1", *more]
+    ran = subprocess.run(
+        [sys.executable, "-c", code, *command], capture_output=True, env=environment(), text=True, check=True
+    )
+    assert ran.stdout.splitlines()[-1] == "0 1", ran.stderr
+
+
+def test_threads_that_the_system_does_not_start(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    def refuse_arrow(*arguments: object) -> None:
+        raise pa.ArrowException("Unknown error: Failed to launch worker thread: Resource temporarily unavailable")
+
+    with pa.OSFile("a.arrow", "wb") as sink, pa.ipc.new_file(sink, pa.schema({"text": pa.string()})):
+        pass
+    told = "gpulsh: error: no more threads can be started: the system allows"
+    with monkeypatch.context() as patched:
+        patched.setattr("threading.Thread.start", refuse)
+        assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference", "--threads", "2"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith(told)
+    monkeypatch.setattr("pyarrow.ipc.open_file", refuse_arrow)
+    assert main(["dedup", "a.arrow", "-o", "out", "--backend", "reference"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1].startswith(told) and not Path("out").exists()
+
+
 def test_json_is_the_report(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference", "--json", "--threshold", "1"]) == 0
     report = json.loads(capsys.readouterr().out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -208,6 +209,15 @@ def test_samples_are_run_as_the_command_runs(here: Path, monkeypatch: pytest.Mon
     assert found.foretold.likely.corpus.dropped == found.foretold.least.corpus.dropped  # all stand close together
     assert found.to_dict()["likely"]["all"] == found.foretold.likely.all
     assert state(here) == before
+
+
+def test_a_process_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object, **how: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("gpulsh.run.foretell.trial.Popen", refuse)
+    with pytest.raises(InputError, match=r"^no process can be started to run a sample: Resource temporarily"):
+        run(["in"], tmp_path / "out")
 
 
 def test_a_busy_machine_is_given_no_smaller_samples(tmp_path: Path) -> None:

@@ -148,7 +148,10 @@ class _Members:
             del self._held[:MEMBER_BYTES]
 
     def finish(self) -> None:
-        self._submit(bytes(self._held))  # of an empty file too: no bytes at all would be no such file
+        if not self._waiting:  # of an empty file too: no bytes at all would be no such file
+            self._out.write(self._pack(bytes(self._held)))
+            return
+        self._submit(bytes(self._held))
         while self._waiting:
             self._out.write(self._waiting.popleft().result())
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import DEVNULL, Popen
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from gpulsh.account.costs import Corpus
 from gpulsh.account.stages import FORETOLD, OF_CONTAINMENT
@@ -77,7 +77,7 @@ def _ended(arguments: Sequence[str], folder: Path) -> Ended:
     command = [sys.executable, "-c", _CODE, str(len(sys.path)), *sys.path, *arguments]
     told, said = folder / "stdout", folder / "stderr"
     began, memory = time.perf_counter(), 0
-    with told.open("wb") as out, said.open("wb") as err, Popen(command, stdin=DEVNULL, stdout=out, stderr=err) as child:
+    with told.open("wb") as out, said.open("wb") as err, _started(command, out, err) as child:
         try:
             while True:
                 memory = max(memory, _peak(child.pid))
@@ -99,6 +99,13 @@ def _ended(arguments: Sequence[str], folder: Path) -> Ended:
     noted = [event.items() for event in ends if event["stage"] == "collide"]
     buckets = {int(name.removeprefix(SMALLEST)): n for of in noted for name, n in of if name.startswith(SMALLEST)}
     return Ended(json.loads(told.read_bytes()), met, buckets, seconds, usage.ru_utime + usage.ru_stime, memory)
+
+
+def _started(command: Sequence[str], out: BinaryIO, err: BinaryIO) -> Popen[bytes]:
+    try:
+        return Popen(command, stdin=DEVNULL, stdout=out, stderr=err)
+    except OSError as error:
+        raise InputError(f"no process can be started to run a sample: {os.strerror(error.errno or 0)}") from error
 
 
 def _is_event(line: str) -> bool:
