@@ -92,9 +92,16 @@ def put_in_place(part: Path, path: Path) -> None:
     sync(path.parent)
 
 
-def completed(part: Path, path: Path) -> FileFact:
-    """`put_in_place` a file that others wrote; its fact, read from it."""
-    put_in_place(part, path)
+def completed(part: Path, path: Path, *, named: bool = True) -> FileFact:
+    """`put_in_place` a file that others wrote; its fact, read from it.
+
+    Without `named` its content alone survives a crash, and its name once the folder is synced.
+    """
+    if named:
+        put_in_place(part, path)
+    else:
+        sync(part, path)
+        os.replace(part, path)
     fact = fact_of(path)
     assert fact is not None
     return fact

@@ -1,7 +1,9 @@
 """The manifest of a job: which steps are done, with the files they made. Appended to, a checksummed line a step.
 
-A line counts once it is whole; a torn one at the end, of a crash, is as if it had not been written. A step's files are
-durable before its line is. It holds the run's secret, so it is for its owner alone.
+A line counts once it is whole; a torn one at the end, of a crash, is as if it had not been written. A step counts where
+its files are as its line says, so either may be lost with the power: the step is done again. Lines of steps whose loss
+is no matter are made durable many at a time: a disk may take milliseconds for each. The manifest holds the run's
+secret, so it is for its owner alone.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from gpulsh.store.shapes import ShapeError, field, file_facts, strict_json
 
 NAME = "manifest.jsonl"
 RESULTS = "data"  # the only folder in which steps have files
+AT_ONCE = 64  # lines that are made durable together
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Manifest:
     def __init__(self, folder: Path, job: Facts, secret: bytes | None, steps: dict[str, Step], length: int) -> None:
         self._path, self._folder = folder / NAME, folder
         self.job, self._secret, self._steps, self._length = job, secret, steps, length
+        self._waiting = 0  # lines that are not durable
 
     @classmethod
     def begin(cls, folder: Path, job: Facts, secret: bytes) -> Self:
@@ -93,8 +97,11 @@ class Manifest:
         """The first file of a finished step that is missing or not as it was; None where there is none."""
         return damaged(self._folder, step.files)
 
-    def add(self, step: str, files: Mapping[str, FileFact], facts: Facts) -> None:
-        """Record a finished step, whose files are in the folder and durable already."""
+    def add(self, step: str, files: Mapping[str, FileFact], facts: Facts, *, brief: bool = False) -> None:
+        """Record a finished step, whose files are in the folder.
+
+        It survives a crash then, and all steps before it do; a `brief` one may need some more steps until it does.
+        """
         content = {name: asdict(fact) for name, fact in files.items()}
         line = _line({"step": step, "files": content, "facts": facts})
         with naming(self._path), open(self._path, "r+b") as file:
@@ -102,7 +109,10 @@ class Manifest:
             file.seek(self._length)
             file.write(line)
             file.flush()
-            os.fsync(file.fileno())
+            self._waiting += 1
+            if not brief or self._waiting >= AT_ONCE:
+                os.fsync(file.fileno())
+                self._waiting = 0
         self._length += len(line)
         self._steps[step] = Step(dict(files), dict(facts))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from gpulsh.errors import OutputError
 from gpulsh.store.durable import durable_file
-from gpulsh.store.manifest import NAME, Manifest
+from gpulsh.store.manifest import AT_ONCE, NAME, Manifest
 
 SECRET = bytes(range(32))
 
@@ -48,6 +49,19 @@ def test_a_torn_line_is_as_if_it_were_not_there(tmp_path: Path) -> None:
     for length in range(whole.index(b"\n") + 1):
         (tmp_path / NAME).write_bytes(whole[:length])
         assert Manifest.open(tmp_path) is None
+
+
+def test_brief_steps_are_made_durable_many_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest, synced = Manifest.begin(tmp_path, {}, SECRET), list[int]()
+    monkeypatch.setattr("os.fsync", lambda handle: synced.append(os.fstat(handle).st_size))
+    for number in range(2 * AT_ONCE):
+        manifest.add(f"brief-{number}", {}, {}, brief=True)
+    assert len(synced) == 2
+    manifest.add("brief", {}, {}, brief=True)
+    manifest.add("long", {}, {})  # which is so, and whatever came before it
+    assert len(synced) == 3 and synced[-1] == (tmp_path / NAME).stat().st_size
+    found = Manifest.open(tmp_path)
+    assert found is not None and len(list(found.steps())) == 2 * AT_ONCE + 2
 
 
 @pytest.mark.parametrize("name", ["../out", "/etc/passwd", "other/file", "data/../../out", "data//file", "a\0b"])

@@ -55,6 +55,7 @@ class Disk:
         self._folder, self._at, self._error = folder, at, error
         self._calls = SWITCHES if error is None else CALLS
         self._unsynced: set[int] = set()  # inodes
+        self._appended: dict[int, int] = {}  # inode -> bytes that are durable, of what is appended to
         self._renames: list[tuple[str, str, str | None]] = []  # from, to, what was there before
         self._real = {name: getattr(os, name) for name in SWITCHES}
         self._open = builtins.open
@@ -91,12 +92,15 @@ class Disk:
                 half = path.read_bytes()[: path.stat().st_size // 2]
                 os.remove(path)  # whoever mapped it would die of a truncation in place
                 path.write_bytes(half)
+            elif path.is_file() and (durable := self._appended.get(path.stat().st_ino)) is not None:
+                os.truncate(path, (durable + path.stat().st_size) // 2)
 
     def _fsync_(self, handle: int) -> None:
         path = os.readlink(f"/proc/self/fd/{handle}")
         self.called("fsync", path)
         self._real["fsync"](handle)
         self._unsynced.discard(os.fstat(handle).st_ino)
+        self._appended.pop(os.fstat(handle).st_ino, None)
         if os.path.isdir(path):
             self._renames = [rename for rename in self._renames if os.path.dirname(rename[1]) != path]
 
@@ -123,6 +127,9 @@ class Disk:
 
     def _open_(self, path: Any, mode: str = "r", *given: Any, **named: Any) -> Any:
         ours = isinstance(path, str | os.PathLike) and os.fspath(path).startswith(self._folder)
+        if ours and mode == "r+b":
+            file = os.stat(path)
+            self._appended.setdefault(file.st_ino, file.st_size)
         if not ours or mode != "wb":
             return self._open(path, mode, *given, **named)
         self.called("open", path)

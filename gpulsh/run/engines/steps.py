@@ -43,7 +43,7 @@ class Steps:
 
     def finish(self, step: str, made: Made) -> None:
         """Record a finished step."""
-        self._manifest.add(step, made.files, made.facts)
+        self._manifest.add(step, made.files, made.facts, brief=made.brief)
 
 
 def tell(facts: Facts, unit: str, progress: Progress, *, before: bool = False) -> None:

@@ -46,7 +46,8 @@ class Workplace:
 
 @dataclass(frozen=True)
 class Made:
-    """What a task made: files, relative to the work folder and durable, and facts as JSON has them.
+    """What a task made: files, relative to the work folder and durable, and facts as JSON has them. It is `brief` where
+    it was soon made, and soon is again, should the power go.
 
     Of the facts, `amount` is how much of its stage's total the task was; `documents`, `bytes` and `dropped` are told to
     who watches.
@@ -54,6 +55,7 @@ class Made:
 
     files: Mapping[str, FileFact] = field(default_factory=dict)
     facts: Facts = field(default_factory=dict)
+    brief: bool = False
 
 
 @dataclass(frozen=True)

@@ -31,12 +31,14 @@ from gpulsh.store.durable import completed, naming, unfinished
 from gpulsh.store.mapping import MappedBatches
 
 DATA = "data"
+BRIEF_BYTES = 1 << 20  # of text in a file that is soon written again
 
 
 def write(place: Workplace, layout: Layout, number: int, read: Mapping[int, str]) -> Made:
     """Write the kept rows of the file of that number; of a file of one document that is dropped nothing is written.
 
-    `read` is what `sign` read of it, by the first row of each piece.
+    `read` is what `sign` read of it, by the first row of each piece. Its name in `data/` is made durable with all
+    others, before results are published: that takes long, and small files may be many.
     """
     file = place.job.files[number]
     start, stop = layout.files[number : number + 2].tolist()
@@ -60,11 +62,11 @@ def write(place: Workplace, layout: Layout, number: int, read: Mapping[int, str]
             with naming(target), place.kept([number]):
                 _copy(place, number, bad.left_out(keep, number), str(part), read)
             if part.exists():
-                made[target.relative_to(place.folder).as_posix()] = completed(part, target)
+                made[target.relative_to(place.folder).as_posix()] = completed(part, target, named=False)
     dropped = len(keep) - int(keep.sum())
     place.progress.advance(len(keep))
     place.progress.count(size=size, dropped=dropped)
-    return Made(made, {"amount": len(keep), "bytes": size, "dropped": dropped})
+    return Made(made, {"amount": len(keep), "bytes": size, "dropped": dropped}, brief=size < BRIEF_BYTES)
 
 
 def look(place: Workplace, number: int, read: Mapping[int, str]) -> Made:
