@@ -25,6 +25,8 @@ from gpulsh.io.format import Columns
 from gpulsh.io.formats.jsonl import blank_lines
 from gpulsh.io.formats.jsonl.format import split_lines
 from gpulsh.io.formats.warc.records import warc_records
+from gpulsh.run.records.tables import DECISIONS, Decisions
+from gpulsh.run.stages.write import dropped_in
 
 
 @contextmanager
@@ -163,3 +165,17 @@ def test_parquet_of_many_row_groups(rows: int, tmp_path: Path) -> None:
     with within(10):
         for _ in range(1000):
             list(texts.chosen(last, np.arange(2999 * rows, 3000 * rows), 3000 * rows))
+
+
+def test_many_files_of_a_partition(tmp_path: Path) -> None:
+    """Each looks at its own documents, not at what was decided of all."""
+    documents = 1 << 21
+    every = np.arange(documents)
+    of = np.where(every % 3 == 2, every - 1, every)
+    same = np.ones(documents, np.float32)
+    DECISIONS.write(tmp_path, 0, Decisions(every, of, same, of, np.zeros(documents, np.bool_)))
+    with within(3):
+        for start in range(0, documents, documents >> 10):
+            assert dropped_in(tmp_path, 0, start, start + 6).tolist() == [
+                document for document in range(start, start + 6) if document % 3 == 2
+            ]

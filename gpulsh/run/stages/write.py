@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.rows import array_of, arrow_rows
 from gpulsh.io.arrow.texts import text_column
@@ -47,10 +49,7 @@ def write(place: Workplace, layout: Layout, number: int, read: Mapping[int, str]
     last = int(np.searchsorted(layout.partitions, stop, side="left"))
     size = 0
     for partition in range(first, last):
-        decided = DECISIONS.read(place.folder, partition)
-        dropped = decided.document[decided.duplicate_of != decided.document]
-        dropped = dropped[slice(*np.searchsorted(dropped, [start, stop]))]
-        keep[within(place.folder, "documents", dropped, start, stop) - start] = False
+        keep[dropped_in(place.folder, partition, start, stop) - start] = False
         begin, end = layout.partitions[partition : partition + 2].tolist()
         size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
     bad = rejected(place, layout, number)
@@ -67,6 +66,17 @@ def write(place: Workplace, layout: Layout, number: int, read: Mapping[int, str]
     place.progress.advance(len(keep))
     place.progress.count(size=size, dropped=dropped)
     return Made(made, {"amount": len(keep), "bytes": size, "dropped": dropped}, brief=size < BRIEF_BYTES)
+
+
+def dropped_in(folder: Path, partition: int, start: int, stop: int) -> Numbers:
+    """The documents of a partition from `start` to before `stop` that are dropped, ascending.
+
+    Others are not looked at: a partition may be of as many files as it has documents.
+    """
+    decided = DECISIONS.read(folder, partition)
+    some = slice(*np.searchsorted(decided.document, [start, stop]))
+    document = decided.document[some]
+    return within(folder, "documents", document[decided.duplicate_of[some] != document], start, stop)
 
 
 def look(place: Workplace, number: int, read: Mapping[int, str]) -> Made:
