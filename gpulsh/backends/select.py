@@ -24,7 +24,8 @@ def select_backend(
     `threads` is how many threads the CPU backend uses, None for all processors this process may run on; `devices` are
     the numbers of the CUDA devices to use, None for all that are visible; `memory` is what a run on the CPU may take,
     in bytes.
-    Raises ParameterError for an unknown name, BackendError when CUDA was asked for and does not work.
+    Raises ParameterError for an unknown name, BackendError when CUDA was asked for and does not work, or the CPU's
+    libraries cannot be loaded.
     """
     check_backend(name, threads, devices)
     if name == "reference":
@@ -37,7 +38,14 @@ def select_backend(
     if devices is not None and reason is not None:
         raise BackendError(f"devices were asked for and CUDA does not work here: {reason}")
     if name == "cpu" or reason is not None:
-        from gpulsh.backends.cpu import CpuBackend
+        try:
+            from gpulsh.backends.cpu import CpuBackend
+        except (ImportError, OSError) as error:  # a library that finds no memory, as under `ulimit -v`, is not loaded
+            told = str(error).partition(". ")[0]
+            raise BackendError(
+                f"backend 'cpu' cannot be loaded: {told}; it needs Numba, and memory to load it in (ulimit -v); or give"
+                " --backend reference"
+            ) from error
 
         return CpuBackend(threads) if memory is None else CpuBackend(threads, memory)
     from gpulsh.backends.cuda import CudaBackend

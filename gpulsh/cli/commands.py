@@ -38,8 +38,8 @@ MANY_OBJECTS = 200_000  # more than all modules and compiled kernels have
 # What Python and Arrow say in errors of theirs that have no type of their own.
 THREADLESS = ("can't start new thread", "Failed to launch worker thread")
 NO_THREADS = (
-    "no more threads can be started: the system allows this user or container too few (ulimit -u, pids.max); raise"
-    " that, or give --threads 1, which takes the fewest"
+    "no more threads can be started: the system allows this user or container too few (ulimit -u, pids.max), or too"
+    " little memory for their stacks (ulimit -v); raise that, or give --threads 1, which takes the fewest"
 )
 
 

@@ -115,6 +115,20 @@ def test_threads_that_the_system_does_not_start(
     assert capsys.readouterr().err.splitlines()[-1].startswith(told) and not Path("out").exists()
 
 
+def test_a_backend_that_cannot_be_loaded(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Unloadable:
+        def __getattr__(self, name: str) -> None:
+            raise OSError("Could not find/load shared object file 'libllvmlite.so'. This could mean much.")
+
+    monkeypatch.setitem(sys.modules, "gpulsh.backends.cpu", Unloadable())
+    assert main(["dedup", "a.parquet", "-o", "out", "--backend", "cpu"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("gpulsh: error: backend 'cpu' cannot be loaded: Could not find/load shared object file")
+    assert "give --backend reference" in told and not Path("out").exists()
+
+
 def test_json_is_the_report(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dedup", "a.parquet", "-o", "out", "--backend", "reference", "--json", "--threshold", "1"]) == 0
     report = json.loads(capsys.readouterr().out)
