@@ -52,17 +52,16 @@ def in_order(items: Iterable[Item], workers: Sequence[Callable[[Item], Result]])
     pool, maker = _taken(len(workers)), _taken(1)
     begun = deque(maker.submit(begin) for _ in range(2 * len(workers)))
     try:
-        while (working := begun.popleft().result()) is not None:
-            begun.append(maker.submit(begin))
+        while (working := begun[0].result()) is not None:
             try:
                 result = working.result()
             finally:
                 del working  # which an error would hold that it holds
+            begun.popleft()
+            begun.append(maker.submit(begin))
             yield result
             del result
     finally:
-        for future in begun:
-            future.cancel()
         free.put(None)
         _end(begun)
         _free[os.getpid(), len(workers)].append(pool)
@@ -77,8 +76,11 @@ def _taken(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, thread_name_prefix="gpulsh")
 
 
-def _end(begun: Iterable[Future[Future[Result] | None]]) -> None:
-    """Wait for what was not cancelled."""
+def _end(begun: deque[Future[Future[Result] | None]]) -> None:
+    """Leave out what has not begun, and wait for the rest."""
+    for future in begun:
+        future.cancel()
     for future in begun:
         if not future.cancelled() and future.exception() is None and (working := future.result()) is not None:
             wait([working])
+    begun.clear()  # or an error would hold what failed, and that the error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 import weakref
@@ -95,6 +96,28 @@ def test_threads_are_used_again_by_one_after_another() -> None:
         with suppress(ZeroDivisionError):
             list(in_order([1, 0, 1, 1, 1, 1], [lambda item: 1 // item] * 2))
     assert threading.active_count() == count
+
+
+def test_an_interrupt_waits_for_what_is_worked_at() -> None:
+    ended = []
+
+    def slow(item: int) -> None:
+        time.sleep(0.3)
+        ended.append(item)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            list(in_order(range(9), [slow]))
+        assert ended == [0]
+        time.sleep(0.5)
+        assert ended == [0]
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_it_ends_when_all_that_was_begun_has_ended() -> None:
