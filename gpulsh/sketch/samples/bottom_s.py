@@ -19,7 +19,7 @@ class BottomS(SampleSketch):
     """The `size` least permuted fingerprints of each set, all of a smaller one.
 
     The estimate of resemblance is the share, among the `size` least of the union, of those in both: unbiased, and exact
-    where the union has no more than `size`; of two empty documents it is NaN. Source: Broder 1997, *On the resemblance
+    where the union has no more than `size`; of two empty documents it is 0. Source: Broder 1997, *On the resemblance
     and containment of documents*, theorem 1. Raises ParameterError for `size` outside 1 to 2^31.
 
     >>> from gpulsh.text.shingling import shingle
@@ -50,7 +50,7 @@ class BottomS(SampleSketch):
         greatest = union.values[last] if len(union.values) else np.zeros(len(pairs), np.uint64, like=union.values)
         row = np.searchsorted(together.offset, np.arange(len(together.values), like=pairs), side="right") - 1
         within = counted(together.values <= greatest[row], together.offset)
-        return within - sizes, sizes
+        return within - sizes, np.maximum(sizes, 1)  # nothing is sampled only where nothing is there: 0, no NaN
 
     def _variance(self, value: float, size: int | None) -> float:
         """Of a sample without replacement."""

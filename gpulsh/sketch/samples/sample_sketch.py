@@ -65,7 +65,7 @@ class SampleSketch(TextSketch[Samples]):
     def estimate(
         self, samples: Samples, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """The estimate of Jaccard similarity of each pair of rows, float64 [m]; NaN where neither has a sample.
+        """The estimate of Jaccard similarity of each pair of rows, float64 [m]; NaN where nothing is known of it.
 
         Raises ParameterError where another sketch made the samples, or `pairs` are no rows of them.
         """
