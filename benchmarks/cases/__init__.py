@@ -4,6 +4,7 @@ CASES = (
     "signature",
     "candidates",
     "endtoend",
+    "verified",
     "datatrove",
     "files_to_files",
     "quality",
