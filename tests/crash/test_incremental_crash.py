@@ -6,7 +6,6 @@ import errno
 import json
 import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,6 @@ from tests.support.mortal import Death, Mortals, spread
 
 SHAPE = ["--threshold", "0.5", "--shingle", "word:2", "--num-perm", "16", "--bands", "8", "--rows", "2"]
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
-
-
-@pytest.fixture(scope="module")
-def mortals() -> Iterator[Mortals]:
-    with Mortals() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

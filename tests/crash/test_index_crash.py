@@ -157,12 +157,6 @@ class Reader(threading.Thread):
 
 
 @pytest.fixture(scope="module")
-def mortals() -> Iterator[Mortals]:
-    with Mortals() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
 def changes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Change]:
     """Every way of changing an index, with inputs that repeat one another."""
     folder = tmp_path_factory.mktemp("changes")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,6 @@ from tests.support.mortal import Mortals, spread
 
 FILES = 100
 EVERY = 37 if int(os.environ.get("GPULSH_KILLS", "3")) < 50 else 3  # by hand, before a release
-
-
-@pytest.fixture(scope="module")
-def mortals() -> Iterator[Mortals]:
-    with Mortals() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
