@@ -154,6 +154,11 @@ def find(measured: Sequence[tuple[Job, list[Outcome]]], engine: str, threads: in
     return None
 
 
+def on_threads(count: int) -> str:
+    """How many threads, as statements have it."""
+    return "one thread" if count == 1 else f"{count} threads"
+
+
 def line(statement: str, measured: float | None, target: float, *, at_least: bool) -> dict[str, Any]:
     """One acceptance line."""
     met = None if measured is None else (measured >= target if at_least else measured <= target)

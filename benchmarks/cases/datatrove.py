@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from benchmarks.bench import Bench, find, line, ratio, row
+from benchmarks.bench import Bench, find, line, on_threads, ratio, row
 from benchmarks.engines.files import FilesEngine
 from benchmarks.job import Job
 from benchmarks.score import score
@@ -72,8 +72,7 @@ def run(bench: Bench) -> dict[str, Any]:
             of_kind = [(job, outcomes) for job, outcomes in measured if job.work == kind]
             theirs, ours = find(of_kind, "datatrove", threads), find(of_kind, "gpulsh", threads)
             if theirs and ours:
-                said = "one thread" if threads == 1 else f"{threads} threads"
-                statement = f"files to files, {kind}, {said}: datatrove's four stages / gpulsh verified"
+                statement = f"files to files, {kind}, {on_threads(threads)}: datatrove's four stages / gpulsh verified"
                 lines.append(line(statement, ratio(theirs, ours), 10, at_least=True))
     resolved = {a["engine"]: a.get("true_pairs_resolved") for a in answers}  # whatever the files were
     if None not in (ours := resolved.get("gpulsh"), theirs := resolved.get("datatrove")):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.bench import Bench, Outcome, find, good, line, ratio, row
+from benchmarks.bench import Bench, Outcome, find, good, line, on_threads, ratio, row
 from benchmarks.engines.base import Engine
 from benchmarks.job import Job
 from benchmarks.score import Truth, score, witnesses
@@ -71,7 +71,7 @@ def run(bench: Bench) -> dict[str, Any]:
         ours = find(measured, "gpulsh", threads)
         if not ours:
             continue
-        said = "one thread" if threads == 1 else f"{threads} threads"
+        said = on_threads(threads)
         rensa = [o for e in names if e in ("rensa", "rensa-deduplicator") and (o := find(measured, e, threads))]
         fastest: list[Outcome] | None = min(rensa, key=lambda o: min(good(o), default=1e9)) if rensa else None
         if fastest:

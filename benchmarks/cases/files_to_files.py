@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.bench import Bench, Outcome, environment, line, ratio
+from benchmarks.bench import Bench, Outcome, environment, line, on_threads, ratio
 from benchmarks.job import Job
 
 TITLE = "Parquet to Parquet at 0.8, beside bare pyarrow"
@@ -46,8 +46,7 @@ def run(bench: Bench) -> dict[str, Any]:
             bench.say(f"  round {turn + 1}  {job.work:<8} {job.engine:<12} x{job.threads} {outcomes[-1]}")
     lines = []
     for (job, ours), (_, bare) in zip(measured[::2], measured[1::2], strict=True):
-        said = "one thread" if job.threads == 1 else f"{job.threads} threads"
-        statement = f"Parquet {job.work}, {said}: processor time of gpulsh / bare pyarrow"
+        statement = f"Parquet {job.work}, {on_threads(job.threads)}: processor time of gpulsh / bare pyarrow"
         lines.append(line(statement, ratio(ours, bare, "cpu_seconds"), 2, at_least=False))
     return {"rows": [_row(*one) for one in measured], "checks": checks, "lines": lines, "raw": measured}
 

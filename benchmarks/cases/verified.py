@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.bench import Bench, line, ratio, row
+from benchmarks.bench import Bench, line, on_threads, ratio, row
 from benchmarks.job import Job
 
 TITLE = "Verified deduplication beside signing alone"
@@ -19,8 +19,7 @@ def run(bench: Bench) -> dict[str, Any]:
         whole = Job("endtoend", "deduplicate", "gpulsh", corpus, threads=threads, rows=rows)
         measured = bench.paired([signing, whole])
         (_, alone), (_, verified) = measured
-        said = "one thread" if threads == 1 else f"{threads} threads"
-        statement = f"verified `deduplicate` / signing alone, {said}"
+        statement = f"verified `deduplicate` / signing alone, {on_threads(threads)}"
         lines.append(line(statement, ratio(verified, alone), 2, at_least=False))
         raw += measured
     megabytes = bench.text_bytes(corpus, rows) / 1e6
