@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, BandDigests, Buckets, Numbers
 from gpulsh.backends.parts import in_fitting_parts
-from gpulsh.backends.protocol import GOLDEN, Backend
+from gpulsh.backends.protocol import GOLDEN, Backend, Result
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.lsh.pairs import renumbered
 from gpulsh.params import check_type
@@ -41,7 +41,7 @@ def candidate_pairs(digests: BandDigests, *, backend: BackendName = "auto", thre
     ops = select_backend(backend, threads=threads)
     values = ops.asarray(digests.values)
     ids = ops.asarray(np.arange(len(digests), dtype=np.int64))
-    buckets = [ops.collisions(values[:, band], ids) for band in range(digests.shape[1])]
+    buckets = list(_each_band(digests.shape[1], len(digests), ops, lambda one, j: one.collisions(values[:, j], ids)))
     sizes = [bucket.lengths for bucket in buckets]
     return SmallBuckets.joined([bucket.ids for bucket in buckets], sizes, len(digests), ops).pairs()
 
@@ -180,11 +180,9 @@ def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> 
         found, parts = in_fitting_parts(partial(_buckets, digests, band, ops), parts, MOST_PARTS)
         return found
 
-    bands = range(digests.bands)
-    few = digests.documents <= FEW_DOCUMENTS
     small: list[tuple[Array, Array]] = []
     large: list[Crowd] = []
-    for band, found in enumerate(ops.abreast(bands, of_band) if few else map(partial(of_band, ops), bands)):
+    for band, found in enumerate(_each_band(digests.bands, digests.documents, ops, of_band)):
         for buckets in found:
             sizes = buckets.lengths
             is_large = sizes > SMALL_BUCKET
@@ -200,6 +198,11 @@ def bucketed(digests: Digests, ops: Backend, advance: Callable[[int], None]) -> 
         advance(1)
     members, member_sizes = [ids for ids, _ in small], [sizes for _, sizes in small]
     return SmallBuckets.joined(members, member_sizes, digests.documents, ops), Crowd.joined(large)
+
+
+def _each_band(bands: int, documents: int, ops: Backend, work: Callable[[Backend, int], Result]) -> Iterable[Result]:
+    """`work(backend, band)` of every band, in order; abreast where a band is work for one thread."""
+    return ops.abreast(range(bands), work) if documents <= FEW_DOCUMENTS else map(partial(work, ops), range(bands))
 
 
 def _buckets(digests: Digests, band: int, ops: Backend, parts: int) -> list[Buckets]:
