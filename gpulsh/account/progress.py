@@ -7,6 +7,12 @@ from contextlib import AbstractContextManager, nullcontext
 
 from gpulsh.facts import Facts
 
+Advance = Callable[[int], None]  # is told how much more is done
+
+
+def untold(done: int) -> None:
+    """Report to nobody."""
+
 
 class Progress:
     """A listener, which shows nothing; others override what they show. Stages follow one another, never nested."""

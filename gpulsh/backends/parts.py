@@ -13,6 +13,8 @@ from gpulsh.errors import DeviceMemoryError
 Result = TypeVar("Result")
 Items = TypeVar("Items", bound=Sized)
 
+MOST_PARTS = 1 << 16  # ranges of fingerprints that a pass is cut into at most
+
 
 def part_range(part: int, parts: int) -> tuple[int, int]:
     """The first and last x below 2^64 with (x * parts) >> 64 == part: no array library has 128-bit products.
@@ -29,7 +31,7 @@ def in_part(values: Array, part: int, parts: int) -> Array:
     return (values >= first) & (values <= last)
 
 
-def in_fitting_parts(work: Callable[[int], Result], parts: int, most: int) -> tuple[Result, int]:
+def in_fitting_parts(work: Callable[[int], Result], parts: int, most: int = MOST_PARTS) -> tuple[Result, int]:
     """`work(parts)`, in twice as many parts as often as device memory does not suffice, and in how many it was done.
 
     Raises DeviceMemoryError where `most` are not enough.

@@ -35,7 +35,7 @@ def near_relation(
     relation: Relation, near: NearBits, texts: ShingledTexts, places: Numbers, ops: Backend
 ) -> NearRelation:
     """`relation`, and near each other; `texts` go by place, and `places` are those of documents, by number."""
-    sizes, words = texts.sizes(), [np.empty((0, near.bits // 64), np.uint64)]
+    sizes, words = texts.text_sizes(), [np.empty((0, near.bits // 64), np.uint64)]
     for start, stop in cuts(offsets(sizes), ops.sizes().batch):
         words.append(ops.asnumpy(texts.simhash(np.arange(start, stop), near)))
     return NearRelation(**vars(relation), words=np.concatenate(words), places=places, distance=near.distance)

@@ -36,7 +36,7 @@ class Meetings:
     ) -> Meeting:
         """As it is decided; `sets` are the unique fingerprints of the arriving documents, row after row."""
         readable = HeldSets.of(holdings, self.held, sets, ops)
-        return Meeting(self.collisions, np.arange(len(readable.sizes())), relation, readable, method, ops)
+        return Meeting(self.collisions, np.arange(len(readable.text_sizes())), relation, readable, method, ops)
 
 
 def meet(digests: NDArray[np.uint64], holdings: Holdings, ops: Backend, *, one_another: bool = True) -> Meetings:

@@ -13,7 +13,7 @@ from gpulsh.backends.overlaps import overlaps_with
 from gpulsh.backends.parts import halves_of_batch, in_fitting_halves, in_fitting_parts, in_part
 from gpulsh.backends.prefix_lengths import lengths_with_rare
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare.comparison import MOST_PARTS, Readable
+from gpulsh.decide.compare.readable import Readable
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.segments.fingerprint_blocks import in_places
 from gpulsh.io.rows import gathered
@@ -27,10 +27,10 @@ TEXT_BYTES = 6  # about the text of one fingerprint: what the comparing stages m
 
 @dataclass(frozen=True)
 class HeldSets(Readable):
-    """Documents of which `read` gives the unique fingerprints, in host memory; `text_sizes` are of all of them."""
+    """Documents of which `read` gives the unique fingerprints, in host memory."""
 
     read: Read
-    text_sizes: Numbers
+    text_bytes: Numbers  # of all documents, whatever is chosen, about
 
     @classmethod
     def of(cls, holdings: Holdings, held: Numbers, sets: Fingerprints, ops: Backend) -> HeldSets:
@@ -46,9 +46,9 @@ class HeldSets(Readable):
         sizes = np.concatenate([holdings.sizes(held), sets.lengths])
         return cls(np.arange(len(sizes)), ops, read, sizes * TEXT_BYTES)
 
-    def sizes(self) -> Numbers:
+    def text_sizes(self) -> Numbers:
         """int64 [places]: about the bytes of text of each."""
-        return self.text_sizes[self.chosen]
+        return self.text_bytes[self.chosen]
 
     def fingerprints(self, places: Numbers) -> Fingerprints:
         """The unique fingerprints of the documents at `places` [m], in that order."""
@@ -98,5 +98,5 @@ def _by_range(batch: TextBatch, shingling: Shingling, keys: EvidenceKeys, ops: B
     def found(parts: int) -> list[Array]:
         return [ops.asnumpy(ops.shingle_part(batch, shingling, part, parts, keys).values) for part in range(parts)]
 
-    values = np.concatenate(in_fitting_parts(found, 2, MOST_PARTS)[0])
+    values = np.concatenate(in_fitting_parts(found, 2)[0])
     return Fingerprints(values, np.array([0, len(values)], np.int64))

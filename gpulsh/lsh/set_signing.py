@@ -12,8 +12,6 @@ from gpulsh.lsh.bit_signing import LEAST
 from gpulsh.method import Method
 from gpulsh.secret import EvidenceKeys
 
-MOST_PARTS = 1 << 16  # ranges of fingerprints that a batch is cut into at most
-
 
 @dataclass(frozen=True)
 class SignedSets:
@@ -36,5 +34,5 @@ def sign_sets(batch: TextBatch, method: Method, keys: EvidenceKeys, ops: Backend
             return [ops.shingle_sets(batch, method.reading).moved(ops.asnumpy)]
         return [ops.shingle_part(batch, method.reading, part, parts).moved(ops.asnumpy) for part in range(parts)]
 
-    found, _ = in_fitting_parts(sets, -(-size // whole) if whole else 1, MOST_PARTS)
+    found, _ = in_fitting_parts(sets, -(-size // whole) if whole else 1)
     return SignedSets(Signed(least.digests[:, :0], least.exact, least.shingles), found)

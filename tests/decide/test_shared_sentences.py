@@ -21,7 +21,7 @@ from gpulsh.account.progress import Progress
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.budget import Cut
-from gpulsh.decide.compare import comparison, crowd_bitmaps, held_join, prefix_join
+from gpulsh.decide.compare import crowd_bitmaps, held_join, measures, prefix_join
 from gpulsh.decide.compare.bounds import FEWEST_WORDS, MOST_WORDS, bounds_allow, words_for
 from gpulsh.decide.compare.crowd_bitmaps import CrowdBitmaps
 from gpulsh.lsh.collisions import SmallBuckets
@@ -114,13 +114,13 @@ def test_few_pairs_are_compared_by_fingerprints(monkeypatch: pytest.MonkeyPatch)
     texts = pages(600, 25)
     measured: list[int] = []
 
-    exact = comparison.exact
+    exact = measures.exact
 
     def counted(rows: Any, parts: Any, ops: Any) -> Any:
         measured.append(len(rows))
         return exact(rows, parts, ops)
 
-    monkeypatch.setattr(comparison, "exact", counted)
+    monkeypatch.setattr(measures, "exact", counted)
     result = gpulsh.deduplicate(texts, backend="cpu", num_perm=42, bands=42, rows=1)
     assert result.funnel.crowded == 600 and result.funnel.dropped > 5
     assert 0 < sum(measured) < 600 * 599 // 2 // 10

@@ -47,7 +47,7 @@ OPTIONS: dict[str, Any] = {"measure": "containment", "backend": "cpu", "threads"
 def small_joins() -> Iterator[None]:
     """Documents come in several runs each, and pairs in several, too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gpulsh.lsh.set_signing.in_fitting_parts", lambda work, parts, most: in_fitting_parts(work, 3, 3))
+        patch.setattr("gpulsh.lsh.set_signing.in_fitting_parts", lambda work, parts: in_fitting_parts(work, 3, 3))
         patch.setattr("gpulsh.run.records.postings.RUN_POSTINGS", 20)
         patch.setattr("gpulsh.run.records.postings.POSTINGS_AT_ONCE", 15)
         patch.setattr("gpulsh.run.stages.containment.weigh.TASK_BITS", 8)

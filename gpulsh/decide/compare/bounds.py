@@ -1,4 +1,4 @@
-"""Which pairs could reach the threshold, as the bitmaps of their documents tell it, before fingerprints are compared.
+"""Which pairs could reach the threshold, as their sizes and bitmaps tell it, before fingerprints are compared.
 
 Where many documents have much in common, but none enough, pairs are many and no index of shingles makes them fewer:
 only the cost of each can fall. A bitmap is a tenth of a document's fingerprints or less, is compared in a few
@@ -42,3 +42,10 @@ def bounds_allow(pairs: Numbers, bitmaps: Array, sizes: Array, threshold: float,
         most = bound.astype(np.float64) / np.maximum(either, 1).astype(np.float64)
         allowed[start : start + PAIRS_AT_ONCE] = ops.asnumpy(most >= threshold)
     return allowed
+
+
+def sizes_allow(left: Numbers, right: Numbers, threshold: float) -> NDArray[np.bool_]:
+    """bool [m]: whether sets of these sizes can reach `threshold`, since J <= smaller / larger, rounding included."""
+    smaller, larger = np.minimum(left, right), np.maximum(left, right)
+    most: NDArray[np.float64] = smaller.astype(np.float64) / np.maximum(larger, 1).astype(np.float64)
+    return most >= threshold

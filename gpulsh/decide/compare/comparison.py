@@ -2,149 +2,30 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from threading import Lock
-from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpulsh.arrays import Array, Fingerprints, Numbers
+from gpulsh.account.progress import Advance, untold
+from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.parts import halves_of_numbers, in_fitting_halves, in_fitting_parts
-from gpulsh.backends.protocol import Backend, Sizes
-from gpulsh.decide.compare.bounds import bounds_allow, words_for
+from gpulsh.backends.protocol import Backend
+from gpulsh.decide.compare.bounds import bounds_allow, sizes_allow, words_for
+from gpulsh.decide.compare.measures import Measure
+from gpulsh.decide.compare.readable import TEXT_OF_A_SHINGLE, Readable, row_sizes
+from gpulsh.decide.compare.tiles import bytes_read, grouped_by_tile
 from gpulsh.errors import DeviceMemoryError
-from gpulsh.lsh.pairs import chosen_pairs, order_of, renumbered
-from gpulsh.method import Method
-from gpulsh.params import Family
-from gpulsh.ragged import cuts, first_of_runs, offsets
-from gpulsh.sketch.agreement import estimates
-
-Result = TypeVar("Result")
-Advance = Callable[[int], None]  # is told how much more is done
+from gpulsh.lsh.pairs import chosen_pairs, renumbered
+from gpulsh.ragged import cuts, offsets
 
 REREAD = 1.5  # times the texts would be shingled, over all tiles, before a pass to make bitmaps pays
 SAMPLE = 512  # pairs tried before that pass
 BITMAPS_PAY = 4  # pairs a document of those in hand from which bitmaps of all of them pay
 PAIRS_AT_ONCE = 1 << 18  # compared before it is told how many are done
-TEXT_OF_A_SHINGLE = 7  # bytes; only the width of bitmaps depends on it
-MOST_PARTS = 1 << 16  # ranges of fingerprints that two documents are cut into at most
 NONE = np.empty(0, np.int64)
-
-
-@dataclass(frozen=True)
-class Readable(ABC):
-    """Documents whose fingerprints can be read, by place, as often as need be."""
-
-    chosen: Numbers  # [places] which of all documents stand at each place
-    ops: Backend
-
-    def on(self, ops: Backend) -> Self:
-        """The same documents, read by another backend."""
-        return replace(self, ops=ops)
-
-    def renumbered(self, places: Numbers) -> Self:
-        """The same documents by other numbers: new place i is place `places[i]` here."""
-        return replace(self, chosen=self.chosen[places])
-
-    @abstractmethod
-    def sizes(self) -> Numbers:
-        """int64 [places]: about the bytes of text of each, by which work is measured."""
-
-    @abstractmethod
-    def fingerprints(self, places: Numbers) -> Fingerprints:
-        """The unique fingerprints of the documents at `places` [m], in that order, on the backend's device."""
-
-    @abstractmethod
-    def fingerprints_by_range(self, places: Numbers, parts: int) -> Iterator[Fingerprints]:
-        """The same in `parts` equal ranges of values, one after another, for documents larger than the device."""
-
-    @abstractmethod
-    def frequencies(self, places: Numbers, counts: Array) -> Array:
-        """`counts` plus those of the fingerprints of the documents at `places`, as the backend's `frequencies`."""
-
-    @abstractmethod
-    def prefixes(self, places: Numbers, counts: Array, rare: int, share: float) -> tuple[Fingerprints, Array]:
-        """The prefixes of the documents at `places` and how many fingerprints each has, as `text_prefixes` has it."""
-
-    @abstractmethod
-    def overlaps(self, places: Numbers, known: Fingerprints) -> tuple[Array, Array]:
-        """What the documents at `places` have in common with those `known`, as `text_overlaps` has it."""
-
-
-# How similar pairs [m, 2] of rows of fingerprints are, which come whole or in ranges of values: float64 [m], NaN where
-# that is not known.
-Measure = Callable[[Numbers, Iterable[Fingerprints], Backend], NDArray[np.float64]]
-
-
-def exact(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
-    """Exact Jaccard."""
-    both, either = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
-    pairs = ops.asarray(rows)
-    for part in parts:
-        shared, together = ops.intersect(pairs, part)
-        both, either = both + ops.asnumpy(shared), either + ops.asnumpy(together)
-    return jaccard_of(both, either)
-
-
-def jaccard_of(both: Numbers, either: Numbers) -> NDArray[np.float64]:
-    """From sizes of intersections and unions."""
-    share: NDArray[np.float64] = both.astype(np.float64) / np.maximum(either, 1).astype(np.float64)
-    return share
-
-
-def contained(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
-    """How much of the second document of each pair the first one contains."""
-    both, whole = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
-    pairs = ops.asarray(rows)
-    for part in parts:
-        both = both + ops.asnumpy(ops.intersect(pairs, part)[0])
-        whole = whole + row_sizes(part, ops)[rows[:, 1]]
-    share: NDArray[np.float64] = both.astype(np.float64) / np.maximum(whole, 1).astype(np.float64)
-    return share
-
-
-def estimated(family: Family) -> Measure:
-    """The share of equal signature values."""
-
-    def measure(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
-        sketch = ops.set_sketch(family)
-        signatures = sketch.finish(reduce(sketch.merge, map(sketch.fold, parts)))
-        return ops.asnumpy(estimates(signatures, ops.asarray(rows)))  # type: ignore[no-any-return]
-
-    return measure
-
-
-def unmeasured(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
-    """NaN: every compared pair counts, none is measured."""
-    return np.full(len(rows), np.nan)
-
-
-def measure_of(method: Method) -> Measure:
-    """What `verify` and `measure` name."""
-    if method.verify == "exact":
-        return contained if method.measure == "containment" else exact
-    return estimated(method.family) if method.verify == "signature" else unmeasured
-
-
-def row_sizes(fingerprints: Fingerprints, ops: Backend) -> Numbers:
-    """int64 [n]: how many fingerprints each row has."""
-    sizes: Numbers = ops.asnumpy(fingerprints.lengths)
-    return sizes
-
-
-def sizes_allow(left: Numbers, right: Numbers, threshold: float) -> NDArray[np.bool_]:
-    """bool [m]: whether sets of these sizes can reach `threshold`, since J <= smaller / larger, rounding included."""
-    smaller, larger = np.minimum(left, right), np.maximum(left, right)
-    most: NDArray[np.float64] = smaller.astype(np.float64) / np.maximum(larger, 1).astype(np.float64)
-    return most >= threshold
-
-
-def untold(done: int) -> None:
-    """Report to nobody."""
 
 
 def compare(
@@ -162,15 +43,15 @@ def compare(
     than a tile. Where that would mean to shingle texts many times, one pass over them first makes a bitmap of each, and
     only the pairs whose bitmaps allow the threshold are compared.
     """
-    similarity, text_sizes = np.full(len(pairs), -1.0), texts.sizes()
+    similarity, text_sizes = np.full(len(pairs), -1.0), texts.text_sizes()
     is_drawn = np.zeros(len(pairs), bool)
     is_drawn[drawn] = True
-    groups, across = _groups(pairs, text_sizes, ops)
-    reads_again = across and _bytes_read(pairs, groups, text_sizes) > REREAD * int(text_sizes.sum())
+    groups, across = grouped_by_tile(pairs, text_sizes, ops)
+    reads_again = across and bytes_read(pairs, groups, text_sizes) > REREAD * int(text_sizes.sum())
     if reads_again and _bitmaps_pay(pairs, texts, text_sizes, threshold, ops):
         left = np.flatnonzero(is_drawn | _bitmaps_allow(pairs, texts, text_sizes, threshold, ops))
         advance(len(pairs) - len(left))
-        groups = [left[group] for group in _groups(chosen_pairs(pairs, left), text_sizes, ops)[0]]
+        groups = [left[group] for group in grouped_by_tile(chosen_pairs(pairs, left), text_sizes, ops)[0]]
     telling = Lock()
 
     def tell(done: int) -> None:
@@ -234,7 +115,6 @@ class _Tile:
         found, _ = in_fitting_parts(
             lambda parts: self.measure(rows, self.texts.fingerprints_by_range(places, parts), self.ops),
             max(2, self._ranges(places)),
-            MOST_PARTS,
         )
         self.tell(1)
         return found
@@ -266,7 +146,7 @@ def _bitmaps_allow(
         # A document beyond a tile may come in ranges of values, and is shingled again for each of them.
         parts = _ranges(int(text_sizes[start:stop].sum()), limits.whole or limits.tile)
         read = partial(_bitmaps_of, np.arange(start, stop), texts, words, ops)
-        (bits, counts), _ = in_fitting_parts(read, parts, MOST_PARTS)
+        (bits, counts), _ = in_fitting_parts(read, parts)
         bitmaps.append(bits)
         sizes.append(counts)
     return bounds_allow(pairs, np.concatenate(bitmaps), np.concatenate(sizes), threshold, ops)
@@ -277,49 +157,3 @@ def _bitmaps_of(places: Numbers, texts: Readable, words: int, ops: Backend, part
     found = [texts.fingerprints(places)] if parts <= 1 else texts.fingerprints_by_range(places, parts)
     bits, counts = zip(*((ops.bitmaps(part, words), part.lengths) for part in found), strict=True)
     return reduce(np.bitwise_xor, bits), sum(counts)
-
-
-def in_runs(
-    places: Numbers, text_sizes: Numbers, most: int, read: Callable[[Numbers], Result]
-) -> Iterator[tuple[Numbers, Result]]:
-    """(some of `places`, `read` of them), in order, each of at most `most` bytes of text; halves of what does not fit.
-
-    DeviceMemoryError where a document alone does not.
-    """
-    for first, last in cuts(offsets(text_sizes[places]), most):
-        yield from in_fitting_halves(places[first:last], read, halves_of_numbers)
-
-
-def _groups(pairs: Numbers, text_sizes: Numbers, ops: Backend) -> tuple[list[Numbers], bool]:
-    """Pair numbers grouped by the tiles of their places; whether a pair has two, so that texts are read for several."""
-    if len(pairs) == 0:
-        return [], False
-    sizes = ops.sizes()
-    if int(text_sizes.sum()) < sizes.tile:
-        return [np.arange(len(pairs))], False
-    is_read = np.zeros(len(text_sizes), bool)  # the others, of large buckets alone, take no room in a tile
-    is_read[pairs] = True
-    component = ops.asnumpy(ops.components(len(text_sizes), ops.asarray(pairs)))
-    tiles = _tiles(component, np.where(is_read, text_sizes, 0), sizes)
-    first, second = tiles[pairs[:, 0]], tiles[pairs[:, 1]]
-    across = bool((first != second).any())
-    both = np.minimum(first, second) << 32 | np.maximum(first, second) if across else first
-    order = order_of(both, int(both.max()) + 1)
-    return np.split(order, np.flatnonzero(first_of_runs(both[order]))[1:]), across
-
-
-def _bytes_read(pairs: Numbers, groups: list[Numbers], text_sizes: Numbers) -> int:
-    return sum(int(text_sizes[renumbered(chosen_pairs(pairs, group), len(text_sizes))[0]].sum()) for group in groups)
-
-
-def _tiles(component: Numbers, text_sizes: Numbers, sizes: Sizes) -> Numbers:
-    """int64 [n]: a tile for each place, components whole where they fit, and in the order of their first place."""
-    order = order_of(component, len(component))
-    begins = np.cumsum(text_sizes[order]) - text_sizes[order]
-    component_start = np.maximum.accumulate(np.where(first_of_runs(component[order]), begins, 0))
-    # A component's documents follow the tile it begins in, and go on into further ones when it is larger than a tile.
-    inside = (begins - component_start) // sizes.largest_tile
-    tile = component_start // sizes.tile + inside
-    tile_of = np.empty(len(order), np.int64)
-    tile_of[order] = np.maximum.accumulate(tile)
-    return tile_of

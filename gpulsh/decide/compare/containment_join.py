@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.prefix_lengths import least_share
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare.comparison import Readable, in_runs
+from gpulsh.decide.compare.readable import Readable, in_runs, row_sizes
 from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.ragged import cuts, first_of_runs, offsets, within_runs
 
@@ -33,7 +33,7 @@ def containing_pairs(texts: Readable, threshold: float, ops: Backend) -> Numbers
 
     Places are in decision order; no text is empty.
     """
-    text_sizes, at_once = texts.sizes(), ops.sizes().tile
+    text_sizes, at_once = texts.text_sizes(), ops.sizes().tile
     every = np.arange(len(text_sizes))
     counts = _frequencies(texts, text_sizes, ops)
     share = least_share(threshold)
@@ -42,12 +42,12 @@ def containing_pairs(texts: Readable, threshold: float, ops: Backend) -> Numbers
         every, text_sizes, at_once, lambda some: texts.prefixes(some, counts, rare=0, share=share)
     ):
         sizes[places] = ops.asnumpy(numbers)
-        owners.append(np.repeat(places, np.diff(ops.asnumpy(prefixes.offset))))
+        owners.append(np.repeat(places, row_sizes(prefixes, ops)))
         owned.append(ops.asnumpy(prefixes.values))
     owned_by = Owners(np.concatenate(owned), np.concatenate(owners))
     found = [np.empty(0, np.uint64)]
     for places, rows in in_runs(every, text_sizes, at_once, texts.fingerprints):
-        holders = np.repeat(places, np.diff(ops.asnumpy(rows.offset)))
+        holders = np.repeat(places, row_sizes(rows, ops))
         for earlier, later in owned_by.met_by(ops.asnumpy(rows.values), holders):
             may = (earlier < later) & (sizes[earlier] >= share * sizes[later])
             found.append(distinct(packed(earlier[may], later[may])))

@@ -9,7 +9,7 @@ import numpy as np
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.bounds import PAIRS_AT_ONCE, bounds_allow, words_for
-from gpulsh.decide.compare.comparison import Readable, in_runs, row_sizes
+from gpulsh.decide.compare.readable import Readable, in_runs, row_sizes
 from gpulsh.lsh.pairs import chosen_pairs
 
 TEXT_AT_ONCE = 16 << 20  # bytes
@@ -19,7 +19,7 @@ class CrowdBitmaps:
     """Documents go by their place in the crowd."""
 
     def __init__(self, texts: Readable, threshold: float, ops: Backend) -> None:
-        self._texts, self._text_sizes, self._threshold, self._ops = texts, texts.sizes(), threshold, ops
+        self._texts, self._text_sizes, self._threshold, self._ops = texts, texts.text_sizes(), threshold, ops
         self._made = np.zeros(len(self._text_sizes), bool)
         self._bitmaps: Array | None = None  # uint64 [c, words]
         self._sizes: Array | None = None  # int64 [c]

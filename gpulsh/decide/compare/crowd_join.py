@@ -14,10 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpulsh.account.progress import Advance, untold
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare.comparison import Advance, Readable, measure_of, sizes_allow, untold
+from gpulsh.decide.compare.bounds import sizes_allow
 from gpulsh.decide.compare.edges import Edges
+from gpulsh.decide.compare.measures import measure_of
+from gpulsh.decide.compare.readable import Readable
 from gpulsh.decide.relation import ALL, Relation
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.collisions import Collisions
@@ -64,7 +67,7 @@ class CrowdJoin(ABC):
         self._crowd, self._relation, self._advance = crowd.documents, crowd.relation, crowd.advance
         self._rows = np.searchsorted(crowd.collisions.crowded, crowd.documents)
         self._collisions = crowd.collisions
-        self._texts, self._offset, self._ops = texts, offsets(texts.sizes()), ops
+        self._texts, self._offset, self._ops = texts, offsets(texts.text_sizes()), ops
         self._measure, self._threshold = measure_of(method), method.threshold
         self._sizes = np.zeros(len(crowd.documents), np.int64)  # unique shingles, of those read
         self._known = np.empty(0, np.int64)  # kept

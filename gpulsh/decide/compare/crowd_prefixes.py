@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Fingerprints, Numbers, Rows
 from gpulsh.backends.prefix_lengths import least_share, prefix_lengths
 from gpulsh.backends.protocol import Backend
-from gpulsh.decide.compare.comparison import TEXT_OF_A_SHINGLE, Readable, in_runs
+from gpulsh.decide.compare.readable import TEXT_OF_A_SHINGLE, Readable, in_runs
 from gpulsh.lsh.pairs import packed
 from gpulsh.ragged import chosen_rows, cuts, end_to_end, offsets
 
@@ -66,7 +66,7 @@ class CrowdPrefixes:
 
         `exact` says that the Jaccard follows. Then any counts serve, and shingles may be taken for others.
         """
-        self._places, self._texts, self._text_sizes = places, texts, texts.sizes()
+        self._places, self._texts, self._text_sizes = places, texts, texts.text_sizes()
         self._ops, self._exact = ops, exact
         self._share = least_share(threshold)
         self._at_once, self._most_held, self._largest_table = AT_ONCE, math.inf, LARGEST_TABLE

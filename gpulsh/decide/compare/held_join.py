@@ -10,10 +10,10 @@ import numpy as np
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.bounds import words_for
-from gpulsh.decide.compare.comparison import Readable, row_sizes
 from gpulsh.decide.compare.crowd_bitmaps import near
 from gpulsh.decide.compare.crowd_join import Crowded, CrowdJoin
 from gpulsh.decide.compare.edges import Edges
+from gpulsh.decide.compare.readable import Readable, row_sizes
 from gpulsh.method import Method
 
 MOST_DOCUMENTS = 4096
@@ -24,7 +24,7 @@ def can_be_held(texts: Readable, method: Method, ops: Backend) -> bool:
     """Whether the fingerprints of all `texts` fit; only an exact measure needs no prefixes to say what is compared."""
     whole = ops.sizes().whole
     most = MOST_BYTES if whole is None else min(MOST_BYTES, whole >> 2)
-    sizes = texts.sizes()
+    sizes = texts.text_sizes()
     return method.verify == "exact" and len(sizes) <= MOST_DOCUMENTS and int(sizes.sum()) <= most
 
 

@@ -26,11 +26,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.decide.compare.comparison import compare, jaccard_of, row_sizes, unmeasured
+from gpulsh.decide.compare.comparison import compare
 from gpulsh.decide.compare.crowd_bitmaps import CrowdBitmaps, product
 from gpulsh.decide.compare.crowd_join import FIRST_BLOCK, LARGEST_JOIN, Block, Crowded, CrowdJoin
 from gpulsh.decide.compare.crowd_prefixes import CrowdPrefixes, Entries
 from gpulsh.decide.compare.edges import Edges
+from gpulsh.decide.compare.measures import jaccard_of, unmeasured
+from gpulsh.decide.compare.readable import row_sizes
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.pairs import chosen_pairs, distinct, distinct_of, renumbered, unpacked
 from gpulsh.ragged import cuts, offsets, within_runs

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gpulsh.arrays import Array, Fingerprints, Numbers, TextBatch
-from gpulsh.decide.compare.comparison import Readable
+from gpulsh.decide.compare.readable import Readable
 from gpulsh.io.normalize import normalized
 from gpulsh.io.source import ChosenTexts
 from gpulsh.method import Method
@@ -33,7 +33,7 @@ class ShingledTexts(Readable):
         """Those that fingerprints are computed under."""
         return self.evidence if self.method.verify == "exact" else None
 
-    def sizes(self) -> Numbers:
+    def text_sizes(self) -> Numbers:
         """int64 [places]: bytes of UTF-8."""
         return self.texts.sizes()[self.chosen]
 
