@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
-from gpulsh.decide.compare.crowd_join import CrowdJoin
 from gpulsh.decide.compare.edges import Edges
+from gpulsh.decide.crowd.join import CrowdJoin
 from gpulsh.decide.greedy import DROPPED, KEPT, settle
 from gpulsh.lsh.pairs import order_of, packed
 from gpulsh.ragged import first_of_runs

@@ -13,9 +13,9 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.decide.compare import crowd_join, held_join
-from gpulsh.decide.compare.held_join import HeldJoin, can_be_held
-from gpulsh.decide.compare.prefix_join import PrefixJoin
+from gpulsh.decide.crowd import held_join, join
+from gpulsh.decide.crowd.held_join import HeldJoin, can_be_held
+from gpulsh.decide.crowd.prefix_join import PrefixJoin
 from gpulsh.decide.relation import Relation
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.method import Method
@@ -35,8 +35,8 @@ def test_it_finds_what_all_pairs_do(monkeypatch: pytest.MonkeyPatch, texts: list
     wanted = all_pairs(texts, 0.8)
     backends: list[Backend] = [CpuBackend(1), CpuBackend(2), ReferenceBackend()]
     for first, most in ((64, 1 << 22), (1, 1 << 22), (1 << 20, 1 << 22), (64, 50)):
-        monkeypatch.setattr(crowd_join, "FIRST_BLOCK", first)
-        monkeypatch.setattr(crowd_join, "LARGEST_JOIN", most)
+        monkeypatch.setattr(join, "FIRST_BLOCK", first)
+        monkeypatch.setattr(join, "LARGEST_JOIN", most)
         for ops in backends:
             assert joined(join_of(texts, ops, kind=HeldJoin), len(texts)) == wanted
 

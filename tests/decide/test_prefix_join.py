@@ -14,12 +14,12 @@ from gpulsh.arrays import TextBatch
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.reference import ReferenceBackend
-from gpulsh.decide.compare import crowd_prefixes, prefix_join
-from gpulsh.decide.compare.crowd_join import Crowded, CrowdJoin
-from gpulsh.decide.compare.crowd_prefixes import CrowdPrefixes
 from gpulsh.decide.compare.edges import Edges
-from gpulsh.decide.compare.prefix_join import PrefixJoin
 from gpulsh.decide.compare.shingled_texts import ShingledTexts
+from gpulsh.decide.crowd import prefix_join, prefixes
+from gpulsh.decide.crowd.join import Crowded, CrowdJoin
+from gpulsh.decide.crowd.prefix_join import PrefixJoin
+from gpulsh.decide.crowd.prefixes import CrowdPrefixes
 from gpulsh.decide.relation import ALL, Relation
 from gpulsh.decide.resolve import resolve_kept
 from gpulsh.errors import DeviceMemoryError
@@ -185,12 +185,12 @@ def test_what_does_not_fit_together_is_indexed_by_halves(monkeypatch: pytest.Mon
 )
 def test_the_way_to_the_pairs_is_no_matter(monkeypatch: pytest.MonkeyPatch, texts: list[str]) -> None:
     wanted = all_pairs(texts, 0.8)
-    whole = crowd_prefixes.SAMPLE_BYTES
+    whole = prefixes.SAMPLE_BYTES
     for few in (0, 8, 64):
         monkeypatch.setattr(prefix_join, "FEW_KEPT", few)
         monkeypatch.setattr(prefix_join, "FIRST_BLOCK", max(few, 1))
         for sample in (whole, 1000):
-            monkeypatch.setattr(crowd_prefixes, "SAMPLE_BYTES", sample)
+            monkeypatch.setattr(prefixes, "SAMPLE_BYTES", sample)
             for ops in CpuBackend(2, memory=1 << 18), CpuBackend(1):
                 assert joined(join_of(texts, ops), len(texts)) == wanted
     assert joined(join_of(texts, ReferenceBackend()), len(texts)) == wanted
@@ -216,7 +216,7 @@ def test_of_own_content_no_prefix_is_left() -> None:
     texts = [f"{frame} {' '.join(f'own{source.random()}' for _ in range(30))}" for _ in range(2000)]
     for size in (1, 1 << 30):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(crowd_prefixes, "SAMPLE_BYTES", size)
+            patch.setattr(prefixes, "SAMPLE_BYTES", size)
             assert len(prefixes_of(texts, CpuBackend(2), True).of(np.arange(len(texts))).shingles) < len(texts) // 4
 
 
@@ -232,7 +232,7 @@ def test_what_is_common_is_counted_in_a_sample(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(CpuBackend, "text_frequencies", seen)
     texts = near_copies(640)
     for size, is_exact, wanted in ((1, True, 20), (1 << 30, True, 640), (1, False, 640)):
-        monkeypatch.setattr(crowd_prefixes, "SAMPLE_BYTES", size)
+        monkeypatch.setattr(prefixes, "SAMPLE_BYTES", size)
         counted.clear()
         prefixes_of(texts, CpuBackend(1), is_exact)
         assert sum(counted) == wanted

@@ -21,9 +21,11 @@ from gpulsh.account.progress import Progress
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.reference import ReferenceBackend
 from gpulsh.budget import Cut
-from gpulsh.decide.compare import crowd_bitmaps, held_join, measures, prefix_join
+from gpulsh.decide.compare import measures
 from gpulsh.decide.compare.bounds import FEWEST_WORDS, MOST_WORDS, bounds_allow, words_for
-from gpulsh.decide.compare.crowd_bitmaps import CrowdBitmaps
+from gpulsh.decide.crowd import bitmaps, held_join
+from gpulsh.decide.crowd.bitmaps import CrowdBitmaps
+from gpulsh.decide.crowd.prefix_index import Matches
 from gpulsh.lsh.collisions import SmallBuckets
 from tests.decide.test_decision import assert_decision, described
 from tests.run.test_partitioned import assert_rows, cut_as
@@ -74,13 +76,13 @@ def test_the_decision_is_the_naive_one(
         monkeypatch.setattr(CrowdBitmaps, "cost", lambda *given: -(1 << 40))  # they are always asked
     monkeypatch.setattr("gpulsh.lsh.collisions.SMALL_BUCKET", SMALL_BUCKET)
     asked: list[int] = []
-    near = crowd_bitmaps.near
+    near = bitmaps.near
 
     def counted(known: Any, *others: Any) -> Any:
         asked.append(len(known))
         return near(known, *others)
 
-    for module in (crowd_bitmaps, held_join):
+    for module in (bitmaps, held_join):
         monkeypatch.setattr(module, "near", counted)
     for threshold in (0.5, 0.8):
         texts = pages(90, 4, ordered)
@@ -129,13 +131,13 @@ def test_few_pairs_are_compared_by_fingerprints(monkeypatch: pytest.MonkeyPatch)
 def test_matches_beyond_all_pairs_are_never_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where every prefix meets every other, what is listed are pairs, not the shingles that they share."""
     listed: list[int] = []
-    packed = prefix_join._Matches.packed_pairs
+    packed = Matches.packed_pairs
 
     def counted(matches: Any) -> Any:
         listed.append(matches.count)
         return packed(matches)
 
-    monkeypatch.setattr(prefix_join._Matches, "packed_pairs", counted)
+    monkeypatch.setattr(Matches, "packed_pairs", counted)
     monkeypatch.setattr(held_join, "MOST_DOCUMENTS", 0)
     result = gpulsh.deduplicate(pages(400, 25), backend="cpu", num_perm=42, bands=42, rows=1)
     assert result.funnel.crowded == 400 and sum(listed) < 400 * 399 // 2

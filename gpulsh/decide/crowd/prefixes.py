@@ -57,6 +57,11 @@ class Entries:
         """The entries that `chosen` [e] marks."""
         return Entries(self.shingles[chosen], self.documents[chosen])
 
+    def owners(self) -> Numbers:
+        """int64, ascending: the documents, each once; those of a block are numbers near each other."""
+        first = int(self.documents.min()) if len(self.documents) else 0
+        return np.flatnonzero(np.bincount(self.documents - np.uint32(first))) + first
+
 
 class CrowdPrefixes:
     """Documents go by their place in the crowd."""

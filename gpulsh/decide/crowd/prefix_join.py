@@ -8,7 +8,7 @@ Pages put together from the same sentences meet nearly all others over their pre
 match more often than there are pairs, all pairs are asked for and bitmaps rule out most of them (`bounds`).
 
 A few kept documents that rule out nearly all others need neither prefixes nor frequencies: near-copies of one page are
-compared with it and nothing else is made of them. Else the prefixes of all are made first (`crowd_prefixes`), and of
+compared with it and nothing else is made of them. Else the prefixes of all are made first (`prefixes`), and of
 the texts only those are read again whose prefixes meet.
 
 What is held follows the budget that the backend tells (`Sizes.whole`): where the measure is exact, an entry of the
@@ -20,25 +20,22 @@ they share a prefix shingle by the frequencies that `CrowdPrefixes` counts over 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
 from gpulsh.decide.compare.comparison import compare
-from gpulsh.decide.compare.crowd_bitmaps import CrowdBitmaps, product
-from gpulsh.decide.compare.crowd_join import FIRST_BLOCK, LARGEST_JOIN, Block, Crowded, CrowdJoin
-from gpulsh.decide.compare.crowd_prefixes import CrowdPrefixes, Entries
 from gpulsh.decide.compare.edges import Edges
 from gpulsh.decide.compare.measures import jaccard_of, unmeasured
 from gpulsh.decide.compare.readable import row_sizes
+from gpulsh.decide.crowd.bitmaps import CrowdBitmaps, product
+from gpulsh.decide.crowd.join import FIRST_BLOCK, Block, Crowded, CrowdJoin
+from gpulsh.decide.crowd.prefix_index import Matches, PrefixIndex
+from gpulsh.decide.crowd.prefixes import CrowdPrefixes, Entries
 from gpulsh.errors import DeviceMemoryError
-from gpulsh.lsh.pairs import chosen_pairs, distinct, distinct_of, renumbered, unpacked
-from gpulsh.ragged import cuts, offsets, within_runs
+from gpulsh.lsh.pairs import chosen_pairs, distinct, renumbered, unpacked
 
 FEW_KEPT = 8  # kept documents that a block is compared with before anything else
-LARGEST_MERGE = 1 << 20  # entries of an index, at least
 
 
 class PrefixJoin(CrowdJoin):
@@ -49,7 +46,7 @@ class PrefixJoin(CrowdJoin):
         self._exact = crowd.method.verify == "exact"
         self._bitmaps = CrowdBitmaps(crowd.texts, self._threshold, crowd.ops)
         self._prefixes: CrowdPrefixes | None = None
-        self._kept = _PrefixIndex()
+        self._kept = PrefixIndex()
         self._entries: Entries | None = None  # of the block in hand; None: no prefixes were made of it
 
     def keep(self, block: Block, kept: NDArray[np.bool_]) -> None:
@@ -116,7 +113,7 @@ class PrefixJoin(CrowdJoin):
         return self._pairs(self._kept, asking, most)
 
     def _pairs_within(self, still_open: Numbers, asking: Numbers, most: int | None) -> Numbers | None:
-        index = _PrefixIndex()
+        index = PrefixIndex()
         index.add(self._entries_of(still_open))
         return self._pairs(index, asking, most)
 
@@ -136,18 +133,18 @@ class PrefixJoin(CrowdJoin):
             self._kept.add(prefixes.of(self._known).sorted())
         return prefixes
 
-    def _pairs(self, index: _PrefixIndex, asking: Numbers, most: int | None) -> Numbers | None:
+    def _pairs(self, index: PrefixIndex, asking: Numbers, most: int | None) -> Numbers | None:
         """Pairs (indexed, later asking) [m, 2], lexicographic, that share a prefix shingle and pass the filters.
 
         Those that share none may be among them, if the exact measure then rules them out.
         """
         queries = self._entries_of(asking)
-        known, asking = index.documents(), _distinct_of(queries.documents)
+        known, asking = index.documents(), queries.owners()
         if len(asking) == 0:
             return np.empty((0, 2), np.int64)
         every = len(known) * len(asking)
         enough = every + self._bitmaps.cost(known, asking, self._sizes) if self._exact else None
-        matches = _Matches(index, queries, enough, most)
+        matches = Matches(index, queries, enough, most)
         if matches.enough:
             return self._near(self._bitmaps.near(known, asking), most)
         if matches.too_many:
@@ -163,76 +160,3 @@ class PrefixJoin(CrowdJoin):
         threshold = self._threshold if self._exact else 0.0  # sizes bound the Jaccard, not its estimate
         texts = self._texts.renumbered(places)
         return self._similar(pairs, compare(rows, texts, self._measure, threshold, self._ops))
-
-
-class _PrefixIndex:
-    """Which documents have a shingle in their prefix: sorted runs, merged when the newer outgrow the older.
-
-    Merging takes four times what is merged: of many entries an eighth at most is merged at once.
-    """
-
-    def __init__(self) -> None:
-        self.runs: list[Entries] = []  # sorted
-        self._count = 0
-        self._documents: list[Numbers] = []
-
-    def add(self, entries: Entries) -> None:
-        if len(entries.shingles) == 0:
-            return
-        self._documents.append(_distinct_of(entries.documents))
-        self._count += len(entries.shingles)
-        most = max(LARGEST_MERGE, self._count // 8)
-        merged = [entries]
-        while self.runs and sum(len(run.shingles) for run in merged) * 2 > len(self.runs[-1].shingles):
-            if sum(len(run.shingles) for run in (*merged, self.runs[-1])) > most:
-                break
-            merged.append(self.runs.pop())
-        merged.reverse()
-        shingles, documents = ([getattr(run, name) for run in merged] for name in ("shingles", "documents"))
-        del entries, merged
-        self.runs.append(Entries(np.concatenate(shingles), np.concatenate(documents)).sorted())
-
-    def documents(self) -> Numbers:
-        """int64: the documents with a shingle in the index, ascending."""
-        return np.concatenate([np.empty(0, np.int64), *self._documents])
-
-
-class _Matches:
-    """Where the shingles of `queries` stand in the runs of `index`; `count` matches in all.
-
-    There may be `enough`, and then they are counted no further, or more than `most`, and then they are `too_many` and
-    none is held.
-    """
-
-    def __init__(self, index: _PrefixIndex, queries: Entries, enough: int | None, most: int | None) -> None:
-        self.queries, self.count = queries, 0
-        self.enough = self.too_many = False
-        self._places: list[tuple[NDArray[np.uint32], Numbers, Numbers, Numbers]] = []
-        for run in index.runs:
-            first = np.searchsorted(run.shingles, queries.shingles, side="left")
-            met = first < len(run.shingles)
-            met[met] = run.shingles[first[met]] == queries.shingles[met]
-            asked = np.flatnonzero(met)
-            first = first[asked]
-            count = np.searchsorted(run.shingles, queries.shingles[asked], side="right") - first
-            self.count += int(count.sum())
-            self.enough = enough is not None and self.count >= enough
-            if self.enough:
-                break
-            self._places.append((run.documents, asked, first, count))
-            self.too_many = most is not None and self.count > most
-            if self.too_many:
-                self._places.clear()
-
-    def packed_pairs(self) -> Iterator[NDArray[np.uint64]]:
-        """Pairs (known, asking), packed, of at most LARGEST_JOIN matches at a time."""
-        for documents, asked, first, count in self._places:
-            for begin, end in cuts(offsets(count), LARGEST_JOIN):
-                known = documents[np.repeat(first[begin:end], count[begin:end]) + within_runs(count[begin:end])]
-                asking = np.repeat(self.queries.documents[asked[begin:end]], count[begin:end])
-                yield distinct_of(known, asking)
-
-
-def _distinct_of(documents: NDArray[np.uint32]) -> Numbers:
-    first = int(documents.min()) if len(documents) else 0
-    return np.flatnonzero(np.bincount(documents - np.uint32(first))) + first

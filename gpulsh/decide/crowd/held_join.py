@@ -10,10 +10,10 @@ import numpy as np
 from gpulsh.arrays import Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.bounds import words_for
-from gpulsh.decide.compare.crowd_bitmaps import near
-from gpulsh.decide.compare.crowd_join import Crowded, CrowdJoin
 from gpulsh.decide.compare.edges import Edges
 from gpulsh.decide.compare.readable import Readable, row_sizes
+from gpulsh.decide.crowd.bitmaps import near
+from gpulsh.decide.crowd.join import Crowded, CrowdJoin
 from gpulsh.method import Method
 
 MOST_DOCUMENTS = 4096
