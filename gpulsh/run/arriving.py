@@ -28,12 +28,13 @@ from gpulsh.run.indexing import KEYS_AT_ONCE, keys_of_files, names_of_files
 from gpulsh.run.job.order import check_kinds
 from gpulsh.run.job.task import Made, Runner, Stage, Task, Workplace, tallied
 from gpulsh.run.partitioned import layout_of, run_stage, tasks_of
+from gpulsh.run.records.documents import write_facts
+from gpulsh.run.records.group_texts import GroupTexts
 from gpulsh.run.records.numbers import tampered, within
 from gpulsh.run.records.rejections import PassedOver
 from gpulsh.run.records.tables import MEMBERS, RANKS
 from gpulsh.run.stages.arrange import RANK, rank, survey
-from gpulsh.run.stages.gather import GroupTexts, gather
-from gpulsh.run.stages.sign import write_facts
+from gpulsh.run.stages.gather import gather
 
 Numbered = Callable[[range], Iterator[Documents]]  # of the documents of these numbers, in order, some at a time
 

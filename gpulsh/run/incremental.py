@@ -34,12 +34,11 @@ from gpulsh.run.engines.steps import ADMIT, Steps, tell
 from gpulsh.run.indexing import place_keys, refuse_places
 from gpulsh.run.job.job import Earlier, step_of
 from gpulsh.run.job.layout import Layout
-from gpulsh.run.job.task import Made, Runner, Workplace
+from gpulsh.run.job.task import ContentDigests, Made, Runner, Workplace
 from gpulsh.run.partitioned import Decided, layout_of
+from gpulsh.run.records.rejections import rejected
 from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
 from gpulsh.run.stages.collect import write_decisions
-from gpulsh.run.stages.sign import Digests
-from gpulsh.run.stages.write import rejected
 from gpulsh.store.allocators import give_back
 
 RUN = "run"  # the step that gives the run its name
@@ -190,7 +189,7 @@ class Admission:
                 index.save_run(run, numbers)
         return facts
 
-    def _written(self, decisions: _Decisions, partition: int, read: Digests) -> Made:
+    def _written(self, decisions: _Decisions, partition: int, read: ContentDigests) -> Made:
         layout, folder = decisions.layout, self.place.folder
         columns, witnesses, keys = decisions.of(partition)
         made = write_decisions(self.place, layout, partition, columns, read)
@@ -199,7 +198,7 @@ class Admission:
 
     def _rejected(self, layout: Layout) -> Numbers:
         """Positions of the rows that are no documents."""
-        bad, found = rejected(self.place, layout), [np.empty(0, np.int64)]
+        bad, found = rejected(self.place.folder, layout), [np.empty(0, np.int64)]
         for number, (start, stop) in enumerate(zip(layout.files, layout.files[1:], strict=False)):
             if bad.touches(number):
                 found.append(np.flatnonzero(~bad.left_out(np.ones(int(stop - start), bool), number)) + start)

@@ -41,6 +41,7 @@ from gpulsh.run.job.job import Job, step_of
 from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.order import check_kinds
 from gpulsh.run.job.task import Made, Runner, Stage, Task, tallied
+from gpulsh.run.records.group_texts import GatheredTexts
 from gpulsh.run.records.numbers import tampered
 from gpulsh.run.records.tables import COPIES, CROWD, GROUPS, MEMBERS, PAIRS, SAMPLE, SHARES, STARS, Table
 from gpulsh.run.stages import collect, collide, compare, connect, copies, evidence, gather, route, sign, verify, write
@@ -58,7 +59,7 @@ class Outcome:
 
     funnel: Funnel
     rows: Sequence[int]  # of each file
-    gathered: gather.GatheredTexts | None
+    gathered: GatheredTexts | None
     sample: Sample
 
 
@@ -82,7 +83,7 @@ class Decided:
     layout: Layout
     id_files: tuple[int, ...]  # how many files of ids each partition has
     signed: Sequence[Facts]  # of each partition, what was read
-    gathered: gather.GatheredTexts | None = None  # what was read again, while the work folder is there
+    gathered: GatheredTexts | None = None  # what was read again, while the work folder is there
     sample: Sample = NOTHING  # of the pairs that were compared
 
 
@@ -153,7 +154,7 @@ class _Run:
             self.gather(layout, partitions, members, signed)
         samples = self.compare(layout, members, pairs) if members.shares else ()
         samples += self.verify(layout, members, pairs, crowds, copied, len(partitions) if read else 0)
-        texts = gather.GatheredTexts(self.folder, layout, members.path) if read else None
+        texts = GatheredTexts(self.folder, layout, members.path) if read else None
         return Decided(layout, self.collect(layout, members, signed), signed, texts, self.sample(samples))
 
     def sign(self, partitions: Sequence[Partition], total: int | None) -> list[Facts]:

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 from gpulsh.run.job.job import step_of
+from gpulsh.run.records import group_texts
+from gpulsh.run.records.group_texts import GroupTexts
 from gpulsh.run.records.tables import PLACES, TextPlaces
-from gpulsh.run.stages import gather
 
 GROUP, PARTS, ROWS = 4, 3, 20
 
 
-def texts(folder: Path) -> tuple[gather.GroupTexts, list[bytes]]:
+def texts(folder: Path) -> tuple[GroupTexts, list[bytes]]:
     """Those of a group in three partitions, others before and behind them in each file."""
     chance, wanted = Random(1), []
     for part in range(PARTS):
@@ -35,10 +36,10 @@ def texts(folder: Path) -> tuple[gather.GroupTexts, list[bytes]]:
             offset=np.array([0, *ends]),
         )
         PLACES.write(folder, part, columns)
-    return gather.GroupTexts(folder, GROUP, [(part, None) for part in range(PARTS)]), wanted
+    return GroupTexts(folder, GROUP, [(part, None) for part in range(PARTS)]), wanted
 
 
-def taken(group: gather.GroupTexts, places: list[int]) -> list[bytes]:
+def taken(group: GroupTexts, places: list[int]) -> list[bytes]:
     batch = group.take(np.array(places, np.int64))
     return [batch.values[start:stop].tobytes() for start, stop in pairwise(batch.offset.tolist())]
 
@@ -54,7 +55,7 @@ def test_texts_are_read_in_any_order(tmp_path: Path) -> None:
 
 def test_lanes_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """None waits for another one's reading, and no file is closed while one reads it."""
-    monkeypatch.setattr(gather, "OPEN_FILES", 1)
+    monkeypatch.setattr(group_texts, "OPEN_FILES", 1)
     group, wanted = texts(tmp_path)
     together, read = threading.Barrier(2), os.preadv
 

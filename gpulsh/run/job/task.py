@@ -22,6 +22,9 @@ from gpulsh.run.job.job import Job
 from gpulsh.secret import EvidenceKeys
 from gpulsh.store.durable import FileFact
 
+# Of what was read of each file, by its number and the first row of each piece: what is read again is compared with it.
+ContentDigests = Mapping[str, Mapping[str, str]]
+
 
 @dataclass(frozen=True)
 class Workplace:

@@ -1,4 +1,4 @@
-"""What the partitions know of documents, looked up by position."""
+"""What the partitions know of documents: written by whoever reads them, looked up by position."""
 
 from __future__ import annotations
 
@@ -8,10 +8,39 @@ import numpy as np
 
 from gpulsh.arrays import Numbers
 from gpulsh.decide.relation import Relation
+from gpulsh.io.files.file_texts import Partition, PartitionFacts
 from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.policy import Policy
+from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.numbers import tampered
-from gpulsh.run.records.tables import ORDER, SET_SIZES, SIZES, Row, Table
+from gpulsh.run.records.rejections import PassedOver
+from gpulsh.run.records.tables import ORDER, SET_SIZES, SIZES, SIZES_AND_ORDER, OrderedSizes, Row, Sizes, Table
+
+
+def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, rejected: PassedOver) -> Made:
+    """SIZES, ORDER and what is rejected of a partition that was read."""
+
+    def where(row: int) -> str:
+        file, number = facts.place(partition, row)
+        return f"{place.job.files[file].name}: row {number}"
+
+    sizes = np.concatenate([np.empty(0, np.int64), *facts.sizes])
+    order = place.job.policy.order(facts, place.job.files, where)
+    if order is None:
+        made = SIZES.write(place.folder, partition.number, Sizes(sizes))
+    else:
+        made = SIZES_AND_ORDER.write(place.folder, partition.number, OrderedSizes(sizes, *order))
+    bad = rejected.finish()
+    return Made(
+        {**made, **bad},
+        {
+            "documents": len(sizes),
+            "nulls": facts.nulls,
+            "rows": {str(number): rows for number, rows in facts.rows.items()},
+            "rejected": bool(bad),
+            "read": {str(number): {str(row): was for row, was in read.items()} for number, read in facts.read.items()},
+        },
+    )
 
 
 def sizes_of(positions: Numbers, folder: Path, layout: Layout) -> Numbers:

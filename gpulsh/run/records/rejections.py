@@ -1,4 +1,4 @@
-"""Writes the bad records that a step passes over, some at a time: an input may hold nothing else."""
+"""The bad records that a step passes over: written some at a time, for an input may hold nothing else, and read."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from gpulsh.io.files.rejected import end_to_end
+from gpulsh.io.files.rejected import Rejected, end_to_end
 from gpulsh.run.job.job import step_file, step_of
+from gpulsh.run.job.layout import Layout
 from gpulsh.store.columns import ColumnsFile, columns_file
 from gpulsh.store.durable import FileFact
+from gpulsh.store.mapping import MappedBatches
 
 HELD_ROWS = 1 << 16
 
@@ -49,3 +51,14 @@ class PassedOver(ExitStack):
             self._file = self.enter_context(columns_file(self._path, self._held[0].schema))
         self._file.append(list(columns.values()))
         self._held, self._rows = [], 0
+
+
+def rejected(folder: Path, layout: Layout, file: int | None = None) -> Rejected:
+    """All that was rejected, or at least what was in the file of that number."""
+    found = Rejected()
+    for partition, first, last in layout.rejecting:
+        if file is not None and not first <= file <= last:
+            continue
+        mapped = MappedBatches(rejections_file(folder, partition))
+        found.add(mapped.batches, mapped.let_go)
+    return found

@@ -14,10 +14,9 @@ from gpulsh.ragged import offsets
 from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.order import kind_of
 from gpulsh.run.job.task import Made, Workplace
-from gpulsh.run.records.documents import ranks_of, sizes_of
+from gpulsh.run.records.documents import ranks_of, sizes_of, write_facts
 from gpulsh.run.records.rejections import PassedOver
 from gpulsh.run.records.tables import MEMBERS, RANKS, Members, Ranks
-from gpulsh.run.stages.sign import write_facts
 
 RANK = "rank"  # the step
 

@@ -14,13 +14,12 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.io.files.file_texts import values_of
 from gpulsh.run.job.layout import Layout
-from gpulsh.run.job.task import Made, Workplace
+from gpulsh.run.job.task import ContentDigests, Made, Workplace
 from gpulsh.run.records.numbers import ascending, tampered, within
 from gpulsh.run.records.tables import DECIDED, DECISIONS, Decisions, Ids, ids_table
-from gpulsh.run.stages.sign import Digests
 
 
-def collect(place: Workplace, layout: Layout, partition: int, groups: int, read: Digests) -> Made:
+def collect(place: Workplace, layout: Layout, partition: int, groups: int, read: ContentDigests) -> Made:
     """Bring together what was decided about a partition; `read` is what `sign` read of its files."""
     start, stop = layout.partitions[partition : partition + 2].tolist()
     found = []
@@ -42,7 +41,7 @@ def collect(place: Workplace, layout: Layout, partition: int, groups: int, read:
     return made
 
 
-def write_decisions(place: Workplace, layout: Layout, partition: int, columns: Decisions, read: Digests) -> Made:
+def write_decisions(place: Workplace, layout: Layout, partition: int, columns: Decisions, read: ContentDigests) -> Made:
     """DECISIONS of a partition, and the ids that go with them."""
     made = DECISIONS.write(place.folder, partition, columns)
     if place.job.columns.id is not None:
@@ -52,7 +51,7 @@ def write_decisions(place: Workplace, layout: Layout, partition: int, columns: D
     return Made(made, {"amount": 1, "ids": len(made) - 1})
 
 
-def _ids(place: Workplace, layout: Layout, named: Numbers, read: Digests) -> Iterator[Ids]:
+def _ids(place: Workplace, layout: Layout, named: Numbers, read: ContentDigests) -> Iterator[Ids]:
     """The ids of the documents `named`, in runs that have one type."""
     job, column = place.job, place.job.columns.id
     assert column is not None

@@ -20,15 +20,10 @@ from gpulsh.run.job.job import step_of
 from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import ranks_of, relation_of
+from gpulsh.run.records.group_texts import GroupTexts
+from gpulsh.run.records.groups import rows_of
 from gpulsh.run.records.numbers import tampered, within
 from gpulsh.run.records.tables import EDGES, PAIRS, SAMPLE, SHARES, SimilarPairs
-from gpulsh.run.stages.gather import GroupTexts
-from gpulsh.run.stages.route import rows_of
-
-
-def shares_of(shares: Path, group: int) -> range:
-    """The shares of a group, in a file of `connect`; none of a group that is compared where it is decided."""
-    return range(*np.searchsorted(SHARES.open(shares).whole().group, [group, group + 1]).tolist())
 
 
 def compare(place: Workplace, layout: Layout, shares: Path, share: int, pairs: Sequence[Path]) -> Made:

@@ -31,8 +31,8 @@ from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.earlier import EarlierKeys
 from gpulsh.run.records.numbers import places_in, tampered, within
+from gpulsh.run.records.rejections import rejected
 from gpulsh.run.records.tables import DECISIONS, Ids, ids_table
-from gpulsh.run.stages.write import rejected
 from gpulsh.store.durable import durable_file
 
 DUPLICATES, REJECTED = "duplicates.parquet", "rejected.parquet"
@@ -42,7 +42,7 @@ SMALL_BYTES = 64 << 20  # of ids that are held at once without a look at each
 
 def evidence(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
     """Write the evidence; `id_files` tells how many files of ids each partition has."""
-    job, bad = place.job, rejected(place, layout)
+    job, bad = place.job, rejected(place.folder, layout)
     partitions = len(layout.partitions) - 1
     earlier = EarlierKeys(place.folder, partitions, by_id=job.earlier.key is not None) if job.earlier else None
     declared = [*_declared(job, layout, bad), *(earlier.kinds() if earlier else [])]

@@ -7,33 +7,23 @@ partitions, where they lie.
 from __future__ import annotations
 
 import os
-import weakref
-from collections.abc import Iterable
-from functools import lru_cache
-from itertools import groupby, pairwise
-from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
 
-from gpulsh.arrays import Numbers, TextBatch
-from gpulsh.backends.recent import Recent
+from gpulsh.arrays import Numbers
 from gpulsh.io.files.file_texts import Partition
 from gpulsh.io.format import wrong_length
-from gpulsh.ragged import offsets
-from gpulsh.run.job.job import step_of
 from gpulsh.run.job.layout import Layout
-from gpulsh.run.job.task import Made, Workplace
+from gpulsh.run.job.task import ContentDigests, Made, Workplace
 from gpulsh.run.records.documents import sizes_of
-from gpulsh.run.records.numbers import ascending, places_in, tampered, within
+from gpulsh.run.records.group_texts import runs_of, texts_file
+from gpulsh.run.records.numbers import ascending, within
 from gpulsh.run.records.tables import MEMBERS, PLACES, TextPlaces
-from gpulsh.run.stages.sign import Digests
 from gpulsh.store.durable import completed, unfinished
 
-OPEN_FILES = 64
 
-
-def gather(place: Workplace, layout: Layout, partition: Partition, members: Path, read: Digests) -> Made:
+def gather(place: Workplace, layout: Layout, partition: Partition, members: Path, read: ContentDigests) -> Made:
     """Copy the texts of the partition's members that meet others; `read` is what `sign` read, by file and first row."""
     start, stop = layout.partitions[partition.number : partition.number + 2]
     known = MEMBERS.open(members).whole()
@@ -47,16 +37,12 @@ def gather(place: Workplace, layout: Layout, partition: Partition, members: Path
     offset[order] = np.cumsum(size[order]) - size[order]
     places = TextPlaces(group[order], document[order], size[order], offset[order])
     made = PLACES.write(place.folder, partition.number, places)
-    target = _texts(place.folder, partition.number)
+    target = texts_file(place.folder, partition.number)
     with unfinished(target) as part:
         with open(part, "wb") as out, place.kept(piece.file for piece in partition.pieces):
             _copy(place, layout, partition, document, size, offset, out.fileno(), read)
         made[target.name] = completed(part, target)
     return Made(made, {"amount": len(document), "bytes": int(size.sum())})
-
-
-def _texts(folder: Path, partition: int) -> Path:
-    return folder / f"{step_of('gather', partition)}-texts.bin"
 
 
 def _copy(
@@ -67,7 +53,7 @@ def _copy(
     size: Numbers,
     offset: Numbers,
     out: int,
-    read: Digests,
+    read: ContentDigests,
 ) -> None:
     """The texts of ascending documents of a partition, of `size` bytes each, to their places in a file."""
     texts = place.texts()
@@ -84,21 +70,11 @@ def _copy(
             # Sizes are of the first reading: a file that changed since would put one text over another.
             if [len(text) for text in pieces] != size[here].tolist():
                 raise wrong_length(place.job.files[piece.file])
-            for first, after in _runs(size[here], offset[here]):
+            for first, after in runs_of(size[here], offset[here]):
                 _write(out, pieces[first:after], int(offset[done + first]))
             place.progress.advance(len(pieces))
             place.progress.count(size=int(size[here].sum()))
             done = here.stop
-
-
-def _runs(size: Numbers, offset: Numbers, file: Numbers | None = None) -> list[tuple[int, int]]:
-    """Where runs of texts that lie end to end, in one `file` where there are several, begin and end."""
-    if not len(size):
-        return []
-    apart = offset[1:] != offset[:-1] + size[:-1]
-    if file is not None:
-        apart |= file[1:] != file[:-1]
-    return list(pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), len(size)]))
 
 
 def _write(out: int, pieces: list[bytes | memoryview], offset: int) -> None:
@@ -106,95 +82,3 @@ def _write(out: int, pieces: list[bytes | memoryview], offset: int) -> None:
     while data:
         written = os.pwrite(out, data, offset)
         data, offset = data[written:], offset + written
-
-
-class GroupTexts:
-    """`io.source.ChosenTexts` of a group: its `documents` that met others, ascending.
-
-    `parts` are partitions and the documents that are wanted of each; None: all of the group.
-    """
-
-    def __init__(self, folder: Path, group: int, parts: Iterable[tuple[int, Numbers | None]]) -> None:
-        none = np.empty(0, np.int64)
-        documents, sizes, files, offsets = [none], [none], [none], [none]
-        for number, wanted in parts:
-            there = PLACES.read(folder, number)
-            start, stop = np.searchsorted(there.group, [group, group + 1]).tolist()
-            rows: slice | Numbers = slice(start, stop)
-            if wanted is not None:
-                rows = start + places_in(folder, "documents", there.document[rows], wanted)
-            for found, column in ((documents, there.document), (sizes, there.size), (offsets, there.offset)):
-                found.append(np.array(column[rows]))
-            if len(sizes[-1]) and not _lie_in(_texts(folder, number), sizes[-1], offsets[-1]):
-                raise tampered(folder, "texts that are not where it says")
-            files.append(np.full(len(sizes[-1]), number))
-        self.documents, self._sizes = np.concatenate(documents), np.concatenate(sizes)
-        ascending(folder, "documents", self.documents)
-        self._files, self._offsets = np.concatenate(files), np.concatenate(offsets)
-        self._folder, self._open = folder, Recent[int, _OpenFile](OPEN_FILES)
-
-    def sizes(self) -> Numbers:
-        """int64 [documents]: bytes of each text."""
-        return self._sizes
-
-    def take(self, places: Numbers) -> TextBatch:
-        """The documents at `places` [m], in that order, as a batch."""
-        size = self._sizes[places]
-        offset = offsets(size)
-        data = np.empty(int(offset[-1]), np.uint8)
-        file, begin = self._files[places], self._offsets[places]
-        runs = np.array(_runs(size, begin, file), np.int64).reshape(-1, 2)
-        runs = runs[np.argsort(file[runs[:, 0]], kind="stable")]
-        first, low, high = runs[:, 0], offset[runs[:, 0]], offset[runs[:, 1]]
-        wanted = zip(file[first].tolist(), begin[first].tolist(), low.tolist(), high.tolist(), strict=True)
-        for number, pieces in groupby(wanted, itemgetter(0)):
-            self._file(number).read(data.data, pieces)
-        return TextBatch(data, offset)
-
-    def _file(self, number: int) -> _OpenFile:
-        return self._open.of(number, lambda: _OpenFile(_texts(self._folder, number)))
-
-
-def _lie_in(path: Path, size: Numbers, offset: Numbers) -> bool:
-    there = path.stat().st_size
-    return bool(((size >= 0) & (offset >= 0) & (size <= there) & (offset <= there - size)).all())
-
-
-class GatheredTexts:
-    """The texts of single documents, from all partitions."""
-
-    def __init__(self, folder: Path, layout: Layout, members: Path) -> None:
-        self._folder, self._layout, self._members = folder, layout, MEMBERS.open(members).whole()
-        self._places = lru_cache(1)(lambda number: PLACES.read(folder, number))  # of one partition after the other
-
-    def beginning(self, file: int, row: int, most: int) -> bytes | None:
-        """At most the first `most` bytes of the text in a row of a file; None where it was not gathered."""
-        document = int(self._layout.files[file]) + row
-        at = int(np.searchsorted(known := self._members.document, document))
-        if at == len(known) or known[at] != document or not self._members.meets[at : at + 1].all():
-            return None
-        number = int(np.searchsorted(self._layout.partitions, document, side="right")) - 1
-        there = self._places(number)
-        group = self._members.group[at]
-        rows = slice(*np.searchsorted(there.group, [group, group + 1]).tolist())
-        (within_group,) = places_in(self._folder, "documents", there.document[rows], np.array([document]))
-        place = rows.start + int(within_group)
-        with open(_texts(self._folder, number), "rb") as texts:
-            return os.pread(texts.fileno(), min(int(there.size[place]), most), int(there.offset[place]))
-
-
-class _OpenFile:
-    """A file of texts, which several threads may read; it is closed when nobody holds it any more."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._handle = path, os.open(path, os.O_RDONLY)
-        weakref.finalize(self, os.close, self._handle)
-
-    def read(self, target: memoryview, pieces: Iterable[tuple[int, int, int, int]]) -> None:
-        """Fill `target`: of each piece (_, place, low, high) [low, high), with what stands at the place."""
-        for _, place, low, high in pieces:
-            while low < high:
-                count = os.preadv(self._handle, [target[low:high]], place)
-                if not count:
-                    raise EOFError(f"{self._path}: ends early")
-                place, low = place + count, low + count

@@ -5,7 +5,6 @@ Makes of a file of PAIRS, CROWD or COPIES one with the same columns behind those
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -35,22 +34,3 @@ def route(place: Workplace, step: str, members: Path, table: Table[Row], found: 
         fact = out.finish()
     place.progress.advance(1)
     return Made({target.name: fact}, {"amount": 1})
-
-
-def rows_of(table: Table[Row], paths: Sequence[Path], group: int, first: tuple[int, int] | None = None) -> Row:
-    """A group's rows in routed files of a table, end to end; with `first`, whose first column lies in that range.
-
-    That takes files of pairs, in which the first column ascends.
-    """
-    found = []
-    for path in paths:
-        file = table.open(path)
-        for of, columns in zip(file.beside(GROUPS.row), file.runs(), strict=True):
-            rows = slice(*np.searchsorted(of.group, [group, group + 1]).tolist())
-            if first is not None:
-                low, high = np.searchsorted(columns[0][rows], first).tolist()
-                rows = slice(rows.start + low, rows.start + high)
-            if rows.start < rows.stop:
-                found.append(table.row(*(column[rows].copy() for column in columns)))
-                file.let_go()  # what all tasks look at of it would add up
-    return table.joined(found)

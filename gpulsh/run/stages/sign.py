@@ -6,7 +6,7 @@ where that is not by position, ORDER; and a file of what was rejected, where the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -23,24 +23,14 @@ from gpulsh.lsh.signing import sign_batches, sign_by_method
 from gpulsh.run.job.behind import behind
 from gpulsh.run.job.order import kind_of
 from gpulsh.run.job.task import Made, Workplace
+from gpulsh.run.records.documents import write_facts
 from gpulsh.run.records.postings import PostingsFile, postings_file
 from gpulsh.run.records.rejections import PassedOver
-from gpulsh.run.records.tables import (
-    DIGESTS,
-    EXACT,
-    POSTINGS,
-    SIZES,
-    SIZES_AND_ORDER,
-    DigestRows,
-    ExactRows,
-    OrderedSizes,
-    Sizes,
-)
+from gpulsh.run.records.tables import DIGESTS, EXACT, POSTINGS, DigestRows, ExactRows
 from gpulsh.store.columns import ColumnsFile
 from gpulsh.store.durable import FileFact
 from gpulsh.store.ranged import range_order
 
-Digests = Mapping[str, Mapping[str, str]]  # of what was read of a file, by its number and the first row of a piece
 RUN_DIGESTS = 1 << 22  # words that are held before they are put in order and written
 OTHER_WORDS = 4  # of a row, beside its digests: an exact hash, its number, and the order
 
@@ -83,32 +73,6 @@ def _without_sets(found: Iterable[SignedSets], postings: PostingsFile) -> Iterat
             postings.add(sets.values, np.repeat(documents + np.arange(len(sets)), sets.lengths))
         documents += len(part.signed.exact)
         yield part.signed
-
-
-def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, rejected: PassedOver) -> Made:
-    """SIZES, ORDER and what is rejected of a partition that was read."""
-
-    def where(row: int) -> str:
-        file, number = facts.place(partition, row)
-        return f"{place.job.files[file].name}: row {number}"
-
-    sizes = np.concatenate([np.empty(0, np.int64), *facts.sizes])
-    order = place.job.policy.order(facts, place.job.files, where)
-    if order is None:
-        made = SIZES.write(place.folder, partition.number, Sizes(sizes))
-    else:
-        made = SIZES_AND_ORDER.write(place.folder, partition.number, OrderedSizes(sizes, *order))
-    bad = rejected.finish()
-    return Made(
-        {**made, **bad},
-        {
-            "documents": len(sizes),
-            "nulls": facts.nulls,
-            "rows": {str(number): rows for number, rows in facts.rows.items()},
-            "rejected": bool(bad),
-            "read": {str(number): {str(row): was for row, was in read.items()} for number, read in facts.read.items()},
-        },
-    )
 
 
 def _write_runs(

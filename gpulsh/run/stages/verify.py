@@ -27,11 +27,10 @@ from gpulsh.lsh.pairs import distinct, packed, unpacked
 from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import ranks_of, relation_of
+from gpulsh.run.records.group_texts import GroupTexts
+from gpulsh.run.records.groups import rows_of, shares_of
 from gpulsh.run.records.numbers import ascending, places_in, tampered, within
 from gpulsh.run.records.tables import COPIES, CROWD, DECIDED, EDGES, PAIRS, SAMPLE, Decisions
-from gpulsh.run.stages.compare import shares_of
-from gpulsh.run.stages.gather import GroupTexts
-from gpulsh.run.stages.route import rows_of
 
 
 def verify(

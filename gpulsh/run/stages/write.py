@@ -18,7 +18,6 @@ from gpulsh.io.files.file_texts import Piece
 from gpulsh.io.files.fixity import Digest, Reading, digest_of
 from gpulsh.io.files.inputs import format_of
 from gpulsh.io.files.places import place_below
-from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.format import BLOCK_BYTES, Columns, Known, Mask, Part, Rules, changed
 from gpulsh.io.outputs.conversion import write_kept
 from gpulsh.io.rows import Rows
@@ -27,10 +26,9 @@ from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import sizes_in
 from gpulsh.run.records.numbers import within
-from gpulsh.run.records.rejections import rejections_file
+from gpulsh.run.records.rejections import rejected
 from gpulsh.run.records.tables import DECISIONS
 from gpulsh.store.durable import completed, naming, unfinished
-from gpulsh.store.mapping import MappedBatches
 
 DATA = "data"
 BRIEF_BYTES = 1 << 20  # of text in a file that is soon written again
@@ -52,7 +50,7 @@ def write(place: Workplace, layout: Layout, number: int, read: Mapping[int, str]
         keep[dropped_in(place.folder, partition, start, stop) - start] = False
         begin, end = layout.partitions[partition : partition + 2].tolist()
         size += sizes_in(partition, slice(max(start, begin) - begin, min(stop, end) - begin), place.folder)
-    bad = rejected(place, layout, number)
+    bad = rejected(place.folder, layout, number)
     made = {}
     if not (len(keep) == 0 and bad.touches(number)):  # of a file so damaged that no row is known there is nothing
         target = place_below(place.folder / DATA, file)
@@ -150,14 +148,3 @@ class _Texts:
         if self._digest is not None:
             self._job.fixity.compare(self._number, self._read[self._start], [self._digest.value()])
         self._digest = None
-
-
-def rejected(place: Workplace, layout: Layout, file: int | None = None) -> Rejected:
-    """All that was rejected, or at least what was in the file of that number."""
-    found = Rejected()
-    for partition, first, last in layout.rejecting:
-        if file is not None and not first <= file <= last:
-            continue
-        mapped = MappedBatches(rejections_file(place.folder, partition))
-        found.add(mapped.batches, mapped.let_go)
-    return found

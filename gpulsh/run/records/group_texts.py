@@ -1,0 +1,130 @@
+"""The texts that `gather` has put in order of groups, read where they lie in the files of all partitions."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import groupby, pairwise
+from operator import itemgetter
+from pathlib import Path
+
+import numpy as np
+
+from gpulsh.arrays import Numbers, TextBatch
+from gpulsh.backends.recent import Recent
+from gpulsh.ragged import offsets
+from gpulsh.run.job.job import step_of
+from gpulsh.run.job.layout import Layout
+from gpulsh.run.records.numbers import ascending, places_in, tampered
+from gpulsh.run.records.tables import MEMBERS, PLACES
+
+OPEN_FILES = 64
+
+
+def texts_file(folder: Path, partition: int) -> Path:
+    """Where those of a partition lie, end to end."""
+    return folder / f"{step_of('gather', partition)}-texts.bin"
+
+
+def runs_of(size: Numbers, offset: Numbers, file: Numbers | None = None) -> list[tuple[int, int]]:
+    """Where runs of texts that lie end to end, in one `file` where there are several, begin and end."""
+    if not len(size):
+        return []
+    apart = offset[1:] != offset[:-1] + size[:-1]
+    if file is not None:
+        apart |= file[1:] != file[:-1]
+    return list(pairwise([0, *(np.flatnonzero(apart) + 1).tolist(), len(size)]))
+
+
+class GroupTexts:
+    """`io.source.ChosenTexts` of a group: its `documents` that met others, ascending.
+
+    `parts` are partitions and the documents that are wanted of each; None: all of the group.
+    """
+
+    def __init__(self, folder: Path, group: int, parts: Iterable[tuple[int, Numbers | None]]) -> None:
+        none = np.empty(0, np.int64)
+        documents, sizes, files, begins = [none], [none], [none], [none]
+        for number, wanted in parts:
+            there = PLACES.read(folder, number)
+            start, stop = np.searchsorted(there.group, [group, group + 1]).tolist()
+            rows: slice | Numbers = slice(start, stop)
+            if wanted is not None:
+                rows = start + places_in(folder, "documents", there.document[rows], wanted)
+            for found, column in ((documents, there.document), (sizes, there.size), (begins, there.offset)):
+                found.append(np.array(column[rows]))
+            if len(sizes[-1]) and not _lie_in(texts_file(folder, number), sizes[-1], begins[-1]):
+                raise tampered(folder, "texts that are not where it says")
+            files.append(np.full(len(sizes[-1]), number))
+        self.documents, self._sizes = np.concatenate(documents), np.concatenate(sizes)
+        ascending(folder, "documents", self.documents)
+        self._files, self._offsets = np.concatenate(files), np.concatenate(begins)
+        self._folder, self._open = folder, Recent[int, _OpenFile](OPEN_FILES)
+
+    def sizes(self) -> Numbers:
+        """int64 [documents]: bytes of each text."""
+        return self._sizes
+
+    def take(self, places: Numbers) -> TextBatch:
+        """The documents at `places` [m], in that order, as a batch."""
+        size = self._sizes[places]
+        offset = offsets(size)
+        data = np.empty(int(offset[-1]), np.uint8)
+        file, begin = self._files[places], self._offsets[places]
+        runs = np.array(runs_of(size, begin, file), np.int64).reshape(-1, 2)
+        runs = runs[np.argsort(file[runs[:, 0]], kind="stable")]
+        first, low, high = runs[:, 0], offset[runs[:, 0]], offset[runs[:, 1]]
+        wanted = zip(file[first].tolist(), begin[first].tolist(), low.tolist(), high.tolist(), strict=True)
+        for number, pieces in groupby(wanted, itemgetter(0)):
+            self._file(number).read(data.data, pieces)
+        return TextBatch(data, offset)
+
+    def _file(self, number: int) -> _OpenFile:
+        return self._open.of(number, lambda: _OpenFile(texts_file(self._folder, number)))
+
+
+def _lie_in(path: Path, size: Numbers, offset: Numbers) -> bool:
+    there = path.stat().st_size
+    return bool(((size >= 0) & (offset >= 0) & (size <= there) & (offset <= there - size)).all())
+
+
+class GatheredTexts:
+    """The texts of single documents, from all partitions."""
+
+    def __init__(self, folder: Path, layout: Layout, members: Path) -> None:
+        self._folder, self._layout, self._members = folder, layout, MEMBERS.open(members).whole()
+        self._places = lru_cache(1)(lambda number: PLACES.read(folder, number))  # of one partition after the other
+
+    def beginning(self, file: int, row: int, most: int) -> bytes | None:
+        """At most the first `most` bytes of the text in a row of a file; None where it was not gathered."""
+        document = int(self._layout.files[file]) + row
+        at = int(np.searchsorted(known := self._members.document, document))
+        if at == len(known) or known[at] != document or not self._members.meets[at : at + 1].all():
+            return None
+        number = int(np.searchsorted(self._layout.partitions, document, side="right")) - 1
+        there = self._places(number)
+        group = self._members.group[at]
+        rows = slice(*np.searchsorted(there.group, [group, group + 1]).tolist())
+        (within_group,) = places_in(self._folder, "documents", there.document[rows], np.array([document]))
+        place = rows.start + int(within_group)
+        with open(texts_file(self._folder, number), "rb") as texts:
+            return os.pread(texts.fileno(), min(int(there.size[place]), most), int(there.offset[place]))
+
+
+class _OpenFile:
+    """A file of texts, which several threads may read; it is closed when nobody holds it any more."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._handle = path, os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._handle)
+
+    def read(self, target: memoryview, pieces: Iterable[tuple[int, int, int, int]]) -> None:
+        """Fill `target`: of each piece (_, place, low, high) [low, high), with what stands at the place."""
+        for _, place, low, high in pieces:
+            while low < high:
+                count = os.preadv(self._handle, [target[low:high]], place)
+                if not count:
+                    raise EOFError(f"{self._path}: ends early")
+                place, low = place + count, low + count
