@@ -82,7 +82,7 @@ def info(path: str, as_json: bool) -> None:
     from gpulsh.index.index import Index
     from gpulsh.report.funnel import size
 
-    facts = Index.open(path, backend="reference", check=False).facts()
+    facts = Index.open(path, backend="reference", check=False).catalogue.facts()
     if as_json:
         say(json.dumps(facts, indent=2))
         return
@@ -113,7 +113,7 @@ def remove(path: str, keys: tuple[str, ...], listed: Iterable[str] | None) -> No
     if not named:
         raise click.UsageError("no key is given; give KEY or --from FILE")
     with Index.open(path, backend="reference") as opened:
-        opened.remove(parsed_keys(named, opened.key_kind()))
+        opened.remove(parsed_keys(named, opened.catalogue.key_kind()))
         opened.save()
         conclude(f"{len(opened)} documents are held in {path}")
 

@@ -18,7 +18,7 @@ from gpulsh.account.funnel import Funnel
 from gpulsh.account.stages import OF_ORDER
 from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.facts import Facts
-from gpulsh.index.index import Index
+from gpulsh.index.catalogue import Catalogue
 from gpulsh.index.keys import KeyNames, KeyStream
 from gpulsh.index.segments.segment import Documents
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
@@ -76,7 +76,7 @@ class Arriving(ABC):
         """The places in this order of documents at `positions`."""
 
     @abstractmethod
-    def decisions(self, index: Index, numbers: range) -> Numbered:
+    def decisions(self, catalogue: Catalogue, numbers: range) -> Numbered:
         """What `index` decided of the documents, which it took in as `numbers`, as if those were by position."""
 
 
@@ -116,9 +116,9 @@ class ByPosition(Arriving):
         """The positions themselves."""
         return positions
 
-    def decisions(self, index: Index, numbers: range) -> Numbered:
+    def decisions(self, catalogue: Catalogue, numbers: range) -> Numbered:
         """As the index tells it."""
-        return index.decisions
+        return catalogue.decisions
 
 
 class InOrder(Arriving):
@@ -196,9 +196,9 @@ class InOrder(Arriving):
         """Their ranks."""
         return self._rank[positions]
 
-    def decisions(self, index: Index, numbers: range) -> Numbered:
+    def decisions(self, catalogue: Catalogue, numbers: range) -> Numbered:
         """Brought into order of position, at once."""
-        whole = Documents.joined(index.decisions(numbers))
+        whole = Documents.joined(catalogue.decisions(numbers))
         if len(whole.number) == len(self._rank):  # otherwise the index has lost some, which is told of elsewhere
             own = whole.witness >= numbers.start
             whole.witness[own] = self._ordered[whole.witness[own] - numbers.start] + numbers.start

@@ -24,6 +24,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.backends.select import select_backend
 from gpulsh.errors import OutputError, ParameterError
 from gpulsh.facts import Facts
+from gpulsh.index.catalogue import Catalogue
 from gpulsh.index.index import Index
 from gpulsh.index.segments.segment import Documents, among
 from gpulsh.index.segments.snapshots import has_index
@@ -56,7 +57,7 @@ class EarlierRuns:
         self._asked, self._where, self._secret = asked, where, secret
         self._index = Index.open(path, **asked.given(), **where) if has_index(self.path) else None
         if self._index is not None:
-            refuse_places(self._index, path, key)
+            refuse_places(self._index.catalogue, path, key)
 
     def method(self) -> Method:
         """The index's parameters, as those of a run."""
@@ -81,7 +82,7 @@ class EarlierRuns:
 
     def taken_in_by(self, run: str) -> range | None:
         """The documents that it took in for the run."""
-        return self._index.taken_in_by(run) if self._index else None
+        return self._index.catalogue.taken_in_by(run) if self._index else None
 
 
 NEEDED = {"verify": "exact", "resolve": "kept"}
@@ -154,9 +155,10 @@ class Admission:
             self._refuse_results()
         tally = Funnel()
         with self.earlier.opened() as index:
+            catalogue = index.catalogue
             if taken_in is None:
                 self._refuse_known(index)
-                numbers = index.admit_source(source, source.keys, decide=True, tally=tally, names=source.names())
+                numbers = catalogue.take_in(source, source.keys, decide=True, tally=tally, names=source.names())
                 before: Facts = {name: tally[name] for name in COUNTS}
             else:
                 source.read_again()
@@ -165,7 +167,7 @@ class Admission:
                 before = recorded.facts["funnel"] if recorded else {}
             layout = layout_of(job, [made.facts for made in source.made])
             give_back()
-            decisions = _Decisions(index, source.decisions(index, numbers), numbers, layout)
+            decisions = _Decisions(catalogue, source.decisions(catalogue, numbers), numbers, layout)
             made = [self._written(decisions, number, part.facts["read"]) for number, part in enumerate(source.made)]
             counts = {
                 **before,
@@ -185,8 +187,8 @@ class Admission:
             job.fixity.check_all()  # for the index is not brought back
             self.steps.finish(ADMIT, Made(files, facts))
             if taken_in is None:
-                index.forget(numbers.start + source.numbers(self._rejected(layout)))
-                index.save_run(run, numbers)
+                catalogue.forget(numbers.start + source.numbers(self._rejected(layout)))
+                catalogue.save_run(run, numbers)
         return facts
 
     def _written(self, decisions: _Decisions, partition: int, read: ContentDigests) -> Made:
@@ -229,8 +231,8 @@ class _Decisions:
     for one of an earlier run, or of a later position, 1 of any other.
     """
 
-    def __init__(self, index: Index, decided: Numbered, numbers: range, layout: Layout) -> None:
-        self._index, self._decided, self._numbers, self.layout = index, decided, numbers, layout
+    def __init__(self, catalogue: Catalogue, decided: Numbered, numbers: range, layout: Layout) -> None:
+        self._catalogue, self._decided, self._numbers, self.layout = catalogue, decided, numbers, layout
         self._is_witness = np.zeros(len(numbers), bool)
         self.dropped = self.earlier = found = 0
         witnesses, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -247,7 +249,7 @@ class _Decisions:
             positions.append(documents.number[rows[~own_first][places]] - numbers.start)
         if found != len(numbers) or found != len(layout):
             raise OutputError(
-                f"{index.path}: has lost documents of this run since it took them in; begin again with --overwrite"
+                f"{catalogue.path}: has lost documents of this run since it took them in; begin again with --overwrite"
             )
         self._witnesses, places = np.unique(np.concatenate(witnesses), return_index=True)
         self._first = np.concatenate(positions)[places]
@@ -272,4 +274,4 @@ class _Decisions:
         )
         witnesses = np.unique(documents.witness[old])
         told = dropped | is_witness
-        return DECISIONS.rows(columns, told), witnesses, self._index.key_column(witnesses)
+        return DECISIONS.rows(columns, told), witnesses, self._catalogue.key_column(witnesses)

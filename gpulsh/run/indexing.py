@@ -22,6 +22,7 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.facts import Facts
+from gpulsh.index.catalogue import Catalogue
 from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames
 from gpulsh.index.segments.segment import Documents
@@ -47,7 +48,7 @@ class Duplicates:
 
     texts: FileTexts
     positions: Numbers
-    index: Index
+    catalogue: Catalogue  # of the index
     numbers: Numbers
     similarity: NDArray[np.float64]
 
@@ -68,7 +69,7 @@ class Duplicates:
                 "file": names.take(to_arrow(files)),
                 "row": to_arrow(rows),
                 "id": ids.take(to_arrow(np.searchsorted(named, self.positions[part]))),
-                "duplicate_of": self.index.key_column(self.numbers[part]),
+                "duplicate_of": self.catalogue.key_column(self.numbers[part]),
                 "similarity": to_arrow(self.similarity[part]),
             }
             yield pa.table(columns)
@@ -141,14 +142,14 @@ def _grown(
     refuse_overlap(os.fspath(path), inputs, texts.files)
     shown = open_progress(progress)
     with open_index(path, **parameters) as index:
-        refuse_places(index, path, id_column)
+        refuse_places(index.catalogue, path, id_column)
         with shown.stage("index", texts.check(), OF_INDEX["index"].unit):
             with texts.kept():
                 watched, names = _Watched(texts, shown), names_of_files(texts)
-                numbers = index.admit_source(watched, lambda: keys_of_files(texts), decide=True, names=names)
-            decided = index.decisions(numbers)
+                numbers = index.catalogue.take_in(watched, lambda: keys_of_files(texts), decide=True, names=names)
+            decided = index.catalogue.decisions(numbers)
             found = Documents.joined(part.where(part.witness != part.number) for part in decided)
-        duplicates = Duplicates(texts, found.number - numbers.start, index, found.witness, found.similarity)
+        duplicates = Duplicates(texts, found.number - numbers.start, index.catalogue, found.witness, found.similarity)
         with shown.stage("save", None, OF_INDEX["save"].unit):
             if output is not None:
                 duplicates.write(Path(output))
@@ -156,9 +157,9 @@ def _grown(
         return Indexed(len(numbers), duplicates, len(index))
 
 
-def refuse_places(index: Index, path: str | os.PathLike[str], id_column: str | None) -> None:
+def refuse_places(catalogue: Catalogue, path: str | os.PathLike[str], id_column: str | None) -> None:
     """ParameterError where documents would be called FILE:ROW and those of the index are called by integers."""
-    if id_column is None and index.key_kind() == "integer":
+    if id_column is None and catalogue.key_kind() == "integer":
         raise ParameterError(
             f"{path}: its keys are integers, and without --id-column keys are FILE:ROW; give --id-column"
         )
@@ -181,14 +182,14 @@ def query_index(
     `threshold` is the index's own where None, or above it.
     """
     texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
-    index = Index.open(path, **parameters)
+    catalogue = Index.open(path, **parameters).catalogue
     shown = open_progress(progress)
     with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.kept():
-        positions, numbers, similarity = index.find_similar(_Watched(texts, shown), threshold)
+        positions, numbers, similarity = catalogue.find_similar(_Watched(texts, shown), threshold)
     if not every:
         first = np.flatnonzero(np.diff(positions, prepend=-1))
         positions, numbers, similarity = positions[first], numbers[first], similarity[first]
-    return Duplicates(texts, positions, index, numbers, similarity)
+    return Duplicates(texts, positions, catalogue, numbers, similarity)
 
 
 def check_output(path: Path) -> None:

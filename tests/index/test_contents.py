@@ -227,10 +227,10 @@ def test_a_template_of_many_held_documents_is_looked_up_once() -> None:
     given = [" ".join([*page[:30], *(f"x{number}y{i}" for i in range(9)), *page[30:]]) for number in range(400)]
     index = Index(threshold=0.9, num_perm=16, bands=8, rows=2, backend="cpu")
     assert index.add(range(300), given[:300]).keep.all()
-    source = list(index._signed(open_texts(given[300:])))
-    ops = index._ops
+    source = list(index.catalogue.signed(open_texts(given[300:])))
+    ops = index.catalogue.ops
     for one_another in (True, False):
-        met = meetings.meet(source[0].digests, index._holdings(), ops, one_another=one_another)
+        met = meetings.meet(source[0].digests, index.catalogue.holdings(), ops, one_another=one_another)
         assert len(met.held) > 250 and len(met.collisions.crowded) > 350
         assert len(met.collisions.pairs) < 5000  # of 100 x 300
     with mock.patch.object(meeting, "HeldJoin", wraps=meeting.HeldJoin) as joins:

@@ -119,15 +119,16 @@ def test_groups_of_segments_find_what_segments_find(measure: str, tmp_path: Path
     found, made = [], set()
     for pays in (0, 1 << 20):
         with mock.patch.object(groups_module, "PAYS", pays), Index.create(tmp_path / str(pays), **options) as index:
-            index._spill = 1  # so that what is added is a segment of files
+            index.catalogue.spill = 1  # so that what is added is a segment of files
             for number in range(0, 90, 10):
                 index.add(range(number, number + 10), texts[number : number + 10])
                 assert number in index and number + 10 not in index
-                made |= {(group.keys, len(group.segments)) for group in index._groups._made.values()} if pays else set()
+                groups = index.catalogue.groups._made.values() if pays else ()
+                made |= {(group.keys, len(group.segments)) for group in groups}
             index.remove([5])
             found.append(answers(index, texts))
             index.compact()
-            assert index._groups._made == {}
+            assert index.catalogue.groups._made == {}
     assert found[0] == found[1] and 0 < found[0][-1] < 80
     assert made == {(keys, width) for keys in (False, True) for width in (2, 3, 5, 8)}
 
@@ -178,12 +179,12 @@ def test_filters_of_groups_are_kept_and_what_is_wrong_with_them_is_mended(tmp_pa
         for name in groups:
             wrong(path / name)
         with Index.open(path, backend="cpu") as index:
-            assert {group.name for group in index._groups._made.values()} == (set() if place else set(groups))
+            assert {group.name for group in index.catalogue.groups._made.values()} == (set() if place else set(groups))
             assert answers(index, texts) == before
             add(index, 30)
             index.save()
         with Index.open(path, backend="cpu") as index:
-            kept = {group.name: group.fact for group in index._groups._made.values()}
+            kept = {group.name: group.fact for group in index.catalogue.groups._made.values()}
             assert kept == read_snapshot(path).groups and len(kept) == 2
             assert answers(index, texts) == answers(whole, texts)
 

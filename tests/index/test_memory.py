@@ -21,8 +21,7 @@ from gpulsh.backends.recent import Recent
 from gpulsh.backends.reference import backend as reference
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.index import index as index_module
-from gpulsh.index import storage
+from gpulsh.index import catalogue, storage
 from gpulsh.index.keys import KeyStream
 from gpulsh.index.segments import fingerprint_blocks, merging
 from gpulsh.index.segments.fingerprint_blocks import BlockRows, write_blocks
@@ -68,7 +67,7 @@ def held_at_most(path: Path, count: int) -> tuple[int, int]:
         return found
 
     with (
-        mock.patch.object(index_module, "settled", settled),
+        mock.patch.object(catalogue, "settled", settled),
         Index.create(path, backend="reference") as index,
     ):
         index.add(range(count), [text(number) for number in range(count)])

@@ -42,8 +42,7 @@ def state(index: Index) -> Any:
 
 def generation(index: Index) -> int:
     """How many commits it has seen: the first has no document, and each step is one."""
-    assert index._folder is not None
-    return index._folder.snapshot.generation
+    return index.catalogue.commits
 
 
 if __name__ == "__main__":
