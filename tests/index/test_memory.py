@@ -107,6 +107,7 @@ def test_large_segments_are_merged_while_they_are_written(tmp_path: Path) -> Non
     assert 0 < max(merges) <= 30_000
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")  # of a file that nobody closes
 @pytest.mark.parametrize("whole", [False, True])
 def test_what_is_merged_lies_in_files(whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No run of rows is longer than it may be, and a full disk is told while the index stays as it is."""

@@ -189,28 +189,31 @@ def _merged_keys(parts: Sequence[Keys], live: Sequence[_LiveRows], scratch: _Scr
 def _chained_keys(parts: Sequence[Keys], live: Sequence[_LiveRows], scratch: _Scratch) -> pa.Array:
     """The live keys of all parts, one after another, as a pyarrow.Array."""
     kind = parts[0].key.type
-    whole = pa.types.is_integer(kind)
-    content, ends = scratch.column(np.int64 if whole else np.uint8), scratch.column(np.int64)
+    if pa.types.is_integer(kind):
+        integers = scratch.column(np.int64)
+        for stretch in _live_stretches(parts, live):
+            integers.append(numbers(stretch))
+        return to_arrow(integers.whole())
+    content, ends = scratch.column(np.uint8), scratch.column(np.int64)
     size = 0
     ends.append(np.zeros(1, np.int64))
+    for stretch in _live_stretches(parts, live):
+        _, offset, data = stretch.buffers()
+        offsets = np.frombuffer(offset, np.int64, len(stretch) + 1, 8 * stretch.offset)
+        content.append(np.frombuffer(data or b"", np.uint8)[offsets[0] : offsets[-1]])
+        ends.append(offsets[1:] - offsets[0] + size)
+        size += int(offsets[-1] - offsets[0])
+    buffers = [None, pa.py_buffer(ends.whole()), pa.py_buffer(content.whole())]
+    return pa.Array.from_buffers(kind, len(buffers[1]) // 8 - 1, buffers)
+
+
+def _live_stretches(parts: Sequence[Keys], live: Sequence[_LiveRows]) -> Iterator[pa.Array]:
+    """The live keys of all parts in order, of some rows at a time."""
     for keys, rows in zip(parts, live, strict=True):
         for first in range(0, len(keys.key), ROWS_AT_ONCE):
             stretch = keys.key.slice(first, ROWS_AT_ONCE)
             chosen = rows.chosen(first, first + len(stretch))
-            if isinstance(chosen, np.ndarray):
-                stretch = stretch.filter(to_arrow(chosen))
-            if whole:
-                content.append(numbers(stretch))
-                continue
-            _, offset, data = stretch.buffers()
-            offsets = np.frombuffer(offset, np.int64, len(stretch) + 1, 8 * stretch.offset)
-            content.append(np.frombuffer(data or b"", np.uint8)[offsets[0] : offsets[-1]])
-            ends.append(offsets[1:] - offsets[0] + size)
-            size += int(offsets[-1] - offsets[0])
-    if whole:
-        return to_arrow(content.whole())
-    buffers = [None, pa.py_buffer(ends.whole()), pa.py_buffer(content.whole())]
-    return pa.Array.from_buffers(kind, len(buffers[1]) // 8 - 1, buffers)
+            yield stretch.filter(to_arrow(chosen)) if isinstance(chosen, np.ndarray) else stretch
 
 
 class _MergedBands(Sequence[Band]):
