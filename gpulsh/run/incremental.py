@@ -61,7 +61,7 @@ class EarlierRuns:
 
     def method(self) -> Method:
         """The index's parameters, as those of a run."""
-        return self._index.parameters if self._index else self._asked.method()
+        return self._asked.method() if self._index is None else self._index.parameters
 
     def to_job(self) -> Earlier:
         """Return it as the job describes it."""
@@ -82,7 +82,7 @@ class EarlierRuns:
 
     def taken_in_by(self, run: str) -> range | None:
         """The documents that it took in for the run."""
-        return self._index.catalogue.taken_in_by(run) if self._index else None
+        return None if self._index is None else self._index.catalogue.taken_in_by(run)
 
 
 NEEDED = {"verify": "exact", "resolve": "kept"}

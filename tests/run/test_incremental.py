@@ -284,6 +284,17 @@ def test_bad_records_are_no_documents_of_the_index(folder: Path) -> None:
     assert "bad.jsonl:3" in index and "bad.jsonl:1" not in index and "bad.jsonl:2" not in index
 
 
+def test_an_index_that_holds_nothing_has_parameters_all_the_same(folder: Path) -> None:
+    """A run without any goes by them, and says so in its report."""
+    index = Index.create(folder / "known", **OPTIONS)
+    index.save()
+    index.close()
+    texts = ["a b c d e", "a b c d f"]  # 3 of 5 shingles
+    result = gpulsh.deduplicate_files(write("new.jsonl", texts), "out", index="known", backend="reference")
+    assert result.report["parameters"]["threshold"] == SHAPE["threshold"]
+    assert result.report["parameters"]["shingling"]["size"] == 2 and result.funnel["dropped"] == 1
+
+
 def test_a_finished_run_is_left_as_it_is(folder: Path) -> None:
     write("jan.jsonl", [PAGE, OTHER, PAGE])
     options: dict[str, Any] = {"index": "known", "backend": "reference"}
