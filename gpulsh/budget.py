@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpulsh.backends.protocol import Sizes
 from gpulsh.errors import ParameterError
-from gpulsh.io.format import LEAST_MEMORY
+from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.params import shown
 
 MOST_CHOSEN = 8 << 30  # where nothing is given

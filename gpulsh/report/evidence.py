@@ -22,7 +22,8 @@ from gpulsh.arrays import Numbers, Values
 from gpulsh.facts import Facts
 from gpulsh.io.arrow.buffers import null_mask, numbers, strings
 from gpulsh.io.arrow.ids import python_value
-from gpulsh.io.format import Columns, File
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File
 from gpulsh.report.excerpts import AtHand, Place, at_once, beside, read_texts
 from gpulsh.report.picture import BINS
 from gpulsh.report.sampled import members, sampled

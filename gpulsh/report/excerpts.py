@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Numbers
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File
 from gpulsh.io.files.inputs import format_of
-from gpulsh.io.format import Columns, File
 
 Place = tuple[int, int]  # number of the file, row in it
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from gpulsh.errors import InputError
 from gpulsh.facts import Facts
+from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.format import File
 
 
 class Originals:

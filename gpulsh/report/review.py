@@ -10,7 +10,8 @@ import numpy as np
 from gpulsh.arrays import Numbers
 from gpulsh.errors import GpulshError, ParameterError
 from gpulsh.facts import Facts
-from gpulsh.io.format import Columns, File, reading
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File, reading
 from gpulsh.report.evidence import Evidence, spread
 from gpulsh.report.excerpts import Place, read_texts
 from gpulsh.report.originals import Originals

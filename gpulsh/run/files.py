@@ -19,12 +19,13 @@ from gpulsh.backends.select import BackendName
 from gpulsh.budget import cut, parse_memory
 from gpulsh.errors import GpulshError, InputError, InputTypeError, OutputError, ParameterError
 from gpulsh.facts import Facts
+from gpulsh.io.columns import Columns
 from gpulsh.io.compression.packing import Packing
+from gpulsh.io.file import File
 from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.inputs import as_lines, find_files, natural_id, refuse_packing
 from gpulsh.io.files.pipes import Streams, is_stream
 from gpulsh.io.files.readers import Reader
-from gpulsh.io.format import Columns, File
 from gpulsh.io.outputs.conversion import FormatName, refuse_stream_packing, renamed
 from gpulsh.method import Asked, MeasureName, Resolve, Verify
 from gpulsh.params import (

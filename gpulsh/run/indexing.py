@@ -28,11 +28,11 @@ from gpulsh.index.keys import KeyNames
 from gpulsh.index.segments.segment import Documents
 from gpulsh.io.arrow.buffers import null_mask, strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
+from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.inputs import as_lines, find_files
 from gpulsh.io.files.pipes import Streams
-from gpulsh.io.format import Columns
 from gpulsh.run.display.progress import open_progress
 from gpulsh.run.output.folders import refuse_overlap, refuse_url
 from gpulsh.store.durable import durable_file, writing

@@ -15,7 +15,7 @@ from gpulsh.account.funnel import Funnel
 from gpulsh.account.hints import give_hints
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.facts import Facts
-from gpulsh.io.format import File
+from gpulsh.io.file import File
 from gpulsh.params import SCHEME
 from gpulsh.report.evidence import by_similarity, summarise
 from gpulsh.report.machine import machine, versions

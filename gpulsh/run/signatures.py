@@ -18,8 +18,8 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
+from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
-from gpulsh.io.format import Columns
 from gpulsh.io.normalize import normalized
 from gpulsh.lsh.bit_signing import words_and_digests
 from gpulsh.method import Method

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Numbers, TextBatch
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError
+from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
-from gpulsh.io.format import Columns
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import concatenated, gathered
 from gpulsh.io.source import TextSource

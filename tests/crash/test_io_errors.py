@@ -19,7 +19,7 @@ import pytest
 import gpulsh
 from gpulsh.budget import Cut
 from gpulsh.errors import InputError, OutputError
-from gpulsh.io.format import File, reading
+from gpulsh.io.file import File, reading
 from tests.crash.test_resume import results, write_inputs
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 2, "keep": "score", "id_column": "score"}

@@ -12,7 +12,7 @@ from gpulsh.backends.protocol import Sizes
 from gpulsh.budget import cut, parse_memory
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.io.format import LEAST_MEMORY as LEAST
+from gpulsh.io.limits import LEAST_MEMORY as LEAST
 from tests.crash.test_resume import interrupted, results, write_inputs
 
 OPTIONS: dict[str, Any] = {"backend": "cpu", "threads": 1}

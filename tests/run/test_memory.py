@@ -17,9 +17,9 @@ from benchmarks.corpora import random_words
 from benchmarks.tree_memory import TreeMemory
 from gpulsh.arrays import Signed
 from gpulsh.backends.cpu import CpuBackend
+from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts, Piece
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.format import Columns
 from gpulsh.io.formats.jsonl.blank_lines import BlankLines
 from gpulsh.run.stages import sign
 

@@ -32,7 +32,7 @@ import gpulsh
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.budget import Cut
 from gpulsh.errors import BackendError, ChangedInputError, InputError, ParameterError
-from gpulsh.io.format import File
+from gpulsh.io.file import File
 from gpulsh.run.engines.steps import Steps
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.store.manifest import Manifest

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.format import File, first_line
+from gpulsh.io.file import File, first_line
 
 FREE_ROWS = 1 << 22  # of a batch, that need not stand on any bytes
 Given: TypeAlias = "pa.Array | pa.ChunkedArray | pa.Table | pa.RecordBatch"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gpulsh.io.format import BETWEEN, Columns, Place, place_named
+from gpulsh.io.columns import BETWEEN, Columns, Place, place_named
 
 BYTES = pa.large_binary()
 

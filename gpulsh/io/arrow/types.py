@@ -6,7 +6,8 @@ import pyarrow as pa
 
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.rows import is_text
-from gpulsh.io.format import Columns, File, Place, missing_column, place_named
+from gpulsh.io.columns import Columns, Place, missing_column, place_named
+from gpulsh.io.file import File
 
 
 def is_ordered(kind: pa.DataType) -> bool:

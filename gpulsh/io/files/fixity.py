@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import TextBatch
 from gpulsh.errors import ChangedInputError, InputError
-from gpulsh.io.format import File, Stamp, changed
+from gpulsh.io.file import File, Stamp, changed
 from gpulsh.secret import draw_secret
 
 DIGEST_BYTES = 8  # nobody can look for content that has a digest, and each reading that differs ends a run

@@ -16,9 +16,10 @@ from typing import Any
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.compression.streams import Compression
+from gpulsh.io.file import File
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
 from gpulsh.io.files.places import above_all, climbs, in_folder, origin, own_folders, refuse_outside, told_apart
-from gpulsh.io.format import File, Format
+from gpulsh.io.format import Format
 from gpulsh.io.formats.arrow_ipc.format import Ipc
 from gpulsh.io.formats.delimited.format import Delimited
 from gpulsh.io.formats.jsonl.array import Json

@@ -21,7 +21,7 @@ from gpulsh.io.compression.bzip2_xz import BZIP2, XZ
 from gpulsh.io.compression.members import GZIP
 from gpulsh.io.compression.streams import Compression, blocks
 from gpulsh.io.compression.zstd import MAGIC as ZSTD
-from gpulsh.io.format import File, reading
+from gpulsh.io.file import File, reading
 from gpulsh.io.formats.jsonl.record import BOM
 from gpulsh.io.formats.warc.records import FIRST
 

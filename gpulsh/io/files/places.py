@@ -15,7 +15,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from gpulsh.errors import InputError, OutputError
-from gpulsh.io.format import File
+from gpulsh.io.file import File
 
 LONGEST_NAME = 255  # bytes, of every file system in use
 

@@ -9,12 +9,14 @@ from typing import Literal
 from gpulsh.arrays import TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import BackendError, GpulshError, InputError, ParameterError, install
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File, first_line, wrong_length
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts, Piece
 from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.io.files.inputs import format_of
-from gpulsh.io.format import Columns, File, Limit, check_sizes, first_line, wrong_length
 from gpulsh.io.formats.parquet.format import Parquet
+from gpulsh.io.limits import Limit, check_sizes
 from gpulsh.io.memory.device import DeviceTexts
 from gpulsh.ragged import cuts, offsets
 

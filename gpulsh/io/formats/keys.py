@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from gpulsh.errors import InputError, InputTypeError
-from gpulsh.io.format import File, Keys
+from gpulsh.io.file import File
+from gpulsh.io.format import Keys
 
 Key = int | float | None
 

@@ -12,7 +12,9 @@ from gpulsh.errors import DamagedInputError
 from gpulsh.io.compression.packing import Packing, level_of_stream
 from gpulsh.io.compression.streams import Compression, Sink, blocks, packed_writer
 from gpulsh.io.compression.zstd import Window, WindowError
-from gpulsh.io.format import File, Format, Limit, reading, too_large
+from gpulsh.io.file import File, reading
+from gpulsh.io.format import Format
+from gpulsh.io.limits import Limit, too_large
 
 STEP = 1 << 20  # bytes of a file that are split into rows together
 CODECS: dict[Compression, str] = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}

@@ -11,7 +11,7 @@ from gpulsh.params import check_type
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from gpulsh.io.format import Columns
+    from gpulsh.io.columns import Columns
 
 ROWS = 4096  # that are taken of a stream at once
 TABLES = {
@@ -46,7 +46,7 @@ def column_of(table: Any, text_column: str) -> object:
     A LazyFrame is collected, and a Dataset read, for these columns alone. Raises InputTypeError where there is no such
     column, InputError where it holds no text.
     """
-    from gpulsh.io.format import Columns
+    from gpulsh.io.columns import Columns
 
     check_type("text_column", text_column, str)
     kind = type(table).__name__
@@ -111,7 +111,7 @@ def _texts(table: pa.Table, columns: Columns) -> pa.ChunkedArray:
     from gpulsh.io.arrow.soundness import check_given
     from gpulsh.io.arrow.texts import text_column
     from gpulsh.io.arrow.types import check_columns
-    from gpulsh.io.format import File
+    from gpulsh.io.file import File
 
     check_given(table, "texts")
     check_columns(File("texts", "", ""), table.schema, columns)

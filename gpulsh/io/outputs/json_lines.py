@@ -17,7 +17,9 @@ import pyarrow as pa
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.arrow.texts import as_strings
-from gpulsh.io.format import COPIES, Columns, File, Limit, reading, too_costly
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File, reading
+from gpulsh.io.limits import COPIES, Limit, too_costly
 from gpulsh.io.rows import Bytes
 
 FIRST = np.zeros(1, np.int64)

@@ -12,7 +12,7 @@ from gpulsh.errors import InputError
 from gpulsh.io.arrow.ids import in_parquet, values_in_parquet
 from gpulsh.io.arrow.rows import is_text
 from gpulsh.io.compression.packing import Packing
-from gpulsh.io.format import File
+from gpulsh.io.file import File
 from gpulsh.io.formats.parquet.row_groups import GROUP_BYTES, GROUP_ROWS
 from gpulsh.io.formats.parquet.spilled_rows import SpilledRows
 

@@ -32,7 +32,7 @@ from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
 from gpulsh.errors import BackendError, LargeDocumentError, ParameterError
 from gpulsh.facts import Facts
-from gpulsh.io.format import LEAST_MEMORY
+from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.report.funnel import size
 from gpulsh.run.engines.abreast import most_abreast
 from gpulsh.run.engines.ray_address import check_reachable

@@ -24,11 +24,12 @@ from gpulsh.arrays import Numbers
 from gpulsh.backends.processors import processors
 from gpulsh.errors import InputError
 from gpulsh.facts import Facts
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import as_lines, find_files
 from gpulsh.io.files.pipes import is_stream
 from gpulsh.io.files.sampled import SampledFiles, bytes_of, rows_of
-from gpulsh.io.format import Columns, File
 from gpulsh.report.plan.estimate import recorded
 from gpulsh.run.engines.abreast import most_abreast
 from gpulsh.run.foretell.growth import START, Foretold, Machine, Repeats, Taken, foretold, repeats

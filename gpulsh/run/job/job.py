@@ -10,12 +10,14 @@ from typing import Any, Literal, Self
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import Cut
 from gpulsh.facts import Facts
+from gpulsh.io.columns import Columns
 from gpulsh.io.compression.packing import Packing
+from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.io.files.readers import Reader, open_files
-from gpulsh.io.format import Columns, File, Limit
+from gpulsh.io.limits import Limit
 from gpulsh.io.outputs.conversion import FormatName
 from gpulsh.method import Method
 from gpulsh.params import SCHEME

@@ -10,8 +10,8 @@ import numpy as np
 
 from gpulsh.errors import Advice, ParameterError
 from gpulsh.facts import Facts
+from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import PartitionFacts
-from gpulsh.io.format import File
 from gpulsh.run.job.order import Order, by_place, highest_first, key_column, longest_first, source_ranks
 
 _log = logging.getLogger("gpulsh")

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from gpulsh.errors import OutputError
 from gpulsh.facts import Facts
-from gpulsh.io.format import File
+from gpulsh.io.file import File
 from gpulsh.report.page.page import missing, render, write_page
 from gpulsh.report.shares import listed, shares
 from gpulsh.run.output.folders import is_url

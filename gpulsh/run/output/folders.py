@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.io.format import File
+from gpulsh.io.file import File
 from gpulsh.params import checked_folder
 
 

@@ -22,7 +22,7 @@ from typing import Self
 
 from gpulsh.errors import Advice, OutputError
 from gpulsh.facts import Facts
-from gpulsh.io.format import File, Stamp
+from gpulsh.io.file import File, Stamp
 from gpulsh.run.output.folders import not_empty
 from gpulsh.run.output.output import (
     MARK,

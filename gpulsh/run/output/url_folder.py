@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpulsh.errors import GpulshError, OutputError
 from gpulsh.facts import Facts
-from gpulsh.io.format import File, first_line
+from gpulsh.io.file import File, first_line
 
 
 class UrlFolder:

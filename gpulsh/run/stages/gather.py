@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from gpulsh.arrays import Numbers
+from gpulsh.io.file import wrong_length
 from gpulsh.io.files.file_texts import Partition
-from gpulsh.io.format import wrong_length
 from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import ContentDigests, Made, Workplace
 from gpulsh.run.records.documents import sizes_of

@@ -14,8 +14,8 @@ import pytest
 import gpulsh
 from gpulsh.errors import LargeDocumentError
 from gpulsh.io.files.inputs import find_files, format_of
-from gpulsh.io.format import Limit
 from gpulsh.io.formats.parquet.row_groups import in_groups
+from gpulsh.io.limits import Limit
 
 ROWS = 200
 IDS = [f"{row:03d}" + "x" * (1000 + row) for row in range(ROWS)]

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.errors import InputError
+from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.format import Columns
 
 
 def write_files(folder: Path) -> list[str]:

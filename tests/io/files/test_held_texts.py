@@ -16,10 +16,11 @@ import pytest
 import gpulsh
 from gpulsh.budget import LEAST_HOLDING, held_bytes
 from gpulsh.io.arrow.rows import arrow_rows
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts
 from gpulsh.io.files.fixity import digest_of
 from gpulsh.io.files.held_texts import BLOCK_COST, OFFSET_BYTES, Held, HeldTexts
-from gpulsh.io.format import Columns, File
 from gpulsh.io.formats.jsonl.format import JsonLines
 from gpulsh.io.formats.parquet.format import Parquet
 from gpulsh.io.rows import Rows

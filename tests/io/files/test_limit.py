@@ -15,9 +15,11 @@ import pytest
 import zstandard
 
 from gpulsh.errors import DamagedInputError, InputError
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.format import Columns, File, Limit, too_large
+from gpulsh.io.limits import Limit, too_large
 
 LIMIT = Limit(40_000)
 MOST = LIMIT.document

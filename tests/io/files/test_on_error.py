@@ -216,7 +216,7 @@ def test_a_file_that_may_not_be_read_is_no_bad_record(tmp_path: Path, monkeypatc
     def denied(self: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("gpulsh.io.format.File.open", denied)
+    monkeypatch.setattr("gpulsh.io.file.File.open", denied)
     with pytest.raises(InputError, match=r"a\.jsonl: cannot be read: Permission denied") as caught:
         skip(tmp_path / "a.jsonl", tmp_path / "out")
     assert not isinstance(caught.value, DamagedInputError)

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.errors import InputError, OutputError
+from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.files.places import place_below, refuse_outside
-from gpulsh.io.format import File
 from gpulsh.run.files import deduplicate_files
 
 LINE = json.dumps({"text": "some words that are no evil"}).encode() + b"\n"

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File
 from gpulsh.io.files.inputs import as_lines, find_files, format_of
 from gpulsh.io.files.sampled import SampledFiles, bytes_of, rows_of
-from gpulsh.io.format import Columns, File
 from gpulsh.io.formats import streamed
 
 ROWS = 3000

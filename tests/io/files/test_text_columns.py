@@ -15,9 +15,11 @@ import pytest
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import InputError, ParameterError
+from gpulsh.io.columns import Columns
 from gpulsh.io.files.inputs import find_files, format_of
-from gpulsh.io.format import Columns, Limit, Rules
+from gpulsh.io.format import Rules
 from gpulsh.io.formats.jsonl import record
+from gpulsh.io.limits import Limit
 
 ROWS: list[dict[str, Any]] = [
     {"title": "One", "meta": {"body": "two three", "n": 1}, "a.b": "x", "c,d": "y"},

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files, format_of
-from gpulsh.io.format import Columns, Divisible, Known, Part, Writing
+from gpulsh.io.format import Divisible, Known, Part, Writing
 from gpulsh.io.formats.arrow_ipc import format as ipc
 from gpulsh.io.formats.parquet import costs, spilled_rows
 from gpulsh.io.formats.parquet import format as parquet

@@ -20,10 +20,12 @@ import zstandard
 
 import gpulsh
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
+from gpulsh.io.columns import Columns
 from gpulsh.io.files.inputs import find_files, format_of
-from gpulsh.io.format import Columns, Limit, Rules
+from gpulsh.io.format import Rules
 from gpulsh.io.formats.delimited import format as delimited
 from gpulsh.io.formats.delimited.records import OpenQuoteError, split_records
+from gpulsh.io.limits import Limit
 
 DRAW = random.Random(4)
 PAGES = [" ".join(f"w{DRAW.randrange(999)}" for _ in range(12)) for _ in range(6)]

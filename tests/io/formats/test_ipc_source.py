@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 from gpulsh.errors import InputError
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files, format_of
-from gpulsh.io.format import Columns, File
 from gpulsh.io.formats.arrow_ipc import source as ipc_source
 from gpulsh.io.formats.arrow_ipc.source import Batches
 

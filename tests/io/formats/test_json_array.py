@@ -14,10 +14,12 @@ import pytest
 
 import gpulsh
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
+from gpulsh.io.columns import Columns
 from gpulsh.io.files.inputs import find_files, format_of
-from gpulsh.io.format import Columns, Limit, Rules
+from gpulsh.io.format import Rules
 from gpulsh.io.formats.jsonl import array
 from gpulsh.io.formats.jsonl.array import split_elements
+from gpulsh.io.limits import Limit
 
 PAGES = [" ".join(random.Random(number).choices([f"w{i}" for i in range(90)], k=12)) for number in range(6)]
 

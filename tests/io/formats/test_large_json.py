@@ -13,12 +13,13 @@ import orjson
 import pytest
 
 from gpulsh.errors import DamagedInputError, LargeDocumentError
+from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.inputs import find_files
-from gpulsh.io.format import Columns, CostError, Limit
 from gpulsh.io.formats.jsonl import format as jsonl
 from gpulsh.io.formats.jsonl import record
 from gpulsh.io.formats.jsonl.large_object import LargeObject, LongString
+from gpulsh.io.limits import CostError, Limit
 from tests.support.traced import at_most
 
 ATOMS = [b"a", b"bcd ", *(each.encode() for each in "ä€\N{GRINNING FACE}"), *(rb"\" \\ \n \/ \u00e4".split()),

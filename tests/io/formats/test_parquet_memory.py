@@ -15,12 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.errors import DamagedInputError, LargeDocumentError
+from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts
 from gpulsh.io.files.inputs import find_files, format_of
-from gpulsh.io.format import Columns, Limit, unseen
+from gpulsh.io.format import unseen
 from gpulsh.io.formats.parquet import costs, spilled_rows
 from gpulsh.io.formats.parquet import format as parquet
 from gpulsh.io.formats.parquet.pages import largest_pages, reader
+from gpulsh.io.limits import Limit
 
 LIMIT = Limit(16 << 20)
 

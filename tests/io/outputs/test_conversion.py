@@ -18,8 +18,10 @@ import zstandard
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import InputError, LargeDocumentError, OutputError, ParameterError
-from gpulsh.io.format import Columns, File, Limit
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File
 from gpulsh.io.formats.jsonl.shape import MOST_FIELDS, Odd, Shape, record_batch
+from gpulsh.io.limits import Limit
 from gpulsh.io.outputs import json_lines as as_json
 from gpulsh.io.outputs import row_groups
 from gpulsh.run.stages import write

@@ -17,7 +17,8 @@ import numpy as np
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.format import File, Limit, too_costly
+from gpulsh.io.file import File
+from gpulsh.io.limits import Limit, too_costly
 
 Read = Callable[[int, int], memoryview]  # bytes at a place of a file, so many
 

@@ -16,26 +16,11 @@ from gpulsh.io.arrow.selection import chosen, kept
 from gpulsh.io.arrow.soundness import check_values
 from gpulsh.io.arrow.texts import column_named, text_column
 from gpulsh.io.arrow.types import check_columns, type_named
-from gpulsh.io.format import (
-    BLOCK_BYTES,
-    STRICT,
-    Block,
-    Columns,
-    File,
-    Format,
-    Limit,
-    Mask,
-    Rules,
-    Seen,
-    Writing,
-    check_sizes,
-    check_values_fit,
-    counting,
-    place_named,
-    reading,
-    unseen,
-)
+from gpulsh.io.columns import Columns, place_named
+from gpulsh.io.file import File, reading
+from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rules, Seen, Writing, counting, unseen
 from gpulsh.io.formats.arrow_ipc.source import Batches, UnreadBatch
+from gpulsh.io.limits import Limit, check_sizes, check_values_fit
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import offsets
 

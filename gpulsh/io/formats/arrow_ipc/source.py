@@ -27,8 +27,9 @@ from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError
 from gpulsh.io.arrow.rows import arrow_rows, has_views
 from gpulsh.io.arrow.soundness import check_array, check_batch, damaged_column
-from gpulsh.io.format import File, Limit
+from gpulsh.io.file import File
 from gpulsh.io.formats.arrow_ipc.bodies import CONTINUES, Bodies
+from gpulsh.io.limits import Limit
 
 SMALL = 4096  # bytes that are read whatever they are
 FOOTER_END = 10  # bytes behind the footer of a file: its length and the magic

@@ -23,31 +23,14 @@ from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.arrow.texts import as_strings, joined_texts
+from gpulsh.io.columns import WHOLE, Columns, Place, missing_column
 from gpulsh.io.compression.streams import Compression
-from gpulsh.io.format import (
-    COPIES,
-    STRICT,
-    WHOLE,
-    Block,
-    Columns,
-    File,
-    Limit,
-    Mask,
-    Place,
-    Rejection,
-    Rules,
-    Writing,
-    check_sizes,
-    check_values_fit,
-    counting,
-    missing_column,
-    reading,
-    too_large,
-    wrong_length,
-)
+from gpulsh.io.file import File, reading, wrong_length
+from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Writing, counting
 from gpulsh.io.formats.delimited.records import LongRecordError, OpenQuoteError, Records, split_records
 from gpulsh.io.formats.keys import Key, key_of, typed_keys
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16
+from gpulsh.io.limits import COPIES, Limit, check_sizes, check_values_fit, too_large
 from gpulsh.io.rows import gathered
 
 if TYPE_CHECKING:  # it loads Numba, which other formats need not

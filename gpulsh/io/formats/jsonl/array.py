@@ -15,7 +15,7 @@ from typing import BinaryIO
 from gpulsh.errors import DamagedInputError, LargeDocumentError
 from gpulsh.io.compression.streams import Sink
 from gpulsh.io.compression.zstd import Window
-from gpulsh.io.format import File, Limit, too_large
+from gpulsh.io.file import File
 from gpulsh.io.formats.jsonl.format import (
     Group,
     JsonLines,
@@ -27,6 +27,7 @@ from gpulsh.io.formats.jsonl.format import (
 )
 from gpulsh.io.formats.jsonl.large_object import Line
 from gpulsh.io.formats.jsonl.record import BOM, LARGE_LINE
+from gpulsh.io.limits import Limit, too_large
 
 STEP = 1 << 20  # bytes split at once
 ELEMENT = "element"

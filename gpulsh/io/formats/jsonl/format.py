@@ -13,28 +13,12 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
 from gpulsh.io.arrow.ids import json_texts
+from gpulsh.io.columns import Columns, missing_column
 from gpulsh.io.compression.members import PLAIN_STEP
 from gpulsh.io.compression.streams import IntactBlocks, Sink, blocks
 from gpulsh.io.compression.zstd import Window, WindowError
-from gpulsh.io.format import (
-    COPIES,
-    STRICT,
-    Block,
-    Columns,
-    File,
-    Limit,
-    Mask,
-    Rejection,
-    Rules,
-    Writing,
-    check_values_fit,
-    counting,
-    missing_column,
-    reading,
-    reason,
-    too_large,
-    wrong_length,
-)
+from gpulsh.io.file import File, reading, reason, wrong_length
+from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Writing, counting
 from gpulsh.io.formats.jsonl.blank_lines import BlankLines
 from gpulsh.io.formats.jsonl.large_object import Line
 from gpulsh.io.formats.jsonl.record import (
@@ -59,6 +43,7 @@ from gpulsh.io.formats.jsonl.shape import MOST_FIELDS, Odd, Shape, record_batch
 from gpulsh.io.formats.keys import Key, key_of, typed_keys
 from gpulsh.io.formats.streamed import Beginning, Streamed, window_too_large
 from gpulsh.io.formats.whole_lines import LongLineError, whole_lines
+from gpulsh.io.limits import COPIES, Limit, check_values_fit, too_large
 from gpulsh.io.rows import Bytes, piece_rows
 
 CHECKED_LINE = 1 << 20  # bytes of the first line up to which it is looked at before the work begins

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gpulsh.io.format import CostError
+from gpulsh.io.limits import CostError
 from gpulsh.io.rows import Bytes
 
 Line = bytes | bytearray  # the latter where it is longer than a block

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from gpulsh.errors import DamagedInputError, InputTypeError
-from gpulsh.io.format import BETWEEN, Columns, CostError, File, Limit, Place, place_named, too_costly, too_large
+from gpulsh.io.columns import BETWEEN, Columns, Place, place_named
+from gpulsh.io.file import File
 from gpulsh.io.formats.jsonl.large_object import LargeObject, Line, LongString
 from gpulsh.io.formats.streamed import UTF16, utf16
+from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.rows import Bytes
 
 LARGE_LINE = 1 << 20  # bytes of a line from which on it is parsed in little memory

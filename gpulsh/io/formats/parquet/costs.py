@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import pyarrow.parquet as pq
 
 from gpulsh.backends.recent import Recent
-from gpulsh.io.format import BLOCK_BYTES, File, Limit, too_costly
+from gpulsh.io.file import File
+from gpulsh.io.format import BLOCK_BYTES
 from gpulsh.io.formats.parquet.pages import Pages, Read, largest_pages, largest_value, longest_value
 from gpulsh.io.formats.parquet.pages import reader as page_reader
+from gpulsh.io.limits import Limit, too_costly
 
 MAX_BATCH_ROWS = 1 << 13
 DECODED_BYTES = 3 << 19  # about what is decoded at once: larger batches are slower, for each is memory from the system

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from gpulsh.backends.recent import Recent
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.format import File
+from gpulsh.io.file import File
 from gpulsh.io.formats.parquet.thrift import I32, I64, LIST, STRUCT, NoThriftError, fields, list_of, signed, structs
 
 if TYPE_CHECKING:

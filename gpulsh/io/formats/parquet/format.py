@@ -22,30 +22,23 @@ from gpulsh.io.arrow.selection import chosen, kept
 from gpulsh.io.arrow.soundness import check_batch, check_values
 from gpulsh.io.arrow.texts import column_named, text_column
 from gpulsh.io.arrow.types import check_columns, type_named
+from gpulsh.io.columns import Columns
 from gpulsh.io.compression.packing import Packing
+from gpulsh.io.file import File, reading, reason, wrong_length
 from gpulsh.io.format import (
     BLOCK_BYTES,
     STRICT,
     Block,
-    Columns,
-    File,
     Format,
     Known,
-    Limit,
     Mask,
     Part,
     Rejection,
     Rules,
     Seen,
     Writing,
-    check_sizes,
-    check_values_fit,
-    reading,
-    reason,
     spread,
-    too_costly,
     unseen,
-    wrong_length,
 )
 from gpulsh.io.formats.parquet import costs
 from gpulsh.io.formats.parquet.costs import check_pages, column_chunks, fitting_rows, in_turn
@@ -54,6 +47,7 @@ from gpulsh.io.formats.parquet.packing import writer_options
 from gpulsh.io.formats.parquet.pages import Pages, stored_bytes
 from gpulsh.io.formats.parquet.pages import reader as page_reader
 from gpulsh.io.formats.parquet.spilled_rows import SpilledRows
+from gpulsh.io.limits import Limit, check_sizes, check_values_fit, too_costly
 from gpulsh.io.rows import piece_rows
 
 HELD_BYTES = 64 << 20  # of a row group that are held until all of it was decoded

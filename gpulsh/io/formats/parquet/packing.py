@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from gpulsh.io.compression.packing import FEED_BYTES, LEVELS, SAMPLE_BYTES, Packing, Sample, beginning, cheapest_level
-from gpulsh.io.format import File
+from gpulsh.io.file import File
 from gpulsh.io.formats.parquet.pages import Page, Pages, Read, content_of, pages_of, reader
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from gpulsh.io.format import File
+from gpulsh.io.file import File
 from gpulsh.io.formats.parquet.thrift import INTEGERS, STRUCT, fields, signed, skip_struct
 
 if TYPE_CHECKING:

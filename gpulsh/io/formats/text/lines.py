@@ -18,24 +18,13 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import Advice, InputError
 from gpulsh.io.arrow.rows import arrow_rows
-from gpulsh.io.format import (
-    STRICT,
-    Block,
-    Columns,
-    File,
-    Limit,
-    Mask,
-    Rules,
-    Writing,
-    check_sizes,
-    counting,
-    reading,
-    too_large,
-    wrong_length,
-)
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File, reading, wrong_length
+from gpulsh.io.format import STRICT, Block, Mask, Rules, Writing, counting
 from gpulsh.io.formats.streamed import UTF16, Beginning, utf16
 from gpulsh.io.formats.text.plain import STEP, PlainText
 from gpulsh.io.formats.whole_lines import LongLineError, whole_lines
+from gpulsh.io.limits import Limit, check_sizes, too_large
 from gpulsh.io.rows import piece_rows
 
 NEWLINE = 10

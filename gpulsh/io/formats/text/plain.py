@@ -12,21 +12,11 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError
 from gpulsh.io.arrow.texts import as_strings
-from gpulsh.io.format import (
-    STRICT,
-    Block,
-    Columns,
-    File,
-    Limit,
-    Mask,
-    Rules,
-    Writing,
-    counting,
-    reading,
-    too_large,
-    wrong_length,
-)
+from gpulsh.io.columns import Columns
+from gpulsh.io.file import File, reading, wrong_length
+from gpulsh.io.format import STRICT, Block, Mask, Rules, Writing, counting
 from gpulsh.io.formats.streamed import UTF16, Streamed, utf16
+from gpulsh.io.limits import Limit, too_large
 from gpulsh.io.rows import piece_rows
 
 STEP = 1 << 20  # bytes read at once

@@ -25,30 +25,13 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError
 from gpulsh.io.arrow.texts import BYTES, as_strings
+from gpulsh.io.columns import Columns, missing_column
 from gpulsh.io.compression.streams import packed_member
-from gpulsh.io.format import (
-    BLOCK_BYTES,
-    STRICT,
-    Block,
-    Columns,
-    CostError,
-    File,
-    Format,
-    Limit,
-    Mask,
-    Rejection,
-    Rules,
-    Writing,
-    first_line,
-    missing_column,
-    reading,
-    reason,
-    too_costly,
-    too_large,
-    wrong_length,
-)
+from gpulsh.io.file import File, first_line, reading, reason, wrong_length
+from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rejection, Rules, Writing
 from gpulsh.io.formats.warc.records import Broken, Record, Wanted, record_bytes, warc_records
 from gpulsh.io.formats.warc.web_text import WebText, http_text, kind_of, plain_text, require_extra
+from gpulsh.io.limits import CostError, Limit, too_costly, too_large
 from gpulsh.io.rows import Bytes, piece_rows
 
 ID = "WARC-Record-ID"

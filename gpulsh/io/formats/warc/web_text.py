@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gpulsh.errors import InputError, install
-from gpulsh.io.format import CostError
+from gpulsh.io.limits import CostError
 from gpulsh.io.rows import Bytes
 
 Kind = Literal["html", "text"]

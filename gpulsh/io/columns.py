@@ -1,0 +1,83 @@
+"""The columns that are read, and the names that a user gives them by: a column, a field of objects, several."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, field
+
+from gpulsh.errors import InputError, ParameterError
+from gpulsh.io.file import File
+
+Place = tuple[str, ...]  # of a value: its column, and the fields that lie within one another in it
+WHOLE = "column:"  # before the name of one column, whatever is in it
+BETWEEN = b"\n"  # texts of several columns
+
+
+def text_places(given: str) -> tuple[Place, ...]:
+    """Where the texts lie that are joined to a document: NAME, NAME.FIELD, or several with commas between them.
+
+    >>> text_places("title,meta.body"), text_places("column:a.b")
+    ((('title',), ('meta', 'body')), (('a.b',),))
+    """
+    if given.startswith(WHOLE):
+        return ((given.removeprefix(WHOLE),),)
+    places = tuple(tuple(name.split(".")) for name in given.split(","))
+    if given and not all(map(all, places)):
+        raise ParameterError(
+            f"text_column is {given!r}, of which a part is empty; give NAME, NAME.FIELD for a field of objects, several"
+            " with commas between them, or column:NAME where a name has a dot or comma of its own"
+        )
+    return places
+
+
+def place_named(name: str, present: Container[str]) -> Place:
+    """The column of that name where it is `present`, otherwise the field whose path it is.
+
+    >>> place_named("a.b", ["a.b", "a"]), place_named("a.b", ["a"])
+    (('a.b',), ('a', 'b'))
+    """
+    return (name,) if name in present else tuple(name.split("."))
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that gpulsh reads; it only copies all others. `text` is as `text_places` takes it; where there is no
+    column of the name of another, a name with dots is that of a field of objects.
+    """
+
+    text: str
+    key: str | None = None  # that --keep orders by
+    id: str | None = None
+    texts: tuple[Place, ...] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "texts", text_places(self.text))
+
+    @property
+    def whole(self) -> str | None:
+        """The column that is the text; None where fields or several columns make it."""
+        return self.texts[0][0] if len(self.texts) == len(self.texts[0]) == 1 else None
+
+    def places(self) -> tuple[Place, ...]:
+        """Everything that must exist, for other names than those of texts as `place_named` takes them."""
+        return tuple(dict.fromkeys((*self.texts, *((name,) for name in self._others()))))
+
+    def depth(self) -> int:
+        """Objects within one another, the record itself included, in which a value may lie."""
+        return max(*map(len, self.texts), *(name.count(".") + 1 for name in self._others()), 1)
+
+    def _others(self) -> list[str]:
+        return [name for name in (self.key, self.id) if name is not None]
+
+
+def missing_column(file: File, place: Place, columns: Columns, present: Sequence[str]) -> InputError:
+    """The error of one of the `columns` that a file lacks; `present` are those that it has."""
+    column = repr(".".join(place))
+    if columns.key == ".".join(place):
+        column += ", which --keep names beside its modes first, longest and source:INPUT,INPUT"
+    shown = ", ".join(present[:20]) + (", ..." if len(present) > 20 else "")
+    hint = ""
+    if place in columns.texts:
+        is_name = columns.text in present
+        hint = f"; give column:{columns.text} for the one of that name" if is_name else "; name one by --text-column"
+    return InputError(f"{file.name}: has no column {column}; its columns are: {shown or 'none'}{hint}")

@@ -1,0 +1,84 @@
+"""What a memory budget allows of one document or row, and the error, which says how much would do, of one beyond it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpulsh.arrays import Numbers
+from gpulsh.errors import LargeDocumentError
+from gpulsh.io.file import File
+
+COPIES = 4  # of the largest document that fit into a memory budget
+LEAST_MEMORY = 512 << 20  # bytes of a budget, below which hardly anything but the program fits
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a memory budget allows. A document may take a quarter of what each of `abreast` readers has, because reading
+    and comparing hold a few copies of it.
+    """
+
+    memory: int  # bytes, of the whole run
+    abreast: int = 1  # how many read at the same time
+
+    @property
+    def document(self) -> int:
+        """The most bytes that a document may have."""
+        return self.memory // (COPIES * self.abreast)
+
+
+def too_large(file: File, place: str, size: int, limit: Limit) -> LargeDocumentError:
+    """The error of a document of `size` bytes; `place` says which of the file it is, empty where there is one."""
+    return LargeDocumentError(
+        f"{file.name}: {place and place + ': '}has {size} bytes; a memory budget of {_exact(limit.memory)} allows"
+        f" documents up to {_exact(limit.document)}: give --memory {_enough(COPIES * size)} or more"
+    )
+
+
+def too_costly(file: File, place: str, need: int, allowed: int, limit: Limit) -> LargeDocumentError:
+    """The error of what takes about `need` bytes to read, where the limit makes that `allowed` at most."""
+    return LargeDocumentError(
+        f"{file.name}: {place}: about {need} bytes to read; a memory budget of {_exact(limit.memory)} allows"
+        f" {_exact(allowed)}: give --memory {_enough(-(-need * limit.memory // allowed))} or more"
+    )
+
+
+class CostError(Exception):
+    """What was to be parsed would take about `size` bytes beside what holds it."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
+
+
+def check_sizes(file: File, start: int, sizes: Numbers, limit: Limit | None, unit: str = "row") -> None:
+    """A LargeDocumentError where a row has more bytes than the limit allows; `unit` counts the first one as `start`."""
+    if limit is not None and len(sizes) and int(sizes.max()) > limit.document:
+        row = int(np.argmax(sizes > limit.document))
+        raise too_large(file, f"{unit} {start + row}", int(sizes[row]), limit)
+
+
+def check_values_fit(file: File, column: str, held: int, done: int, rows: int, limit: Limit | None) -> None:
+    """LargeDocumentError where the first `done` of `rows` values of a column already take more bytes than allowed."""
+    if limit is not None and held > limit.document:
+        raise too_costly(
+            *(file, f"{rows} values of column {column!r} together"), held * rows // max(done, 1), limit.document, limit
+        )
+
+
+def _exact(size: int) -> str:
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit}{name}"
+    return f"{size} bytes"
+
+
+def _enough(size: int) -> str:
+    """A round figure of at least `size` bytes that a budget may have."""
+    size = max(size, LEAST_MEMORY)
+    if size <= 1000 << 20:
+        return f"{-(-size // (50 << 20)) * 50}MiB" if size > LEAST_MEMORY else _exact(size)
+    halves = -(-size // (512 << 20))
+    return f"{halves // 2}{'.5' if halves % 2 else ''}GiB"
