@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.files.inputs import format_of
+from gpulsh.io.formats.endings import format_of
 
 Place = tuple[int, int]  # number of the file, row in it
 

@@ -20,8 +20,8 @@ from gpulsh.io.arrow.buffers import numbers, strings
 from gpulsh.io.arrow.ids import as_texts
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading
-from gpulsh.io.files.inputs import format_of
 from gpulsh.io.format import Divisible
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 from gpulsh.report.evidence import Evidence
 from gpulsh.report.originals import Originals

@@ -35,7 +35,7 @@ from gpulsh.decide.judgement import is_read
 from gpulsh.errors import DamagedInputError
 from gpulsh.facts import Facts
 from gpulsh.io.files.file_texts import Partition
-from gpulsh.io.files.inputs import format_of
+from gpulsh.io.formats.endings import format_of
 from gpulsh.ragged import offsets
 from gpulsh.run.job.job import Job, step_of
 from gpulsh.run.job.layout import Layout

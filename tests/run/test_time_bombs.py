@@ -21,7 +21,8 @@ import zstandard
 from gpulsh.errors import InputError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
-from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.files.inputs import find_files
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import blank_lines
 from gpulsh.io.formats.jsonl.format import split_lines
 from gpulsh.io.formats.warc.records import warc_records

@@ -18,10 +18,10 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reason, wrong_length
 from gpulsh.io.files.fixity import Digest, Fixity, Reading
 from gpulsh.io.files.held_texts import HeldTexts
-from gpulsh.io.files.inputs import format_of
 from gpulsh.io.files.read_ahead import read_ahead
 from gpulsh.io.files.rejected import Rejected, rejections
 from gpulsh.io.format import BLOCK_BYTES, Block, Divisible, Keys, Mask, Part, Rejection, Rules
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit, too_costly
 from gpulsh.io.rows import ROW_COST, Bytes, batch_rows, packed, piece_rows
 from gpulsh.ragged import offsets

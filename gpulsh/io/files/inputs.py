@@ -3,73 +3,24 @@
 from __future__ import annotations
 
 import glob
-import json
 import logging
 import os
 import posixpath
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.compression.packing import Packing
-from gpulsh.io.compression.streams import Compression
 from gpulsh.io.file import File
+from gpulsh.io.files.data_sets import computed_error, description_error, with_documents, without_computed
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
-from gpulsh.io.files.places import above_all, climbs, in_folder, origin, own_folders, refuse_outside, told_apart
-from gpulsh.io.format import Format
-from gpulsh.io.formats.arrow_ipc.format import Ipc
-from gpulsh.io.formats.delimited.format import Delimited
-from gpulsh.io.formats.jsonl.array import Json
-from gpulsh.io.formats.jsonl.format import JsonLines
-from gpulsh.io.formats.parquet.format import Parquet
-from gpulsh.io.formats.text.lines import TextLines, tell_of_lines
+from gpulsh.io.files.places import climbs, refuse_outside, told_apart, with_places
+from gpulsh.io.formats.endings import FORMATS, KNOWN, format_of, known_format
+from gpulsh.io.formats.text.lines import tell_of_lines
 from gpulsh.io.formats.text.plain import PlainText
-from gpulsh.io.formats.warc.format import Warc
-
-COMPRESSIONS: tuple[Compression, ...] = ("", "gz", "bz2", "xz", "zst")
-STREAMED: dict[str, Callable[[Compression], Format]] = {
-    **dict.fromkeys((".jsonl", ".ndjson"), JsonLines),
-    ".json": Json,
-    ".csv": partial(Delimited, ","),
-    ".tsv": partial(Delimited, "\t"),
-    ".txt": PlainText,
-}
-FORMATS: dict[str, Format] = {
-    **dict.fromkeys((".parquet", ".pq"), Parquet()),
-    **dict.fromkeys((".arrow", ".arrows", ".feather", ".ipc"), Ipc()),
-    **{ending: Warc(compressed=False) for ending in (".warc", ".wet")},
-    **{ending: Warc(compressed=True) for ending in (".warc.gz", ".wet.gz")},
-    **{
-        f"{ending}.{compression}".rstrip("."): made(compression)
-        for compression in COMPRESSIONS
-        for ending, made in STREAMED.items()
-    },
-}
-LINES = {compression: TextLines(compression) for compression in COMPRESSIONS}
-KNOWN = (
-    "known are .parquet .pq .arrow .arrows .feather .ipc; .warc .wet, plain or .gz; and plain or .gz .bz2 .xz .zst"
-    f" {' '.join(STREAMED)}"
-)
-# What `datasets` writes beside the Arrow files of a data set, and above those of several: no documents.
-OF_ONE, OF_SEVERAL = ("dataset_info.json", "state.json"), "dataset_dict.json"
-# And what it computed of it since, a copy of each document as a rule.
-COMPUTED = re.compile(r"cache-[0-9a-f]{16}(_[0-9]+_of_[0-9]+)?\.arrow")
-STATE_BYTES = 16 << 20  # of state.json, which names the data set's own files
 
 _log = logging.getLogger("gpulsh")
-
-
-def format_of(file: File) -> Format:
-    """The format that the file's name says it has."""
-    found = _format(file.path)
-    if file.lines and isinstance(found, PlainText):
-        return LINES[found.compression]
-    if found is None:
-        raise InputError(f"{file.name}: is of no known format; {KNOWN}")
-    return found
 
 
 def as_lines(files: Sequence[File], lines: bool) -> list[File]:
@@ -125,117 +76,23 @@ def find_files(inputs: Sequence[str], protected: Sequence[str] = (), streams: St
             refuse_irregular(file)
             format_of(file)
             refuse_outside(file)
-        own, others = _without_computed(found)
-        left = _documents(own)
+        own, others = without_computed(found)
+        left = with_documents(own)
         if single and not left:
             described += own
         elif not left:
-            raise _describes(own[0]) if own else _is_computed(others[0])
+            raise description_error(own[0]) if own else computed_error(others[0])
         computed += others
         files += [replace(file, source=given) for file in left]
     if not files and (described or computed):
-        raise _describes(described[0]) if described else _is_computed(computed[0])
+        raise description_error(described[0]) if described else computed_error(computed[0])
     if computed:
         more = f" and {len(computed) - 1:,} more" if len(computed) > 1 else ""
         _log.warning("%s%s: `datasets` computed it of the data set beside it; left out", computed[0].name, more)
     for file in described:
         _log.warning("%s: describes a data set and holds no documents; it is left out", file.name)
     _refuse_twice(files)
-    return told_apart(_placed(files, protected))
-
-
-def _documents(found: Sequence[File]) -> list[File]:
-    """The files but those that describe a data set, which the Arrow files beside or below them tell."""
-    names = {os.path.basename(file.path) for file in found}
-    if not names & {*OF_ONE, OF_SEVERAL}:
-        return list(found)
-    folders = {os.path.dirname(file.path) for file in found if file.path.endswith(".arrow")}
-    above = {os.path.dirname(folder) for folder in folders}
-
-    def is_document(file: File) -> bool:
-        folder, name = os.path.split(file.path)
-        if name in OF_ONE:
-            return not (folder in folders or (file.filesystem is None and glob.glob(f"{glob.escape(folder)}/*.arrow")))
-        if name == OF_SEVERAL:
-            return not (folder in above or (file.filesystem is None and glob.glob(f"{glob.escape(folder)}/*/*.arrow")))
-        return True
-
-    return list(filter(is_document, found))
-
-
-def _without_computed(found: Sequence[File]) -> tuple[list[File], list[File]]:
-    """The files but those that `datasets` computed of the data set that lies beside them, and those."""
-    named: dict[str, frozenset[str] | None] = {}
-    kept: list[File] = []
-    computed: list[File] = []
-    for file in found:
-        folder, name = os.path.split(file.path)
-        of_cache = COMPUTED.fullmatch(name) is not None
-        if of_cache and folder not in named:
-            named[folder] = _data_files(file)
-        own = named[folder] if of_cache else None
-        (kept if own is None or name in own else computed).append(file)
-    return kept, computed
-
-
-def _data_files(beside: File) -> frozenset[str] | None:
-    """The names of a data set's own files, as far as they are told where the file lies; None where none is told of."""
-    for name in reversed(OF_ONE):
-        other = replace(beside, path=os.path.join(os.path.dirname(beside.path), name))
-        try:
-            with other.open() as file:
-                told = json.loads(file.read(STATE_BYTES))
-            return frozenset(os.path.basename(entry["filename"]) for entry in told["_data_files"])
-        except (ValueError, KeyError, TypeError, RecursionError):  # it tells of none
-            return frozenset()
-        except Exception:  # a storage service's own exceptions share no base
-            continue
-    return None
-
-
-def _is_computed(file: File) -> InputError:
-    return InputError(
-        f"{file.name}: `datasets` computed it of the data set beside it; give the folder, or a copy that lies elsewhere"
-    )
-
-
-def _describes(file: File) -> InputError:
-    return InputError(f"{file.name}: describes a data set and holds no documents; give the folder that it lies in")
-
-
-def _placed(files: Sequence[File], protected: Sequence[str]) -> list[File]:
-    """The files with their places in `data/`: below folders for each INPUT where there are several folders, or globs of
-    several, or where two files would be in one place. INPUTs of one folder share one; files given by name from the
-    folder that all others lie in need none.
-    """
-    written = [file for file in files if file.source not in protected]
-    origins = {id(file): origin(file) for file in written}
-    whole = {origins[id(file)] for file in written if file.name != file.source}  # folders that are taken, or looked in
-    if len(whole) < 2 and _clash(written) is None:
-        return list(files)
-    top = above_all(origins.values())
-    if top in whole:
-        top = ()
-    folders = own_folders({found for found in origins.values() if found != top})
-    placed = [
-        in_folder(folders[origins[id(file)]], file) if origins.get(id(file), top) != top else file for file in files
-    ]
-    for file in placed:
-        refuse_outside(file)
-    told = _clash([file for file in placed if file.source not in protected])
-    if told is not None:
-        raise InputError(told)
-    return placed
-
-
-def ending_of(path: str) -> str:
-    """The end of a path that tells its format, as it is spelled there; empty where none does."""
-    lower = path.lower()
-    return next((path[-len(ending) :] for ending in FORMATS if lower.endswith(ending)), "")
-
-
-def _format(path: str) -> Format | None:
-    return FORMATS.get(ending_of(path).lower())
+    return told_apart(with_places(files, protected))
 
 
 def _skipped(name: str) -> bool:
@@ -299,7 +156,7 @@ def _walk(folder: str, relative: str, above: tuple[str, ...]) -> Iterator[str]:
                     for inner in _walk(folder, path, (*above, here)):
                         found = True
                         yield inner
-                elif _format(entry.name) is not None:
+                elif known_format(entry.name) is not None:
                     if entry.is_symlink() and not os.path.exists(entry.path):
                         raise _dangling(entry.path)
                     found = True
@@ -357,7 +214,7 @@ def _known(given: str, folder: str, filesystem: Any) -> list[str]:
     keys = [
         key
         for key in _without_climbing(given, folder, filesystem.find(folder))
-        if _format(key) is not None and not any(map(_skipped, _below(key, folder).split("/")))
+        if known_format(key) is not None and not any(map(_skipped, _below(key, folder).split("/")))
     ]
     if not keys:
         raise InputError(f"{given}: holds no file of a known format; {KNOWN}")
@@ -394,21 +251,3 @@ def _refuse_twice(files: Sequence[File]) -> None:
         if other is not file:
             how = "" if other.name == file.name else f", as {other.name} too"
             raise InputError(f"{file.name}: is reached twice{how}; give each file once")
-
-
-def _clash(files: Sequence[File]) -> str | None:
-    """Which two files would be in one place, in words; None where all have places of their own."""
-    places: dict[str, File] = {}
-    for file in files:
-        other = places.setdefault(file.relative, file)
-        if other is not file:
-            return (
-                f"{other.name} and {file.name} would both become data/{file.relative}; give the folder that holds both"
-            )
-    for file in files:
-        above = os.path.dirname(file.relative)
-        while above:
-            if above in places:
-                return f"data/{above} would be both {places[above].name} and the folder of {file.name}"
-            above = os.path.dirname(above)
-    return None

@@ -42,7 +42,7 @@ def refuse_outside(file: File) -> None:
         )
 
 
-def origin(file: File) -> Origin:
+def _origin(file: File) -> Origin:
     """The folders that the path of a file has above its place in `data/`; none for a name without a folder.
 
     A file of an archive, `zip://**::a.zip`, lies in the archive.
@@ -79,7 +79,7 @@ def own_folders(origins: Iterable[Origin]) -> Mapping[Origin, str]:
             lengths[folder] += 1
 
 
-def above_all(origins: Iterable[Origin]) -> Origin:
+def _above_all(origins: Iterable[Origin]) -> Origin:
     """The folder that all of them lie in, or are."""
     return tuple(parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, zip(*origins, strict=False)))
 
@@ -88,7 +88,7 @@ def _plain(path: str) -> Origin:
     return tuple(part for part in path.split("/") if part not in ("", ".", ".."))
 
 
-def in_folder(folder: str, file: File) -> File:
+def _in_folder(folder: str, file: File) -> File:
     """The file, with its place in a folder below `data/`."""
     return replace(file, relative=posixpath.join(folder, file.relative))
 
@@ -136,3 +136,46 @@ def _possible(part: str) -> bool:
         return "\0" not in part and len(os.fsencode(part)) <= LONGEST_NAME
     except UnicodeEncodeError:
         return False
+
+
+def with_places(files: Sequence[File], protected: Sequence[str]) -> list[File]:
+    """The files with their places in `data/`: below folders for each INPUT where there are several folders, or globs of
+    several, or where two files would be in one place. INPUTs of one folder share one; files given by name from the
+    folder that all others lie in need none.
+    """
+    written = [file for file in files if file.source not in protected]
+    origins = {id(file): _origin(file) for file in written}
+    whole = {origins[id(file)] for file in written if file.name != file.source}  # folders that are taken, or looked in
+    if len(whole) < 2 and _clash(written) is None:
+        return list(files)
+    top = _above_all(origins.values())
+    if top in whole:
+        top = ()
+    folders = own_folders({found for found in origins.values() if found != top})
+    placed = [
+        _in_folder(folders[origins[id(file)]], file) if origins.get(id(file), top) != top else file for file in files
+    ]
+    for file in placed:
+        refuse_outside(file)
+    told = _clash([file for file in placed if file.source not in protected])
+    if told is not None:
+        raise InputError(told)
+    return placed
+
+
+def _clash(files: Sequence[File]) -> str | None:
+    """Which two files would be in one place, in words; None where all have places of their own."""
+    places: dict[str, File] = {}
+    for file in files:
+        other = places.setdefault(file.relative, file)
+        if other is not file:
+            return (
+                f"{other.name} and {file.name} would both become data/{file.relative}; give the folder that holds both"
+            )
+    for file in files:
+        above = os.path.dirname(file.relative)
+        while above:
+            if above in places:
+                return f"data/{above} would be both {places[above].name} and the folder of {file.name}"
+            above = os.path.dirname(above)
+    return None

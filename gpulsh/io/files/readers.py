@@ -14,7 +14,7 @@ from gpulsh.io.file import File, first_line, wrong_length
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts, Piece
 from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.held_texts import HeldTexts
-from gpulsh.io.files.inputs import format_of
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet.format import Parquet
 from gpulsh.io.limits import Limit, check_sizes
 from gpulsh.io.memory.device import DeviceTexts

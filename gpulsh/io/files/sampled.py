@@ -15,8 +15,8 @@ from typing import Self
 from gpulsh.errors import InputError
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.files.inputs import format_of
 from gpulsh.io.format import Divisible, spread
+from gpulsh.io.formats.endings import format_of
 
 FEWEST, MOST = 16, 4096  # files that parts are taken of, where there are as many
 

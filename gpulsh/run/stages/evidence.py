@@ -20,9 +20,9 @@ from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.arrow.ids import as_texts, common_type, in_parquet, of_type, values_in_parquet
 from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.arrow.selection import chosen
-from gpulsh.io.files.inputs import format_of
 from gpulsh.io.files.rejected import Rejected
 from gpulsh.io.format import BLOCK_BYTES
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet.row_groups import GROUP_ROWS, in_groups
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import offsets

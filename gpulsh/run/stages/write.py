@@ -18,9 +18,9 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.file import changed
 from gpulsh.io.files.file_texts import Piece
 from gpulsh.io.files.fixity import Digest, Reading, digest_of
-from gpulsh.io.files.inputs import format_of
 from gpulsh.io.files.places import place_below
 from gpulsh.io.format import BLOCK_BYTES, Known, Mask, Part, Rules
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.outputs.conversion import write_kept
 from gpulsh.io.rows import Rows
 from gpulsh.run.job.job import Job, step_of

@@ -13,7 +13,8 @@ import pytest
 
 import gpulsh
 from gpulsh.errors import LargeDocumentError
-from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.files.inputs import find_files
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet.row_groups import in_groups
 from gpulsh.io.limits import Limit
 

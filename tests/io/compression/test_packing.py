@@ -21,7 +21,8 @@ from gpulsh.cli.dedup import dedup
 from gpulsh.errors import ParameterError
 from gpulsh.io.compression import packing
 from gpulsh.io.compression.packing import LEVELS, Packing
-from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.files.inputs import find_files
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet.pages import pages_of, reader
 from tests.support.texts import licences
 

@@ -17,9 +17,10 @@ import zstandard
 
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.files.inputs import as_lines, find_files, format_of
+from gpulsh.io.files.inputs import as_lines, find_files
 from gpulsh.io.files.sampled import SampledFiles, bytes_of, rows_of
 from gpulsh.io.formats import streamed
+from gpulsh.io.formats.endings import format_of
 
 ROWS = 3000
 TEXT = Columns(text="text")

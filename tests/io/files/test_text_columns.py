@@ -16,8 +16,9 @@ import gpulsh
 from gpulsh.cli import main
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.columns import Columns
-from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Rules
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import record
 from gpulsh.io.limits import Limit
 

@@ -13,9 +13,10 @@ import pytest
 
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
-from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Divisible, Known, Part, Writing
 from gpulsh.io.formats.arrow_ipc import format as ipc
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet import costs, spilled_rows
 from gpulsh.io.formats.parquet import format as parquet
 from gpulsh.io.formats.parquet.pages import largest_value, longest_value, reader

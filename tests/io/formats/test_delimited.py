@@ -21,10 +21,11 @@ import zstandard
 import gpulsh
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
 from gpulsh.io.columns import Columns
-from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Rules
 from gpulsh.io.formats.delimited import format as delimited
 from gpulsh.io.formats.delimited.records import OpenQuoteError, split_records
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 
 DRAW = random.Random(4)

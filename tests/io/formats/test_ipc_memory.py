@@ -15,8 +15,9 @@ from gpulsh.cli import main
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Rules
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
 
 LIMIT = Limit(64 << 20)  # a batch may take half of it

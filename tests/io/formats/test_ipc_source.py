@@ -17,9 +17,10 @@ import pytest
 from gpulsh.errors import InputError
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.files.inputs import find_files
 from gpulsh.io.formats.arrow_ipc import source as ipc_source
 from gpulsh.io.formats.arrow_ipc.source import Batches
+from gpulsh.io.formats.endings import format_of
 
 ROWS = 300
 TEXTS = [None if row % 7 == 0 else f"{row} " + "long enough " * (row % 5) for row in range(ROWS)]

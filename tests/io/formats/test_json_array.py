@@ -15,8 +15,9 @@ import pytest
 import gpulsh
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.columns import Columns
-from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Rules
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import array
 from gpulsh.io.formats.jsonl.array import split_elements
 from gpulsh.io.limits import Limit

@@ -17,8 +17,9 @@ import pytest
 from gpulsh.errors import DamagedInputError, LargeDocumentError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts, PartitionFacts
-from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import unseen
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet import costs, spilled_rows
 from gpulsh.io.formats.parquet import format as parquet
 from gpulsh.io.formats.parquet.pages import largest_pages, reader

@@ -12,8 +12,9 @@ import pytest
 from gpulsh.errors import LargeDocumentError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.file_texts import FileTexts
-from gpulsh.io.files.inputs import find_files, format_of
+from gpulsh.io.files.inputs import find_files
 from gpulsh.io.format import Rules
+from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.warc import records as warc_records
 from gpulsh.io.limits import Limit
 from tests.support.traced import at_most
