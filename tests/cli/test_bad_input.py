@@ -16,6 +16,7 @@ import pytest
 import zstandard
 
 from gpulsh.cli import main
+from tests.support.runs import environment
 
 TEXT = "one two three four five six seven"
 LINE = json.dumps({"text": TEXT, "n": 1}).encode()
@@ -254,13 +255,9 @@ def test_bad_input_in_a_process_of_its_own(name: str, tmp_path: Path, monkeypatc
     make()
     before = tree()
     command = [sys.executable, "-m", "gpulsh", "dedup", *arguments.split(), "-o", "out", "--backend", "reference"]
-    ran = subprocess.run(command, check=False, capture_output=True, text=True, env=_environment())
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, env=environment())
     assert (ran.returncode, ran.stdout) == (status, "")
     lines = [line for line in ran.stderr.splitlines() if not line.startswith("gpulsh: compiling kernels ")]
     assert len(lines) == 1 and lines[0].startswith("gpulsh: error: "), ran.stderr
     assert all(part in ran.stderr for part in told)
     assert tree() == before
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}

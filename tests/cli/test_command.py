@@ -20,6 +20,7 @@ import pytest
 import gpulsh
 from gpulsh.cli import main
 from gpulsh.cli.dedup import EXAMPLES, SECTIONS, dedup
+from tests.support.runs import environment
 
 TEXTS = [f"some words of a text that is about number {number} and nothing else at all" for number in range(20)]
 
@@ -29,10 +30,6 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     pq.write_table(pa.table({"text": [*TEXTS, *TEXTS[:5]]}), "a.parquet")
     return tmp_path
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 def test_dedup_prints_the_funnel(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:

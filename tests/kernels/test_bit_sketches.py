@@ -14,6 +14,7 @@ from gpulsh import BitSignatures, Fingerprints, Shingling
 from gpulsh.backends.cuda import CudaBackend
 from gpulsh.backends.reference import ReferenceBackend
 from tests.backends.parity.agreement import far_array
+from tests.kernels.cuts import selecting
 from tests.support.rows import LENGTHS, random_table, table, tables
 from tests.support.texts import batch_of
 
@@ -63,16 +64,11 @@ def test_simhash_of_text(cuda: CudaBackend, distinct: bool) -> None:
 @pytest.fixture
 def everywhere(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> CudaBackend:
     """Whoever asks for the backend "cuda" is given the one under test."""
-    from gpulsh.backends.select import select_backend
-
-    def selected(name: Any = "auto", **options: Any) -> Any:
-        return cuda if name == "cuda" else select_backend(name, **options)
-
     modules = "hamming_tables bit_sampling supershingles collisions similarity"
     homes = [*(f"lsh.{name}" for name in modules.split()), "sketch.bits.simhash", "sketch.bits.hyperplanes"]
     homes += ["sketch.bits.hamming", "text.documents"]
     for home in homes:
-        monkeypatch.setattr(f"gpulsh.{home}.select_backend", selected)
+        monkeypatch.setattr(f"gpulsh.{home}.select_backend", selecting(cuda))
     return cuda
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import gpulsh
 from gpulsh.backends.cuda import CudaBackend
-from gpulsh.backends.select import select_backend
 from gpulsh.index import index as index_module
 from gpulsh.index import meetings
-from tests.kernels.cuts import WHERE
+from tests.kernels.cuts import WHERE, selecting
 from tests.kernels.test_pipeline import texts
 
 DEFAULT_CUT = [where for where in WHERE if where.endswith("-default")]
@@ -22,10 +20,7 @@ pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", DEFAULT_CUT, 
 
 @pytest.mark.parametrize("crowded", [2, 64])
 def test_index(cuda: CudaBackend, crowded: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def select(name: Any = "auto", **options: Any) -> Any:
-        return cuda if name == "cuda" else select_backend(name, **options)
-
-    monkeypatch.setattr(index_module, "select_backend", select)
+    monkeypatch.setattr(index_module, "select_backend", selecting(cuda))
     monkeypatch.setattr(meetings, "CROWDED", crowded)
     documents = texts(40)
     wanted = gpulsh.deduplicate(documents, backend="reference", threshold=0.5)

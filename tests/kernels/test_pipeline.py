@@ -19,7 +19,7 @@ from gpulsh.sketch.samples import sample_sketch as samples
 from gpulsh.sketch.sets import b_bit, set_sketch
 from gpulsh.text import documents as reading
 from tests.decide.test_shared_sentences import pages
-from tests.kernels.cuts import WHERE
+from tests.kernels.cuts import WHERE, selecting
 from tests.support.texts import SECRETS
 
 DEFAULT_CUT = [where for where in WHERE if where.endswith("-default")]
@@ -29,15 +29,11 @@ pytestmark = [pytest.mark.kernels, pytest.mark.parametrize("cuda", DEFAULT_CUT, 
 @pytest.fixture
 def selected(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[CudaBackend]:
     """`backend="cuda"` takes the backend under test; other names what they always take."""
-    from gpulsh.backends.select import select_backend
     from gpulsh.run import memory
     from gpulsh.run.engines import engines
 
-    def select(name: Any = "auto", **options: Any) -> Any:
-        return cuda if name == "cuda" else select_backend(name, **options)
-
     for module in (banding, b_bit, collisions, similarity, samples, set_sketch, reading, memory, engines, index):
-        monkeypatch.setattr(module, "select_backend", select)
+        monkeypatch.setattr(module, "select_backend", selecting(cuda))
     yield cuda
 
 

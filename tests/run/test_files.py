@@ -19,6 +19,7 @@ from gpulsh.errors import InputError, OutputError, ParameterError
 from gpulsh.report.page.page import missing
 from gpulsh.run.files import deduplicate_files
 from gpulsh.run.output.work_folder import WORDS
+from tests.support.runs import evidence, run
 
 REPORTS = {"report.json"} if missing() else {"report.json", "report.html"}
 FOX = "the quick brown fox jumps over the lazy dog and runs far away from here into the deep dark woods of the north"
@@ -26,10 +27,6 @@ BACK = " ".join(FOX.split()[::-1])
 TEXTS = [FOX, BACK, None, "", FOX + " indeed", "tiny text", FOX]
 KEPT_ALONE = [0, 1, 2, 3, 5]  # of TEXTS by themselves
 ALL_IDS = [f"id-{number}" for number in range(7)]
-
-
-def run(inputs: Any, out: Path, **options: Any) -> Any:
-    return deduplicate_files(inputs, out, backend="reference", **options)
 
 
 def table(ids: list[Any] | None = None, **columns: Any) -> pa.Table:
@@ -42,10 +39,6 @@ def lines(texts: list[Any] = TEXTS, **more: list[Any]) -> list[bytes]:
         for row, value in zip(rows, values, strict=True):
             row[name] = value
     return [json.dumps(row, ensure_ascii=False).encode() for row in rows]
-
-
-def evidence(out: Path) -> list[dict[str, Any]]:
-    return pq.read_table(out / "duplicates.parquet").to_pylist()
 
 
 def everything_below(folder: Path) -> set[str]:

@@ -23,6 +23,7 @@ from gpulsh.errors import OutputError, ParameterError
 from gpulsh.run.indexing import add_to_index
 from tests.fuzz.warc import record
 from tests.support.naive_index import NaiveIndex
+from tests.support.runs import evidence
 
 SHAPE: dict[str, Any] = {"threshold": 0.4, "num_perm": 16, "bands": 8, "rows": 2}
 OPTIONS: dict[str, Any] = {**SHAPE, "shingling": gpulsh.Shingling(size=2), "backend": "reference"}
@@ -47,11 +48,6 @@ def write(path: str, texts: Sequence[bytes | str | None], first: int = 0) -> str
         lines = [json.dumps({"text": text, "id": name}) + "\n" for text, name in zip(texts, ids, strict=True)]
         Path(path).write_text("".join(lines))
     return path
-
-
-def rows(out: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = pq.read_table(f"{out}/duplicates.parquet").to_pylist()
-    return found
 
 
 def contents(folder: str) -> dict[str, bytes]:
@@ -86,14 +82,14 @@ def test_runs_through_an_index_keep_what_one_run_keeps(parts: list[list[str | No
             first += len(texts)
         named = {"id_column": "id"} if ids else {}
         gpulsh.deduplicate_files(files, "one", **OPTIONS, **named)
-        wanted, found = rows("one"), []
+        wanted, found = evidence("one"), []
         for number, file in enumerate(files):
             result = gpulsh.deduplicate_files(file, str(number), index="known", **OPTIONS, **named)
             name = Path(file).name
             assert Path(f"{number}/data/{name}").read_bytes() == Path(f"one/data/{name}").read_bytes()
             schema = pq.read_schema(f"{number}/duplicates.parquet")
             assert binary is False or schema == pq.read_schema("one/duplicates.parquet")
-            told = rows(str(number))
+            told = evidence(str(number))
             earlier = [row for row in told if row["duplicate_of_file"] != file]
             assert result.funnel["earlier"] == len(earlier) and result.funnel["dropped"] == len(told)
             firsts: dict[Any, int] = {}
@@ -155,7 +151,7 @@ def test_the_documents_of_a_run_are_kept_by_any_policy(keep: str, measure: str, 
     gpulsh.deduplicate_files(paths, "wanted", protect="before/data", keep=keep, **options)
     for path in Path("wanted/data").iterdir():
         assert Path("found/data", path.name).read_bytes() == path.read_bytes()
-    found, wanted = rows("found"), rows("wanted")
+    found, wanted = evidence("found"), evidence("wanted")
     assert [row["similarity"] for row in found] == [row["similarity"] for row in wanted]
     own = [(row, like) for row, like in zip(found, wanted, strict=True) if like["duplicate_of_file"] in paths]
     assert len(own) > 5 and len(found) - len(own) > 5
@@ -188,7 +184,7 @@ def test_the_index_of_the_command_and_of_a_run_are_one(folder: Path, capsys: pyt
     assert run("feb.jsonl", "-o", "out") == 0
     assert re.search("^dropped +[0-9]+ .*\n +3  for earlier runs$", capsys.readouterr().out, re.MULTILINE)
     names = ("row", "duplicate_of_file", "duplicate_of_row", "duplicate_of_id", "cluster")
-    told = [tuple(row[name] for name in names) for row in rows("out")]
+    told = [tuple(row[name] for name in names) for row in evidence("out")]
     assert told == [(0, "jan.jsonl", 0, None, 0), (1, "jan.jsonl", 0, None, 0), (2, "jan.jsonl", 1, None, 2)]
     report = json.loads(Path("out/report.json").read_text())
     assert report["funnel"]["earlier"] == 3 and report["parameters"]["index"] == str(folder.resolve() / "known")
@@ -208,7 +204,7 @@ def test_keys_of_any_form_are_told(folder: Path) -> None:
         index.save("known")
     write("new.jsonl", [texts[3], texts[2], texts[1], texts[0]])
     gpulsh.deduplicate_files("new.jsonl", "out", index="known", backend="reference")
-    told = [(row["duplicate_of_file"], row["duplicate_of_row"]) for row in rows("out")]
+    told = [(row["duplicate_of_file"], row["duplicate_of_row"]) for row in evidence("out")]
     assert told == [("x:y", None), ("plain", None), ("a:b\nc", 7), ("http://x", 80)]
 
 
@@ -217,7 +213,7 @@ def test_integer_ids(kind: Any, folder: Path) -> None:
     for name, start in (("a", 1), ("b", 300)):
         pq.write_table(pa.table({"text": [PAGE, OTHER], "n": pa.array([start, start + 1], kind)}), f"{name}.parquet")
         gpulsh.deduplicate_files(f"{name}.parquet", name, index="known", id_column="n", backend="reference")
-    ids = [(row["id"], row["duplicate_of_id"]) for row in rows("b")]
+    ids = [(row["id"], row["duplicate_of_id"]) for row in evidence("b")]
     assert ids == ([("300", "1"), ("301", "2")] if kind == pa.uint64() else [(300, 1), (301, 2)])
 
 
@@ -278,7 +274,7 @@ def test_bad_records_are_no_documents_of_the_index(folder: Path) -> None:
     Path("bad.jsonl").write_text("\n".join([lines[0], '{"text": 7}', "{", *lines[1:]]) + "\n")
     result = gpulsh.deduplicate_files("bad.jsonl", "out", index="known", on_error="skip", backend="reference")
     assert (result.funnel["documents"], result.funnel["rejected"], result.funnel["kept"]) == (3, 2, 2)
-    assert [(row["row"], row["duplicate_of_row"]) for row in rows("out")] == [(4, 0)]
+    assert [(row["row"], row["duplicate_of_row"]) for row in evidence("out")] == [(4, 0)]
     index = Index.open("known", backend="reference")
     assert len(index) == 2 and index.dropped() == 1
     assert "bad.jsonl:3" in index and "bad.jsonl:1" not in index and "bad.jsonl:2" not in index
@@ -305,7 +301,7 @@ def test_a_finished_run_is_left_as_it_is(folder: Path) -> None:
         gpulsh.deduplicate_files("jan.jsonl", "out", overwrite=True, **options)
     with pytest.raises(OutputError, match=r"index was .* and is absent now"):
         gpulsh.deduplicate_files("jan.jsonl", "out", resume=True, backend="reference")
-    assert contents("known") == before and len(rows("out")) == 1
+    assert contents("known") == before and len(evidence("out")) == 1
 
 
 def test_a_name_that_is_no_utf8_is_in_keys_too(folder: Path) -> None:

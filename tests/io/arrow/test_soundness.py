@@ -16,6 +16,7 @@ import gpulsh
 from gpulsh.errors import DamagedInputError, InputError
 from gpulsh.run.files import deduplicate_files
 from gpulsh.run.indexing import build_index
+from tests.support.runs import run
 
 ROWS = 4
 LONG = [f"a page of words, long enough for a view, number {row}" for row in range(ROWS)]
@@ -102,10 +103,6 @@ def write(path: Path, column: str, lie: tuple[Any, bytes, bytes]) -> str:
     assert data.count(told) == 1
     path.write_bytes(data.replace(told, lied))
     return str(path)
-
-
-def run(path: str, out: Path, **options: Any) -> Any:
-    return deduplicate_files(path, out, backend="reference", **options)
 
 
 @pytest.mark.parametrize("ending", [".arrow", ".arrows"])

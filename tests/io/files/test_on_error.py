@@ -19,13 +19,9 @@ from gpulsh.cli import main
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, OutputError, ParameterError
 from gpulsh.io.files.rejected import end_to_end
 from gpulsh.io.formats.jsonl import format as jsonl
-from gpulsh.run.files import deduplicate_files
 from gpulsh.run.indexing import build_index
 from gpulsh.run.records import rejections as passed_over
-
-
-def run(inputs: Any, out: Path, **options: Any) -> Any:
-    return deduplicate_files(inputs, out, backend=options.pop("backend", "reference"), **options)
+from tests.support.runs import run
 
 
 def skip(inputs: Any, out: Path, **options: Any) -> Any:

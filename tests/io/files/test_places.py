@@ -9,7 +9,6 @@ import os
 import tarfile
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +18,7 @@ from gpulsh.errors import InputError, OutputError
 from gpulsh.io.file import File
 from gpulsh.io.files.inputs import find_files
 from gpulsh.io.files.places import place_below, refuse_outside
-from gpulsh.run.files import deduplicate_files
+from tests.support.runs import run
 
 LINE = json.dumps({"text": "some words that are no evil"}).encode() + b"\n"
 EVIL = "p/y/../../../../settings.jsonl"
@@ -34,10 +33,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / "settings.jsonl").write_text("precious")
     (tmp_path / "settings.jsonl").write_text("precious")
     return home
-
-
-def run(inputs: Any, out: str = "out", **options: Any) -> Any:
-    return deduplicate_files(inputs, out, backend="reference", **options)
 
 
 def zipped(path: str, *names: str) -> None:

@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-import gpulsh
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.inputs import find_files
@@ -27,6 +26,7 @@ from gpulsh.io.formats.delimited import format as delimited
 from gpulsh.io.formats.delimited.records import OpenQuoteError, split_records
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit
+from tests.support.runs import run
 
 DRAW = random.Random(4)
 PAGES = [" ".join(f"w{DRAW.randrange(999)}" for _ in range(12)) for _ in range(6)]
@@ -44,10 +44,6 @@ UNPACK: dict[str, Callable[[bytes], bytes]] = {
     ".xz": lzma.decompress,
     ".zst": lambda packed: zstandard.ZstdDecompressor().stream_reader(packed).read(),
 }
-
-
-def run(path: Any, out: Path, **options: Any) -> gpulsh.FilesResult:
-    return gpulsh.deduplicate_files(path, out, backend="reference", **options)
 
 
 def rows_of(path: Path, column: str = "a", **rules: Any) -> list[bytes | None]:

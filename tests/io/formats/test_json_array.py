@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import gpulsh
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.columns import Columns
 from gpulsh.io.files.inputs import find_files
@@ -21,12 +20,9 @@ from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import array
 from gpulsh.io.formats.jsonl.array import split_elements
 from gpulsh.io.limits import Limit
+from tests.support.runs import run
 
 PAGES = [" ".join(random.Random(number).choices([f"w{i}" for i in range(90)], k=12)) for number in range(6)]
-
-
-def run(path: Any, out: Path, **options: Any) -> gpulsh.FilesResult:
-    return gpulsh.deduplicate_files(path, out, backend="reference", **options)
 
 
 def value(draw: random.Random, depth: int = 0) -> Any:

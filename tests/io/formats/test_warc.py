@@ -16,13 +16,9 @@ import pytest
 
 from gpulsh.errors import DamagedInputError, InputError
 from gpulsh.io.formats.warc import records as framing
-from gpulsh.run.files import deduplicate_files
+from tests.support.runs import evidence, run
 
 HTTP = "application/http; msgtype=response"
-
-
-def run(inputs: Any, out: Path, **options: Any) -> Any:
-    return deduplicate_files(inputs, out, backend="reference", **options)
 
 
 def record(kind: str, name: str, content: bytes, content_type: str | None = "text/plain", **more: str) -> bytes:
@@ -51,10 +47,6 @@ KEPT = [0, 1, 2, 3, 5]  # of WET: TEXTS[3] copies TEXTS[0], and TEXTS[5] nearly 
 
 def packed(records: list[bytes]) -> bytes:
     return b"".join(gzip.compress(one, mtime=0) for one in records)
-
-
-def evidence(out: Path) -> list[dict[str, Any]]:
-    return pq.read_table(out / "duplicates.parquet").to_pylist()
 
 
 @pytest.mark.parametrize("name", ["a.warc.wet.gz", "a.wet", "a.wet.gz", "a.warc"])

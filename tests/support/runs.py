@@ -1,0 +1,27 @@
+"""Runs over files by the reference backend, and the evidence that they leave."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from gpulsh.run.files import FilesResult, deduplicate_files
+
+
+def run(inputs: Any, out: str | Path = "out", **options: Any) -> FilesResult:
+    """`deduplicate_files`, by the backend that needs no compiling unless `options` name another."""
+    return deduplicate_files(inputs, out, **{"backend": "reference", **options})
+
+
+def evidence(out: str | Path) -> list[dict[str, Any]]:
+    """The rows of duplicates.parquet."""
+    rows: list[dict[str, Any]] = pq.read_table(f"{out}/duplicates.parquet").to_pylist()
+    return rows
+
+
+def environment() -> dict[str, str]:
+    """Of a process that runs these sources, wherever it is started."""
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
