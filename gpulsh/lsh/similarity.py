@@ -7,6 +7,7 @@ import numpy as np
 from gpulsh.arrays import Array, Fingerprints, Signatures, WeightedFingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.lsh.share import share
 from gpulsh.params import check_type
 from gpulsh.sketch.agreement import checked_pairs, estimates
 
@@ -43,7 +44,7 @@ def jaccard(
             least, greatest = ops.weighted_overlap(rows, sketches.moved(ops.asarray))
             return least / np.where(greatest > 0, greatest, 1.0)
     both, either = ops.intersect(rows, _unique(sketches, ops))
-    return _ratio(both, either)
+    return share(both, either)
 
 
 def containment(
@@ -59,7 +60,7 @@ def containment(
     array([1. , 0.5])
     """
     both, size, _ = _overlaps(fingerprints, pairs, backend, threads)
-    return _ratio(both, size)
+    return share(both, size)
 
 
 def cosine(
@@ -76,7 +77,7 @@ def cosine(
     array([0.5, 0. ])
     """
     both, one, other = _overlaps(fingerprints, pairs, backend, threads)
-    return _ratio(both, np.sqrt(one.astype(np.float64) * other.astype(np.float64)))
+    return share(both, np.sqrt(one.astype(np.float64) * other.astype(np.float64)))
 
 
 def _overlaps(
@@ -94,7 +95,3 @@ def _overlaps(
 
 def _unique(fingerprints: Fingerprints, ops: Backend) -> Fingerprints:
     return ops.unique(fingerprints.moved(ops.asarray))
-
-
-def _ratio(part: Array, whole: Array) -> Array:
-    return part.astype(np.float64) / np.maximum(whole, 1).astype(np.float64)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Numbers
 from gpulsh.backends.protocol import Backend
+from gpulsh.lsh.share import share
 
 PAIRS_AT_ONCE = 1 << 18
 FEWEST_WORDS, MOST_WORDS = 16, 256
@@ -38,14 +39,12 @@ def bounds_allow(pairs: Numbers, bitmaps: Array, sizes: Array, threshold: float,
         some = ops.asarray(pairs[start : start + PAIRS_AT_ONCE])
         bound = ops.overlap_bounds(some, bitmaps, sizes)
         either = sizes[some[:, 0]] + sizes[some[:, 1]] - bound
-        # Rounding is monotone: what the exact Jaccard reaches, its bound does.
-        most = bound.astype(np.float64) / np.maximum(either, 1).astype(np.float64)
-        allowed[start : start + PAIRS_AT_ONCE] = ops.asnumpy(most >= threshold)
+        allowed[start : start + PAIRS_AT_ONCE] = ops.asnumpy(share(bound, either) >= threshold)
     return allowed
 
 
 def sizes_allow(left: Numbers, right: Numbers, threshold: float) -> NDArray[np.bool_]:
     """bool [m]: whether sets of these sizes can reach `threshold`, since J <= smaller / larger, rounding included."""
     smaller, larger = np.minimum(left, right), np.maximum(left, right)
-    most: NDArray[np.float64] = smaller.astype(np.float64) / np.maximum(larger, 1).astype(np.float64)
-    return most >= threshold
+    allowed: NDArray[np.bool_] = share(smaller, larger) >= threshold
+    return allowed

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.protocol import Backend
 from gpulsh.decide.compare.readable import row_sizes
+from gpulsh.lsh.share import share
 from gpulsh.method import Method
 from gpulsh.params import Family
 from gpulsh.sketch.agreement import estimates
@@ -27,13 +28,8 @@ def exact(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray
     for part in parts:
         shared, together = ops.intersect(pairs, part)
         both, either = both + ops.asnumpy(shared), either + ops.asnumpy(together)
-    return jaccard_of(both, either)
-
-
-def jaccard_of(both: Numbers, either: Numbers) -> NDArray[np.float64]:
-    """From sizes of intersections and unions."""
-    share: NDArray[np.float64] = both.astype(np.float64) / np.maximum(either, 1).astype(np.float64)
-    return share
+    found: NDArray[np.float64] = share(both, either)
+    return found
 
 
 def contained(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDArray[np.float64]:
@@ -43,8 +39,8 @@ def contained(rows: Numbers, parts: Iterable[Fingerprints], ops: Backend) -> NDA
     for part in parts:
         both = both + ops.asnumpy(ops.intersect(pairs, part)[0])
         whole = whole + row_sizes(part, ops)[rows[:, 1]]
-    share: NDArray[np.float64] = both.astype(np.float64) / np.maximum(whole, 1).astype(np.float64)
-    return share
+    found: NDArray[np.float64] = share(both, whole)
+    return found
 
 
 def estimated(family: Family) -> Measure:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Numbers
 from gpulsh.decide.compare.comparison import compare
 from gpulsh.decide.compare.edges import Edges
-from gpulsh.decide.compare.measures import jaccard_of, unmeasured
+from gpulsh.decide.compare.measures import unmeasured
 from gpulsh.decide.compare.readable import row_sizes
 from gpulsh.decide.crowd.bitmaps import CrowdBitmaps, product
 from gpulsh.decide.crowd.join import FIRST_BLOCK, Block, Crowded, CrowdJoin
@@ -34,6 +34,7 @@ from gpulsh.decide.crowd.prefix_index import Matches, PrefixIndex
 from gpulsh.decide.crowd.prefixes import CrowdPrefixes, Entries
 from gpulsh.errors import DeviceMemoryError
 from gpulsh.lsh.pairs import chosen_pairs, distinct, renumbered, unpacked
+from gpulsh.lsh.share import share
 
 FEW_KEPT = 8  # kept documents that a block is compared with before anything else
 
@@ -97,7 +98,7 @@ class PrefixJoin(CrowdJoin):
             self._sizes[self._known], self._sizes[here] = row_sizes(known, self._ops), sizes
             both = overlaps.T.reshape(-1)
         either = self._sizes[pairs[:, 0]] + self._sizes[pairs[:, 1]] - both
-        found = self._similar(pairs, jaccard_of(both, either))
+        found = self._similar(pairs, share(both, either))
         return found.where(self._count(np.stack([found.earlier, found.later], axis=1)))
 
     def _within(self, here: Numbers, pairs: Numbers) -> Edges:
