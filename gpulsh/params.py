@@ -279,7 +279,7 @@ class Shingling(Parameters):
 
     @classmethod
     def parse(cls, text: str) -> Shingling:
-        """The command line's form.
+        """The command line's form. Raises ParameterError for any other.
 
         >>> Shingling.parse("word:5+symbols")
         Shingling(unit='word', size=5, symbols=True)

@@ -150,7 +150,7 @@ class Index(Tidy):
         return self.catalogue.counts()[0]
 
     def dropped(self) -> int:
-        """How many documents are known that `add` dropped."""
+        """How many documents are known that `add` dropped, and not removed."""
         return self.catalogue.counts()[1]
 
     def __contains__(self, key: object) -> bool:
@@ -197,7 +197,13 @@ class Index(Tidy):
         """Each bucket of two held documents or more: the number of its band, and the documents' keys, first in first.
 
         Bands come in order, one of them is in memory at a time; by containment there is one, whose buckets are of the
-        documents that share a shingle. The index must not change meanwhile.
+        documents that share a shingle. The keys are int64 [b] or an object array of str, as those of `Matches` are. The
+        index must not change meanwhile.
+
+        >>> index = Index(threshold=0.5, num_perm=4, bands=2, backend="cpu")
+        >>> index.insert(["a", "b", "c"], ["one two three", "One, two, three!", "four"])
+        >>> [(band, keys.tolist()) for band, keys in index.buckets()]
+        [(0, ['a', 'b']), (1, ['a', 'b'])]
         """
         for band, buckets in enumerate(self.catalogue.buckets()):
             keys = self.catalogue.keys_of(buckets.ids)
@@ -209,6 +215,12 @@ class Index(Tidy):
 
         By containment, every pair of which the one that came first contains at least `threshold` of the other.
         All pairs of a bucket are looked at: of very many copies that were inserted, not added, there are many.
+
+        >>> index = Index(threshold=0.5, backend="cpu")
+        >>> index.insert([10, 20, 30], ["one two three", "One, two, three!", "four"])
+        >>> found = index.pairs()
+        >>> found.first, found.second, found.similarity
+        (array([10]), array([20]), array([1.]))
         """
         numbers, similarity = self.catalogue.pairs()
         return Pairs(self.catalogue.keys_of(numbers[:, 0]), self.catalogue.keys_of(numbers[:, 1]), similarity)
@@ -236,7 +248,11 @@ class Index(Tidy):
         self.catalogue.save(None if path is None else Path(checked_folder("path", path)))
 
     def compact(self) -> None:
-        """Merge all segments into one without removed documents; on disk, commit that and remove unneeded files."""
+        """Merge all segments into one without removed documents; on disk, commit that and remove unneeded files.
+
+        Raises OutputError where it cannot be written, or another process writes to it; what was committed before is
+        still there.
+        """
         self.catalogue.compact()
 
     def close(self) -> None:

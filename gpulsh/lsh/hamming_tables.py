@@ -65,7 +65,7 @@ class HammingTables:
             )
 
     def design(self, count: int) -> Design:
-        """The keys of the tables of `count` signatures."""
+        """The keys of the tables of `count` signatures. Raises ParameterError where that is no count."""
         check_integer("count", count, 0, 1 << 62)
         known = designs(self.bits, self.distance)
         if self.tables != "auto":
@@ -89,7 +89,10 @@ class HammingTables:
     def pieces(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Iterator[Array]:
-        """The same pairs int64 [some, 2], i < j, each once, but in no order, and a piece in memory at a time."""
+        """The same pairs int64 [some, 2], i < j, each once, but in no order, and a piece in memory at a time.
+
+        Raises ParameterError, as all calls here do, when the first piece is asked for.
+        """
         ops, words = self._words(bit_signatures, backend, threads)
         with ops.here():
             for pair in self._pairs(words):
@@ -98,7 +101,10 @@ class HammingTables:
     def build(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
     ) -> BuiltTables:
-        """The tables of signatures, 16 bytes each a table, which this object's `query` asks from now on, too."""
+        """The tables of signatures, 16 bytes each a table, which this object's `query` asks from now on, too.
+
+        Raises ParameterError where signatures have another number of bits.
+        """
         ops, words = self._words(bit_signatures, backend, threads)
         design = self.design(len(words))
         with ops.here():
@@ -164,7 +170,10 @@ class BuiltTables(Arrays):
     def query(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Neighbours:
-        """For each row the rows of the tables within `distance` of it: Neighbours, ids ascending."""
+        """For each row the rows of the tables within `distance` of it: Neighbours, ids ascending.
+
+        Raises ParameterError where signatures have another number of bits.
+        """
         ops, asked = self.search._words(bit_signatures, backend, threads)
         words, keys = ops.asarray(self.words), self.design.keys
         found = [ops.asarray(np.empty(0, np.uint64))]

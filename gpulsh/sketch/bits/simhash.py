@@ -83,7 +83,10 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
         return BitSignatures(np.concatenate([none, *parts]), maker=self)
 
     def near(self, distance: int) -> NearBits:
-        """Documents whose signatures differ in at most `distance` bits, as a run asks for them."""
+        """Documents whose signatures differ in at most `distance` bits, as a run asks for them.
+
+        Raises ParameterError where `weights` is "idf", and for a distance that takes too many tables.
+        """
         if self.weights == "idf":
             raise ParameterError("weights is 'idf', which only all documents together have; give 'set' or 'count'")
         return NearBits(bits=self.bits, weights=self.weights, seed=self.seed, distance=distance)
