@@ -23,12 +23,13 @@ from gpulsh.backends.protocol import Backend
 from gpulsh.errors import DamagedInputError, ParameterError
 from gpulsh.facts import Facts
 from gpulsh.index.arrivals import Arrivals, admit, hold_all, similar
+from gpulsh.index.folder import Folder
 from gpulsh.index.holdings import NOBODY, Holdings
 from gpulsh.index.keys import GIVEN, KeyNames, KeyStream, as_numpy, refuse_kind, refuse_repeats, repeated, sorted_keys
 from gpulsh.index.segments.groups import Groups
 from gpulsh.index.segments.merging import in_memory
 from gpulsh.index.segments.segment import KEY_TYPES, Documents, Keys
-from gpulsh.index.storage import Contents, Folder, Shelved, compacted, discard, keyed, settled
+from gpulsh.index.shelves import Contents, Shelved, compacted, discard, keyed, settled
 from gpulsh.index.walk import held_buckets, similar_pairs
 from gpulsh.io.source import TextSource
 from gpulsh.lsh.signing import sign_by_method

@@ -20,7 +20,7 @@ from gpulsh.index.catalogue import Catalogue
 from gpulsh.index.holdings import NOBODY
 from gpulsh.index.keys import as_numpy, checked_keys
 from gpulsh.index.segments.segment import Documents
-from gpulsh.index.storage import spill_bytes
+from gpulsh.index.shelves import spill_bytes
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import Asked, MeasureName, Method

@@ -24,7 +24,7 @@ from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.recent import Recent
 from gpulsh.decide import meeting
 from gpulsh.errors import InputTypeError, OutputError, ParameterError
-from gpulsh.index import meetings, storage
+from gpulsh.index import meetings, shelves
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.segments import fingerprint_blocks, groups, merging
 from gpulsh.index.segments import segment as segments
@@ -52,7 +52,7 @@ def small_limits(batch: int = 200) -> Iterator[None]:
     """Every limit so low that small tests pass it."""
     with (
         mock.patch.object(meetings, "CROWDED", 3),
-        mock.patch.object(storage, "SPILL_BYTES", 2000),
+        mock.patch.object(shelves, "SPILL_BYTES", 2000),
         mock.patch.object(fingerprint_blocks, "BLOCK_VALUES", 24),
         mock.patch.object(fingerprint_blocks, "DECODED", Recent(2)),
         mock.patch.object(segments, "ROWS_AT_ONCE", 3),
@@ -189,7 +189,7 @@ def test_real_text_is_decided_as_by_one_run(parts: int, tmp_path: Path) -> None:
     index = Index(backend="cpu")
     index.save(tmp_path / "index")
     bounds = np.linspace(0, len(given), parts + 1).astype(int).tolist()
-    with mock.patch.object(meetings, "CROWDED", 8), mock.patch.object(storage, "SPILL_BYTES", 1 << 18):
+    with mock.patch.object(meetings, "CROWDED", 8), mock.patch.object(shelves, "SPILL_BYTES", 1 << 18):
         for start, stop in pairwise(bounds):
             index.close()
             index = Index.open(tmp_path / "index", backend="cpu")
@@ -365,7 +365,7 @@ def test_words_of_many_scripts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("spill", [0, 1 << 30])  # a segment for each call, or one
 def test_the_first_copy_and_its_witness_speak(spill: int, tmp_path: Path) -> None:
     near = "a b c d e f g h i j"
-    with mock.patch.object(storage, "SPILL_BYTES", spill), new_index() as index:
+    with mock.patch.object(shelves, "SPILL_BYTES", spill), new_index() as index:
         index.save(tmp_path / "i")
         assert index.add(["x", "y"], [near, near + " k"]).duplicate_of.tolist() == ["x", "x"]
         copy = index.add(["z"], [near + " k"])
@@ -380,7 +380,7 @@ def test_half_a_hash_is_no_copy() -> None:
     fingerprints = gpulsh.Fingerprints(np.array([9], np.uint64), np.array([0, 1]))
     exact, digests = np.array([[5, 6]], np.uint64), np.array([[7]], np.uint64)
     segment = segments.make_segment(documents, exact, digests, fingerprints)
-    holdings = Holdings([segment], storage.NOTHING)
+    holdings = Holdings([segment], shelves.NOTHING)
     asked = np.array([[5, 7], [5, 6], [6, 6]], np.uint64)
     assert holdings.first_copies(asked)[0].tolist() == [-1, 4, -1]
 

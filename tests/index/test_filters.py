@@ -23,7 +23,7 @@ from gpulsh.index.segments import groups as groups_module
 from gpulsh.index.segments.filters import filter_of, make_filter, passing
 from gpulsh.index.segments.segment import Documents, make_segment, map_segment, write_segment
 from gpulsh.index.segments.snapshots import commit_snapshot, read_snapshot
-from gpulsh.index.storage import NOTHING
+from gpulsh.index.shelves import NOTHING
 
 hashes = st.lists(st.integers(0, 2**64 - 1), max_size=300)
 

@@ -21,7 +21,7 @@ from gpulsh.backends.recent import Recent
 from gpulsh.backends.reference import backend as reference
 from gpulsh.cli import main
 from gpulsh.errors import OutputError, ParameterError
-from gpulsh.index import catalogue, storage
+from gpulsh.index import catalogue, shelves
 from gpulsh.index.keys import KeyStream
 from gpulsh.index.segments import fingerprint_blocks, merging
 from gpulsh.index.segments.fingerprint_blocks import BlockRows, write_blocks
@@ -58,7 +58,7 @@ def test_keys_of_two_kinds_are_refused() -> None:
 def held_at_most(path: Path, count: int) -> tuple[int, int]:
     """The bytes of segments in memory while `count` documents are added, at most, and those of the largest batch."""
     held, added = [0], [0]
-    real = storage.settled
+    real = shelves.settled
 
     def settled(shelves: Any, folder: Path | None, spill: int) -> Any:
         found = real(shelves, folder, spill)
@@ -78,15 +78,15 @@ def held_at_most(path: Path, count: int) -> tuple[int, int]:
 
 def test_what_is_held_does_not_grow_with_what_is_added(tmp_path: Path) -> None:
     spill = 30_000
-    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(storage, "SPILL_BYTES", spill):
+    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(shelves, "SPILL_BYTES", spill):
         few, _ = held_at_most(tmp_path / "few", 200)
         many, batch = held_at_most(tmp_path / "many", 1000)
     assert few == pytest.approx(many, rel=0.2) and batch < many <= 2 * spill
 
 
 def test_what_is_held_follows_the_budget() -> None:
-    assert storage.spill_bytes(None) == storage.spill_bytes(8 << 30) == 128 << 20
-    assert storage.spill_bytes(512 << 20) == 32 << 20
+    assert shelves.spill_bytes(None) == shelves.spill_bytes(8 << 30) == 128 << 20
+    assert shelves.spill_bytes(512 << 20) == 32 << 20
     for wrong in ("1GiB", 0, 1 << 20):
         with pytest.raises(ParameterError, match="memory is"):
             Index(memory=wrong)  # type: ignore[arg-type]
@@ -94,15 +94,15 @@ def test_what_is_held_follows_the_budget() -> None:
 
 def test_large_segments_are_merged_while_they_are_written(tmp_path: Path) -> None:
     merges: list[int] = []
-    real = storage.joined
+    real = shelves.joined
 
     def joined(*parts: Any) -> Any:
         whole = real(*parts)
-        merges.append(storage.Shelved(whole).bytes())
+        merges.append(shelves.Shelved(whole).bytes())
         return whole
 
-    patched = mock.patch.object(storage, "joined", joined)
-    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(storage, "SPILL_BYTES", 30_000), patched:
+    patched = mock.patch.object(shelves, "joined", joined)
+    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(shelves, "SPILL_BYTES", 30_000), patched:
         held_at_most(tmp_path / "i", 500)
     assert 0 < max(merges) <= 30_000
 
@@ -112,7 +112,7 @@ def test_large_segments_are_merged_while_they_are_written(tmp_path: Path) -> Non
 def test_what_is_merged_lies_in_files(whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No run of rows is longer than it may be, and a full disk is told while the index stays as it is."""
     count = 600
-    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(storage, "SPILL_BYTES", 30_000):
+    with mock.patch.object(reference, "SIZES", SMALL), mock.patch.object(shelves, "SPILL_BYTES", 30_000):
         held_at_most(tmp_path / "i", count)
     runs: list[int] = []
     real = Column.append
@@ -169,7 +169,7 @@ def test_files_of_many_pieces_of_keys(id_column: str | None, tmp_path: Path, mon
     options = ["--backend", "reference", *(["--id-column", id_column] if id_column else [])]
     small = (
         mock.patch.object(indexing, "KEYS_AT_ONCE", 7),
-        mock.patch.object(storage, "SPILL_BYTES", 4000),
+        mock.patch.object(shelves, "SPILL_BYTES", 4000),
         mock.patch.object(reference, "SIZES", SMALL),
     )
     with small[0], small[1], small[2]:
@@ -191,7 +191,7 @@ def test_an_id_that_comes_again_pieces_later_is_refused(
     Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with (
         mock.patch.object(indexing, "KEYS_AT_ONCE", 7),
-        mock.patch.object(storage, "SPILL_BYTES", 4000),
+        mock.patch.object(shelves, "SPILL_BYTES", 4000),
         mock.patch.object(reference, "SIZES", SMALL),
     ):
         assert main(["index", "build", "i", "a.jsonl", "--id-column", "id", "--backend", "reference"]) == 2
