@@ -115,6 +115,7 @@ backend_options = together(
 def parsed(options: Facts) -> dict[str, Any]:
     """The options that are given, as Python's keywords; a parameter that is left open is left out."""
     given = {name: value for name, value in options.items() if value is not None}
+    seed = given.get("seed")  # of all sketches
     if "shingle" in given:
         from gpulsh.params import Shingling
 
@@ -127,13 +128,14 @@ def parsed(options: Facts) -> dict[str, Any]:
         from gpulsh.sketch.named import parse_bits, parse_sketch
 
         if given["sketch"].startswith("simhash:"):
-            given["sketch"], given["distance"] = parse_bits(given["sketch"], given.pop("seed", None))
+            given["sketch"], given["distance"] = parse_bits(given["sketch"], seed)
+            given.pop("seed", None)
         else:
             given["sketch"] = parse_sketch(given["sketch"], given.pop("num_perm", None), given.pop("seed", None))
     if "also" in given:
         from gpulsh.sketch.named import parse_bits
 
-        bits, distance = parse_bits(given["also"])
+        bits, distance = parse_bits(given["also"], seed)
         if given.setdefault("distance", distance) != distance:
             raise click.BadParameter(f"--sketch and --and give distances {given['distance']} and {distance}; give one")
         given["also"] = bits

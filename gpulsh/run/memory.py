@@ -66,7 +66,7 @@ def deduplicate(
     num_perm      values of a signature, 1 to 65,536
     bands, rows   of signatures; None takes the most rows with bands = num_perm // rows that find a pair at `threshold`
                   with probability at least 0.995
-    seed          of the hash functions, 0 to 2^64 - 1
+    seed          of the hash functions of MinHash, 0 to 2^64 - 1; `sketch` and `also` have their own
     verify        "exact", "signature" (the estimate in place of the Jaccard similarity) or "none" (every compared pair
                   counts; similarities are NaN)
     resolve       "kept", or "components", which keeps one document of each connected component of the verified pairs

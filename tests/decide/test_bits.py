@@ -63,6 +63,10 @@ def test_files_and_the_command_decide_as_memory(tmp_path: Path) -> None:
     ways: list[tuple[dict[str, Any], list[str]]] = [
         ({"sketch": gpulsh.SimHash(bits=64), "distance": 3}, ["--sketch", "simhash:64:3"]),
         ({"also": gpulsh.SimHash(bits=128), "distance": 12}, ["--and", "simhash:128:12"]),
+        (
+            {"seed": 7, "also": gpulsh.SimHash(bits=128, seed=7), "distance": 12},
+            ["--and", "simhash:128:12", "--seed", "7"],
+        ),
     ]
     for number, (given, options) in enumerate(ways):
         wanted = np.flatnonzero(~gpulsh.deduplicate(texts, threshold=0.6, backend="cpu", **given).keep).tolist()
@@ -75,7 +79,7 @@ def test_files_and_the_command_decide_as_memory(tmp_path: Path) -> None:
             assert pq.read_table(out / "duplicates.parquet").column("row").to_pylist() == wanted
         parameters = json.loads((two / "report.json").read_text())["parameters"]
         near = parameters["near" if "sketch" in given else "also"]
-        assert near["distance"] == given["distance"]
+        assert near["distance"] == given["distance"] and near["seed"] == given.get("seed", 1)
     assert "in the key of one of 10 tables" in (tmp_path / "two0" / "report.html").read_text()
 
 

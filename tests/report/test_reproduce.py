@@ -33,6 +33,8 @@ from gpulsh.run.files import deduplicate_files
         {"sketch": gpulsh.SimHash(bits=128, seed=5), "distance": 2},
         {"num_perm": 64, "also": gpulsh.SimHash(), "distance": 4},
         {"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash(bits=128), "distance": 1},
+        {"seed": 7, "also": gpulsh.SimHash(seed=7), "distance": 4},
+        {"measure": "containment", "seed": 7, "also": gpulsh.SimHash(seed=7), "distance": 60},
         {"measure": "containment", "write": "duplicates", "on_error": "skip", "id_column": "id"},
     ],
 )
@@ -63,6 +65,7 @@ def test_what_only_python_can_ask_for_has_no_command() -> None:
         Method.chosen(shingling=gpulsh.Shingling(hash="rabin")),
         Method.chosen(sketch=gpulsh.SimHash(weights="count"), distance=3),
         Method.chosen(also=gpulsh.SimHash(seed=2), distance=3),
+        Method.chosen(also=gpulsh.SimHash(), seed=2, distance=3),
     ):
         assert command({"inputs": ["a"], "parameters": json.loads(method.to_json())}) is None
 

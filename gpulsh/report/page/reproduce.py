@@ -87,17 +87,19 @@ def _method_options(parameters: Facts) -> list[str] | None:
     except ParameterError:
         sayable = False
     counting = any(bits and bits["weights"] != "set" for bits in (near, also))
-    if not sayable or sketch is None or counting or (also and also["seed"] != 1):
+    seed = (near or parameters["family"])["seed"]  # of all sketches
+    if not sayable or sketch is None or counting or (also and also["seed"] != seed):
         return None
     options = ["--threshold", f"{parameters['threshold']!r}", "--shingle", shingle]
     options += ["--normalize", folding.form] if folding.form else []
     options += ["--and", _bits_name(also)] if also else []
+    options += ["--seed", str(seed)]
     if measure_told(parameters) == "containment":
         return [*options, "--measure", "containment"]
     if near:
-        return [*options, "--sketch", _bits_name(near), "--seed", str(near["seed"])]
+        return [*options, "--sketch", _bits_name(near)]
     family, banding = parameters["family"], parameters["banding"]
-    options += ["--sketch", f"{sketch}:{family['num_perm']}", "--seed", str(family["seed"])]
+    options += ["--sketch", f"{sketch}:{family['num_perm']}"]
     return [*options, "--bands", str(banding["bands"]), "--rows", str(banding["rows"])]
 
 
