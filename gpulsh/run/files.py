@@ -261,6 +261,11 @@ def deduplicate_files(
     for name, column in {"text_column": text_column, "id_column": id_column}.items():
         _check_column(name, column)
     packing = None if compression is None else Packing.parse(compression)
+    for name, given_form in {"format": format, "compression": compression}.items():
+        if write == "duplicates" and given_form is not None:
+            raise ParameterError(
+                f"{name} is {given_form!r} and write is 'duplicates', which writes no rows; leave one of them out"
+            )
     own_secret = chosen_secret(secret)
     parse_memory(memory)
     check_engine(engine, address, backend, threads, devices)

@@ -167,6 +167,18 @@ CASES: dict[str, tuple[Callable[[], None], str, int, list[str]]] = {
     "bad shingle": (good, "a.jsonl --shingle word", 2, ["'word'", "word:SIZE"]),
     "bad shingle size": (good, "a.jsonl --shingle word:0", 2, ["'word:0'", "1 to 64"]),
     "bad shingle unit": (good, "a.jsonl --shingle byte:5", 2, ["'byte:5'", "char:SIZE"]),
+    "format of no rows": (
+        good,
+        "a.jsonl --write duplicates --format parquet",
+        2,
+        ["format is 'parquet' and write is 'duplicates', which writes no rows; leave one of them out"],
+    ),
+    "compression of no rows": (
+        good,
+        "a.jsonl --write duplicates --compression zstd:3",
+        2,
+        ["compression is 'zstd:3' and write is 'duplicates'", "leave one of them out"],
+    ),
     "bad seed": (good, "a.jsonl --seed -1", 2, ["seed is -1"]),
     "empty keep": (good, "a.jsonl --keep column:", 2, ["keep is 'column:'"]),
     "no such choice": (good, "a.jsonl --verify maybe", 2, ["maybe", "exact"]),
