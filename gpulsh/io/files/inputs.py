@@ -16,6 +16,7 @@ from gpulsh.io.file import File
 from gpulsh.io.files.data_sets import computed_error, description_error, with_documents, without_computed
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
 from gpulsh.io.files.places import climbs, refuse_outside, told_apart, with_places
+from gpulsh.io.files.results import refuse_results
 from gpulsh.io.formats.endings import FORMATS, KNOWN, format_of, known_format
 from gpulsh.io.formats.text.lines import tell_of_lines
 from gpulsh.io.formats.text.plain import PlainText
@@ -58,8 +59,8 @@ def find_files(inputs: Sequence[str], protected: Sequence[str] = (), streams: St
     when the shell gives each of them, but for `**`, which looks into them itself. What only describes a data set is
     left out, as is what `datasets` computed of one and keeps beside it. Standard input and named pipes given as INPUT
     are copied by `streams`, where there are such, and are what it makes of them. Raises InputError where nothing is
-    found, a format is not known, a file is no regular one or is reached twice, two names would be told as one, or a
-    file would have no place of its own in `data/`: that of another, or one outside.
+    found, a format is not known, a file is no regular one or is reached twice, a folder holds results of gpulsh, two
+    names would be told as one, or a file would have no place of its own in `data/`: that of another, or one outside.
     """
     files: list[File] = []
     described: list[File] = []
@@ -91,6 +92,7 @@ def find_files(inputs: Sequence[str], protected: Sequence[str] = (), streams: St
         _log.warning("%s%s: `datasets` computed it of the data set beside it; left out", computed[0].name, more)
     for file in described:
         _log.warning("%s: describes a data set and holds no documents; it is left out", file.name)
+    refuse_results(files)
     _refuse_twice(files)
     return told_apart(with_places(files, protected))
 
