@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpulsh.cli.options import DECISION, backend_options, method_options, parsed, text_options, together
 from gpulsh.cli.terminal import conclude, say
-from gpulsh.facts import Facts
 
 if TYPE_CHECKING:  # pyarrow is loaded only when a command runs
     from gpulsh.run.indexing import Indexed
@@ -43,7 +41,7 @@ def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool,
     """Make an index in the new folder PATH of the documents of INPUT, near-duplicates dropped."""
     from gpulsh.run.indexing import build_index
 
-    _told(build_index(path, inputs, output=output, progress=True, **_prepared(output, options)), as_json)
+    _told(build_index(path, inputs, output=output, progress=True, **parsed(options)), as_json)
 
 
 @index.command(short_help="Add files to an index.")
@@ -54,7 +52,7 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
     """Add the documents of INPUT that duplicate none of the index at PATH or of INPUT, and know the others."""
     from gpulsh.run.indexing import add_to_index
 
-    _told(add_to_index(path, inputs, output=output, progress=True, **_prepared(output, options)), as_json)
+    _told(add_to_index(path, inputs, output=output, progress=True, **parsed(options)), as_json)
 
 
 @index.command(short_help="Find what files duplicate in an index.")
@@ -65,9 +63,8 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
     """Print, for each document of INPUT that duplicates one of the index at PATH, which: a JSON line each."""
     from gpulsh.run.indexing import query_index
 
-    found = query_index(path, inputs, progress=True, **_prepared(output, options))
+    found = query_index(path, inputs, output=output, progress=True, **parsed(options))
     if output is not None:
-        found.write(Path(output))
         conclude(f"{len(found)} duplicates are in {output}")
         return
     for line in found.lines():
@@ -127,15 +124,6 @@ def compact(path: str) -> None:
     with Index.open(path, backend="cpu") as opened:
         opened.compact()
         conclude(f"{len(opened)} documents are held in {path}")
-
-
-def _prepared(output: str | None, options: Facts) -> dict[str, Any]:
-    """Options as Python takes them, the output looked at before any work is done."""
-    from gpulsh.run.indexing import check_output
-
-    if output is not None:
-        check_output(Path(output))
-    return parsed(options)
 
 
 def _told_parameter(value: object) -> str:

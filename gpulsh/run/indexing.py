@@ -33,8 +33,9 @@ from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.inputs import as_lines, find_files
 from gpulsh.io.files.pipes import Streams
+from gpulsh.params import checked_folder
 from gpulsh.run.display.progress import open_progress
-from gpulsh.run.output.folders import refuse_overlap, refuse_url
+from gpulsh.run.output.folders import refuse_inside, refuse_overlap, refuse_url
 from gpulsh.store.durable import durable_file, writing
 
 ENDINGS = (".parquet", ".jsonl")
@@ -82,7 +83,6 @@ class Duplicates:
 
     def write(self, path: Path) -> None:
         """Write a file whole or not at all, as Parquet or JSON lines by its ending."""
-        check_output(path)
         with writing(path), durable_file(path) as file, self.texts.kept():
             if path.suffix == ".jsonl":
                 for line in self.lines():
@@ -137,9 +137,12 @@ def _grown(
     progress: bool = False,
     **parameters: Any,
 ) -> Indexed:
-    refuse_url(os.fspath(path))
+    folder = checked_folder("path", path)
+    refuse_url(folder)
+    refuse_ending(output)
     texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
-    refuse_overlap(os.fspath(path), inputs, texts.files)
+    refuse_overlap(folder, inputs, texts.files)
+    refuse_output(output, folder, inputs, texts)
     shown = open_progress(progress)
     with open_index(path, **parameters) as index:
         refuse_places(index.catalogue, path, id_column)
@@ -174,28 +177,42 @@ def query_index(
     id_column: str | None = None,
     every: bool = False,
     threshold: float | None = None,
+    output: str | os.PathLike[str] | None = None,
     progress: bool = False,
     **parameters: Any,
 ) -> Duplicates:
     """Which held document each document of files duplicates: the most similar, or, with `every`, each, as many rows.
 
-    `threshold` is the index's own where None, or above it.
+    `threshold` is the index's own where None, or above it. What is found is written to `output`, where that is given.
     """
+    refuse_ending(output)
     texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
     catalogue = Index.open(path, **parameters).catalogue
+    refuse_output(output, os.fspath(path), inputs, texts)
     shown = open_progress(progress)
     with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.kept():
         positions, numbers, similarity = catalogue.find_similar(_Watched(texts, shown), threshold)
     if not every:
         first = np.flatnonzero(np.diff(positions, prepend=-1))
         positions, numbers, similarity = positions[first], numbers[first], similarity[first]
-    return Duplicates(texts, positions, catalogue, numbers, similarity)
+    found = Duplicates(texts, positions, catalogue, numbers, similarity)
+    if output is not None:
+        found.write(Path(output))
+    return found
 
 
-def check_output(path: Path) -> None:
+def refuse_ending(output: str | os.PathLike[str] | None) -> None:
     """ParameterError where the ending names no format."""
-    if path.suffix not in ENDINGS:
-        raise ParameterError(f"output is {str(path)!r}; give a file that ends with {' or '.join(ENDINGS)}")
+    if output is not None and Path(output).suffix not in ENDINGS:
+        raise ParameterError(f"output is {os.fspath(output)!r}; give a file that ends with {' or '.join(ENDINGS)}")
+
+
+def refuse_output(output: str | os.PathLike[str] | None, index: str, inputs: Sequence[str], texts: FileTexts) -> None:
+    """OutputError where the file would take the place of an input file, or lie among them or in the index."""
+    if output is not None:
+        refuse_url(os.fspath(output))
+        refuse_overlap(os.fspath(output), inputs, texts.files)
+        refuse_inside(os.fspath(output), index, "index")
 
 
 def _open(inputs: Sequence[str], columns: Columns, lines: bool, parameters: Facts) -> FileTexts:

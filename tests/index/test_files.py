@@ -121,6 +121,46 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
     assert {path: path.read_bytes() for path in Path("i").iterdir()} == before
 
 
+@pytest.mark.parametrize("command", ["build", "add", "query"])
+@pytest.mark.parametrize(
+    ("given", "output", "told"),
+    [
+        ("in/a.jsonl", "in/a.jsonl", "in/a.jsonl: is the input itself; give another path"),
+        ("in", "in/a.jsonl", "in/a.jsonl: lies inside the input in; give a path outside of it"),
+        ("in/*.jsonl", "in/a.jsonl", "in/a.jsonl: is the input in/a.jsonl; give another path"),
+        ("in/*.jsonl", "link.jsonl", "link.jsonl: is the input in/a.jsonl; give another path"),
+        (
+            "in/a.jsonl",
+            "index/found.jsonl",
+            "index/found.jsonl: lies inside the index index; give a path outside of it",
+        ),
+        ("in/a.jsonl", "s3://bucket/found.jsonl", "s3://bucket/found.jsonl: is a URL; give a local path"),
+    ],
+)
+def test_what_is_found_replaces_no_input(
+    command: str, given: str, output: str, told: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write("in/a.jsonl", ["a b c d e f g", "h i j k l m"])
+    write("before.jsonl", ["h i j k l m"])
+    Path("link.jsonl").symlink_to("in/a.jsonl")
+    assert main(["index", "build", "index", "before.jsonl", "--backend", "reference"]) == 0
+    if command == "build":
+        Path("index").rename("made")
+        Path("index").mkdir()
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert main(["index", command, "index", given, "-o", output, "--backend", "reference"]) == 1
+    assert capsys.readouterr().err.startswith(f"gpulsh: error: {told}")
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+
+
+def test_an_empty_path(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write("a.jsonl", ["a b c d e f g"])
+    for command in ("build", "add", "query"):
+        assert main(["index", command, "", "a.jsonl", "--backend", "reference"]) == 2
+        assert capsys.readouterr().err == "gpulsh: error: path is empty; give the path of a folder\n"
+
+
 def test_duckdb_finds_the_same_candidates(folder: Path) -> None:
     duckdb = pytest.importorskip("duckdb", reason="the SQL door is tested with DuckDB where it is installed")
     texts = licences()[::6]

@@ -241,8 +241,8 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
     assert "leave id_column out" in refused(2, "feb.jsonl", "-o", "out", *skipping)
     Path("null.jsonl").write_text('{"text": "one", "id": "x"}\n{"text": "two", "id": null}\n')
     assert "row 1: column 'id' is null" in refused(1, "null.jsonl", "-o", "out", "--id-column", "id")
-    assert "known: is the input itself" in refused(1, "feb.jsonl", "-o", "known")
-    assert "lies inside the input known" in refused(1, "feb.jsonl", "-o", "known/out")
+    assert "known: is the index itself; give another path" in refused(1, "feb.jsonl", "-o", "known")
+    assert "known/out: lies inside the index known" in refused(1, "feb.jsonl", "-o", "known/out")
     assert run("feb.jsonl", "-o", "feb", "--id-column", "id") == 0  # parameters left open are the index's own
     assert json.loads(Path("feb/report.json").read_text())["parameters"]["threshold"] == 0.7
     before = contents("known")

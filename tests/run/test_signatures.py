@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -140,3 +141,17 @@ def test_what_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(OutputError, match=said):
             sign_files([str(tmp_path / "a.txt")], tmp_path / "o.parquet", backend="cpu")
     assert not (tmp_path / "o.parquet").exists()
+
+
+def test_no_input_is_replaced(texts: list[str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = Path("a.parquet").read_bytes()
+    for given, told in (
+        ("a.parquet", "a.parquet: is the input itself; give another path"),
+        ("*.parquet", "a.parquet: is the input a.parquet; give another path"),
+        (f"file://{tmp_path}/a.parquet", f"a.parquet: is the input file://{tmp_path}/a.parquet; give another path"),
+        (".", "a.parquet: lies inside the input .; give a path outside of it"),
+    ):
+        with pytest.raises(OutputError, match=f"^{re.escape(told)}$"):
+            sign_files([given], "a.parquet", backend="reference")
+    assert Path("a.parquet").read_bytes() == before

@@ -1,4 +1,4 @@
-"""Where a run writes: its folders are no INPUT, lie in none and in none of the others, and hold no input file."""
+"""Where a run writes: no INPUT and not inside one, nor in another of its folders, and around no input file."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Folders:
                 continue
             refuse_overlap(folder, inputs, files)
             if self.index is not None:
-                refuse_overlap(self.index, [folder], [])
-                refuse_overlap(folder, [self.index], [])
+                refuse_inside(folder, self.index, "index")
+                refuse_inside(self.index, folder, "output" if folder == self.output else "work folder")
         if self.index is not None:
             refuse_overlap(self.index, inputs, files)
 
@@ -64,20 +64,30 @@ def refuse_url(folder: str) -> None:
         raise OutputError(f"{folder}: is a URL; give a local path, and copy it there afterwards")
 
 
-def refuse_overlap(folder: str, inputs: Sequence[str], files: Sequence[File]) -> None:
-    """OutputError where a folder is an INPUT or lies in one, or an input file lies in it; URLs are taken as spelt."""
-    remote = is_url(folder)
-    target = _place(folder)
+def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> None:
+    """OutputError where a file or folder that is written is an INPUT or an input file, or lies in one, or one lies in
+    it; URLs are taken as spelt, but for those of input files on this machine.
+    """
+    remote = is_url(path)
+    target = _place(path)
     for given in (given for given in inputs if is_url(given) == remote):
-        source = _place(given)
-        if target == source:
-            raise OutputError(f"{folder}: is the input itself; give another folder")
-        if (remote or os.path.isdir(source)) and _inside(target, source):
-            raise OutputError(f"{folder}: lies inside the input {given}; give a folder outside of it")
+        refuse_inside(path, given, "input")
     for file in files:
-        path = file.name if remote else file.path
-        if (remote or file.filesystem is None) and _inside(_place(path), target):
-            raise OutputError(f"{folder}: holds the input {file.name}; give another folder")
+        read = file.name if remote else file.path
+        if remote or _is_local(file):
+            if _place(read) == target:
+                raise OutputError(f"{path}: is the input {file.name}; give another path")
+            if _inside(_place(read), target):
+                raise OutputError(f"{path}: holds the input {file.name}; give another folder")
+
+
+def refuse_inside(path: str, folder: str, kind: str) -> None:
+    """OutputError where a file or folder that is written is a folder of that kind, or lies in it."""
+    target, around = _place(path), _place(folder)
+    if target == around:
+        raise OutputError(f"{path}: is the {kind} itself; give another path")
+    if (is_url(folder) or os.path.isdir(around)) and _inside(target, around):
+        raise OutputError(f"{path}: lies inside the {kind} {folder}; give a path outside of it")
 
 
 def not_empty(out: object, ours: str | None) -> OutputError:
@@ -89,6 +99,11 @@ def not_empty(out: object, ours: str | None) -> OutputError:
 
 def _place(path: str) -> str:
     return path.rstrip("/") if is_url(path) else os.path.realpath(path)
+
+
+def _is_local(file: File) -> bool:
+    """Whether its path is one of this machine, as behind file://."""
+    return file.filesystem is None or "file" in tuple(file.filesystem.protocol)
 
 
 def _inside(path: str, folder: str) -> bool:
