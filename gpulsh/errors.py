@@ -30,10 +30,10 @@ Extra = Literal["cuda12", "cuda13", "cudf", "ray", "warc", "report", "compat", "
 SWITCHES = ("overwrite", "resume", "dry-run", "across", "within", "lines")
 OPTIONS = (
     *SWITCHES,
-    *("backend", "compression", "engine", "format", "id-column", "keep", "memory", "num-perm", "on-error", "reader"),
-    *("shingle", "text-column", "verify", "work"),
+    *("and", "backend", "compression", "engine", "format", "id-column", "keep", "memory", "num-perm", "on-error"),
+    *("reader", "shingle", "text-column", "verify", "work"),
 )
-RENAMED = {"shingle": "shingling"}  # options whose keyword has another name
+RENAMED = {"and": "also", "shingle": "shingling"}  # options whose keyword has another name
 FUNCTIONS = {"dedup": "deduplicate_files", "sample": "sample"}  # by the command of the same deed; others have none
 _VALUE = r"\d[\w.]*|[a-z]+:\d+|arrow|cpu|cuda|exact|ray"  # any other word goes on with the sentence
 _OPTION = re.compile(rf"(?<![\w-])--({'|'.join(OPTIONS)})(?![\w-])(?: ({_VALUE})(?!\w))?")

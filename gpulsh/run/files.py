@@ -280,7 +280,7 @@ def deduplicate_files(
     else:
         from gpulsh.run.incremental import EarlierRuns, refuse_with_index
 
-        others = {"protect": guarded, "within": within, "across": across, "also": also}
+        others = {"protect": guarded, "within": within, "across": across, "--and": also}
         refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, others)
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
     streams = Streams(lines)  # to the end of the run

@@ -327,6 +327,7 @@ def test_a_dry_run_refuses_what_the_run_would(here: Path) -> None:
         (["in", "--text-column", "body"], 1, "in/0.parquet: has no column 'body'"),
         (["in", "--threshold", "2"], 2, "threshold is 2"),
         (["in", "--memory", "1"], 2, "too little to work in"),
+        (["in", "--threads", "0"], 2, "threads is 0; give an integer from 1 to 1024"),
         (["-"], 1, "-: can be read only once"),
     ],
 )

@@ -237,6 +237,10 @@ def test_what_is_refused_changes_nothing(folder: Path, capsys: pytest.CaptureFix
     assert "protect is given" in refused(2, "feb.jsonl", "-o", "out", "--protect", "jan.jsonl")
     assert "within is given" in refused(2, "feb.jsonl", "-o", "out", "--within")
     assert "across is given" in refused(2, "feb.jsonl", "-o", "out", "--across")
+    told = "{} is given, which is not possible with an index; leave one of the two out"
+    assert told.format("--and") in refused(2, "feb.jsonl", "-o", "out", "--and", "simhash:3")
+    with pytest.raises(ParameterError, match=f"^{told.format('also')}$"):
+        gpulsh.deduplicate_files("feb.jsonl", "out", index="known", also=gpulsh.SimHash(), distance=3)
     skipping = ("--on-error", "skip", "--id-column", "id")
     assert "leave id_column out" in refused(2, "feb.jsonl", "-o", "out", *skipping)
     Path("null.jsonl").write_text('{"text": "one", "id": "x"}\n{"text": "two", "id": null}\n')

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from gpulsh.account.costs import Corpus, stage_works
 from gpulsh.arrays import Numbers
 from gpulsh.backends.processors import processors
-from gpulsh.errors import InputError
+from gpulsh.errors import InputError, ParameterError
 from gpulsh.facts import Facts
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
@@ -91,8 +91,8 @@ class Plan:
 def plan(inputs: Sequence[str], options: Facts) -> Plan:
     """Foretell `gpulsh dedup INPUTS`; `options` are its own, by their names and as they are written, or Python's lists.
 
-    Raises InputError, also where an INPUT can be read only once or a sample cannot be run, and whatever else the run
-    itself would raise before it begins.
+    Raises InputError, also where an INPUT can be read only once or a sample cannot be run, ParameterError, and whatever
+    else the run itself would raise before it begins.
     """
     began = time.perf_counter()
     protect = list(options.get("protect") or ())
@@ -241,11 +241,11 @@ class _Trials:
                 shutil.rmtree(out)
                 ended, again = run(arguments, out)
                 took = again if compiled else took.or_less(again)
-        except InputError as error:
+        except (InputError, ParameterError) as error:
             told = error.message
             for path, name in names.items():
                 told = told.replace(path, name)
-            raise InputError(told) from error
+            raise type(error)(told) from error
         return _Trial(share, ended.report, ended.buckets, took, out)
 
 

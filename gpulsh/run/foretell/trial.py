@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 
 from gpulsh.account.costs import Corpus
 from gpulsh.account.stages import FORETOLD, OF_CONTAINMENT
-from gpulsh.errors import InputError
+from gpulsh.errors import InputError, ParameterError
 from gpulsh.facts import Facts
 from gpulsh.run.foretell.growth import START, Taken
 from gpulsh.run.stages.collide import SMALLEST
@@ -24,6 +24,7 @@ _CODE = (
     "import sys; end = 2 + int(sys.argv[1]); sys.path[:] = sys.argv[2:end]; sys.argv[1:] = sys.argv[end:];"
     " from gpulsh.cli import main; sys.exit(main())"
 )
+WRONG_USAGE = 2  # exit status of a command that refuses what it was given
 LOOK = 0.01  # seconds between two looks at the process
 # Stages that are counted with another: what is done in its place.
 WITHIN = {"compare": "verify", **dict.fromkeys(OF_CONTAINMENT, "collide")}
@@ -41,7 +42,10 @@ class Ended(NamedTuple):
 
 
 def run(arguments: Sequence[str], out: Path) -> tuple[Ended, Taken]:
-    """Let `gpulsh dedup ARGUMENTS -o OUT` run to its end, and say what it took. InputError where the run fails."""
+    """Let `gpulsh dedup ARGUMENTS -o OUT` run to its end, and say what it took.
+
+    Raises InputError where the run fails, ParameterError where it refuses what it was given.
+    """
     ended = _ended(["dedup", "-o", str(out), "--json", *arguments], out.parent)
     return ended, taken(ended, out)
 
@@ -93,7 +97,8 @@ def _ended(arguments: Sequence[str], folder: Path) -> Ended:
     lines = said.read_text(encoding="utf-8", errors="replace").splitlines()
     if child.returncode:
         last = lines[-1] if lines else f"it ended with status {child.returncode}"
-        raise InputError(last.removeprefix("gpulsh: error: "))
+        kind = ParameterError if child.returncode == WRONG_USAGE else InputError
+        raise kind(last.removeprefix("gpulsh: error: "))
     ends = [event for event in map(json.loads, filter(_is_event, lines)) if event["event"] == "end"]
     met = sum(event.get("documents", 0) for event in ends if event["stage"] == "gather")
     noted = [event.items() for event in ends if event["stage"] == "collide"]
