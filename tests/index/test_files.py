@@ -154,6 +154,14 @@ def test_what_is_found_replaces_no_input(
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
 
 
+def test_what_is_found_stays_out_of_a_new_index(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write("a.jsonl", ["a b c d e f g"])
+    assert main(["index", "build", "new", "a.jsonl", "-o", "new/found.jsonl", "--backend", "reference"]) == 1
+    told = "new/found.jsonl: lies inside the index new; give a path outside of it"
+    assert capsys.readouterr().err == f"gpulsh: error: {told}\n"
+    assert not Path("new").exists()
+
+
 def test_an_empty_path(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write("a.jsonl", ["a b c d e f g"])
     for command in ("build", "add", "query"):

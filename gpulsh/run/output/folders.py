@@ -71,7 +71,8 @@ def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> N
     remote = is_url(path)
     target = _place(path)
     for given in (given for given in inputs if is_url(given) == remote):
-        refuse_inside(path, given, "input")
+        if remote or os.path.isdir(given) or _place(given) == target:
+            refuse_inside(path, given, "input")
     for file in files:
         read = file.name if remote else file.path
         if remote or _is_local(file):
@@ -82,11 +83,13 @@ def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> N
 
 
 def refuse_inside(path: str, folder: str, kind: str) -> None:
-    """OutputError where a file or folder that is written is a folder of that kind, or lies in it."""
+    """OutputError where a file or folder that is written is a folder of that kind, which may be made later, or lies
+    in it.
+    """
     target, around = _place(path), _place(folder)
     if target == around:
         raise OutputError(f"{path}: is the {kind} itself; give another path")
-    if (is_url(folder) or os.path.isdir(around)) and _inside(target, around):
+    if _inside(target, around):
         raise OutputError(f"{path}: lies inside the {kind} {folder}; give a path outside of it")
 
 
