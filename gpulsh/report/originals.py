@@ -31,7 +31,7 @@ class Originals:
         name, source = self.named[number].name, self.named[number].source
         if source not in self._known:
             self._known[source] = {}
-            self._known[source] = {file.name: file for file in find_files([source])}
+            self._known[source] = {file.name: file for file in find_files([source], again=True)}
         file = self._known[source].get(name)
         if file is None:
             raise InputError(f"{name}: is not where it was")

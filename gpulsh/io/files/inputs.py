@@ -51,7 +51,9 @@ def natural_id(files: Sequence[File]) -> str | None:
     return names.pop() if len(names) == 1 else None
 
 
-def find_files(inputs: Sequence[str], protected: Sequence[str] = (), streams: Streams | None = None) -> list[File]:
+def find_files(
+    inputs: Sequence[str], protected: Sequence[str] = (), streams: Streams | None = None, *, again: bool = False
+) -> list[File]:
     """Every file of `protected`, which is only read, then every file of the INPUTs.
 
     INPUTs come as given, the files of a folder or glob by byte order of their relative path. In folders only known
@@ -61,6 +63,7 @@ def find_files(inputs: Sequence[str], protected: Sequence[str] = (), streams: St
     are copied by `streams`, where there are such, and are what it makes of them. Raises InputError where nothing is
     found, a format is not known, a file is no regular one or is reached twice, a folder holds results of gpulsh, two
     names would be told as one, or a file would have no place of its own in `data/`: that of another, or one outside.
+    `again` is for the INPUTs of an earlier run, among whose files a glob may have found its results since.
     """
     files: list[File] = []
     described: list[File] = []
@@ -92,7 +95,8 @@ def find_files(inputs: Sequence[str], protected: Sequence[str] = (), streams: St
         _log.warning("%s%s: `datasets` computed it of the data set beside it; left out", computed[0].name, more)
     for file in described:
         _log.warning("%s: describes a data set and holds no documents; it is left out", file.name)
-    refuse_results(files)
+    if not again:
+        refuse_results(files)
     _refuse_twice(files)
     return told_apart(with_places(files, protected))
 

@@ -59,6 +59,13 @@ def test_so_does_every_command(command: list[str], capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == f"gpulsh: error: {GIVE_DATA}\n"
 
 
+def test_texts_are_found_again_by_a_glob_that_finds_the_results_since(capsys: pytest.CaptureFixture[str]) -> None:
+    gpulsh.deduplicate_files("i*", "i-clean", backend="reference")
+    assert main(["show", "i-clean"]) == 0
+    told = capsys.readouterr()
+    assert WORDS in told.out and told.err == ""
+
+
 def test_behind_a_url() -> None:
     store = fsspec.filesystem("memory")
     store.put("out", "/results", recursive=True)
