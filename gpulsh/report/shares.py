@@ -22,6 +22,7 @@ from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import Divisible
 from gpulsh.io.formats.endings import format_of
+from gpulsh.io.formats.jsonl.format import JsonLines
 from gpulsh.io.limits import Limit
 from gpulsh.report.evidence import Evidence
 from gpulsh.report.originals import Originals
@@ -34,8 +35,8 @@ def shares(report: Facts, duplicates: File, rejected: File | None, column: str) 
     """A pyarrow.Table: `value` string, `documents` and `dropped` int64; values of most documents first.
 
     Values that are no texts are told as JSON, null is that of documents without one. Protected documents do not count.
-    Raises InputError where a file has no such column, or was changed since the run; ParameterError where there are more
-    than 2^20 values.
+    Raises InputError where a file has no such column, or was changed since the run, or there are JSON lines alone and
+    none has such a field; ParameterError where there are more than 2^20 values.
     """
     originals, parameters = Originals(report), report["parameters"]
     with reading(duplicates):
@@ -43,17 +44,22 @@ def shares(report: Facts, duplicates: File, rejected: File | None, column: str) 
     bad, names = _rejected(rejected), strings([file.name for file in originals.named]).to_pylist()
     columns, limit = Columns(parameters["text_column"], id=column), Limit(parameters["memory"])
     counts: dict[str | None, Numbers] = {}
+    without_columns = True  # JSON lines lack a field one by one, and are not refused as what lacks a column is
     for number in originals.asked():
+        file = originals.find(number)
+        without_columns &= isinstance(format_of(file), JsonLines)
         # Of each row, whether it is a document, and one that was dropped.
         what = np.zeros((report["files"][number]["rows"], 2), np.bool_)
         what[:, 0] = True
         what[dropped[number], 1] = True
         for rows in bad[names[number]]:
             what[rows, 0] = False
-        for value, found in _counted(originals.find(number), columns, what, limit):
+        for value, found in _counted(file, columns, what, limit):
             counts[value] = counts.get(value, 0) + found
         if len(counts) > MOST:
             raise ParameterError(f"column {column!r} has more than {MOST:,} values; name one of few, as a language")
+    if without_columns and counts.keys() == {None}:
+        raise InputError(f"column {column!r}: no document has a value of it; name a field that some have")
     ranked = sorted(counts.items(), key=lambda item: (-item[1][0], item[0] is not None, item[0]))
     both = np.array([found for _, found in ranked], np.int64).reshape(-1, 2)
     values = pa.array([value for value, _ in ranked], pa.string())

@@ -72,3 +72,10 @@ def test_what_cannot_be_counted(result: FilesResult, monkeypatch: pytest.MonkeyP
         file.write("\n")
     with pytest.raises(InputError, match=r"b\.jsonl: was changed since the run"):
         result.shares("year")
+
+
+def test_a_field_that_no_line_has(result: FilesResult) -> None:
+    found = deduplicate_files("b.jsonl", "lines", on_error="skip", backend="reference")
+    with pytest.raises(InputError, match=r"^column 'langauge': no document has a value of it; name a field that some"):
+        found.shares("langauge")
+    assert found.shares("lang")["value"].to_pylist() == ["en", "fr"]
