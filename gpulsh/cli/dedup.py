@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
+from gpulsh.cli.ending import ended_cleanly
 from gpulsh.cli.options import backend_options, choice, method_options, parsed, text_options
 from gpulsh.cli.sections import SectionedCommand
 from gpulsh.cli.terminal import conclude, say, tell
@@ -152,7 +150,7 @@ def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -
     """
     now = datetime.now(UTC).replace(microsecond=0)
     # Ray prints which of its processes ended, and standard output is for the result.
-    with _ended_cleanly(), redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout):
+    with ended_cleanly(), redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout):
         from gpulsh.run.files import deduplicate_files
 
         if options["dry_run"]:
@@ -192,35 +190,3 @@ def _device_numbers(given: str) -> list[int]:
     if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
         raise click.BadParameter(f"{given!r} is no list of device numbers; give them as 0,1")
     return [int(part) for part in parts]
-
-
-@contextmanager
-def _ended_cleanly() -> Iterator[None]:
-    """Make a request to end, or the hang-up of a terminal, leave what Ctrl-C leaves."""
-    if threading.current_thread() is not threading.main_thread():  # only that one may set handlers
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    before = {number: was for number, was in before.items() if was not in (None, signal.SIG_IGN)}  # as of `nohup`
-    for number in before:
-        signal.signal(number, _end)
-    try:
-        yield
-    except _Ended as ended:
-        tell(f"gpulsh: interrupted by {signal.Signals(ended.number).name}")
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-class _Ended(SystemExit):
-    """The process was asked to end by the signal `number`, and ends with the status that says so."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(128 + number)
-        self.number = number
-
-
-def _end(number: int, frame: object) -> None:
-    raise _Ended(number)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpulsh.cli.ending import ended_cleanly
 from gpulsh.cli.options import DECISION, backend_options, method_options, parsed, text_options, together
 from gpulsh.cli.terminal import conclude, say
 
@@ -41,7 +42,9 @@ def build(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool,
     """Make an index in the new folder PATH of the documents of INPUT, near-duplicates dropped."""
     from gpulsh.run.indexing import build_index
 
-    _told(build_index(path, inputs, output=output, progress=True, **parsed(options)), as_json)
+    with ended_cleanly():
+        built = build_index(path, inputs, output=output, progress=True, **parsed(options))
+    _told(built, as_json)
 
 
 @index.command(short_help="Add files to an index.")
@@ -52,7 +55,9 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
     """Add the documents of INPUT that duplicate none of the index at PATH or of INPUT, and know the others."""
     from gpulsh.run.indexing import add_to_index
 
-    _told(add_to_index(path, inputs, output=output, progress=True, **parsed(options)), as_json)
+    with ended_cleanly():
+        added = add_to_index(path, inputs, output=output, progress=True, **parsed(options))
+    _told(added, as_json)
 
 
 @index.command(short_help="Find what files duplicate in an index.")
@@ -63,7 +68,8 @@ def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any
     """Print, for each document of INPUT that duplicates one of the index at PATH, which: a JSON line each."""
     from gpulsh.run.indexing import query_index
 
-    found = query_index(path, inputs, output=output, progress=True, **parsed(options))
+    with ended_cleanly():
+        found = query_index(path, inputs, output=output, progress=True, **parsed(options))
     if output is not None:
         conclude(f"{len(found)} duplicates are in {output}")
         return

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from gpulsh.cli.ending import ended_cleanly
 from gpulsh.cli.options import backend_options, method_options, parsed, text_options
 from gpulsh.cli.terminal import conclude
 
@@ -23,5 +24,6 @@ def sign(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     """
     from gpulsh.run.signatures import sign_files
 
-    documents = sign_files(inputs, output, progress=True, **parsed(options))
+    with ended_cleanly():
+        documents = sign_files(inputs, output, progress=True, **parsed(options))
     conclude(f"{documents} documents are signed in {output}")

@@ -285,6 +285,39 @@ def test_where_nothing_is_finished_an_interrupt_leaves_nothing(corpus: Path, num
     assert os.listdir() == ["a.parquet"]
 
 
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize(
+    ("endless", "command"),
+    [
+        ("signatures._table", ["sign", "a.parquet", "-o", "signed.parquet"]),
+        ("indexing.Duplicates.tables", ["index", "build", "index", "a.parquet", "-o", "found.jsonl"]),
+    ],
+)
+def test_files_of_other_commands_are_whole_or_not_there(
+    corpus: Path, endless: str, command: list[str], number: signal.Signals
+) -> None:
+    code = f"""
+import signal, sys, time
+from gpulsh.cli import main
+from gpulsh.run import indexing, signatures
+def endless(*_):
+    print("ready", flush=True)
+    time.sleep(60)
+{endless} = endless
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main([*{command}, "--backend", "reference"]))
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    time.sleep(0.05)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=30)
+    assert (process.returncode, error.splitlines()[-1]) == SIGNALS[number]
+    assert os.listdir() == ["a.parquet"]
+
+
 WHILE_IT_BEGINS = """
 import sys
 class Pressed:
