@@ -34,7 +34,7 @@ class _Memory:
     def __init__(self) -> None:
         self.limit = 1 << 62
         self.held = self.peak = 0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # arrays may be collected, and so given back, while one is taken
 
     def take(self, size: int) -> None:
         with self._lock:
