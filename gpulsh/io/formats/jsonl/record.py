@@ -102,7 +102,9 @@ def parse(file: File, number: int, content: Line) -> Record:
         # Python's parser also takes what others write: NaN, lone surrogates; bytes that are no UTF-8 become U+FFFD.
         try:
             record = _loaded(content)
-        except (ValueError, RecursionError) as error:
+        except RecursionError as error:
+            raise _too_deep(file, number) from error
+        except ValueError as error:
             # Behind "at" Python's own message has a place.
             told = getattr(error, "msg", str(error)).removesuffix(" at").removesuffix(" starting")
             raise _no_json(file, number, content, told) from error
