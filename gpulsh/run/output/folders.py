@@ -76,9 +76,10 @@ def refuse_overlap(path: str, inputs: Sequence[str], files: Sequence[File]) -> N
     for file in files:
         read = file.name if remote else file.path
         if remote or _is_local(file):
-            if _place(read) == target:
+            place = _place(read)
+            if place == target:
                 raise OutputError(f"{path}: is the input {file.name}; give another path")
-            if _inside(_place(read), target):
+            if _inside(place, target):
                 raise OutputError(f"{path}: holds the input {file.name}; give another folder")
 
 
