@@ -201,7 +201,7 @@ class Catalogue:
 
     def facts(self) -> Facts:
         """What `gpulsh index info` tells, as JSON values; `bytes` are those of the files of its newest commit."""
-        held, dropped = self.holdings().counts()
+        held, dropped = self.counts()
         files = self._folder.snapshot.files() if self._folder else {}
         return {
             "documents": held,
