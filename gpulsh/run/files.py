@@ -26,6 +26,7 @@ from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.inputs import as_lines, find_files, natural_id, refuse_packing
 from gpulsh.io.files.pipes import Streams, is_stream
 from gpulsh.io.files.readers import Reader
+from gpulsh.io.files.results import REPORT
 from gpulsh.io.outputs.conversion import FormatName, refuse_stream_packing, renamed
 from gpulsh.method import Asked, MeasureName, Resolve, Verify
 from gpulsh.params import (
@@ -52,7 +53,6 @@ from gpulsh.run.output.finished import Finished
 from gpulsh.run.output.folders import Folders
 from gpulsh.run.output.output import (
     PAGE,
-    REPORT,
     OutputFolder,
     finished,
     read_report,

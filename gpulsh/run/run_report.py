@@ -16,13 +16,14 @@ from gpulsh.account.hints import give_hints
 from gpulsh.backends.compiling import COMPILING
 from gpulsh.facts import Facts
 from gpulsh.io.file import File
+from gpulsh.io.files.results import REPORT
 from gpulsh.params import SCHEME
 from gpulsh.report.evidence import by_similarity, summarise
 from gpulsh.report.machine import machine, versions
 from gpulsh.report.page.page import missing
 from gpulsh.run.engines.engines import Engine
 from gpulsh.run.job.job import Job
-from gpulsh.run.output.output import PAGE, REPORT
+from gpulsh.run.output.output import PAGE
 from gpulsh.run.partitioned import Outcome
 
 

@@ -10,7 +10,8 @@ from gpulsh.errors import InputError
 from gpulsh.io.file import File
 
 EVIDENCE, REPORT, DATA = "duplicates.parquet", "report.json", "data"
-_HEAD = re.compile(rb'\s*\{\s*"gpulsh"\s*:')  # how every report begins
+MARK = "gpulsh"  # the first key of report.json, which says who wrote the folder
+_HEAD = re.compile(rb'\s*\{\s*"%b"\s*:' % MARK.encode())
 _HEAD_BYTES = 64
 
 

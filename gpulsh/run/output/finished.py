@@ -15,10 +15,11 @@ import pyarrow as pa
 from gpulsh.errors import OutputError
 from gpulsh.facts import Facts
 from gpulsh.io.file import File
+from gpulsh.io.files.results import EVIDENCE, REPORT
 from gpulsh.report.page.page import missing, render, write_page
 from gpulsh.report.shares import listed, shares
 from gpulsh.run.output.folders import is_url
-from gpulsh.run.output.output import PAGE, REPORT, is_whole, read_report, write_report
+from gpulsh.run.output.output import PAGE, is_whole, read_report, write_report
 from gpulsh.run.output.remote import UNFINISHED
 from gpulsh.run.output.url_folder import UrlFolder
 from gpulsh.run.output.work_folder import WORK, is_work
@@ -54,7 +55,7 @@ class Finished:
     def shares(self, column: str) -> pa.Table:
         """Of each value of a column how many documents there were, and how many were dropped; as `report.shares`."""
         rejected = self.file("rejected.parquet") if "rejected.parquet" in self.report["outputs"] else None
-        return shares(self.report, self.file("duplicates.parquet"), rejected, column)
+        return shares(self.report, self.file(EVIDENCE), rejected, column)
 
     def remake_page(self, by: Sequence[str] = ()) -> str:
         """Makes report.html from report.json, and lists it there, with shares `by` columns; gives its path or URL.

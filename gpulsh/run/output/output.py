@@ -13,6 +13,7 @@ from typing import Any, Self
 from gpulsh.account.counts import COUNTS
 from gpulsh.errors import Advice, OutputError
 from gpulsh.facts import Facts
+from gpulsh.io.files.results import DATA, EVIDENCE, MARK, REPORT
 from gpulsh.run.engines.steps import anything_finished, worth_resuming
 from gpulsh.run.output.folders import not_empty
 from gpulsh.run.output.work_folder import (
@@ -30,11 +31,9 @@ from gpulsh.store.durable import PART, open_file, sync
 from gpulsh.store.manifest import NAME, Manifest
 
 COMMIT = "commit"  # the step of a run that has all results and moves them into place
-REPORT = "report.json"
 PAGE = "report.html"
-MARK = "gpulsh"  # the key of report.json that says who wrote the folder
 MOST_TOLD = 3  # differences of two jobs
-RESULTS = ("data", "duplicates.parquet", "rejected.parquet", PAGE, REPORT)
+RESULTS = (DATA, EVIDENCE, "rejected.parquet", PAGE, REPORT)
 
 _log = logging.getLogger("gpulsh")
 

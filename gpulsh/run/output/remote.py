@@ -23,10 +23,9 @@ from typing import Self
 from gpulsh.errors import Advice, OutputError
 from gpulsh.facts import Facts
 from gpulsh.io.file import File, Stamp
+from gpulsh.io.files.results import MARK, REPORT
 from gpulsh.run.output.folders import not_empty
 from gpulsh.run.output.output import (
-    MARK,
-    REPORT,
     RESULTS,
     files_of,
     is_whole,

@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gpulsh.account.duplicates import DUPLICATES as COLUMNS
-from gpulsh.account.duplicates import OWN
+from gpulsh.account.duplicates import DUPLICATES, OWN
 from gpulsh.arrays import Numbers, Values
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.arrow.ids import as_texts, common_type, in_parquet, of_type, values_in_parquet
 from gpulsh.io.arrow.rows import arrow_rows, is_text
 from gpulsh.io.arrow.selection import chosen
 from gpulsh.io.files.rejected import Rejected
+from gpulsh.io.files.results import EVIDENCE
 from gpulsh.io.format import BLOCK_BYTES
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.parquet.row_groups import GROUP_ROWS, in_groups
@@ -35,7 +35,7 @@ from gpulsh.run.records.rejections import rejected
 from gpulsh.run.records.tables import DECISIONS, Ids, ids_table
 from gpulsh.store.durable import durable_file
 
-DUPLICATES, REJECTED = "duplicates.parquet", "rejected.parquet"
+REJECTED = "rejected.parquet"
 ROWS_AT_ONCE = 1 << 16
 SMALL_BYTES = 64 << 20  # of ids that are held at once without a look at each
 
@@ -48,7 +48,7 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
     declared = [*_declared(job, layout, bad), *(earlier.kinds() if earlier else [])]
     ids = _Ids(place.folder, layout, id_files, declared)
     names = strings([file.name for file in job.files])
-    schema = pa.schema([(row.name, ids.type if row.type == OWN else pa.type_for_alias(row.type)) for row in COLUMNS])
+    schema = pa.schema([(row.name, ids.type if row.type == OWN else pa.type_for_alias(row.type)) for row in DUPLICATES])
 
     def where(positions: Numbers) -> list[pa.Array]:
         files = layout.file_of(within(place.folder, "documents", positions, 0, len(layout)))
@@ -63,7 +63,7 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
         return [chosen(pa.concat_arrays(columns), back) for columns in parts]
 
     made = {}
-    with durable_file(place.folder / DUPLICATES) as sink:
+    with durable_file(place.folder / EVIDENCE) as sink:
         with pq.ParquetWriter(sink, schema, compression="zstd", version="2.6") as out:
             tables = (
                 pa.table([*where(document), *where_kept(partition, target), *map(to_arrow, rest)], schema)
@@ -71,7 +71,7 @@ def evidence(place: Workplace, layout: Layout, id_files: Sequence[int]) -> Made:
             )
             for table in in_groups(tables, ("id", "duplicate_of_id")):
                 out.write_table(table, row_group_size=GROUP_ROWS)
-        made[DUPLICATES] = sink.fact()
+        made[EVIDENCE] = sink.fact()
     if job.on_error == "skip":
         with durable_file(place.folder / REJECTED) as sink:
             bad.write(sink, [file.name for file in job.files])

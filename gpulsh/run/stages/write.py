@@ -19,6 +19,7 @@ from gpulsh.io.file import changed
 from gpulsh.io.files.file_texts import Piece
 from gpulsh.io.files.fixity import Digest, Reading, digest_of
 from gpulsh.io.files.places import place_below
+from gpulsh.io.files.results import DATA
 from gpulsh.io.format import BLOCK_BYTES, Known, Mask, Part, Rules
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.outputs.conversion import write_kept
@@ -32,7 +33,6 @@ from gpulsh.run.records.rejections import rejected
 from gpulsh.run.records.tables import DECISIONS
 from gpulsh.store.durable import completed, naming, unfinished
 
-DATA = "data"
 BRIEF_BYTES = 1 << 20  # of text in a file that is soon written again
 
 
