@@ -19,20 +19,26 @@ from gpulsh.params import MAX_NUM_PERM, BandShape, Parameters, check_type, set_i
 class Supershingles(Parameters):
     """Pairs whose digests of `of` signature values agree in at least `agree` of `groups` groups.
 
-    Every choice of `agree` groups has a digest of its own, by which documents collide (megashingles: Broder 1997,
-    Fetterly, Manasse, Najork 2003), so that pairs that agree in fewer are never made. Henzinger combines them with the
-    bits of `SimHash`: of the pairs, those that agree in 372 of 384. Source: Henzinger 2006, *Finding near-duplicate
-    web pages: a large-scale evaluation of algorithms* (84 minima in 6 groups of 14, of which 2 agree). Raises
-    ParameterError for `groups` and `of` outside 1 to 65,536 and `agree` outside 1 to `groups`.
+    A group is a supershingle (Broder, Glassman, Manasse, Zweig 1997, *Syntactic clustering of the web*). Every choice
+    of `agree` groups has a digest of its own, by which documents collide, so that pairs that agree in fewer are never
+    made (megashingles: Fetterly, Manasse, Najork 2003, *On the evolution of clusters of near-duplicate web pages*).
+
+    The defaults, 84 minima in 6 groups of 14 of which 2 agree, are algorithm B of Henzinger 2006, *Finding
+    near-duplicate web pages: a large-scale evaluation of algorithms*. Her algorithm C is `SimHash` of all *tokens*,
+    384 bits by counts, of which 372 agree. Her combination keeps pairs of B with 355 such bits alike; `gpulsh.compare`
+    runs it as `henzinger`.
+
+    Raises ParameterError for `groups` and `of` outside 1 to 65,536 and `agree` outside 1 to `groups`.
 
     >>> from gpulsh.sketch.bits.hamming import hamming
     >>> from gpulsh.sketch.sets.minhash import MinHash
     >>> from gpulsh.sketch.bits.simhash import SimHash
     >>> from gpulsh.text.shingling import shingle
-    >>> fingerprints = shingle(["a b c d e f g h", "A b, c d e: f g h!", "i"], backend="cpu")
+    >>> texts = ["a b c d e f g h i", "A b, c d e: f g h! I", "j"]
+    >>> fingerprints = shingle(texts, shingling="word:8", backend="cpu")
     >>> pairs = Supershingles()(MinHash(num_perm=84)(fingerprints, backend="cpu"), backend="cpu")
-    >>> bits = SimHash(bits=384, weights="count")(fingerprints, backend="cpu")
-    >>> pairs[hamming(bits, pairs, backend="cpu") <= 384 - 372]
+    >>> bits = SimHash(bits=384, weights="count").from_texts(texts, shingling="word:1", backend="cpu")
+    >>> pairs[hamming(bits, pairs, backend="cpu") <= 384 - 355]
     array([[0, 1]])
     """
 

@@ -102,7 +102,8 @@ def compare(
     of them, from 2 to 65,536, are drawn by `seed`. Methods are named as `--sketch` names them, as "minhash:256" or
     "simhash:64:3", or are `affine32`, `affine61`, `multiply-shift`, `xor`, `tabulation` and `weighted-minhash`, each
     with a number of values; `b-bit:BITS`; `bottom-s:SIZE`; `mod-m:MODULUS`; `simhash-count` and `simhash-idf` with bits
-    and distance; `supershingles`; `henzinger`, which are those that are near by SimHash, too; `md5`; `text-profile`.
+    and distance; `supershingles`; `henzinger`, which are those whose SimHash of words is near, too; `md5`;
+    `text-profile`.
 
     Signatures meet in the default banding for the threshold. For each of `verify` a method has a row: candidates are
     found as they are ("none"), where their estimate reaches the threshold ("signature", of methods that estimate the

@@ -35,7 +35,7 @@ from gpulsh.text.profiles import md5_signatures, text_profiles
 from gpulsh.theory import default_banding
 from gpulsh.tuning.brute_force import shared_counts
 
-APART = 12  # bits of 384 in which a pair of supershingles may differ (Henzinger 2006)
+BITS, ALIKE = 384, 355  # bits of all tokens, and how many of them a pair of supershingles shares (Henzinger 2006)
 
 
 class Where(TypedDict):
@@ -137,22 +137,32 @@ class Finders:
 
         return find
 
-    def supershingles(self, bits: int) -> Finder:
-        """With `bits`, only pairs whose SimHash signatures are near, too: Henzinger's combination."""
-        supershingles, where = Supershingles(), self.where
+    def supershingles(self) -> Finder:
+        """Pairs of which two of six groups of signature values agree."""
+        supershingles = Supershingles()
         minhash = MinHash(num_perm=supershingles.groups * supershingles.of, seed=self.seed)
-        simhash = SimHash(bits=bits, weights="count", seed=self.seed) if bits else None
 
         def find(texts: TextBatch) -> Sketched:
             signatures = minhash.from_texts(texts, **self.how)
-            words = None if simhash is None else simhash.from_texts(texts, **self.how)
+            size = len(signatures) * 8 * supershingles.groups
+            return Sketched(size, lambda: supershingles(signatures, **self.where))
+
+        return find
+
+    def henzinger(self) -> Finder:
+        """Of the pairs of supershingles those whose SimHash of all words, however they are shingled, is near."""
+        supershingles, simhash = self.supershingles(), SimHash(bits=BITS, weights="count", seed=self.seed)
+        words = Shingling(size=1, symbols=self.how["shingling"].symbols).under(self.how["folding"])
+        how: How = {**self.how, "shingling": words}
+
+        def find(texts: TextBatch) -> Sketched:
+            found, bits = supershingles(texts), simhash.from_texts(texts, **how)
 
             def pairs() -> Array:
-                found = supershingles(signatures, **where)
-                return found if words is None else found[hamming(words, found, **where) <= APART]
+                agreeing = found.pairs()
+                return agreeing[hamming(bits, agreeing, **self.where) <= BITS - ALIKE]
 
-            size = len(signatures) * 8 * supershingles.groups + (0 if words is None else words.values.nbytes)
-            return Sketched(size, pairs)
+            return Sketched(found.size + bits.values.nbytes, pairs)
 
         return find
 
@@ -206,8 +216,8 @@ KINDS: dict[str, tuple[int | None, Callable[[Finders, int], Finder]]] = {
     "b-bit": (1, lambda made, number: made.b_bit(number)),
     "bottom-s": (128, lambda made, number: made.samples(BottomS(size=number, seed=made.seed))),
     "mod-m": (16, lambda made, number: made.samples(ModM(modulus=number, seed=made.seed))),
-    "supershingles": (None, lambda made, _: made.supershingles(0)),
-    "henzinger": (None, lambda made, _: made.supershingles(384)),
+    "supershingles": (None, lambda made, _: made.supershingles()),
+    "henzinger": (None, lambda made, _: made.henzinger()),
     "md5": (None, lambda made, _: made.whole(md5_signatures)),
     "text-profile": (None, lambda made, _: made.whole(text_profiles)),
 }

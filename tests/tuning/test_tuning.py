@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations, pairwise
+from math import acos, comb, pi
 from pathlib import Path
 from typing import Any
 
@@ -213,17 +214,27 @@ def test_methods_are_judged_by_the_pairs_of_sets() -> None:
         assert rows[f"{name}:128:20", "none"].found == near(128, weights, combinations(range(60), 2), 20) > COPIES
 
 
-def test_henzingers_combination_is_of_supershingles_and_near_bits() -> None:
-    words = [f"w{place % 70}" for place in range(600)]
-    texts = [" ".join([*[f"n{place}" for place in range(2 * new)], *words[2 * new :]]) for new in range(12)]
-    options: dict[str, Any] = {"shingling": SHINGLING, "backend": "cpu"}
-    minima = gpulsh.MinHash(num_perm=84).from_texts(texts, **options)
-    agreeing = gpulsh.Supershingles()(minima, backend="cpu")
-    bits = gpulsh.SimHash(bits=384, weights="count").from_texts(texts, **options)
-    near = agreeing[gpulsh.hamming(bits, agreeing, backend="cpu") <= 12]
-    found = gpulsh.compare(texts, ["supershingles", "henzinger"], verify=["none"], **options).methods
-    assert [row.found for row in found] == [len(agreeing), len(near)]
-    assert 0 < len(near) < len(agreeing)
+@pytest.mark.parametrize(("words", "changed"), [(200, 1), (200, 6)])
+def test_henzingers_combination_keeps_what_theory_says(words: int, changed: int) -> None:
+    """Pairs at a Jaccard of about 0.95 and 0.9, of whose words 1 in 200 and 6 in 200, side by side, are others."""
+    generator, pairs = np.random.default_rng(1), 300
+    texts = []
+    for pair in range(pairs):
+        one = [f"w{word}x{pair}" for word in generator.integers(0, 1 << 40, words)]
+        place = int(generator.integers(4, words - changed - 4))
+        other = [*one[:place], *(f"n{word}" for word in one[:changed]), *one[place + changed :]]
+        texts += [" ".join(one), " ".join(other)]
+    options: dict[str, Any] = {"shingling": "word:5", "backend": "cpu"}
+    sets = gpulsh.shingle(texts, **options)
+    similarity = gpulsh.jaccard(sets, np.arange(2 * pairs).reshape(-1, 2), backend="cpu")
+    assert abs(similarity - (words - 8 - changed) / (words + changed)).max() < 1e-9
+    broder, both = gpulsh.compare(texts, ["supershingles", "henzinger"], verify=["none"], **options).methods
+    # A bit of two texts differs with the probability that their angle is of a half turn; 29 of 384 bits may.
+    p = acos((words - changed) / words) / pi
+    wanted = sum(comb(384, bits) * p**bits * (1 - p) ** (384 - bits) for bits in range(30))
+    assert broder.found > pairs / 4
+    deviation = np.sqrt(wanted * (1 - wanted) / broder.found)
+    assert abs(both.found / broder.found - wanted) < 4 * deviation + 0.01
 
 
 def test_given_truth_is_that_of_the_whole_corpus() -> None:
