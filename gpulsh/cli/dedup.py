@@ -81,7 +81,8 @@ EXAMPLES = {  # command -> what it is for
 @click.option(
     "--keep",
     metavar="first|longest|source:INPUT,...|COLUMN",
-    help="Which of two duplicates is kept: by order, by length, by input, or by the highest value of a column."
+    help="Which of two duplicates is kept: by order, by length, by input, or by the highest number or latest date of a"
+    " column."
     "  [default: first; longest with --measure containment, but not with --index]",
 )
 @choice(

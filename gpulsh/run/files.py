@@ -191,7 +191,8 @@ def deduplicate_files(
                     there is no column of that name; None takes WARC's record id, or none
     keep            which of two duplicates is kept: the "first" (what None takes), the "longest" text in bytes (what
                     None takes where `measure` is "containment", unless there is an index), the one with the highest
-                    value of the column of this name, or by "source:A,B" the one of the INPUT that is listed first
+                    value of the column of this name (numbers, dates, or text that is ISO 8601 dates: the latest), or by
+                    "source:A,B" the one of the INPUT that is listed first
     protect         files, as `inputs`, whose documents are never dropped and not written; others are dropped for them
     within, across  only documents of one INPUT are duplicates; only those of two
     index           folder of an index of earlier runs, made where it is absent: its documents come before all others,

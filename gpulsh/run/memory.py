@@ -75,7 +75,8 @@ def deduplicate(
                   of one page there are: let a run by Jaccard similarity go before where they are thousands.)
     also          SimHash(...): only candidates whose signatures differ in at most `distance` bits count
     distance      bits, of `sketch` or `also`; None takes 3 of a sketch
-    priority      float or integer array [n]: the highest comes first, ties by position
+    priority      float, integer or datetime64 array [n], or datetimes: the highest comes first, a missing date last,
+                  ties by position
     keep          in its place "first", by position, or "longest", by bytes of UTF-8, the longest first; None takes
                   "first", by containment "longest"
     backend       "auto" takes CUDA where it works, else "cpu"; "cuda"; "reference" is NumPy
@@ -112,14 +113,20 @@ def deduplicate(
 
 
 def _decision_order(priority: object, count: int) -> Numbers:
-    """Positions by priority, the highest first, ties by position; integers are compared as integers."""
+    """Positions by priority, the highest first, ties by position; integers are compared as integers, dates as dates,
+    of which none (NaT) is the least.
+    """
     values = _numbers(priority)
+    if values.dtype.kind == "O":
+        values = _dates(priority, values)
+    if values.dtype.kind == "M":
+        values = values.view(np.int64)  # that of NaT is the least of all
     if isinstance(priority, (str, bytes)) or values.dtype.kind in "OSTU":
         raise ParameterError(_no_numbers(priority))
     if values.dtype.kind not in "iuf" or values.shape != (count,):
         raise ParameterError(
             f"priority is an array of {values.dtype} with shape {values.shape};"
-            f" give floats or integers of shape ({count},), one for each document"
+            f" give floats, integers or dates of shape ({count},), one for each document"
         )
     if values.dtype.kind == "f" and bool(np.isnan(values).any()):
         raise ParameterError(
@@ -129,9 +136,21 @@ def _decision_order(priority: object, count: int) -> Numbers:
     return (count - 1 - np.argsort(values[::-1], kind="stable"))[::-1].astype(np.int64)
 
 
+def _dates(priority: object, values: Values) -> Values:
+    """`values` as datetime64 where Arrow finds dates or times in `priority`, which NumPy leaves as objects."""
+    import pyarrow as pa
+
+    try:
+        found = pa.array(priority, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError):
+        return values
+    is_date = pa.types.is_date(found.type) or pa.types.is_timestamp(found.type)
+    return np.asarray(found.to_numpy(zero_copy_only=False)) if is_date else values
+
+
 def _no_numbers(priority: object) -> str:
     """What is said of a priority that holds something else."""
-    rule = "give floats or integers, one for each document, the higher kept first"
+    rule = "give floats, integers or dates, one for each document, the higher kept first"
     if isinstance(priority, (str, bytes)) or not hasattr(priority, "__iter__") or np.ndim(_numbers(priority)) == 0:
         return f"priority is of type {type(priority).__name__}; {rule}"
     for place, value in enumerate(priority):

@@ -89,13 +89,13 @@ CASES: dict[str, tuple[Callable[[], None], str, int, list[str]]] = {
         parquet("a.parquet", text=[TEXT], s=["x"]),
         "a.parquet --keep s",
         1,
-        ["a.parquet", "'s' is string", "--keep"],
+        ["a.parquet: row 0", "'s' is 'x'; --keep takes numbers, or dates"],
     ),
     "keep field of text": (
         write("a.jsonl", b'{"text": "x", "s": 1}\n{"text": "y", "s": "high"}'),
         "a.jsonl --keep s",
         1,
-        ["a.jsonl: line 2", "'s' is a string"],
+        ["a.jsonl: line 2", "'s' is 'high'"],
     ),
     "NaN priority": (
         parquet("a.parquet", text=[TEXT] * 3, s=[1.0, 2.0, float("nan")]),

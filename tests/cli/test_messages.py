@@ -115,7 +115,7 @@ def test_options_in_names_of_files_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("priority", "message"),
     [
-        (["x", "y"], "priority[0] is 'x'; give floats or integers, one for each document"),
+        (["x", "y"], "priority[0] is 'x'; give floats, integers or dates, one for each document"),
         ([1, None], "priority[1] is None; give"),
         (np.array([1, "y"], object), "priority[1] is 'y'; give"),
         ("xy", "priority is of type str; give"),

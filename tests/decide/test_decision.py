@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from datetime import date, datetime, timedelta, timezone
 from functools import cache
 from itertools import combinations
 from random import Random
@@ -388,6 +389,10 @@ def decided(priority: Any) -> list[int]:
         ([2**63, 2**63 + 1, 5, 1, 0], 1),
         ([2**63, -1, 2**63 + 1, 2**64, 2**64 + 1], 4),
         ([2.0**53, 2**53 + 1, 0, 0, 0], 1),
+        (np.array(["NaT", "1969-12-31", "2024-01-02", "2024-01-01", "2024-01-02"], "datetime64[D]"), 2),
+        (np.array(["NaT", "0001-01-01", "NaT", "NaT", "NaT"], "datetime64[us]"), 1),
+        ([date(2024, 1, 1), None, date(2024, 1, 3), date(2024, 1, 2), date(2024, 1, 3)], 2),
+        ([datetime(2024, 1, 1, 12, tzinfo=timezone(timedelta(hours=h))) for h in (3, 2, -5, -4, -5)], 2),
     ],
 )
 def test_priority(priority: Any, kept: int) -> None:
@@ -402,6 +407,12 @@ def test_priority_of_other_libraries() -> None:
     for column in (pd.Series, pl.Series, pa.array):
         assert decided(column([1.0, 2.0, 3.0, 3.0, 0.0])) == [2] * 5
     assert decided(pd.Series([1, 2, 5, 4, 3], index=list("edcba"))) == [2] * 5
+    days = ["2024-01-01", None, "2024-03-01", "2024-03-01", "2024-02-01"]
+    for zone in (None, "UTC"):
+        dates = pd.Series(pd.to_datetime(days, utc=zone is not None), index=list("edcba"))
+        assert decided(dates) == [2] * 5
+        assert decided(pa.array(dates)) == [2] * 5
+        assert decided(pl.from_pandas(dates)) == [2] * 5
 
 
 @pytest.mark.parametrize(
@@ -415,7 +426,9 @@ def test_priority_of_other_libraries() -> None:
         ([None] * 5, "priority"),
         ([True] * 5, "priority"),
         (3.0, r"shape \(\)"),
-        (np.array(["2024-01-01"] * 5, "datetime64[D]"), "priority"),
+        (["2024-01-01"] * 5, "priority"),
+        (np.zeros(5, "timedelta64[s]"), "priority"),
+        (np.zeros(4, "datetime64[s]"), r"shape \(4,\)"),
         ([[1], [2, 3], [4], [5], [6]], "priority"),
     ],
 )

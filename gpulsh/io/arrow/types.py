@@ -11,11 +11,10 @@ from gpulsh.io.file import File
 
 
 def is_ordered(kind: pa.DataType) -> bool:
-    """Whether `--keep` may order by an Arrow type: integers, floats, dates and times."""
+    """Whether `--keep` may order by an Arrow type: integers, floats, dates and times, and strings that hold these."""
     types = pa.types
-    return bool(
-        types.is_integer(kind) or types.is_floating(kind) or (types.is_temporal(kind) and not types.is_interval(kind))
-    )
+    is_number = types.is_integer(kind) or types.is_floating(kind)
+    return bool(is_number or is_text(kind) or (types.is_temporal(kind) and not types.is_interval(kind)))
 
 
 def check_columns(file: File, schema: pa.Schema, columns: Columns) -> None:
@@ -32,7 +31,7 @@ def check_columns(file: File, schema: pa.Schema, columns: Columns) -> None:
             )
     if columns.key is not None and not is_ordered(kind := kinds[columns.key]):
         raise InputError(
-            f"{file.name}: column {columns.key!r} is {kind}; --keep takes integers, floats, dates and times"
+            f"{file.name}: column {columns.key!r} is {kind}; --keep takes numbers, dates and times, or strings of them"
         )
 
 

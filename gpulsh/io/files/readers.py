@@ -82,7 +82,7 @@ class _DeviceFileTexts(FileTexts):
             file = self.files[number]
             facts.rows[number] = 0
             if self.columns.key is not None:
-                facts.keys += Parquet().column(file, self.columns.key)
+                facts.keys += Parquet().keys(file, self.columns.key)
             groups = Parquet().groups(file, self.columns)
             for first, last in cuts(offsets([size for _, size in groups]), GROUP_BYTES):
                 rows = sum(count for count, _ in groups[first:last])

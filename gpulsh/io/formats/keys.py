@@ -1,30 +1,110 @@
-"""What `--keep COLUMN` orders by in formats whose values have no type but their own."""
+"""What `--keep COLUMN` orders by where the values of a column have no type but their own: numbers, or dates as text."""
 
 from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 
 from gpulsh.errors import InputError, InputTypeError
+from gpulsh.io.arrow.rows import is_text
+from gpulsh.io.arrow.texts import as_strings, column_named
 from gpulsh.io.file import File
 from gpulsh.io.format import Keys
+
+INTEGER = re.compile(r"[+-]?[0-9]+")
+# ISO 8601 of a day, or of a time in it; `datetime.fromisoformat` takes more, as any character for the T.
+DATE = re.compile(
+    r"\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d([.,]\d+)?)?([Zz]|[+-]\d\d(:?\d\d)?)?)?",
+    re.ASCII,
+)
+EPOCH, MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
+INSTANTS = pa.timestamp("us", "UTC")
+EXAMPLE = "2024-01-31T12:00:00Z"
+SHOWN = 40  # characters of a value
+
+
+class Instant(int):
+    """A date or a time: microseconds since 1970 in UTC."""
+
 
 Key = int | float | None
 
 
-def key_of(file: File, number: int, column: str, value: object, told: str) -> Key:
-    """A number, or None; an error that names the record of any other value, of which `told` says what it is."""
-    if isinstance(value, float) and value != value:
-        raise InputError(
-            f"{file.name}: {file.unit} {number}: {column!r} is NaN; make it a number, or null to be kept last"
+class KeyColumn:
+    """Reads the keys of one column: all numbers, or all dates, in UTC where they name no offset."""
+
+    def __init__(self, file: File, name: str, unit: str | None = None) -> None:
+        self._file, self._name, self._unit = file, name, unit or file.unit
+        self._first: tuple[int, bool] | None = (
+            None  # the number of the first record with a key, and whether it is a date
         )
-    if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+
+    def key(self, number: int, value: object, told: str = "") -> Key:
+        """A number, a date as an Instant, or None; an error that names the record of any other value, of which `told`
+        says what it is where it is no text.
+        """
+        if isinstance(value, str):
+            told, value = repr(value[:SHOWN]), parsed_key(value)
+        if isinstance(value, float) and value != value:
+            raise InputError(f"{self._at(number)} is NaN; make it a number, or null to be kept last")
+        if value is None:
+            return None
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise InputTypeError(
+                f"{self._at(number)} is {told}; --keep takes numbers, or dates as 2024-01-31T12:00:00Z"
+            )
+        is_date = isinstance(value, Instant)
+        if self._first is None:
+            self._first = number, is_date
+        first, was_date = self._first
+        if is_date != was_date:
+            here, there = ("a date", "a number") if is_date else ("a number", "a date")
+            raise InputTypeError(
+                f"{self._at(number)} is {here}, and {self._unit} {first} has {there}; make the column one of them"
+            )
         return value
-    raise InputTypeError(f"{file.name}: {file.unit} {number}: {column!r} is {told}; --keep takes numbers here")
+
+    def of(self, batch: pa.RecordBatch, start: int) -> Keys:
+        """Those of a record batch whose first row is `start`; of a type that has an order, the column as it is."""
+        return self.read(column_named(batch, self._name), start)
+
+    def read(self, values: pa.Array, start: int) -> Keys:
+        """The same, of the values."""
+        if pa.types.is_null(values.type) or not is_text(values.type):
+            return values
+        return typed_keys([self.key(start + row, text) for row, text in enumerate(as_strings(values).to_pylist())])
+
+    def _at(self, number: int) -> str:
+        return f"{self._file.name}: {self._unit} {number}: {self._name!r}"
+
+
+def parsed_key(text: str) -> int | float | str:
+    """A number, or a date as an Instant; what is neither as it is.
+
+    >>> parsed_key("12"), parsed_key("1970-01-02T01:00+01:00"), parsed_key("soon")
+    (12, 86400000000, 'soon')
+    """
+    try:
+        if DATE.fullmatch(text):
+            return _instant(text)
+        return int(text) if INTEGER.fullmatch(text) else float(text.replace("_", "?"))
+    except ValueError:  # an integer of thousands of digits, a 31st of February
+        return text
+
+
+def _instant(text: str) -> Instant:
+    found = datetime.fromisoformat(text.upper())
+    offset = found.utcoffset() or timedelta()
+    return Instant((found.replace(tzinfo=None) - EPOCH - offset) // MICROSECOND)
 
 
 def typed_keys(keys: list[Key]) -> Keys:
     """A pyarrow.Array where one type of 64 bits holds all of them."""
     kinds = {type(key) for key in keys} - {type(None)}
+    if kinds == {Instant}:
+        return pa.array(keys, INSTANTS)
     if kinds == {float}:
         return pa.array(keys, pa.float64())
     if kinds <= {int} and all(key is None or -(2**63) <= key < 2**63 for key in keys):

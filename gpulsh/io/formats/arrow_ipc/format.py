@@ -20,6 +20,7 @@ from gpulsh.io.columns import Columns, place_named
 from gpulsh.io.file import File, reading
 from gpulsh.io.format import BLOCK_BYTES, STRICT, Block, Format, Mask, Rules, Seen, Writing, counting, unseen
 from gpulsh.io.formats.arrow_ipc.source import Batches, UnreadBatch
+from gpulsh.io.formats.keys import KeyColumn
 from gpulsh.io.limits import Limit, check_sizes, check_values_fit
 from gpulsh.io.rows import batch_cuts
 from gpulsh.ragged import offsets
@@ -47,12 +48,13 @@ class Ipc(Format):
             used = [column for column, *_ in columns.texts]
             if columns.key is not None:
                 used.append(place_named(columns.key, batches.schema.names)[0])
+            keys = None if columns.key is None else KeyColumn(file, columns.key, "row")
             start = 0
             for batch in batches:
                 for first, last in _cuts(file, batch, start, columns, rules.limit) if len(batch) else [(0, 0)]:
                     if wanted is None or wanted[start + first : start + last].any():
                         part = batch.rows(first, last, used)
-                        key = None if columns.key is None else column_named(part, columns.key)
+                        key = None if keys is None else keys.of(part, start + first)
                         texts = arrow_rows(text_column(part, columns))
                         check_sizes(file, start + first, texts.lengths(), rules.limit)
                         yield Block(start + first, texts, key)

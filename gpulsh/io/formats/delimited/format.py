@@ -10,7 +10,6 @@ than the header is bad. What stands behind damage in a compressed file is not re
 from __future__ import annotations
 
 import csv
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -28,7 +27,7 @@ from gpulsh.io.compression.streams import Compression
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Writing, counting
 from gpulsh.io.formats.delimited.records import LongRecordError, OpenQuoteError, Records, split_records
-from gpulsh.io.formats.keys import Key, key_of, typed_keys
+from gpulsh.io.formats.keys import Key, KeyColumn, typed_keys
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16
 from gpulsh.io.limits import COPIES, Limit, check_sizes, check_values_fit, too_large
 from gpulsh.io.rows import gathered
@@ -40,7 +39,6 @@ STEP = 1 << 20  # bytes split at once
 MOST_ROWS = 1 << 14  # of a block
 CHECKED_HEADER = 1 << 20  # bytes up to which a header is looked at before the work begins
 HEADER = -1  # in place of a row's number
-INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 class Header(NamedTuple):
@@ -69,6 +67,7 @@ class Delimited(Streamed):
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """At most MOST_ROWS a block, those without a wanted row left out."""
         header = Header(0, {})
+        keys = None if columns.key is None or wanted is not None else KeyColumn(file, columns.key)
         with reading(file), file.open() as source:
             for start, records in self._rows(file, source, rules.limit):
                 if start == HEADER:
@@ -79,7 +78,7 @@ class Delimited(Streamed):
                     part = wanted[start : start + len(looked_at)]
                     looked_at[: len(part)] = part
                 if looked_at.any():
-                    yield self._block(file, columns, header, start, records, looked_at, rules)
+                    yield self._block(file, columns, keys, header, start, records, looked_at, rules)
 
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """The column at `rows` as strings; bytes that are no UTF-8 become U+FFFD."""
@@ -203,7 +202,15 @@ class Delimited(Streamed):
         return column(records.content, records.begin, records.end, ord(self._delimiter), number)
 
     def _block(
-        self, file: File, columns: Columns, header: Header, start: int, records: Records, looked_at: Mask, rules: Rules
+        self,
+        file: File,
+        columns: Columns,
+        keys: KeyColumn | None,
+        header: Header,
+        start: int,
+        records: Records,
+        looked_at: Mask,
+        rules: Rules,
     ) -> Block:
         texts = [self._column(records, header.numbers[place]) for place in columns.texts]
         fields = texts[0].fields
@@ -217,13 +224,15 @@ class Delimited(Streamed):
             rejected.append(Rejection(start + row, 1, "line", line, told))
         found = arrow_rows(joined_texts([_array(text, text.null | bad) for text in texts]))
         check_sizes(file, start, found.lengths(), rules.limit)
-        keys = None if columns.key is None else typed_keys(list(self._keys(file, columns.key, header, records, bad)))
-        return Block(start, found, keys, tuple(rejected))
+        if columns.key is None or keys is None:
+            return Block(start, found, None, tuple(rejected))
+        values = _strings(self._column(records, header.numbers[(columns.key,)]))
+        return Block(start, found, typed_keys(list(_keys(keys, values, records, bad))), tuple(rejected))
 
-    def _keys(self, file: File, name: str, header: Header, records: Records, bad: Mask) -> Iterator[Key]:
-        values = _strings(self._column(records, header.numbers[(name,)]))
-        for value, line, is_bad in zip(values, records.lines(), bad.tolist(), strict=True):
-            yield None if is_bad or value is None else key_of(file, line, name, _number(value), repr(value[:40]))
+
+def _keys(keys: KeyColumn, values: list[str | None], records: Records, bad: Mask) -> Iterator[Key]:
+    for value, line, is_bad in zip(values, records.lines(), bad.tolist(), strict=True):
+        yield None if is_bad else keys.key(line, value)
 
 
 def _ambiguous(file: File, name: str, names: Sequence[str]) -> InputError:
@@ -243,11 +252,3 @@ def _strings(texts: Column) -> list[str | None]:
         None if null else str(data[start:stop], "utf-8", "replace")
         for start, stop, null in zip(offset[:-1], offset[1:], texts.null.tolist(), strict=True)
     ]
-
-
-def _number(text: str) -> int | float | str:
-    """A number as it is, or what is none."""
-    try:
-        return int(text) if INTEGER.fullmatch(text) else float(text.replace("_", "?"))
-    except ValueError:  # an integer of thousands of digits, too
-        return text

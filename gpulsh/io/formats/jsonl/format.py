@@ -40,7 +40,7 @@ from gpulsh.io.formats.jsonl.record import (
     whole_record,
 )
 from gpulsh.io.formats.jsonl.shape import MOST_FIELDS, Odd, Shape, record_batch
-from gpulsh.io.formats.keys import Key, key_of, typed_keys
+from gpulsh.io.formats.keys import Key, KeyColumn, typed_keys
 from gpulsh.io.formats.streamed import Beginning, Streamed, window_too_large
 from gpulsh.io.formats.whole_lines import LongLineError, whole_lines
 from gpulsh.io.limits import COPIES, Limit, check_values_fit, too_large
@@ -81,12 +81,15 @@ class JsonLines(Streamed):
         row = records = 0
         window = Window() if rules.limit is None else Window(rules.limit.document)
         damage: list[Rejection] = []
+        sorting: KeyColumn | None = None
 
         def lost(told: str) -> None:
             damage.append(Rejection(row, 0, "row", row, told))
 
         with reading(file), file.open() as source:
             file = self._looked_at(file, source, rules.limit)
+            if columns.key is not None and wanted is None:
+                sorting = KeyColumn(file, columns.key)
             for lines in self._groups(file, source, rules.limit, window, lost):
                 start = row
                 texts: list[Bytes | None] = []
@@ -112,8 +115,8 @@ class JsonLines(Streamed):
                             text = None
                             rejected.append(_rejection(file, row, number, error))
                         else:
-                            if columns.key is not None and wanted is None:
-                                key = key_of(file, number, columns.key, sorted_by, kind_of(sorted_by))
+                            if sorting is not None:
+                                key = sorting.key(number, sorted_by, kind_of(sorted_by))
                         if text is not None and rules.limit is not None and len(text) > rules.limit.document:
                             raise too_large(file, f"{file.unit} {number}", len(text), rules.limit)
                     texts.append(text)

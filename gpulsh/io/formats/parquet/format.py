@@ -30,6 +30,7 @@ from gpulsh.io.format import (
     STRICT,
     Block,
     Format,
+    Keys,
     Known,
     Mask,
     Part,
@@ -40,6 +41,7 @@ from gpulsh.io.format import (
     spread,
     unseen,
 )
+from gpulsh.io.formats.keys import KeyColumn
 from gpulsh.io.formats.parquet import costs
 from gpulsh.io.formats.parquet.costs import check_pages, column_chunks, fitting_rows, in_turn
 from gpulsh.io.formats.parquet.footer import check_footer
@@ -108,11 +110,15 @@ class Parquet(Format):
         """Rows and about how many bytes of text each row group has, from the footer."""
         return [(part.rows, part.size) for part in self.parts(file, columns)]
 
-    def column(self, file: File, column: str) -> list[pa.Array]:
-        """A whole column, as the pyarrow.Array of each batch."""
+    def keys(self, file: File, column: str) -> list[Keys]:
+        """What `--keep` orders by, of each batch."""
+        found: list[Keys] = []
+        keys, start = KeyColumn(file, column, "row"), 0
         with reading(file), _opened(file) as source:
-            batches = source.iter_batches(costs.MAX_BATCH_ROWS, columns=[column])
-            return [check_values(file, column, column_named(batch, column)) for batch in batches]
+            for batch in source.iter_batches(costs.MAX_BATCH_ROWS, columns=[column]):
+                found.append(keys.read(check_values(file, column, column_named(batch, column)), start))
+                start += len(batch)
+        return found
 
     def kind(self, file: File, column: str) -> pa.DataType:
         """The type of the column, from the footer."""
@@ -255,9 +261,10 @@ def _blocks(
     gives_back = in_turn(found)
     rows, _ = fitting_rows(file, source, part.number, names)
     at = part.start
+    keys = None if columns.key is None else KeyColumn(file, columns.key, "row")
     batches = source.iter_batches(rows, row_groups=[part.number], columns=names, use_threads=False)
     for batch in _joined(file, batches, block_bytes):
-        key = None if columns.key is None else column_named(batch, columns.key)
+        key = None if keys is None else keys.of(batch, at)
         texts = arrow_rows(text_column(batch, columns))
         check_sizes(file, at, texts.lengths(), limit)
         at += len(batch)
@@ -338,7 +345,7 @@ def _part_blocks(
 
 
 def _all_rejected(file: File, source: pq.ParquetFile, part: Part, columns: Columns, error: DamagedInputError) -> Block:
-    key = None if columns.key is None else pa.nulls(part.rows, type_named(source.schema_arrow, columns.key))
+    key = None if columns.key is None else pa.nulls(part.rows)
     why = Rejection(part.start, part.rows, "row", part.start, f"row group {part.number} {reason(file, error)}")
     return Block(part.start, piece_rows([None] * part.rows), key, (why,))
 
