@@ -7,12 +7,23 @@ from functools import reduce
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, config
+from numba.core.codegen import get_host_cpu_features
 
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.lowered import lowered
 
 LANES = 8  # of a vector of 64-bit words; so many may be written or read behind the last
+
+
+def width(features: str) -> int:
+    """The bits of a register, by the features that LLVM compiles for; a longer vector takes several."""
+    has = set(features.split(","))
+    return 512 if "+avx512f" in has else 256 if "+avx2" in has else 128
+
+
+# Numba keys the kernels that it keeps by these features, so none is loaded where the width would be another.
+REGISTER = width(get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES)
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 WORDS = ir.VectorType(I64, LANES)

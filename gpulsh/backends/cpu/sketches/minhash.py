@@ -16,13 +16,13 @@ from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends.cpu.kernel import inlined, kernel
 from gpulsh.backends.cpu.lowered import lowered
 from gpulsh.backends.cpu.sketches.minima import Minima
-from gpulsh.backends.cpu.vectors import I32, I64, everywhere, load
+from gpulsh.backends.cpu.vectors import I32, I64, REGISTER, everywhere, load
 from gpulsh.params import Family
 from gpulsh.permutations import coefficients
 
 TILE = 2048  # shingles, 8 KB, stay in the first-level cache over all functions
-LANES = 16  # 32-bit lanes of the widest vectors; narrower machines take two or four for one
-VECTORS = 4  # together; their minima, multipliers and addends fill 12 registers
+LANES = REGISTER // 32
+VECTORS = 4  # together: their minima, multipliers and addends fill 12 registers, and machines have 16 or 32
 
 _U32 = np.uint32
 _NO_VALUE = np.uint32(0xFFFFFFFF)
