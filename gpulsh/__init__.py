@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gpulsh.errors import LargeDocumentError as LargeDocumentError
     from gpulsh.errors import OutputError as OutputError
     from gpulsh.errors import ParameterError as ParameterError
+    from gpulsh.errors import UnknownParameterError as UnknownParameterError
     from gpulsh.index.index import Index as Index
     from gpulsh.lsh.banding import Banding as Banding
     from gpulsh.lsh.bit_sampling import BitSampling as BitSampling
@@ -79,7 +80,7 @@ _NAMES = {  # of each module
     "decide.decision": ("Decision",),
     "errors": (
         *("BackendError", "ChangedInputError", "DamagedInputError", "DeviceMemoryError", "GpulshError", "InputError"),
-        *("InputTypeError", "LargeDocumentError", "OutputError", "ParameterError"),
+        *("InputTypeError", "LargeDocumentError", "OutputError", "ParameterError", "UnknownParameterError"),
     ),
     "index.index": ("Index",),
     "lsh.banding": ("Banding",),

@@ -4,6 +4,7 @@
 
     GpulshError
     ├── ParameterError        (ValueError)    a parameter outside what is allowed
+    │   └── UnknownParameterError (TypeError)   a keyword that is no parameter
     ├── InputError            (ValueError)    a text, file, record or column that cannot be used
     │   ├── InputTypeError    (TypeError)     a value of a type that is no text
     │   ├── ChangedInputError                 a file that was written to while it was read
@@ -22,6 +23,8 @@ that pyproject.toml names.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Literal
 
 Extra = Literal["cuda12", "cuda13", "cudf", "ray", "warc", "report", "compat", "text"]
@@ -69,6 +72,17 @@ def install(extra: Extra) -> str:
     return f'pip install "gpulsh[{extra}]"'
 
 
+def nearest(name: str, known: Iterable[object]) -> str | None:
+    """The one of `known` that was probably meant by `name`; None where none is like it.
+
+    >>> nearest("Titel", ["id", "title", "text"]), nearest("x", ["id"])
+    ('title', None)
+    """
+    folded = {str(each).lower(): str(each) for each in reversed(list(known))}
+    found = get_close_matches(name.lower(), folded, 1)
+    return folded[found[0]] if found else None
+
+
 class Advice:
     """The message of a warning, written for the command as that of an error; `str` has it for Python."""
 
@@ -93,6 +107,10 @@ class GpulshError(Exception):
 
 class ParameterError(GpulshError, ValueError):
     """A parameter outside what is allowed."""
+
+
+class UnknownParameterError(ParameterError, TypeError):
+    """A keyword that is no parameter of the call; the message names the nearest."""
 
 
 class InputError(GpulshError, ValueError):

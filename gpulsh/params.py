@@ -7,15 +7,17 @@ import json
 import os
 import re
 from collections import ChainMap
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
+from functools import wraps
+from inspect import signature
 from math import comb
 from operator import index
 from types import NoneType
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeGuard, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, ParamSpec, Protocol, TypeGuard, TypeVar, get_args
 
 from gpulsh.display import Tidy
-from gpulsh.errors import ParameterError
+from gpulsh.errors import ParameterError, UnknownParameterError, nearest
 from gpulsh.words import Stems, stems, stop_words
 
 SHOWN = 80  # characters of a value that a message repeats
@@ -26,6 +28,11 @@ FLAGS = ("symbols", "labels")  # of a shingling that the command line can set
 ITEM_TOKENS = 3  # of an item that begins with a stop word
 SCHEME = 1  # version of the definition of all bits; CHANGELOG.md tells what each changed
 
+# What other libraries call parameters whose names here are not like these.
+ELSEWHERE = {"num_hashes": "num_perm", "num_permutations": "num_perm", "ngram": "shingling", "ngram_size": "shingling"}
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 Unit = Literal["word", "char"]
 Hash = Literal["mix64", "rabin", "karp_rabin"]
 NormalForm = Literal["NFC", "NFKC"]
@@ -73,6 +80,28 @@ def shown(value: object) -> str:
     """What a message says of a value: itself where that is one short line, otherwise its type."""
     told = repr(value)
     return told if len(told) <= SHOWN and "\n" not in told else f"of type {type(value).__name__}"
+
+
+def refuse_unknown(call: str, given: Iterable[str], known: Collection[str]) -> None:
+    """UnknownParameterError at a keyword that is not among the `known` ones, with the one that was probably meant."""
+    for name in given:
+        if name not in known:
+            meant = ELSEWHERE.get(name, nearest(name, known))
+            shown_names = f"its parameters are {', '.join(known)}" if meant not in known else f"did you mean {meant}?"
+            raise UnknownParameterError(f"{call} has no parameter {name!r}; {shown_names}")
+
+
+def known_keywords(call: Callable[Given, Result]) -> Callable[Given, Result]:
+    """A public function that answers unknown keywords as `refuse_unknown` does."""
+    known = [name for name in signature(call).parameters if name not in ("self", "cls")]
+    told = call.__qualname__.removesuffix(".__init__")
+
+    @wraps(call)
+    def checked(*args: Given.args, **keywords: Given.kwargs) -> Result:
+        refuse_unknown(told, keywords, known)
+        return call(*args, **keywords)
+
+    return checked
 
 
 def check_integer(name: str, value: object, low: int, high: int) -> int:

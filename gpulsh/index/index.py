@@ -24,8 +24,9 @@ from gpulsh.index.shelves import spill_bytes
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import Asked, MeasureName, Method
-from gpulsh.params import BitSketch, Folding, Shingling, Sketch, check_integer, checked_folder
+from gpulsh.params import BitSketch, Folding, Shingling, Sketch, check_integer, checked_folder, known_keywords
 from gpulsh.secret import chosen_secret
+from gpulsh.sketch.named import sketches_named
 
 
 class Index(Tidy):
@@ -53,13 +54,14 @@ class Index(Tidy):
 
     _inner = ("catalogue",)
 
+    @known_keywords
     def __init__(
         self,
         *,
         threshold: float = 0.8,
         shingling: Shingling | str | None = None,
         folding: Folding | None = None,
-        sketch: Sketch | BitSketch | None = None,
+        sketch: Sketch | BitSketch | str | None = None,
         num_perm: int = 128,
         bands: int | None = None,
         rows: int | None = None,
@@ -72,6 +74,7 @@ class Index(Tidy):
         memory: int | None = None,
         secret: bytes | None = None,
     ) -> None:
+        sketch, _, distance = sketches_named(sketch, None, num_perm, seed, distance)
         asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
         method = asked.method()
         if memory is not None:
@@ -93,6 +96,7 @@ class Index(Tidy):
         return self
 
     @classmethod
+    @known_keywords
     def open(
         cls,
         path: str | os.PathLike[str],
@@ -100,7 +104,7 @@ class Index(Tidy):
         threshold: float | None = None,
         shingling: Shingling | str | None = None,
         folding: Folding | None = None,
-        sketch: Sketch | BitSketch | None = None,
+        sketch: Sketch | BitSketch | str | None = None,
         num_perm: int | None = None,
         bands: int | None = None,
         rows: int | None = None,
@@ -123,6 +127,7 @@ class Index(Tidy):
         """
         self = cls(backend=backend, threads=threads, devices=devices, memory=memory)
         catalogue = self.catalogue.opened(Path(checked_folder("path", path)), check=check)
+        sketch, _, distance = sketches_named(sketch, None, num_perm, seed, distance)
         asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
         if differences := asked.differences(catalogue.method):
             raise ParameterError(

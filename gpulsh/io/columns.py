@@ -5,12 +5,27 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
-from gpulsh.errors import InputError, ParameterError
+from gpulsh.errors import InputError, ParameterError, nearest
 from gpulsh.io.file import File
+from gpulsh.params import shown
 
 Place = tuple[str, ...]  # of a value: its column, and the fields that lie within one another in it
 WHOLE = "column:"  # before the name of one column, whatever is in it
 BETWEEN = b"\n"  # texts of several columns
+
+
+def text_named(given: object) -> str:
+    """Columns of the text as `text_places` takes them: a name, or a list of names; ParameterError of all else.
+
+    >>> text_named(["title", "meta.body"])
+    'title,meta.body'
+    """
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, (list, tuple)) or not names or not all(isinstance(name, str) for name in names):
+        raise ParameterError(f"text_column is {shown(given)}; give the name of a column, or a list of names")
+    if len(names) > 1 and (odd := [name for name in names if "," in name or name.startswith(WHOLE)]):
+        raise ParameterError(f"text_column has {odd[0]!r} among others; give a name without commas, or that one alone")
+    return ",".join(names)
 
 
 def text_places(given: str) -> tuple[Place, ...]:
@@ -75,9 +90,11 @@ def missing_column(file: File, place: Place, columns: Columns, present: Sequence
     column = repr(".".join(place))
     if columns.key == ".".join(place):
         column += ", which --keep names beside its modes first, longest and source:INPUT,INPUT"
-    shown = ", ".join(present[:20]) + (", ..." if len(present) > 20 else "")
+    names = ", ".join(present[:20]) + (", ..." if len(present) > 20 else "")
     hint = ""
     if place in columns.texts:
         is_name = columns.text in present
         hint = f"; give column:{columns.text} for the one of that name" if is_name else "; name one by --text-column"
-    return InputError(f"{file.name}: has no column {column}; its columns are: {shown or 'none'}{hint}")
+    meant = nearest(".".join(place), present)
+    near = "" if meant is None else f"; did you mean {meant!r}?"
+    return InputError(f"{file.name}: has no column {column}; its columns are: {names or 'none'}{hint}{near}")

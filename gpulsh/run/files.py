@@ -19,7 +19,7 @@ from gpulsh.backends.select import BackendName
 from gpulsh.budget import cut, parse_memory
 from gpulsh.errors import GpulshError, InputError, InputTypeError, OutputError, ParameterError
 from gpulsh.facts import Facts
-from gpulsh.io.columns import Columns
+from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.file import File
 from gpulsh.io.files.fixity import Fixity
@@ -38,6 +38,7 @@ from gpulsh.params import (
     check_choice,
     check_type,
     is_path,
+    known_keywords,
     normalizing,
     shown,
     shown_type,
@@ -63,6 +64,7 @@ from gpulsh.run.output.work_folder import WORK
 from gpulsh.run.partitioned import Outcome, deduplicate_partitions
 from gpulsh.run.run_report import RunReport, Start
 from gpulsh.secret import chosen_secret, derived_key, evidence_keys
+from gpulsh.sketch.named import sketches_named
 from gpulsh.store.durable import refused
 
 if TYPE_CHECKING:  # it loads all of the index, which other runs need not
@@ -125,11 +127,12 @@ class FilesResult:
         return f"{self.output}/{name}" if isinstance(self.output, str) else self.output / name
 
 
+@known_keywords
 def deduplicate_files(
     inputs: Input | Sequence[Input],
     output: Input,
     *,
-    text_column: str = "text",
+    text_column: str | Sequence[str] = "text",
     lines: bool = False,
     id_column: str | None = None,
     keep: str | None = None,
@@ -144,7 +147,7 @@ def deduplicate_files(
     shingling: Shingling | str | None = None,
     folding: Folding | None = None,
     normalize: NormalForm | None = None,
-    sketch: Sketch | BitSketch | None = None,
+    sketch: Sketch | BitSketch | str | None = None,
     num_perm: int | None = None,
     bands: int | None = None,
     rows: int | None = None,
@@ -152,7 +155,7 @@ def deduplicate_files(
     verify: Verify = "exact",
     resolve: Resolve = "kept",
     measure: MeasureName | None = None,
-    also: BitSketch | None = None,
+    also: BitSketch | str | None = None,
     distance: int | None = None,
     backend: BackendName = "auto",
     threads: int | None = None,
@@ -184,8 +187,8 @@ def deduplicate_files(
                     commas or tabs, with `lines` any text
     output          a folder, made here, or empty; see `overwrite` and `resume`. Behind a URL that fsspec can write to,
                     the results are put there when all are made, report.json last
-    text_column     the column or JSON field of the text, "meta.body" one of its fields, "title,body" several, joined by
-                    a line end, nulls left out; "column:a.b" is the column of that name
+    text_column     the column or JSON field of the text, "meta.body" one of its fields, ["title", "body"] or
+                    "title,body" several, joined by a line end, nulls left out; "column:a.b" is the column of that name
     lines           each line of a text file is a document
     id_column       what documents are called by in the evidence, and in an index, "meta.id" the field of objects where
                     there is no column of that name; None takes WARC's record id, or none
@@ -259,8 +262,9 @@ def deduplicate_files(
             "overwrite and resume are both given; give --resume to go on with what is finished, or --overwrite to begin"
             " anew"
         )
-    for name, column in {"text_column": text_column, "id_column": id_column}.items():
-        _check_column(name, column)
+    text_column = text_named(text_column)
+    if not isinstance(id_column, (str, NoneType)):
+        raise ParameterError(f"id_column is {shown(id_column)}; give the name of a column")
     packing = None if compression is None else Packing.parse(compression)
     for name, given_form in {"format": format, "compression": compression}.items():
         if write == "duplicates" and given_form is not None:
@@ -273,6 +277,7 @@ def deduplicate_files(
     if dry_run:
         _refuse_dry(folders, engine, [*given, *guarded])
     folding = normalizing(folding, normalize)
+    sketch, also, distance = sketches_named(sketch, also, num_perm, seed, distance)
     asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
     if keep is None:
         keep = "longest" if measure == "containment" and index is None else "first"
@@ -438,11 +443,6 @@ def _paths(name: str, inputs: Input | Sequence[Input]) -> list[str]:
         if not is_path(path):
             raise InputTypeError(f"{name}[{place}] is {shown_type(path)}; give a path")
     return [os.fspath(path) for path in given]
-
-
-def _check_column(name: str, value: object) -> None:
-    if not isinstance(value, str) and not (name == "id_column" and value is None):
-        raise ParameterError(f"{name} is {shown(value)}; give the name of a column")
 
 
 def _given(paths: object) -> bool:

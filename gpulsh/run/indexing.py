@@ -28,7 +28,7 @@ from gpulsh.index.keys import KeyNames
 from gpulsh.index.segments.segment import Documents
 from gpulsh.io.arrow.buffers import null_mask, strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
-from gpulsh.io.columns import Columns
+from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.fixity import Fixity
 from gpulsh.io.files.inputs import as_lines, find_files
@@ -130,7 +130,7 @@ def _grown(
     path: str | os.PathLike[str],
     inputs: Sequence[str],
     *,
-    text_column: str = "text",
+    text_column: str | Sequence[str] = "text",
     lines: bool = False,
     id_column: str | None = None,
     output: str | os.PathLike[str] | None = None,
@@ -140,7 +140,7 @@ def _grown(
     folder = checked_folder("path", path)
     refuse_url(folder)
     refuse_ending(output)
-    texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
+    texts = _open(inputs, Columns(text=text_named(text_column), id=id_column), lines, parameters)
     refuse_overlap(folder, inputs, texts.files)
     refuse_output(output, folder, inputs, texts)
     shown = open_progress(progress)
@@ -172,7 +172,7 @@ def query_index(
     path: str | os.PathLike[str],
     inputs: Sequence[str],
     *,
-    text_column: str = "text",
+    text_column: str | Sequence[str] = "text",
     lines: bool = False,
     id_column: str | None = None,
     every: bool = False,
@@ -186,7 +186,7 @@ def query_index(
     `threshold` is the index's own where None, or above it. What is found is written to `output`, where that is given.
     """
     refuse_ending(output)
-    texts = _open(inputs, Columns(text=text_column, id=id_column), lines, parameters)
+    texts = _open(inputs, Columns(text=text_named(text_column), id=id_column), lines, parameters)
     catalogue = Index.open(path, **parameters).catalogue
     refuse_output(output, os.fspath(path), inputs, texts)
     shown = open_progress(progress)

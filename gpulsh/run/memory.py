@@ -15,21 +15,23 @@ from gpulsh.errors import ParameterError
 from gpulsh.io.memory.tables import column_of
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import MeasureName, Method, Resolve, Verify
-from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, normalizing
+from gpulsh.params import BitSketch, Folding, NormalForm, Shingling, Sketch, check_choice, known_keywords, normalizing
 from gpulsh.run.display.progress import open_progress
 from gpulsh.run.in_memory import decide, sign
 from gpulsh.secret import chosen_secret, evidence_keys
+from gpulsh.sketch.named import sketches_named
 
 
+@known_keywords
 def deduplicate(
     texts: object,
     *,
-    text_column: str | None = None,
+    text_column: str | Sequence[str] | None = None,
     threshold: float = 0.8,
     shingling: Shingling | str | None = None,
     folding: Folding | None = None,
     normalize: NormalForm | None = None,
-    sketch: Sketch | BitSketch | None = None,
+    sketch: Sketch | BitSketch | str | None = None,
     num_perm: int = 128,
     bands: int | None = None,
     rows: int | None = None,
@@ -37,7 +39,7 @@ def deduplicate(
     verify: Verify = "exact",
     resolve: Resolve = "kept",
     measure: MeasureName = "jaccard",
-    also: BitSketch | None = None,
+    also: BitSketch | str | None = None,
     distance: int | None = None,
     priority: object = None,
     keep: Literal["first", "longest"] | None = None,
@@ -56,13 +58,15 @@ def deduplicate(
                   column of a Hugging Face Dataset, a TextBatch, or any object with the Arrow C interface, of device
                   memory too; an iterator of str or of these; with `text_column` a table; None (null) is kept
     text_column   of a table of pyarrow, pandas, polars (a LazyFrame is collected), cuDF or `datasets`: the column of
-                  the texts, "meta.body" a field in one, "title,body" several, joined by a line end, nulls left out
+                  the texts, "meta.body" a field in one, ["title", "body"] or "title,body" several, joined by a line
+                  end, nulls left out
     threshold     above 0, at most 1
     shingling     what is compared, as Shingling(unit="word", size=5), which None takes, or "word:5" for short
     folding       what is done to texts before; None takes Folding(), which folds case
     normalize     "NFC" or "NFKC", short for folding=Folding(form=...)
-    sketch        finds the candidates, as OnePermutation(num_perm=256); None takes MinHash of num_perm and seed.
-                  SimHash(...) finds documents whose signatures share all but `distance` blocks of bits
+    sketch        finds the candidates, as OnePermutation(num_perm=256), or "one-permutation:256"; None takes MinHash of
+                  num_perm and seed. SimHash(...), or "simhash:64:3" with the distance, finds documents whose signatures
+                  share all but `distance` blocks of bits
     num_perm      values of a signature, 1 to 65,536
     bands, rows   of signatures; None takes the most rows with bands = num_perm // rows that find a pair at `threshold`
                   with probability at least 0.995
@@ -73,7 +77,8 @@ def deduplicate(
     measure       "jaccard", or "containment", which drops a document when a kept one contains at least `threshold` of
                   its shingles, exactly and whatever the sketch. (Its time grows with the square of how many near-copies
                   of one page there are: let a run by Jaccard similarity go before where they are thousands.)
-    also          SimHash(...): only candidates whose signatures differ in at most `distance` bits count
+    also          SimHash(...), or "simhash:64:3": only candidates whose signatures differ in at most `distance` bits
+                  count
     distance      bits, of `sketch` or `also`; None takes 3 of a sketch
     priority      float, integer or datetime64 array [n], or datetimes: the highest comes first, a missing date last,
                   ties by position
@@ -98,6 +103,7 @@ def deduplicate(
         if priority is not None:
             raise ParameterError(f"keep is {keep!r} and priority is given; give one of them")
     folding = normalizing(folding, normalize)
+    sketch, also, distance = sketches_named(sketch, also, num_perm, seed, distance)
     asked = threshold, shingling, folding, sketch, num_perm, bands, rows, seed, verify, resolve, measure, also, distance
     method = Method.chosen(*asked)
     keys = evidence_keys(chosen_secret(secret))

@@ -18,7 +18,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
-from gpulsh.io.columns import Columns
+from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
 from gpulsh.io.normalize import normalized
 from gpulsh.lsh.bit_signing import words_and_digests
@@ -36,7 +36,7 @@ def sign_files(
     inputs: Sequence[str],
     output: str | os.PathLike[str],
     *,
-    text_column: str = "text",
+    text_column: str | Sequence[str] = "text",
     lines: bool = False,
     id_column: str | None = None,
     backend: BackendName = "auto",
@@ -59,7 +59,7 @@ def sign_files(
     if method.measure == "containment":
         raise ParameterError("measure is 'containment', which has no signatures; leave it out")
     ops = select_backend(backend, threads=threads)
-    texts = open_inputs(inputs, Columns(text=text_column, id=id_column), lines, ops)
+    texts = open_inputs(inputs, Columns(text=text_named(text_column), id=id_column), lines, ops)
     refuse_overlap(os.fspath(path), inputs, texts.files)
     shown, unit = open_progress(progress), OF_INDEX["index"].unit
     with writing(path), shown.stage("sign", texts.check(), unit), durable_file(path) as file, texts.kept():

@@ -1,4 +1,4 @@
-"""A sketch by its name, as the command takes it: NAME or NAME:NUM_PERM."""
+"""A sketch by its name, as the command and the functions take it: NAME or NAME:NUM_PERM."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import get_args
 
 from gpulsh.errors import ParameterError
-from gpulsh.params import SKETCHES, MinHashFamily
+from gpulsh.params import SKETCHES, BitSketch, Family, MinHashFamily, Sketch
 from gpulsh.sketch.bits.simhash import SimHash
 from gpulsh.sketch.sets.set_sketch import SetSketch
 
@@ -17,6 +17,38 @@ def sketch_names() -> dict[str, str]:
     """The file in this package that makes each sketch, by its name; the families of MinHash are one sketch."""
     files = ["minhash", *(file for family, file in SKETCHES.items() if family not in get_args(MinHashFamily))]
     return {SHORT.get(file, file).replace("_", "-"): file for file in files}
+
+
+def sketches_named(
+    sketch: Sketch | BitSketch | str | None,
+    also: BitSketch | str | None = None,
+    num_perm: int | None = None,
+    seed: int | None = None,
+    distance: int | None = None,
+) -> tuple[Sketch | BitSketch | None, BitSketch | None, int | None]:
+    """`sketch`, `also` and `distance`, those sketches made that are given by name; `num_perm` and `seed` are of them.
+
+    >>> sketches_named("simhash:64:3")
+    (SimHash(bits=64, seed=1, weights='set'), None, 3)
+    """
+    chosen: Sketch | BitSketch | None
+    if isinstance(sketch, str) and sketch.startswith("simhash:"):
+        chosen, distance = _bits_named("sketch", sketch, seed, distance)
+    elif isinstance(sketch, str):
+        left_open = ":" in sketch and num_perm == Family().num_perm  # which nobody gave, as a rule
+        chosen = parse_sketch(sketch, None if left_open else num_perm, seed)
+    else:
+        chosen = sketch
+    if isinstance(also, str):
+        also, distance = _bits_named("also", also, seed, distance)
+    return chosen, also, distance
+
+
+def _bits_named(name: str, text: str, seed: int | None, distance: int | None) -> tuple[SimHash, int]:
+    sketch, own = parse_bits(text, seed)
+    if distance not in (None, own):
+        raise ParameterError(f"{name} is {text!r}, and another one or distance says {distance}; give one distance")
+    return sketch, own
 
 
 def parse_bits(text: str, seed: int | None = None) -> tuple[SimHash, int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Array, Signatures
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.display import Tidy
-from gpulsh.params import MAX_NUM_PERM, MAX_SEED, check_type, set_integer
+from gpulsh.params import MAX_NUM_PERM, MAX_SEED, check_type, refuse_unknown, set_integer
 from gpulsh.sketch.agreement import check_estimated, check_maker, checked_pairs, estimates
 
 
@@ -20,6 +21,11 @@ class SignatureSketch(Tidy):
 
     num_perm: int = 128
     seed: int = 1
+
+    def __new__(cls, *args: Any, **parameters: Any) -> Self:
+        """Refuse a keyword that is no parameter."""
+        refuse_unknown(cls.__name__, parameters, [field.name for field in fields(cls)])
+        return super().__new__(cls)
 
     def __post_init__(self) -> None:
         set_integer(self, "num_perm", 1, MAX_NUM_PERM)

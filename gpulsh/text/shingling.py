@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.select import BackendName
-from gpulsh.params import Folding, Shingling
+from gpulsh.params import Folding, Shingling, known_keywords
 from gpulsh.ragged import end_to_end
 from gpulsh.text.documents import Documents
 
 
+@known_keywords
 def shingle(
     texts: object,
     *,

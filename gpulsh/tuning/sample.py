@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpulsh.arrays import Fingerprints, Numbers, TextBatch
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError
-from gpulsh.io.columns import Columns
+from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import concatenated, gathered
@@ -53,13 +53,13 @@ class Sample:
 def open_corpus(
     inputs: Sequence[str],
     *,
-    text_column: str = "text",
+    text_column: str | Sequence[str] = "text",
     lines: bool = False,
     backend: BackendName = "auto",
     threads: int | None = None,
 ) -> FileTexts:
     """The documents of files, folders, globs and URLs, of which nothing is read yet."""
-    return open_inputs(inputs, Columns(text=text_column), lines, select_backend(backend, threads=threads))
+    return open_inputs(inputs, Columns(text=text_named(text_column)), lines, select_backend(backend, threads=threads))
 
 
 def draw_sample(texts: object, size: int, seed: int) -> Sample:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from gpulsh.errors import InputTypeError
-from gpulsh.params import check_type
+from gpulsh.errors import InputTypeError, nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,15 +39,15 @@ def refuse_tables(texts: object) -> None:
         )
 
 
-def column_of(table: Any, text_column: str) -> object:
+def column_of(table: Any, text_column: object) -> object:
     """The texts of a table that `text_column` names as `deduplicate_files` takes it; all of a table with columns.
 
     A LazyFrame is collected, and a Dataset read, for these columns alone. Raises InputTypeError where there is no such
     column, InputError where it holds no text.
     """
-    from gpulsh.io.columns import Columns
+    from gpulsh.io.columns import Columns, text_named
 
-    check_type("text_column", text_column, str)
+    text_column = text_named(text_column)
     kind = type(table).__name__
     if not has_columns(table):
         refuse_tables(table)
@@ -58,9 +57,11 @@ def column_of(table: Any, text_column: str) -> object:
     present = _names(table)
     for name in names:
         if name not in present:
+            meant = nearest(name, present)
+            near = "" if meant is None else f"; did you mean {meant!r}?"
             raise InputTypeError(
                 f"text_column is {text_column!r}, and texts, a {kind}, has no column {name!r}; its columns are:"
-                f" {', '.join(map(str, present))}"
+                f" {', '.join(map(str, present))}{near}"
             )
     if kind == "IterableDataset":
         return _streamed(table, columns)

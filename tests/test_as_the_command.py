@@ -1,0 +1,124 @@
+"""Python takes what the command takes, and answers a name that it does not know with the nearest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import gpulsh
+from gpulsh.cli import main
+from gpulsh.errors import InputError, InputTypeError, ParameterError, UnknownParameterError
+
+ON: dict[str, Any] = {"backend": "cpu"}
+TEXTS = ["one two three four five six", "One, two, three, four, five, six!", "something else"]
+
+
+@pytest.mark.parametrize(
+    ("named", "same"),
+    [
+        ({"sketch": "minhash"}, {"sketch": gpulsh.MinHash()}),
+        ({"sketch": "minhash:64", "seed": 3}, {"sketch": gpulsh.MinHash(num_perm=64, seed=3)}),
+        ({"sketch": "fast", "num_perm": 64}, {"sketch": gpulsh.FastSimilarity(num_perm=64)}),
+        ({"sketch": "one_permutation:256"}, {"sketch": gpulsh.OnePermutation(num_perm=256)}),
+        ({"sketch": "simhash:64:5"}, {"sketch": gpulsh.SimHash(), "distance": 5}),
+        ({"also": "simhash:9"}, {"also": gpulsh.SimHash(), "distance": 9}),
+    ],
+)
+def test_sketches_by_name(named: dict[str, Any], same: dict[str, Any], tmp_path: Path) -> None:
+    """As the objects in memory, over files, and in an index."""
+    texts = TEXTS[:1] + [f"{i} {i + 1} {i + 2} {i % 7} five six" for i in range(40)] + TEXTS
+    wanted = gpulsh.deduplicate(texts, threshold=0.5, **same, **ON)
+    assert gpulsh.deduplicate(texts, threshold=0.5, **named, **ON) == wanted
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    reports = [
+        gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / out, threshold=0.5, **given, **ON).report
+        for out, given in (("named", named), ("same", same))
+    ]
+    assert reports[0]["parameters"] == reports[1]["parameters"]
+    if "also" not in named:
+        index = gpulsh.Index(threshold=0.5, **named, **ON)
+        assert index.catalogue.method == gpulsh.Index(threshold=0.5, **same, **ON).catalogue.method
+        index.insert(range(len(texts)), texts)
+        index.save(tmp_path / "index")
+        gpulsh.Index.open(tmp_path / "index", **named, **ON)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sketch": "minhsh"},
+        {"sketch": "minhash:0"},
+        {"sketch": "minhash:64", "num_perm": 32},
+        {"sketch": "simhash:64:3", "distance": 4},
+        {"sketch": "simhash:64:3", "also": "simhash:64:4"},
+        {"also": "minhash"},
+    ],
+)
+def test_names_of_no_sketch(given: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError):
+        gpulsh.deduplicate(TEXTS, **given, **ON)
+
+
+def test_columns_as_a_list(tmp_path: Path) -> None:
+    table = pa.table({"title": ["a b", "a b", "x"], "meta": [{"body": "c d e"}] * 3, "id": [1, 2, 3]})
+    listed = gpulsh.deduplicate(table, text_column=["title", "meta.body"], **ON)
+    assert listed == gpulsh.deduplicate(table, text_column="title,meta.body", **ON)
+    assert listed.keep.tolist() == [True, False, True]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    result = gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "o", text_column=["title", "meta.body"], **ON)
+    assert result.report["parameters"]["text_column"] == "title,meta.body" and result.funnel["dropped"] == 1
+
+
+@pytest.mark.parametrize("odd", [[], ["a", 1], 3, ["a,b", "c"], ["column:a", "b"], {"a"}])
+def test_no_columns(odd: Any, tmp_path: Path) -> None:
+    for call in (
+        lambda: gpulsh.deduplicate(pa.table({"a": TEXTS}), text_column=odd, **ON),
+        lambda: gpulsh.deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", text_column=odd, **ON),
+    ):
+        with pytest.raises(ParameterError, match="text_column"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("call", "unknown", "meant"),
+    [
+        (lambda **odd: gpulsh.deduplicate(TEXTS, **odd), "shingle", "shingling"),
+        (lambda **odd: gpulsh.deduplicate(TEXTS, **odd), "num_hashes", "num_perm"),
+        (lambda **odd: gpulsh.deduplicate_files("a", "b", **odd), "num_hashes", "num_perm"),
+        (lambda **odd: gpulsh.deduplicate_files("a", "b", **odd), "text_colum", "text_column"),
+        (lambda **odd: gpulsh.shingle(TEXTS, **odd), "shingle", "shingling"),
+        (gpulsh.Index, "num_hashes", "num_perm"),
+        (lambda **odd: gpulsh.Index.open("x", **odd), "treshold", "threshold"),
+        (gpulsh.MinHash, "num_hashes", "num_perm"),
+        (gpulsh.OnePermutation, "numperm", "num_perm"),
+    ],
+)
+def test_unknown_keywords(call: Callable[..., Any], unknown: str, meant: str) -> None:
+    with pytest.raises(UnknownParameterError, match=f"has no parameter '{unknown}'; did you mean {meant}\\?"):
+        call(**{unknown: 5})
+    with pytest.raises(TypeError, match="has no parameter 'qqqq'; its parameters are "):
+        call(qqqq=5)
+
+
+def test_the_nearest_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("id,Title,score\n1,x,2\n")
+    Path("a.jsonl").write_text('{"id": 1, "Title": "x", "score": 2}\n')
+    for given, missing, meant in (
+        (["--text-column", "titel"], "titel", "Title"),
+        (["--text-column", "Title", "--keep", "scores"], "scores", "score"),
+    ):
+        for name in ("a.csv", "a.jsonl"):
+            assert main(["dedup", name, "-o", "out", *given]) == 1
+            told = capfd.readouterr().err
+            assert f"{name}: has no column '{missing}'" in told and f"; did you mean '{meant}'?" in told
+    with pytest.raises(InputError, match="did you mean 'Title'"):
+        gpulsh.deduplicate_files("a.csv", "out", text_column="title", **ON)
+    with pytest.raises(InputTypeError, match="did you mean 'body'"):
+        gpulsh.deduplicate(pa.table({"body": TEXTS, "n": np.arange(3)}), text_column="bodi", **ON)
