@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsh.account.funnel import Funnel
 from gpulsh.arrays import Array, Arrays, Values, on_host
@@ -15,6 +16,9 @@ from gpulsh.errors import BackendError, ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+Row = TypeVar("Row")
+Table = TypeVar("Table")
 
 COLUMNS = ("keep", "duplicate_of", "similarity", "cluster")  # of a row a document
 FIRST = 10  # dropped documents that a notebook shows
@@ -41,12 +45,12 @@ class Decision(Arrays):
     Decision(documents=3, kept=2, dropped=1, pairs=1)
     """
 
-    keep: Array
-    duplicate_of: Array
-    similarity: Array
-    cluster: Array
-    pairs: Array
-    pair_similarity: Array
+    keep: NDArray[np.bool_]
+    duplicate_of: NDArray[np.int64]
+    similarity: NDArray[np.float32]
+    cluster: NDArray[np.int64]
+    pairs: NDArray[np.int64]
+    pair_similarity: NDArray[np.float32]
     funnel: Funnel = field(compare=False)
 
     def __repr__(self) -> str:
@@ -64,7 +68,8 @@ class Decision(Arrays):
 
     def to_numpy(self) -> Decision:
         """Copy the arrays to NumPy; returns itself where they are NumPy's."""
-        if isinstance(self.keep, np.ndarray):
+        keep: Array = self.keep
+        if isinstance(keep, np.ndarray):
             return self
         names = (*COLUMNS, "pairs", "pair_similarity")
         return replace(self, **{name: getattr(self, name).get() for name in names})
@@ -127,9 +132,16 @@ class Decision(Arrays):
 
         return data_frame({name: getattr(self, name) for name in COLUMNS})
 
+    @overload
+    def filter(self, table: tuple[Row, ...]) -> list[Row]: ...
+
+    @overload
+    def filter(self, table: Table) -> Table: ...
+
     def filter(self, table: Any) -> Any:
         """The kept rows of a pyarrow, pandas, polars, cuDF or `datasets` object, a list, a NumPy or CuPy array, of n
-        rows, as another one. Of a polars LazyFrame they are chosen, and its length compared, when it is collected.
+        rows, as another one of its type, those of a tuple as a list. Of a polars LazyFrame they are chosen, and its
+        length compared, when it is collected.
 
         Raises ParameterError where the length differs or the object has no rows to choose.
         """
