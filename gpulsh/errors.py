@@ -34,7 +34,7 @@ SWITCHES = ("overwrite", "resume", "dry-run", "across", "within", "lines")
 OPTIONS = (
     *SWITCHES,
     *("and", "backend", "compression", "engine", "format", "id-column", "keep", "memory", "num-perm", "on-error"),
-    *("reader", "shingle", "text-column", "verify", "work"),
+    *("reader", "shingle", "sketch", "text-column", "verify", "work"),
 )
 RENAMED = {"and": "also", "shingle": "shingling"}  # options whose keyword has another name
 FUNCTIONS = {"dedup": "deduplicate_files", "sample": "sample"}  # by the command of the same deed; others have none

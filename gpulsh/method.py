@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
@@ -22,13 +23,18 @@ from gpulsh.params import (
     chosen_family,
     shown,
 )
-from gpulsh.theory import default_banding
+from gpulsh.theory import (
+    checked_threshold,
+    default_banding,
+    default_distance,
+    meeting_probability,
+    near_probability,
+)
 
 Verify = Literal["exact", "signature", "none"]
 Resolve = Literal["kept", "components"]
 MeasureName = Literal["jaccard", "containment"]
 OF_SKETCHES = ("sketch", "num_perm", "bands", "rows", "seed", "distance")  # parameters that containment leaves aside
-DISTANCE = 3  # bits in which two signatures that meet differ, where nothing is said
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -81,8 +87,15 @@ class Method(Parameters):
         check_choice("measure", measure, get_args(MeasureName))
         check_choice("verify", verify, get_args(Verify))
         shingling, folding = checked_text_parameters(shingling, folding)
-        filtered = None if also is None else _near("also", also, distance)
-        near = _near("sketch", sketch, DISTANCE if distance is None else distance) if hasattr(sketch, "near") else None
+        threshold = checked_threshold(threshold)
+        if also is not None and distance is None and measure == "containment":
+            raise ParameterError(
+                "also is given with measure 'containment', which bounds no angle, and no distance; give distance"
+            )
+        filtered = None if also is None else _near("also", also, distance, threshold, near_probability)
+        near = None
+        if hasattr(sketch, "near"):
+            near = _near("sketch", sketch, distance, threshold, meeting_probability)
         if distance is not None and near is None and filtered is None:
             raise ParameterError(
                 f"distance is {shown(distance)} and no sketch has bits; give also=SimHash() or leave it out"
@@ -102,7 +115,7 @@ class Method(Parameters):
                 )
             chosen_bands, chosen_rows = near.tables, 1
         return cls(
-            threshold=float(threshold),
+            threshold=threshold,
             shingling=shingling,
             folding=folding,
             family=family,
@@ -180,7 +193,8 @@ class Asked:
         if isinstance(self.shingling, str):
             given["shingling"] = Shingling.parse(self.shingling)
         if hasattr(self.sketch, "near"):
-            given["sketch"] = _near("sketch", self.sketch, given.get("distance", near.distance if near else DISTANCE))
+            distance = given.get("distance", near.distance if near else None)
+            given["sketch"] = _near("sketch", self.sketch, distance, method.threshold, meeting_probability)
         elif self.sketch is not None:
             given["sketch"] = chosen_family(self.sketch, method.family.num_perm, method.family.seed)
         if method.measure == "containment":
@@ -192,14 +206,15 @@ class Asked:
         ]
 
 
-def _near(name: str, sketch: object, distance: int | None) -> NearBits:
+def _near(
+    name: str, sketch: object, distance: int | None, threshold: float, found: Callable[[NearBits, float], float]
+) -> NearBits:
+    """The bits of a sketch; within a distance by which pairs at the threshold are `found`, where none is given."""
     near = getattr(sketch, "near", None)
     if near is None:
         raise ParameterError(f"{name} is of type {type(sketch).__name__}; give a sketch of bits, as gpulsh.SimHash()")
-    if distance is None:
-        raise ParameterError(f"{name} is given and distance is not; give in how many bits two signatures may differ")
-    found: NearBits = near(distance)
-    return found
+    bits: NearBits = near(0 if distance is None else distance)
+    return default_distance(bits, threshold, found) if distance is None else bits
 
 
 def _shown(value: object) -> str:

@@ -455,10 +455,19 @@ class NearBits(Parameters):
         set_integer(self, "distance", 0, most)
 
     @property
+    def agree(self) -> int:
+        """How many blocks of bits make the key of a table: two where that takes not too many tables, else one."""
+        return 2 if comb(self.distance + 2, 2) <= MOST_TABLES else 1
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks the bits are cut into: `distance` of them may differ."""
+        return self.distance + self.agree
+
+    @property
     def tables(self) -> int:
-        """How many tables a search takes: those of `distance` + 2 blocks where they are not too many, else of + 1."""
-        pairs = comb(self.distance + 2, 2)
-        return pairs if pairs <= MOST_TABLES else self.distance + 1
+        """How many tables a search takes, one for every choice of blocks that agree."""
+        return comb(self.blocks, self.agree)
 
 
 class BitSketch(Protocol):

@@ -1,14 +1,20 @@
-"""What a banding finds: the S-curve, the choice of bands and rows, and the error of an estimate.
+"""What a banding and bits find: the S-curve, the choice of bands, rows and distance, and the error of an estimate.
 
-A signature value agrees between two documents with probability s, their Jaccard similarity (Broder 1997). With `bands`
-bands of `rows` values each, the documents meet in at least one band with probability 1 - (1 - s^rows)^bands, an
-S-shaped curve (Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, section 3.4).
+A signature value agrees between two documents with probability s, their Jaccard similarity (Broder, Charikar, Frieze,
+Mitzenmacher 2000, section 1). With `bands` bands of `rows` values each, the documents meet in at least one band with
+probability 1 - (1 - s^rows)^bands, an S-shaped curve (Leskovec, Rajaraman, Ullman, Mining of Massive Datasets,
+section 3.4).
+
+A bit of SimHash differs between two sets with the probability that their angle is of a half turn (Charikar 2002). At a
+Jaccard similarity s the cosine is 2 s / (1 + s) where the sets are equally large, and greater where they are not.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, overload
 
 import numpy as np
@@ -16,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
-from gpulsh.params import MAX_NUM_PERM, check_integer, set_integer, shown
+from gpulsh.params import MAX_NUM_PERM, NearBits, check_integer, set_integer, shown
 from gpulsh.ragged import within_runs
 
 
@@ -215,6 +221,59 @@ def default_banding(
     )
 
 
+def near_probability(near: NearBits, similarity: float) -> float:
+    """Probability that the bits of two equally large sets of that Jaccard similarity differ in at most the distance.
+
+    >>> bits = NearBits(bits=64, weights="set", seed=1, distance=16)
+    >>> print(f"{near_probability(bits, 0.8):.3f} {near_probability(replace(bits, distance=3), 0.8):.4f}")
+    0.987 0.0085
+    """
+    p = _differing(similarity)
+    term = total = (1 - p) ** near.bits  # of no differing bit, then of one more
+    for differing in range(near.distance):
+        term *= (near.bits - differing) / (differing + 1) * p / (1 - p)
+        total += term
+    return min(total, 1.0)
+
+
+def meeting_probability(near: NearBits, similarity: float) -> float:
+    """Probability that they meet in a table of a Hamming search: that two blocks of bits, or one, do not differ.
+
+    >>> print(f"{meeting_probability(NearBits(bits=64, weights='set', seed=1, distance=3), 0.8):.3f}")
+    0.116
+    """
+    p, blocks = _differing(similarity), near.blocks
+    ends = [near.bits * block // blocks for block in range(blocks + 1)]
+    none, one = 1.0, 0.0  # probabilities that so many of the blocks so far are alike
+    for start, stop in pairwise(ends):
+        alike = (1 - p) ** (stop - start)
+        none, one = none * (1 - alike), one * (1 - alike) + none * alike
+    return 1 - none - (one if near.agree == 2 else 0.0)
+
+
+def default_distance(
+    near: NearBits, threshold: float, probability: Callable[[NearBits, float], float], capture: float = 0.995
+) -> NearBits:
+    """With the least distance at which pairs at `threshold` have at least `capture` of a probability of the two above.
+
+    >>> bits = NearBits(bits=64, weights="set", seed=1, distance=0)
+    >>> [default_distance(bits, threshold, near_probability).distance for threshold in (0.5, 0.8, 0.9, 1)]
+    [27, 18, 14, 0]
+    >>> [
+    ...     default_distance(bits, threshold, meeting_probability).distance
+    ...     for threshold in (0.5, 0.8, 0.9, 1)
+    ... ]
+    [17, 12, 9, 0]
+    """
+    threshold = checked_threshold(threshold)
+    every = (replace(near, distance=distance) for distance in range(near.bits))
+    return next(one for one in every if probability(one, threshold) >= capture or one.distance == near.bits - 1)
+
+
+def _differing(similarity: float) -> float:
+    return math.acos(2 * similarity / (1 + similarity)) / math.pi
+
+
 def standard_error(similarity: ArrayLike, num_perm: int) -> np.float64 | NDArray[np.float64]:
     """Standard deviation of the MinHash estimate of a Jaccard similarity J: sqrt(J (1 - J) / num_perm).
 
@@ -222,7 +281,7 @@ def standard_error(similarity: ArrayLike, num_perm: int) -> np.float64 | NDArray
     square. Takes a number or an array of any shape, values in [0, 1]; gives float64 of the same shape.
     Raises `ParameterError` for a value that is NaN, outside [0, 1] or no number.
 
-    Source: Broder, On the resemblance and containment of documents, 1997.
+    Source: Broder, Charikar, Frieze, Mitzenmacher, Min-wise independent permutations, 2000, section 1.
 
     >>> print(f"{standard_error(0.8, 128):.4f}")
     0.0354

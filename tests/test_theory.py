@@ -11,8 +11,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import gpulsh
 from gpulsh.errors import ParameterError
-from gpulsh.theory import SCurve, choose_banding, default_banding, standard_error
+from gpulsh.lsh.table_designs import designs
+from gpulsh.params import NearBits
+from gpulsh.theory import (
+    SCurve,
+    choose_banding,
+    default_banding,
+    meeting_probability,
+    near_probability,
+    standard_error,
+)
 
 BANDINGS = [(42, 3), (32, 4), (21, 6), (14, 9), (18, 7), (1, 1), (1, 9), (9, 1), (65536, 1), (1, 65536), (256, 256)]
 
@@ -332,3 +342,24 @@ def test_standard_error_is_that_of_a_binomial_share() -> None:
     assert shares.std() == pytest.approx(float(standard_error(j, 128)), rel=0.03)
     with pytest.raises(ParameterError, match="similarity is 2"):
         standard_error(2, 128)
+
+
+@pytest.mark.parametrize(("bits", "distance", "similarity"), [(64, 3, 0.95), (64, 12, 0.8), (128, 12, 0.8)])
+def test_what_bits_find(bits: int, distance: int, similarity: float) -> None:
+    """Pairs of equally large sets, beside the share that theory says: whose bits are near, and who meet in a table."""
+    generator, pairs, size = np.random.default_rng(1), 1000, 405
+    common = round(2 * size * similarity / (1 + similarity))
+    values = generator.integers(0, 2**64, (pairs, 2, size), np.uint64)
+    values[:, 1, :common] = values[:, 0, :common]
+    rows = gpulsh.Fingerprints(values.reshape(-1), np.arange(2 * pairs + 1) * size)
+    words = np.asarray(gpulsh.SimHash(bits=bits)(rows, backend="cpu").values).reshape(pairs, 2, -1)
+    apart = [int.from_bytes(one.tobytes(), "little") for one in words[:, 0] ^ words[:, 1]]
+    near = NearBits(bits=bits, weights="set", seed=1, distance=distance)
+    keys = designs(bits, distance)[near.tables].keys
+    exact = common / (2 * size - common)
+    for probability, found in (
+        (near_probability(near, exact), sum(word.bit_count() <= distance for word in apart)),
+        (meeting_probability(near, exact), sum(any(not word & key for key in keys) for word in apart)),
+    ):
+        assert 0.03 < probability < 0.9999
+        assert abs(found / pairs - probability) < 4 * np.sqrt(probability * (1 - probability) / pairs) + 0.01

@@ -19,6 +19,7 @@ CASES = (
     "methods",
     "families",
     "hamming",
+    "simhash",
     "index_growth",
     "drop_in",
     "foretell",

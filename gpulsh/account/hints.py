@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gpulsh.account.funnel import Funnel
 from gpulsh.errors import Advice, ParameterError
 from gpulsh.method import Method
-from gpulsh.theory import SCurve, default_banding
+from gpulsh.params import NearBits
+from gpulsh.theory import SCurve, default_banding, default_distance, meeting_probability, near_probability
 
-FOUND = 0.95  # probability of finding a pair at the threshold, below which a banding misses much
+FOUND = 0.95  # probability of finding a pair at the threshold, below which a banding or a distance misses much
 BRIEF = 1.5  # shingles a document, below which at least half of the documents have a single one
 
 _log = logging.getLogger("gpulsh")
@@ -18,7 +19,7 @@ _log = logging.getLogger("gpulsh")
 
 def hints(method: Method, funnel: Funnel) -> list[str]:
     """A line each, with the command's options."""
-    return [*_of_banding(method), *_of_brevity(method, funnel)]
+    return [*_of_banding(method), *_of_bits(method), *_of_brevity(method, funnel)]
 
 
 def give_hints(method: Method, funnel: Funnel) -> list[str]:
@@ -47,6 +48,33 @@ def _remedy(method: Method) -> str:
     except ParameterError:
         return "give a larger --num-perm"
     return f"without bands and rows given, {bands} of {rows} are taken"
+
+
+def _of_bits(method: Method) -> Iterator[str]:
+    if method.measure != "jaccard":
+        return
+    for option, near, probability in (
+        ("--sketch", method.near, meeting_probability),
+        ("--and", method.also, near_probability),
+    ):
+        if near is not None:
+            yield from _of_distance(option, near, method.threshold, probability)
+
+
+def _of_distance(
+    option: str, near: NearBits, threshold: float, probability: Callable[[NearBits, float], float]
+) -> Iterator[str]:
+    found = probability(near, threshold)
+    if found < FOUND:
+        better = default_distance(near, threshold, probability).distance
+        yield (
+            f"a distance of {near.distance} of {near.bits} bits ({option}) finds only {_percent(found)} of the pairs of"
+            f" similarity {threshold:g}; without a distance, {better} are taken"
+        )
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.01 else f"{share:.1%}"
 
 
 def _of_brevity(method: Method, funnel: Funnel) -> Iterator[str]:

@@ -108,8 +108,9 @@ EXAMPLES = {  # command -> what it is for
 @click.option(
     "--and",
     "also",
-    metavar="simhash:[BITS:]DISTANCE",
-    help="Only candidates whose SimHash signatures differ in at most DISTANCE bits are compared.",
+    metavar="simhash[:BITS][:DISTANCE]",
+    help="Only candidates whose SimHash signatures differ in at most DISTANCE bits are compared; where not given, in as"
+    " many as pairs at the threshold may.",
 )
 @backend_options
 @click.option(

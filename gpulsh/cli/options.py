@@ -51,7 +51,7 @@ def method_options(*names: str, otherwise: str | None = None) -> Option:
         "sketch": {
             "metavar": "NAME[:K]",
             "help": help_of(
-                "Finds candidates: minhash, fast, one-permutation, c-minhash, simhash:BITS:DISTANCE", "minhash"
+                "Finds candidates: minhash, fast, one-permutation, c-minhash, simhash[:BITS][:DISTANCE]", "minhash"
             ),
         },
         "num-perm": {"type": int, "metavar": "K", "help": help_of("Values of a signature", 128)},
@@ -127,16 +127,16 @@ def parsed(options: Facts) -> dict[str, Any]:
     if "sketch" in given:
         from gpulsh.sketch.named import parse_bits, parse_sketch
 
-        if given["sketch"].startswith("simhash:"):
-            given["sketch"], given["distance"] = parse_bits(given["sketch"], seed)
+        if given["sketch"].split(":")[0] == "simhash":
+            given["sketch"], distance = parse_bits(given["sketch"], seed)
+            given |= {} if distance is None else {"distance": distance}
             given.pop("seed", None)
         else:
             given["sketch"] = parse_sketch(given["sketch"], given.pop("num_perm", None), given.pop("seed", None))
     if "also" in given:
         from gpulsh.sketch.named import parse_bits
 
-        bits, distance = parse_bits(given["also"], seed)
-        if given.setdefault("distance", distance) != distance:
+        given["also"], distance = parse_bits(given["also"], seed)
+        if distance is not None and given.setdefault("distance", distance) != distance:
             raise click.BadParameter(f"--sketch and --and give distances {given['distance']} and {distance}; give one")
-        given["also"] = bits
     return given

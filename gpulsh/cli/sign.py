@@ -20,7 +20,7 @@ from gpulsh.cli.terminal import conclude
 def sign(inputs: tuple[str, ...], output: str, **options: Any) -> None:
     """Write a row for each document of INPUT: document, file, row, the signature's values v0, v1, ... and the band
     digests band0, band1, ... Documents that share a value of one band column are candidates. Of simhash the values are
-    words of 64 bits, whose bits near documents have in common but for DISTANCE.
+    words of 64 bits, of which near documents differ in at most DISTANCE bits.
     """
     from gpulsh.run.signatures import sign_files
 

@@ -65,8 +65,8 @@ def deduplicate(
     folding       what is done to texts before; None takes Folding(), which folds case
     normalize     "NFC" or "NFKC", short for folding=Folding(form=...)
     sketch        finds the candidates, as OnePermutation(num_perm=256), or "one-permutation:256"; None takes MinHash of
-                  num_perm and seed. SimHash(...), or "simhash:64:3" with the distance, finds documents whose signatures
-                  share all but `distance` blocks of bits
+                  num_perm and seed. SimHash(...), or "simhash:64:12" with the distance, finds documents whose
+                  signatures share all but `distance` blocks of bits
     num_perm      values of a signature, 1 to 65,536
     bands, rows   of signatures; None takes the most rows with bands = num_perm // rows that find a pair at `threshold`
                   with probability at least 0.995
@@ -77,9 +77,10 @@ def deduplicate(
     measure       "jaccard", or "containment", which drops a document when a kept one contains at least `threshold` of
                   its shingles, exactly and whatever the sketch. (Its time grows with the square of how many near-copies
                   of one page there are: let a run by Jaccard similarity go before where they are thousands.)
-    also          SimHash(...), or "simhash:64:3": only candidates whose signatures differ in at most `distance` bits
+    also          SimHash(...), or "simhash:64": only candidates whose signatures differ in at most `distance` bits
                   count
-    distance      bits, of `sketch` or `also`; None takes 3 of a sketch
+    distance      bits, of `sketch` and `also`; None takes for each the least that finds a pair of equally large
+                  documents at `threshold` with probability at least 0.995
     priority      float, integer or datetime64 array [n], or datetimes: the highest comes first, a missing date last,
                   ties by position
     keep          in its place "first", by position, or "longest", by bytes of UTF-8, the longest first; None takes
@@ -92,7 +93,8 @@ def deduplicate(
                   call, so that nobody can write text with the hashes of other text
 
     Returns a Decision. Raises ParameterError, InputTypeError, or BackendError where CUDA was asked for and does not
-    work. Source: MinHash, Broder 1997; banding, Leskovec, Rajaraman, Ullman, section 3.4.
+    work. Source: MinHash, Broder, Charikar, Frieze, Mitzenmacher 2000; banding, Leskovec, Rajaraman, Ullman,
+    section 3.4.
 
     >>> result = deduplicate(["One, two, three.", "one two three", "four"], backend="cpu")
     >>> result.keep, result.duplicate_of

@@ -7,6 +7,7 @@ from typing import get_args
 
 from gpulsh.errors import ParameterError
 from gpulsh.params import SKETCHES, BitSketch, Family, MinHashFamily, Sketch
+from gpulsh.sketch.bits.bit_sketch import WORD_BITS
 from gpulsh.sketch.bits.simhash import SimHash
 from gpulsh.sketch.sets.set_sketch import SetSketch
 
@@ -32,7 +33,7 @@ def sketches_named(
     (SimHash(bits=64, seed=1, weights='set'), None, 3)
     """
     chosen: Sketch | BitSketch | None
-    if isinstance(sketch, str) and sketch.startswith("simhash:"):
+    if isinstance(sketch, str) and sketch.split(":")[0] == "simhash":
         chosen, distance = _bits_named("sketch", sketch, seed, distance)
     elif isinstance(sketch, str):
         left_open = ":" in sketch and num_perm == Family().num_perm  # which nobody gave, as a rule
@@ -44,24 +45,31 @@ def sketches_named(
     return chosen, also, distance
 
 
-def _bits_named(name: str, text: str, seed: int | None, distance: int | None) -> tuple[SimHash, int]:
+def _bits_named(name: str, text: str, seed: int | None, distance: int | None) -> tuple[SimHash, int | None]:
     sketch, own = parse_bits(text, seed)
+    if own is None:
+        return sketch, distance
     if distance not in (None, own):
         raise ParameterError(f"{name} is {text!r}, and another one or distance says {distance}; give one distance")
     return sketch, own
 
 
-def parse_bits(text: str, seed: int | None = None) -> tuple[SimHash, int]:
-    """The SimHash that NAME:BITS:DISTANCE or NAME:DISTANCE names, and the distance.
+def parse_bits(text: str, seed: int | None = None) -> tuple[SimHash, int | None]:
+    """The SimHash that `text` names, and the distance; None where the threshold is to choose it.
+
+    A number alone is a distance below 64, and bits from there on.
 
     >>> parse_bits("simhash:64:3")
     (SimHash(bits=64, seed=1, weights='set'), 3)
+    >>> [parse_bits(text)[1] for text in ("simhash", "simhash:128", "simhash:16")]
+    [None, None, 16]
     """
     name, *numbers = text.split(":")
-    if name != "simhash" or not 1 <= len(numbers) <= 2 or not all(n.isascii() and n.isdigit() for n in numbers):
-        raise ParameterError(f"{text!r} names no bits and distance; give simhash:DISTANCE or simhash:BITS:DISTANCE")
-    *bits, distance = map(int, numbers)
-    return SimHash(bits=bits[0] if bits else 64, seed=1 if seed is None else seed), distance
+    if name != "simhash" or len(numbers) > 2 or not all(n.isascii() and n.isdigit() and len(n) < 9 for n in numbers):
+        raise ParameterError(f"{text!r} names no bits and distance; give simhash[:BITS][:DISTANCE], as simhash:64:16")
+    given = [int(number) for number in numbers]
+    bits = given.pop(0) if len(given) == 2 or (given and given[0] >= WORD_BITS) else WORD_BITS
+    return SimHash(bits=bits, seed=1 if seed is None else seed), given[0] if given else None
 
 
 def parse_sketch(text: str, num_perm: int | None = None, seed: int | None = None) -> SetSketch:
@@ -77,7 +85,7 @@ def parse_sketch(text: str, num_perm: int | None = None, seed: int | None = None
         names = ", ".join(sorted(known))
         raise ParameterError(
             f"sketch is {text!r}; give one of {names}, or one with its number of values, as minhash:128,"
-            " or simhash:BITS:DISTANCE"
+            " or simhash[:BITS][:DISTANCE]"
         )
     if colon and num_perm is not None and num_perm != int(size):
         raise ParameterError(f"sketch is {text!r} and num_perm is {num_perm}; give the number of values once")

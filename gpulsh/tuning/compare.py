@@ -25,7 +25,7 @@ from gpulsh.tuning.brute_force import brute_force
 from gpulsh.tuning.finders import Finder, Finders, How, Where
 from gpulsh.tuning.sample import DEFAULT, draw_sample
 
-METHODS = ("minhash:128", "fast:128", "one-permutation:128", "c-minhash:128", "simhash:64:3")
+METHODS = ("minhash:128", "fast:128", "one-permutation:128", "c-minhash:128", "simhash:64")
 HEAD = ("method", "verify", "candidates", "found", "precision", "recall", "F1", "seconds", "bytes/document")
 WARM = 8  # documents that each method does before the clock runs, so that its kernels are there
 
@@ -100,7 +100,7 @@ def compare(
 
     `texts` is any kind that `deduplicate` takes, or files, as `gpulsh.tuning.sample.open_corpus` gives them; `sample`
     of them, from 2 to 65,536, are drawn by `seed`. Methods are named as `--sketch` names them, as "minhash:256" or
-    "simhash:64:3", or are `affine32`, `affine61`, `multiply-shift`, `xor`, `tabulation` and `weighted-minhash`, each
+    "simhash:64:9", or are `affine32`, `affine61`, `multiply-shift`, `xor`, `tabulation` and `weighted-minhash`, each
     with a number of values; `b-bit:BITS`; `bottom-s:SIZE`; `mod-m:MODULUS`; `simhash-count` and `simhash-idf` with bits
     and distance; `supershingles`; `henzinger`, which are those whose SimHash of words is near, too; `md5`;
     `text-profile`.

@@ -32,7 +32,7 @@ from gpulsh.sketch.sets.minhash import MinHash
 from gpulsh.sketch.sets.set_sketch import SetSketch
 from gpulsh.sketch.weighted.weighted_minhash import WeightedMinHash
 from gpulsh.text.profiles import md5_signatures, text_profiles
-from gpulsh.theory import default_banding
+from gpulsh.theory import default_banding, default_distance, near_probability
 from gpulsh.tuning.brute_force import shared_counts
 
 BITS, ALIKE = 384, 355  # bits of all tokens, and how many of them a pair of supershingles shares (Henzinger 2006)
@@ -127,8 +127,10 @@ class Finders:
         return find
 
     def simhash(self, name: str, weights: Weights) -> Finder:
-        """Pairs whose bits differ in at most the distance that `name` says."""
+        """Pairs whose bits differ in at most the distance that `name` says, or that suits the threshold."""
         sketch, distance = parse_bits(name, self.seed)
+        if distance is None:
+            distance = default_distance(sketch.near(0), self.threshold, near_probability).distance
         sketch, tables = replace(sketch, weights=weights), HammingTables(bits=sketch.bits, distance=distance)
 
         def find(texts: TextBatch) -> Sketched:
@@ -225,5 +227,5 @@ KINDS: dict[str, tuple[int | None, Callable[[Finders, int], Finder]]] = {
 
 def method_names() -> list[str]:
     """All names, ascending, with the form of those that need more."""
-    forms = (f"{name}:BITS:DISTANCE" for name in SIMHASH)
+    forms = (f"{name}[:BITS][:DISTANCE]" for name in SIMHASH)
     return sorted({*sketch_names(), *KINDS, *forms})

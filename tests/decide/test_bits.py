@@ -67,6 +67,10 @@ def test_files_and_the_command_decide_as_memory(tmp_path: Path) -> None:
             {"seed": 7, "also": gpulsh.SimHash(bits=128, seed=7), "distance": 12},
             ["--and", "simhash:128:12", "--seed", "7"],
         ),
+        (
+            {"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash(bits=128)},
+            ["--sketch", "simhash", "--and", "simhash:128"],
+        ),
     ]
     for number, (given, options) in enumerate(ways):
         wanted = np.flatnonzero(~gpulsh.deduplicate(texts, threshold=0.6, backend="cpu", **given).keep).tolist()
@@ -79,7 +83,7 @@ def test_files_and_the_command_decide_as_memory(tmp_path: Path) -> None:
             assert pq.read_table(out / "duplicates.parquet").column("row").to_pylist() == wanted
         parameters = json.loads((two / "report.json").read_text())["parameters"]
         near = parameters["near" if "sketch" in given else "also"]
-        assert near["distance"] == given["distance"] and near["seed"] == given.get("seed", 1)
+        assert near["distance"] == given.get("distance", 15) and near["seed"] == given.get("seed", 1)
     assert "in the key of one of 10 tables" in (tmp_path / "two0" / "report.html").read_text()
 
 
@@ -110,10 +114,27 @@ def test_the_method_of_before_says_the_same() -> None:
     assert not {"measure", "near", "also"} & told.keys()
 
 
+def test_without_a_distance_pairs_at_the_threshold_are_found() -> None:
+    generator, pairs, words = np.random.default_rng(3), 200, 400
+    texts = []
+    for pair in range(pairs):
+        one = [f"w{word}x{pair}" for word in generator.integers(0, 1 << 40, words)]
+        texts += [" ".join(one), " ".join([*one[:150], *(f"n{word}" for word in one[150:189]), *one[189:]])]
+    similarity = gpulsh.jaccard(gpulsh.shingle(texts, backend="cpu"), [[0, 1]], backend="cpu")
+    assert 0.8 <= similarity < 0.805
+    ways: list[dict[str, Any]] = [{"sketch": gpulsh.SimHash()}, {"also": gpulsh.SimHash()}]
+    ways += [{"also": gpulsh.SimHash(bits=384)}, {"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash()}]
+    for given in ways:
+        assert len(gpulsh.deduplicate(texts, backend="cpu", **given).pairs) >= 0.97 * pairs
+    given = {"backend": "cpu", "distance": 3}
+    assert len(gpulsh.deduplicate(texts, also=gpulsh.SimHash(), **given).pairs) < 0.1 * pairs
+    assert len(gpulsh.deduplicate(texts, sketch=gpulsh.SimHash(), **given).pairs) < 0.3 * pairs
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"also": gpulsh.SimHash()}, "also is given and distance is not"),
+        ({"also": gpulsh.SimHash(), "measure": "containment"}, "which bounds no angle, and no distance"),
         ({"also": gpulsh.MinHash(), "distance": 3}, "also is of type MinHash; give a sketch of bits"),
         ({"distance": 3}, "distance is 3 and no sketch has bits"),
         ({"sketch": gpulsh.SimHash(), "distance": 64}, "distance is 64; give an integer from 0 to 63"),

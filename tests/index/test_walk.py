@@ -112,7 +112,7 @@ def test_an_index_of_bits_is_no_other(tmp_path: Path) -> None:
     ]
     assert formats == [4, 3]  # versions that know no bits refuse the first, and read the second
     assert Index.open(tmp_path / "bits", backend="cpu", sketch=gpulsh.SimHash()).parameters.near is not None
-    with pytest.raises(ParameterError, match="sketch simhash:64:3 of seed 1, by set and simhash:64:2 of seed 1"):
+    with pytest.raises(ParameterError, match="sketch simhash:64:12 of seed 1, by set and simhash:64:2 of seed 1"):
         Index.open(tmp_path / "bits", backend="cpu", sketch=gpulsh.SimHash(), distance=2)
-    with pytest.raises(ParameterError, match="sketch affine32:128 of seed 1 and simhash:64:3 of seed 1, by set"):
+    with pytest.raises(ParameterError, match="sketch affine32:128 of seed 1 and simhash:64:12 of seed 1, by set"):
         Index.open(tmp_path / "sets", backend="cpu", sketch=gpulsh.SimHash())

@@ -33,6 +33,7 @@ from gpulsh.run.files import deduplicate_files
         {"sketch": gpulsh.SimHash(bits=128, seed=5), "distance": 2},
         {"num_perm": 64, "also": gpulsh.SimHash(), "distance": 4},
         {"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash(bits=128), "distance": 1},
+        {"sketch": gpulsh.SimHash(), "also": gpulsh.SimHash()},
         {"seed": 7, "also": gpulsh.SimHash(seed=7), "distance": 4},
         {"measure": "containment", "seed": 7, "also": gpulsh.SimHash(seed=7), "distance": 60},
         {"measure": "containment", "write": "duplicates", "on_error": "skip", "id_column": "id"},

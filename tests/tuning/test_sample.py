@@ -167,9 +167,24 @@ def test_a_banding_that_misses_pairs_at_the_threshold_is_said() -> None:
     assert told.startswith("10 bands of 12 rows find only 51% of the pairs of similarity 0.8; without bands and rows")
     assert told.endswith("21 of 6 are taken")
     assert not hints(Method.chosen(), Funnel(documents=9, shingles=900))
-    assert not hints(Method.chosen(sketch=gpulsh.SimHash(), distance=3), Funnel(documents=9, shingles=900))
     (told,) = hints(Method.chosen(0.2, num_perm=4, bands=1), Funnel(documents=9, shingles=900))
     assert told.endswith("give a larger --num-perm")
+
+
+def test_a_distance_that_misses_pairs_at_the_threshold_is_said() -> None:
+    some = Funnel(documents=9, shingles=900)
+    (told,) = hints(Method.chosen(sketch=gpulsh.SimHash(), distance=3), some)
+    assert told.startswith("a distance of 3 of 64 bits (--sketch) finds only 12% of the pairs of similarity 0.8")
+    assert told.endswith("without a distance, 12 are taken")
+    (told,) = hints(Method.chosen(also=gpulsh.SimHash(), distance=3), some)
+    assert told.startswith("a distance of 3 of 64 bits (--and) finds only 0.9% of the pairs of similarity 0.8")
+    assert told.endswith("without a distance, 18 are taken")
+    assert len(hints(Method.chosen(sketch=gpulsh.SimHash(), also=gpulsh.SimHash(), distance=3), some)) == 2
+    for threshold in (0.3, 0.8, 0.95, 1.0):
+        for bits in (gpulsh.SimHash(), gpulsh.SimHash(bits=384)):
+            assert not hints(Method.chosen(threshold, sketch=bits, also=bits), some)
+    assert not hints(Method.chosen(0.95, also=gpulsh.SimHash(), distance=16), some)
+    assert not hints(Method.chosen(also=gpulsh.SimHash(), distance=3, measure="containment"), some)
 
 
 def test_documents_shorter_than_a_shingle_are_said(caplog: pytest.LogCaptureFixture) -> None:

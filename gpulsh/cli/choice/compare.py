@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # numpy is loaded only when the command runs
     "--methods",
     metavar="NAME[,NAME...]",
     help="Methods, as --sketch of dedup names them, and others.  [default: minhash:128,fast:128,one-permutation:128,"
-    "c-minhash:128,simhash:64:3]",
+    "c-minhash:128,simhash:64]",
 )
 @click.option(
     "--verify",

@@ -92,19 +92,21 @@ def _method_options(parameters: Facts) -> list[str] | None:
         return None
     options = ["--threshold", f"{parameters['threshold']!r}", "--shingle", shingle]
     options += ["--normalize", folding.form] if folding.form else []
-    options += ["--and", _bits_name(also)] if also else []
+    # A call has one distance, so that two are those that the threshold chose.
+    chosen = bool(near and also and near["distance"] != also["distance"])
+    options += ["--and", _bits_name(also, chosen)] if also else []
     options += ["--seed", str(seed)]
     if measure_told(parameters) == "containment":
         return [*options, "--measure", "containment"]
     if near:
-        return [*options, "--sketch", _bits_name(near)]
+        return [*options, "--sketch", _bits_name(near, chosen)]
     family, banding = parameters["family"], parameters["banding"]
     options += ["--sketch", f"{sketch}:{family['num_perm']}"]
     return [*options, "--bands", str(banding["bands"]), "--rows", str(banding["rows"])]
 
 
-def _bits_name(bits: Facts) -> str:
-    return f"simhash:{bits['bits']}:{bits['distance']}"
+def _bits_name(bits: Facts, chosen: bool) -> str:
+    return f"simhash:{bits['bits']}" + ("" if chosen else f":{bits['distance']}")
 
 
 def _sketch_name(family: str) -> str | None:
