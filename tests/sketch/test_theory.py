@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from functools import partial
+from math import comb
+from typing import Any, get_args
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import gpulsh
 from gpulsh.arrays import Fingerprints
@@ -23,6 +30,121 @@ def sets_with(common: int, own: int, pairs: int, generator: np.random.Generator)
     values[:, :, :common] = generator.integers(0, 2**64, (pairs, 1, common), np.uint64)
     values[:, :, common:] = generator.integers(0, 2**64, (pairs, 2, own), np.uint64)
     return Fingerprints(values.reshape(-1), np.arange(2 * pairs + 1, dtype=np.int64) * size)
+
+
+def small_sets(common: int, own: tuple[int, int], pairs: int) -> Fingerprints:
+    """Rows 2 i and 2 i + 1 have `common` values in common, and of its own each as many as `own` says."""
+    generator = np.random.default_rng(100 * common + sum(own))
+    sizes = np.tile([common + count for count in own], pairs)
+    offset = np.concatenate([[0], sizes.cumsum()])
+    values = generator.integers(0, 2**64, offset[-1], np.uint64)
+    for first, second in zip(offset[:-1:2], offset[1:-1:2], strict=True):
+        values[second : second + common] = values[first : first + common]
+    return Fingerprints(values, offset.astype(np.int64))
+
+
+def asks_theory(sketch: Any, estimates: NDArray[np.float64], similarity: float, union: int) -> None:
+    """Mean and deviation of `estimates` are what theory says of them."""
+    deviation = sketch.standard_deviation(similarity, size=union)
+    assert abs(estimates.mean() - similarity) <= NORMAL * deviation / np.sqrt(len(estimates)) + 1e-12
+    assert estimates.std() == pytest.approx(deviation, rel=0.1, abs=1e-12)
+
+
+Estimates = Callable[[Fingerprints, NDArray[np.int64], int], NDArray[np.float64]]
+
+
+def of_sketch(make: Callable[[int], Any]) -> Estimates:
+    """Estimates of pairs of rows by the sketch of a seed."""
+
+    def estimates(rows: Fingerprints, asked: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
+        sketch = make(seed)
+        found: NDArray[np.float64] = sketch.estimate(sketch(rows, backend="cpu"), asked, backend="cpu")
+        return found[~np.isnan(found)]
+
+    return estimates
+
+
+def of_bits(packing: gpulsh.BBit, make: Callable[[int], Any]) -> Estimates:
+    """Estimates by the bits of a sketch's signatures."""
+
+    def estimates(rows: Fingerprints, asked: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
+        packed = packing(make(seed)(rows, backend="cpu"), backend="cpu")
+        found: NDArray[np.float64] = packing.estimate(packed, asked, backend="cpu")
+        return found
+
+    return estimates
+
+
+def of_weights(rows: Fingerprints, asked: NDArray[np.int64], seed: int) -> NDArray[np.float64]:
+    """Estimates by weighted signatures of weights of 1."""
+    ordered = gpulsh.WeightedFingerprints(*unique_rows(rows))
+    sketch = gpulsh.WeightedMinHash(num_perm=64, seed=seed)
+    found: NDArray[np.float64] = sketch.estimate(sketch(ordered, backend="cpu"), asked, backend="cpu")
+    return found
+
+
+def unique_rows(rows: Fingerprints) -> tuple[NDArray[np.uint64], NDArray[np.float64], NDArray[np.int64]]:
+    """The rows ascending, with weights of 1."""
+    row = np.repeat(np.arange(len(rows)), rows.lengths)
+    return rows.values[np.lexsort((rows.values, row))], np.ones(len(rows.values)), rows.offset
+
+
+SMALL: dict[str, tuple[Any, Estimates]] = {}
+for _family in get_args(MinHashFamily):
+    if _family != "xor":  # the exception, in test_literature.py
+        _make = partial(gpulsh.MinHash, num_perm=64, family=_family)
+        SMALL[_family] = _make(), of_sketch(lambda seed, make=_make: make(seed=seed))  # type: ignore[misc]
+for _kind in SKETCHES[1:]:
+    SMALL[_kind.__name__] = _kind(num_perm=64), of_sketch(lambda seed, kind=_kind: kind(num_perm=64, seed=seed))  # type: ignore[misc]
+for _bits in (1, 4):
+    _packing = gpulsh.BBit(bits=_bits, num_perm=64)
+    SMALL[f"BBit {_bits}"] = _packing, of_bits(_packing, lambda seed: gpulsh.MinHash(num_perm=64, seed=seed))
+SMALL["WeightedMinHash"] = gpulsh.WeightedMinHash(num_perm=64), of_weights
+SMALL["BottomS"] = gpulsh.BottomS(size=8), of_sketch(lambda seed: gpulsh.BottomS(size=8, seed=seed))
+SMALL["ModM"] = gpulsh.ModM(modulus=3), of_sketch(lambda seed: gpulsh.ModM(modulus=3, seed=seed))
+UNIONS = [(1, (0, 0)), (0, (1, 1)), (1, (1, 0)), (1, (1, 1)), (2, (0, 1)), (2, (2, 1)), (3, (2, 5)), (10, (0, 10))]
+
+
+@pytest.mark.parametrize(("common", "own"), UNIONS, ids=str)
+@pytest.mark.parametrize("name", SMALL)
+def test_unions_of_1_to_20(name: str, common: int, own: tuple[int, int]) -> None:
+    sketch, estimates = SMALL[name]
+    rows, asked = small_sets(common, own, 2000), np.arange(4000).reshape(-1, 2)
+    union = common + sum(own)
+    asks_theory(sketch, np.concatenate([estimates(rows, asked, seed) for seed in (1, 2)]), common / union, union)
+
+
+@pytest.mark.parametrize(("bins", "union"), [(1, 5), (3, 2), (64, 2), (64, 3), (7, 20)])
+def test_the_variance_of_one_permutation_bin_by_bin(bins: int, union: int) -> None:
+    """Over how many bins are filled, each with its probability; what these then hold is hypergeometric, the rest
+    binomial.
+    """
+    chances = np.zeros(bins + 2)
+    chances[0] = 1.0
+    for _ in range(union):
+        filled = np.arange(bins + 2)
+        chances = chances * filled / bins + np.concatenate([[0], (chances * (bins - filled) / bins)[:-1]])
+    common, variance = union // 2, 0.0
+    similarity = common / union
+    for filled in range(1, min(bins, union) + 1):
+        for held in range(filled + 1):
+            share = held / filled
+            drawn = comb(common, held) * comb(union - common, filled - held) / comb(union, filled)
+            rest = bins - filled
+            second = ((held + rest * share) / bins) ** 2 + rest * share * (1 - share) / bins**2
+            variance += chances[filled] * drawn * (second - similarity**2)
+    found = gpulsh.OnePermutation(num_perm=bins).standard_deviation(similarity, size=union)
+    assert found == pytest.approx(np.sqrt(variance), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", [gpulsh.OnePermutation, gpulsh.FastSimilarity], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("bits", [1, 4])
+def test_bits_of_other_sketches(kind: type[SetSketch], bits: int) -> None:
+    """Two documents of a shingle each are unlike, also where one value fills a signature."""
+    packing = gpulsh.BBit(bits=bits, num_perm=64)
+    estimates = of_bits(packing, lambda seed: kind(num_perm=64, seed=seed))
+    rows, asked = small_sets(0, (1, 1), 4000), np.arange(8000).reshape(-1, 2)
+    asks_theory(packing, estimates(rows, asked, 1), 0, 2)
 
 
 # Every two of a sketch, a size and a similarity meet.
@@ -96,3 +218,12 @@ def test_real_texts(kind: type[SetSketch]) -> None:
     assert abs(errors).max() < 5  # of some dozens
     expected = np.array([sketches[0].standard_deviation(float(value)) for value in exact])
     assert (found.std(axis=0) / expected).mean() == pytest.approx(1, abs=0.1)
+
+
+def test_a_document_of_one_shingle_takes_no_probes() -> None:
+    """It took a probe for each bin and bin, 2^32 of them."""
+    rows = Fingerprints(np.full(3, 0x9E3779B97F4A7C15, np.uint64), np.array([0, 1, 3]))
+    began = time.process_time()
+    signatures = gpulsh.OnePermutation(num_perm=65_536)(rows, backend="cpu").values
+    assert time.process_time() - began < 5
+    assert (signatures == signatures[0, 0]).all()

@@ -1,4 +1,4 @@
-"""`gpulsh.BBit`: the lowest bits of signatures, packed."""
+"""`gpulsh.BBit`: a few bits of each value of signatures, packed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpulsh.arrays import Array, PackedSignatures, Signatures
+from gpulsh.backends.mixing import mixed
+from gpulsh.backends.protocol import STREAM_BITS
+from gpulsh.backends.public_keys import place_keys
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, MAX_SEED, check_choice, check_type, set_integer
@@ -22,12 +25,15 @@ ROWS_AT_ONCE = 1 << 14
 
 @dataclass(frozen=True, kw_only=True)
 class BBit(TextSketch[PackedSignatures]):
-    """The lowest `bits` bits, one of 1, 2, 4, 8, 16 and 32, of each of the `num_perm` values of signatures.
+    """`bits` bits, one of 1, 2, 4, 8, 16 and 32, of each of the `num_perm` values of signatures.
 
-    Two values that differ have the same lowest bits with probability 2^-bits, which the estimate takes into account: a
-    signature of 64 / bits times as many values takes as much room and errs less. `seed` is that of the MinHash that
-    `from_texts` makes. A row of all ones belongs to an empty document; of another the chance to have one is
-    2^-(bits * num_perm). Source: Li, Koenig 2010, *b-Bit minwise hashing*, for documents small beside the universe.
+    Two values that differ have the same bits with probability 2^-bits, which the estimate takes into account. In the
+    room of uint32 signatures there are 32 / bits times as many values, which err less. The bits of a value v at place i
+    are the lowest of NOT mix64(NOT v * key(STREAM_BITS, i)), as `gpulsh.backends.protocol` defines both. (Scheme 1 took
+    the lowest bits of v. Those of a product depend on those of the fingerprint alone, so that two short documents
+    agreed in all places or in none.) `seed` is that of the MinHash that `from_texts` makes. A row of all ones belongs
+    to an empty document; of another the chance to have one is 2^-(bits * num_perm).
+    Source: Li, Koenig 2010, *b-Bit minwise hashing*, for documents small beside the universe.
     Raises ParameterError for other `bits`, `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> signatures = MinHash(num_perm=256).from_texts(["a b c d e f", "A b c d e f!", "g h"], backend="cpu")
@@ -90,7 +96,8 @@ class BBit(TextSketch[PackedSignatures]):
     def standard_deviation(self, value: float, size: int | None = None) -> float:
         """What theory says of the estimate where the similarity is `value`; that of any `size` of the union.
 
-        Raises ParameterError for a `value` outside 0 to 1 and a `size` below 1.
+        Of signatures whose values are independent of one another, as MinHash's are. Raises ParameterError for a `value`
+        outside 0 to 1 and a `size` below 1.
         """
         check_estimated(value, size)
         share = self._chance + (1 - self._chance) * value
@@ -114,7 +121,9 @@ class BBit(TextSketch[PackedSignatures]):
         a_word = 64 // self.bits
         words = -(-self.num_perm // a_word)
         lowest = np.zeros((len(values), words * a_word), np.uint64, like=values)
-        lowest[:, : self.num_perm] = values & values.dtype.type(2**self.bits - 1)
+        keys = np.asarray(place_keys(STREAM_BITS, self.num_perm), like=values)
+        bits = ~mixed((~values).astype(np.uint64) * keys)  # all ones of no value: mix64(0) is 0
+        lowest[:, : self.num_perm] = bits & np.uint64(2**self.bits - 1)
         shifts = np.arange(0, 64, self.bits, dtype=np.uint64, like=values)
         return (lowest.reshape(len(values), words, a_word) << shifts).sum(axis=2, dtype=np.uint64)
 
