@@ -10,8 +10,8 @@
 //
 // Mapping: a warp takes `span` consecutive fingerprints, whatever documents they belong to, a lane a fingerprint, which
 // meet by atomicMin; to fill, a warp takes a document, a lane every 32nd bin. Bound: atomics in the second-level cache;
-// to fill, 64-bit multiplies: of a document that fills a share s of its bins, 1/s probes an empty bin. Geometry: a
-// minimum is the same over any split, a probe depends on the bin alone. Oracle:
+// to fill, 64-bit multiplies: of a document that fills a share s of its bins, 1/s probes an empty bin, and none where
+// all values are equal. Geometry: a minimum is the same over any split, a probe depends on the bin alone. Oracle:
 // gpulsh/backends/reference/sketches/one_permutation.py.
 #include "span_walk.cuh"
 
@@ -44,11 +44,19 @@ extern "C" __global__ void __launch_bounds__(SPAN_THREADS)
     const i64 document = (i64)blockIdx.x * (blockDim.x >> 5) + (threadIdx.x >> 5);
     if (document >= documents) return;  // the whole warp
     const u32* least = minima + document * bins;
-    u32 all = NO_VALUE;
-    for (i32 bin = lane; bin < bins; bin += 32) all &= least[bin];
-    const bool filled = __ballot_sync(~0u, all != NO_VALUE) != 0;
+    u32 low = NO_VALUE, high = 0;  // of the bins that have a value
+    for (i32 bin = lane; bin < bins; bin += 32) {
+        low = min(low, least[bin]);
+        if (least[bin] != NO_VALUE) high = max(high, least[bin]);
+    }
+    for (i32 step = 16; step > 0; step /= 2) {
+        low = min(low, __shfl_sync(~0u, low, lane ^ step));
+        high = max(high, __shfl_sync(~0u, high, lane ^ step));
+    }
+    const bool filled = low != NO_VALUE;
     for (i32 bin = lane; bin < bins; bin += 32) {
         u32 value = least[bin];
+        if (low == high && value == NO_VALUE) value = low;  // whichever bin a probe would find
         for (i64 t = 0; filled && value == NO_VALUE && t < (i64)ROUNDS * bins; ++t) {
             value = least[(mix64(probe + ((u64)bin << 32 | (u64)t)) >> 32) * (u64)bins >> 32];
         }

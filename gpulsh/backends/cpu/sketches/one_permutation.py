@@ -1,7 +1,7 @@
 """One permutation hashing: a multiply-add, a bin and a minimum a fingerprint, however long the signature is.
 
 It wins over MinHash where documents have more shingles than a few times the signature's length; of a short one, most
-bins are filled by probing, which takes longer than its minima would.
+bins are filled by probing, which takes longer than its minima would. Of a single shingle no probe is needed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints, Values
 from gpulsh.backends import mixing, protocol
-from gpulsh.backends.cpu.kernel import kernel
+from gpulsh.backends.cpu.kernel import inlined, kernel
 from gpulsh.backends.cpu.mixing import mixed
 from gpulsh.backends.cpu.sketches.bins import AHEAD, empty_bins, keep_least
 from gpulsh.backends.cpu.sketches.minhash import TILE
@@ -20,6 +20,7 @@ from gpulsh.params import Family
 from gpulsh.permutations import words
 
 PROBES = 16  # of each bin, looked up; the rest are computed
+AT_ONCE = 32  # of the rest
 ROUNDS = 64  # times as many probes as there are bins; then the next bin that has a value
 
 _U = np.uint64
@@ -44,9 +45,19 @@ def _fold(values, offset, multiplier, addend, thrown, minima):
             keep_least(thrown, source.size, least)
 
 
+@inlined
+def _only_value(least):
+    """The value of all bins that have one, NO_VALUE where they differ."""
+    low, high = _NO_VALUE, np.uint32(0)
+    for value in least:
+        low = min(low, value)
+        high = max(high, value if value != _NO_VALUE else np.uint32(0))
+    return low if low == high else _NO_VALUE
+
+
 @kernel
-def _fill(signatures, probes, probe, least, places):
-    """A probe at a time for all bins that are still empty, so that no branch is guessed; the last two are room."""
+def _fill(signatures, probes, probe, least, places, drawn):
+    """A probe at a time for all bins that are still empty, so that no branch is guessed; the last three are room."""
     count = signatures.shape[1]
     bins = _U(count)
     for document in range(signatures.shape[0]):
@@ -67,13 +78,19 @@ def _fill(signatures, probes, probe, least, places):
                 left += value == _NO_VALUE
             empty = left
             t += 1
+        only = _only_value(least) if 2 * empty > count else _NO_VALUE
         for i in range(empty):
             place = places[i]
+            signature[place] = only
             t = PROBES
             while signature[place] == _NO_VALUE and t < ROUNDS * count:
-                drawn = mixed(probe + (_U(place) << _S32 | _U(t)))
-                signature[place] = least[(drawn >> _S32) * bins >> _S32]
-                t += 1
+                for j in range(AT_ONCE):  # in vectors
+                    hashed = mixed(probe + (_U(place) << _S32 | _U(t + j)))
+                    drawn[j] = (hashed >> _S32) * bins >> _S32
+                for j in range(min(AT_ONCE, ROUNDS * count - t)):
+                    if signature[place] == _NO_VALUE:
+                        signature[place] = least[drawn[j]]
+                t += AT_ONCE
             following = np.int64(place)
             while signature[place] == _NO_VALUE:
                 following = following + 1 if following + 1 < count else 0
@@ -102,5 +119,5 @@ class Sketch(Minima):
 
     def finish(self, state: Values) -> Values:
         least, places = np.empty(self.columns, np.uint32), np.empty(self.columns + AHEAD, np.uint32)
-        _fill(state, self._probes, self._probe, least, places)
+        _fill(state, self._probes, self._probe, least, places, np.empty(AT_ONCE, np.uint64))
         return state
