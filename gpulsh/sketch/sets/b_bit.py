@@ -8,8 +8,7 @@ import numpy as np
 
 from gpulsh.arrays import Array, PackedSignatures, Signatures
 from gpulsh.backends.mixing import mixed
-from gpulsh.backends.protocol import STREAM_BITS
-from gpulsh.backends.public_keys import place_keys
+from gpulsh.backends.protocol import GOLDEN, STREAM_BITS
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import ParameterError
 from gpulsh.params import MAX_NUM_PERM, MAX_SEED, check_choice, check_type, set_integer
@@ -121,7 +120,8 @@ class BBit(TextSketch[PackedSignatures]):
         a_word = 64 // self.bits
         words = -(-self.num_perm // a_word)
         lowest = np.zeros((len(values), words * a_word), np.uint64, like=values)
-        keys = np.asarray(place_keys(STREAM_BITS, self.num_perm), like=values)
+        places = np.arange(1, self.num_perm + 1, dtype=np.uint64, like=values)
+        keys = mixed(places * np.uint64(GOLDEN) + np.uint64(STREAM_BITS)) | np.uint64(1)
         bits = ~mixed((~values).astype(np.uint64) * keys)  # all ones of no value: mix64(0) is 0
         lowest[:, : self.num_perm] = bits & np.uint64(2**self.bits - 1)
         shifts = np.arange(0, 64, self.bits, dtype=np.uint64, like=values)
