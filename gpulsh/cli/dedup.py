@@ -54,8 +54,8 @@ EXAMPLES = {  # command -> what it is for
 @click.option(
     "--compression",
     metavar="CODEC[:LEVEL]",
-    help="Of Parquet none, snappy, lz4, gzip, brotli or zstd, as zstd:9; of --format jsonl none, gzip or zstd; of other"
-    " .gz and .zst files a level of their own. Not given: packed as well as INPUT.",
+    help="Codec of the kept rows. Parquet: none, snappy, lz4, gzip, brotli or zstd, as zstd:9. JSON lines by --format:"
+    " none, gzip or zstd. Other .gz and .zst files: a level of their own codec.  [default: the input's codec]",
 )
 @click.option(
     "--work",

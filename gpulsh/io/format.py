@@ -116,7 +116,7 @@ class Writing(TypedDict, total=False):
     seen: Seen  # called with all that a format reads, in order, before it is written, unless it reads `in_order`
     known: Known  # whose parts are written without having been seen
     limit: Limit | None  # a row with more in its other columns than it allows is a LargeDocumentError
-    packing: Packing | None  # None: as the input, at the cheapest level at which the same rows take no more bytes
+    packing: Packing | None  # None: the input's codec at its default level
 
 
 class Format(Protocol):

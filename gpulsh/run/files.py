@@ -206,10 +206,9 @@ def deduplicate_files(
     format          "parquet" or "jsonl": of kept rows, whose files are then called so; None takes each file's own. What
                     JSON lines hold has the types that hold all values of a file's field, WARC the columns id, url, date
                     and text, a text file text; a file of another format of which nothing is kept is not written
-    compression     how kept rows are packed, as "zstd:9" or "snappy": Parquet files with any codec, .gz and .zst files
-                    at a level of their own one, what `format` says is JSON lines with none, gzip or zstd; None takes
-                    the input's codec at the cheapest level at which rows take no more bytes, which may be a slow one,
-                    and zstd for Parquet made of others
+    compression     codec and level of kept rows, as "zstd:9" or "snappy": any codec for Parquet; a level of their own
+                    codec for .gz and .zst files; none, gzip or zstd for JSON lines that `format` makes. None takes the
+                    input's codec at the library's default level, and zstd for Parquet made of other formats
     reader          "cudf" decodes the text of Parquet files on the device of the CUDA backend
     on_error        a bad record stops the run, or with "skip" is listed in `rejected.parquet` and is no document (see
                     `gpulsh.io.files.rejected`)

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import BinaryIO, TypeVar, cast
 
 from gpulsh.errors import DamagedInputError
-from gpulsh.io.compression.packing import Packing, level_of_stream
+from gpulsh.io.compression.packing import Packing
 from gpulsh.io.compression.streams import Compression, Sink, blocks, packed_writer
 from gpulsh.io.compression.zstd import Window, WindowError
 from gpulsh.io.file import File, reading
@@ -92,19 +92,11 @@ class Streamed(Format):
             raise window_too_large(file, error, limit) from None
 
     @contextmanager
-    def _writer(self, file: File, target: str, packing: Packing | None) -> Iterator[Sink]:
+    def _writer(self, target: str, packing: Packing | None) -> Iterator[Sink]:
         """For a file of the same compression."""
-        with packed_writer(target, self.compression, self._level(file, packing)) as out:
+        level = packing.level if packing is not None and self.takes(packing) else None
+        with packed_writer(target, self.compression, level) as out:
             yield out
-
-    def _level(self, file: File, packing: Packing | None) -> int | None:
-        """Return the level of the compression; None: its usual one."""
-        if self._codec is None:
-            return None
-        if packing is not None and self.takes(packing):
-            return packing.level
-        with reading(file), file.open() as source:
-            return level_of_stream(self._codec, source, file.size())
 
 
 def utf16(file: File) -> DamagedInputError:

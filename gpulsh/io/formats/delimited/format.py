@@ -105,7 +105,7 @@ class Delimited(Streamed):
         """The header and kept records as they are, in the same compression."""
         with reading(file):
             source = file.open()
-        with source, self._writer(file, target, how.get("packing")) as out, counting(file, keep) as read:
+        with source, self._writer(target, how.get("packing")) as out, counting(file, keep) as read:
             for start, records in self._rows(file, source):
                 if start == HEADER:
                     out.write(bytes(records.content[: int(records.end[0])]))
@@ -137,7 +137,7 @@ class Delimited(Streamed):
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The header and the first records."""
-        with reading(file), file.open() as source, self._writer(file, target, None) as out:
+        with reading(file), file.open() as source, self._writer(target, None) as out:
             beginning, header = Beginning(file, source, share), 1
             content = self._blocks(file, beginning.source, None, STEP)
             for end, found in beginning.steps(split_records(content, ord(self._delimiter))):

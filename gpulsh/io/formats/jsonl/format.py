@@ -164,7 +164,7 @@ class JsonLines(Streamed):
         """Kept lines as they are, in the same compression."""
         with reading(file):
             source = file.open()
-        with source, self._writer(file, target, how.get("packing")) as out:
+        with source, self._writer(target, how.get("packing")) as out:
             with reading(file):
                 file = self._looked_at(file, source, how.get("limit"))
             layout = self._layout(file, out)
@@ -226,7 +226,7 @@ class JsonLines(Streamed):
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first lines, as `write_kept` writes them."""
-        with reading(file), file.open() as source, self._writer(file, target, None) as out:
+        with reading(file), file.open() as source, self._writer(target, None) as out:
             file = self._looked_at(file, source, None)
             layout, beginning = self._layout(file, out), Beginning(file, source, share)
             for end, groups in beginning.steps(self._groups(file, beginning.source)):

@@ -46,8 +46,8 @@ from gpulsh.io.formats.parquet import costs
 from gpulsh.io.formats.parquet.costs import check_pages, column_chunks, fitting_rows, in_turn
 from gpulsh.io.formats.parquet.footer import check_footer
 from gpulsh.io.formats.parquet.packing import writer_options
-from gpulsh.io.formats.parquet.pages import Pages, stored_bytes
 from gpulsh.io.formats.parquet.pages import reader as page_reader
+from gpulsh.io.formats.parquet.pages import stored_bytes
 from gpulsh.io.formats.parquet.spilled_rows import SpilledRows
 from gpulsh.io.limits import Limit, check_sizes, check_values_fit, too_costly
 from gpulsh.io.rows import piece_rows
@@ -145,19 +145,15 @@ class Parquet(Format):
         return True
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
-        """The schema, its metadata and how it is packed are the input's; a row group of which nothing is kept vanishes.
-
-        It is a few bytes larger where that cannot be had: levels that take much memory are not tried.
-        """
+        """The schema, its metadata and its codecs are the input's; a row group with no kept row vanishes."""
         seen, limit, known = how.get("seen", unseen), how.get("limit"), how.get("known")
         with _opened(file) as source:
-            pages: dict[str, Pages] = {}
+            large: set[str] = set()
             with reading(file):
                 for group in range(source.num_row_groups):
-                    found = check_pages(file, source, group, limit)
-                    pages |= {name: of.larger(pages.get(name, of)) for name, of in found.items()}
-                large = {name for name, of in pages.items() if of.large > costs.LARGE_PAGE}
-                options = writer_options(file, source, pages, large, how.get("packing"))
+                    pages = check_pages(file, source, group, limit)
+                    large |= {name for name, of in pages.items() if of.large > costs.LARGE_PAGE}
+                options = writer_options(source, large, how.get("packing"))
             # Fixed options, and chunks that follow from the footer: the same rows give the same bytes.
             with (
                 # Through Python each page would be copied once more.

@@ -63,7 +63,6 @@ class Page(NamedTuple):
     size: int  # bytes as it is
     values: int
     levels: int  # bytes
-    version: int  # of the format of its header, 1 or 2
     is_dictionary: bool
 
 
@@ -209,6 +208,5 @@ def _parsed(head: bytes, place: int) -> Page:
         numbers[SIZE] - levels,
         next((found[VALUES] for found in told.values() if VALUES in found), 0),
         levels,
-        2 if DATA_2 in told else 1,
         numbers[KIND] == DICTIONARY_PAGE,
     )

@@ -55,7 +55,7 @@ class TextLines(PlainText):
         """Kept lines as they are."""
         with reading(file):
             source = file.open()
-        with source, self._writer(file, target, how.get("packing")) as out, counting(file, keep) as read:
+        with source, self._writer(target, how.get("packing")) as out, counting(file, keep) as read:
             for piece in self._pieces(file, source):
                 ends = _ends(piece)
                 stays = keep[read.rows : read.rows + len(ends)]
@@ -70,7 +70,7 @@ class TextLines(PlainText):
 
     def write_sample(self, file: File, share: float, target: str) -> float:
         """The first lines."""
-        with reading(file), file.open() as source, self._writer(file, target, None) as out:
+        with reading(file), file.open() as source, self._writer(target, None) as out:
             beginning = Beginning(file, source, share)
             for end, pieces in beginning.steps(self._pieces(file, beginning.source)):
                 lines = b"".join(pieces)
