@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gpulsh.errors import InputError as InputError
     from gpulsh.errors import InputTypeError as InputTypeError
     from gpulsh.errors import LargeDocumentError as LargeDocumentError
+    from gpulsh.errors import MemoryLimitError as MemoryLimitError
     from gpulsh.errors import OutputError as OutputError
     from gpulsh.errors import ParameterError as ParameterError
     from gpulsh.errors import UnknownParameterError as UnknownParameterError
@@ -80,7 +81,8 @@ _NAMES = {  # of each module
     "decide.decision": ("Decision",),
     "errors": (
         *("BackendError", "ChangedInputError", "DamagedInputError", "DeviceMemoryError", "GpulshError", "InputError"),
-        *("InputTypeError", "LargeDocumentError", "OutputError", "ParameterError", "UnknownParameterError"),
+        *("InputTypeError", "LargeDocumentError", "MemoryLimitError", "OutputError", "ParameterError"),
+        "UnknownParameterError",
     ),
     "index.index": ("Index",),
     "lsh.banding": ("Banding",),

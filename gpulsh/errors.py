@@ -10,6 +10,7 @@
     │   ├── ChangedInputError                 a file that was written to while it was read
     │   ├── DamagedInputError                 a file or record that is broken, cut short, or not what its name says
     │   └── LargeDocumentError                a document that the memory budget has no room for
+    ├── MemoryLimitError      (MemoryError)   work that needs more memory than the process may allocate
     ├── OutputError           (OSError)       an output folder that cannot or must not be written
     └── BackendError          (RuntimeError)  a backend that was asked for and does not work
         └── DeviceMemoryError (MemoryError)   work that does not fit the device, however it is cut
@@ -131,6 +132,10 @@ class DamagedInputError(InputError):
 
 class LargeDocumentError(InputError):
     """A document that is larger than the memory budget allows."""
+
+
+class MemoryLimitError(GpulshError, MemoryError):
+    """Work that needs more memory than the process may allocate."""
 
 
 class OutputError(GpulshError, OSError):

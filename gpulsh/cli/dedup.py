@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import redirect_stdout
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from datetime import UTC, datetime
 from typing import Any
 
@@ -152,7 +152,11 @@ def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -
     """
     now = datetime.now(UTC).replace(microsecond=0)
     # Ray prints which of its processes ended, and standard output is for the result.
-    with ended_cleanly(), redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout):
+    with (
+        ended_cleanly(),
+        redirect_stdout(sys.stderr if options["engine"] == "ray" else sys.stdout),
+        _limited(options),
+    ):
         from gpulsh.run.files import deduplicate_files
 
         if options["dry_run"]:
@@ -169,6 +173,19 @@ def dedup(inputs: tuple[str, ...], output: str, as_json: bool, **options: Any) -
     began = result.report["began"]
     before = f", of this run as it was finished before; it began {began}" if datetime.fromisoformat(began) < now else ""
     conclude(f"{funnel_table(result.report)}\n\nResults are in {output}{before}")
+
+
+def _limited(options: Facts) -> AbstractContextManager[None]:
+    """Have the kernel enforce `--memory`; workers of Ray do so themselves, and nothing is known of CUDA."""
+    from gpulsh.backends.processors import processors
+    from gpulsh.backends.select import backend_status
+    from gpulsh.budget import parse_memory
+    from gpulsh.memory_limit import memory_limit
+
+    on_device = options["backend"] == "cuda" or (options["backend"] == "auto" and backend_status()["cuda"] is None)
+    if options["engine"] == "ray" or on_device:
+        return nullcontext()
+    return memory_limit(parse_memory(options["memory"]), options["threads"] or processors())
 
 
 def _dry_run(inputs: tuple[str, ...], output: str, as_json: bool, options: Facts) -> None:

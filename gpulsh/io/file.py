@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from gpulsh.errors import ChangedInputError, DamagedInputError, GpulshError, InputError
+from gpulsh.memory_limit import lacks_memory, out_of_memory
 
 Stamp = list[int | str | None]  # of a file: its size, and what tells of its last change; as JSON has it
 # What remote stores tell of a file that is another when it is written to.
@@ -65,12 +66,14 @@ class File:
 
 @contextmanager
 def reading(file: File) -> Iterator[None]:
-    """Turn whatever goes wrong inside into an InputError that names the file."""
+    """Turn whatever goes wrong inside into an InputError that names the file, or a MemoryLimitError that does."""
     try:
         yield
     except GpulshError:
         raise
-    except (OSError, EOFError, ValueError, pa.ArrowException) as error:
+    except (OSError, EOFError, ValueError, MemoryError, pa.ArrowException) as error:
+        if lacks_memory(error):
+            raise out_of_memory(file.name) from error
         told = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else error
         kind = DamagedInputError if _is_damage(error) else InputError
         raise kind(f"{file.name}: cannot be read: {first_line(told)}") from error
@@ -90,7 +93,7 @@ def _is_damage(error: Exception) -> bool:
     # A failing system or network says nothing about the content. Arrow reports broken pages by a bare OSError.
     if isinstance(error, OSError):
         return type(error) is OSError and not error.errno
-    return not isinstance(error, (MemoryError, pa.ArrowCancelled))
+    return not isinstance(error, pa.ArrowCancelled)
 
 
 def changed(file: File, how: str) -> ChangedInputError:

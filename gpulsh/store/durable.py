@@ -123,7 +123,7 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.filename is None and not isinstance(error, GpulshError):
+        if error.errno and error.filename is None and not isinstance(error, GpulshError):
             error.filename = str(path)
         raise
 

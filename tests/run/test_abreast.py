@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gpulsh.account.stages import StageRow
-from gpulsh.errors import InputError, LargeDocumentError
+from gpulsh.errors import InputError, LargeDocumentError, MemoryLimitError
 from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.run.engines import abreast
@@ -91,6 +91,23 @@ def test_a_document_too_large_for_all_memory_is_an_error(most: int) -> None:
     runner = InProcess(workplace(Heard()), cast(Any, Recorded()), most)
     with pytest.raises(InputError, match="for one of 1"):
         runner.run(Stage(ROW, [Task(f"step-{at}", work) for at in range(most)], abreast=True))
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError("codec: not enough memory")])
+def test_a_task_without_memory_is_done_again_alone_and_names_its_stage(error: Exception) -> None:
+    begun: list[int] = []
+
+    def work(place: Workplace, most: int) -> Made:
+        begun.append(place.abreast)
+        if place.abreast > most:
+            raise error
+        return Made()
+
+    runner = InProcess(workplace(Heard()), cast(Any, Recorded()), 2)
+    runner.run(Stage(ROW, [Task(f"step-{at}", work, (1,)) for at in range(2)], abreast=True))
+    assert begun == [2, 2, 1, 1]
+    with pytest.raises(MemoryLimitError, match=r"^stage: the system has no more memory"):
+        runner.run(Stage(ROW, [Task("step", work, (0,))]))
 
 
 def test_a_large_document_behind_a_failure_is_not_tried_again() -> None:

@@ -12,9 +12,10 @@ from threading import Event, Lock
 from gpulsh.account.progress import Progress
 from gpulsh.backends.protocol import Backend
 from gpulsh.budget import held_bytes
-from gpulsh.errors import LargeDocumentError
+from gpulsh.errors import LargeDocumentError, MemoryLimitError
 from gpulsh.facts import Facts
 from gpulsh.io.files.held_texts import HeldTexts
+from gpulsh.memory_limit import lacks_memory, out_of_memory
 from gpulsh.run.engines.abreast import Attempt, most_abreast
 from gpulsh.run.engines.steps import Steps, tell
 from gpulsh.run.job.job import Job
@@ -69,9 +70,14 @@ class InProcess:
                 tell(facts, stage.row.unit, self._place.progress, before=True)
                 self.resumed.add(stage.row.name)
         missing = {number: task for number, task in enumerate(stage.tasks) if found[number] is None}
-        for number, made in self._abreast(missing) if stage.abreast and missing else self._in_turn(missing):
-            self._steps.finish(stage.tasks[number].step, made)
-            found[number] = made.facts
+        try:
+            for number, made in self._abreast(missing) if stage.abreast and missing else self._in_turn(missing):
+                self._steps.finish(stage.tasks[number].step, made)
+                found[number] = made.facts
+        except Exception as error:
+            if isinstance(error, MemoryLimitError) or not lacks_memory(error):
+                raise
+            raise out_of_memory(stage.row.name) from error
         give_back()
         return [facts for facts in found if facts is not None]
 
@@ -91,7 +97,7 @@ class InProcess:
         """Yields tasks as they end; where some fail, raises the error of the first, as if they ran in turn.
 
         Whether a document takes more than a task's share of memory is not always known beforehand: a task that meets
-        one starts again at the end, alone. Held texts share the memory like one more task.
+        one, or that gets no more memory, starts again at the end, alone. Held texts count as one more task.
         """
         workers = min(self._workers, len(tasks))
         beside = replace(self._place, abreast=workers + (self._place.held is not None))
@@ -101,8 +107,8 @@ class InProcess:
             told = Attempt(self._place.progress, telling, stopped.is_set)
             try:
                 return task.work(replace(beside, progress=told), *task.arguments)
-            except LargeDocumentError:
-                if beside.abreast == 1:
+            except Exception as error:
+                if beside.abreast == 1 or not (isinstance(error, LargeDocumentError) or lacks_memory(error)):
                     raise
                 told.take_back()
                 return None

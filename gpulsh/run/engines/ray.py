@@ -30,7 +30,7 @@ from gpulsh.backends.compiling import COMPILING, Compiled
 from gpulsh.backends.processors import processors
 from gpulsh.backends.protocol import Backend, Sizes
 from gpulsh.backends.select import BackendName
-from gpulsh.errors import BackendError, LargeDocumentError, ParameterError
+from gpulsh.errors import BackendError, LargeDocumentError, MemoryLimitError, ParameterError
 from gpulsh.facts import Facts
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.report.funnel import size
@@ -302,7 +302,7 @@ class RayRunner:
             for errand, answer in self._pool.answers(waiting):
                 number, step = errand.number, before[errand.number]
                 if isinstance(answer, Failure):
-                    if isinstance(answer.error, LargeDocumentError) and errand.abreast > 1:
+                    if isinstance(answer.error, (LargeDocumentError, MemoryLimitError)) and errand.abreast > 1:
                         waiting.append(work(number, 1))  # at the end, for the worker's other tasks end first
                     else:
                         failed[number] = answer.error

@@ -21,7 +21,8 @@ from gpulsh import __version__
 from gpulsh.account.progress import Progress
 from gpulsh.backends.compiling import COMPILING, Compiled
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.errors import GpulshError, InputError, OutputError
+from gpulsh.errors import GpulshError, InputError, MemoryLimitError, OutputError
+from gpulsh.memory_limit import lacks_memory, limit_memory, out_of_memory
 from gpulsh.params import SCHEME
 from gpulsh.run.job.job import Job
 from gpulsh.run.job.task import Made, Workplace
@@ -92,6 +93,8 @@ class Worker:
                 raise type(error)(f"node {node}: {error.message}") from error
         except Exception as error:
             return _failure(error, node)
+        if ops.name != "cuda":
+            limit_memory(brief.job.cut.memory, brief.threads)
         self._node = node
         self._place = Workplace(brief.job, brief.folder, ops, Progress(), keys)
         return getattr(ops, "device", None)
@@ -104,6 +107,8 @@ class Worker:
                 before, self._compiled = self._compiled, COMPILING.so_far()
                 return Done(made, self._compiled.since(before))
         except Exception as error:
+            if lacks_memory(error) and not isinstance(error, MemoryLimitError):
+                error = out_of_memory(f"node {self._node}")
             return _failure(error, self._node)
 
     def damaged(self, files: Mapping[str, FileFact]) -> str | Failure | None:

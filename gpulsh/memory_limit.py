@@ -1,0 +1,70 @@
+"""`--memory`, enforced by the kernel: RLIMIT_DATA of the command's process, and of each worker of a cluster.
+
+The work is cut to fit the budget. What a library allocates for a hostile file is not, and there the kernel refuses.
+Library calls set no limit: the process is the user's. Nor do runs on CUDA, whose driver maps far more than it uses.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpulsh.errors import DeviceMemoryError, MemoryLimitError
+
+COMPILED = 192 << 20  # bytes for compiled code, and for the stacks and arenas of library threads
+THREAD = 16 << 20  # bytes for the stack and arena of each thread of gpulsh
+
+
+def limit_memory(memory: int, threads: int) -> tuple[int, int]:
+    """Let this process allocate `memory` bytes more than it has, and what its code needs; the limits before.
+
+    The kernel counts private memory that can be written, touched or not (setrlimit(2), RLIMIT_DATA).
+    """
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    soft, hard = _allocated() + memory + COMPILED + THREAD * threads, before[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+    return before
+
+
+@contextmanager
+def memory_limit(memory: int, threads: int) -> Iterator[None]:
+    """`limit_memory` until the context is left."""
+    before = limit_memory(memory, threads)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def lacks_memory(error: BaseException | None) -> bool:
+    """Whether the error, or one that it follows from, is that the system gave no memory.
+
+    Arrow's codecs say so in an OSError without a number.
+    """
+    while error is not None:
+        if isinstance(error, MemoryError):
+            return not isinstance(error, DeviceMemoryError)
+        if isinstance(error, OSError) and (error.errno == errno.ENOMEM or "not enough memory" in str(error)):
+            return True
+        error = error.__cause__
+    return False
+
+
+def out_of_memory(place: str) -> MemoryLimitError:
+    """The error of work at `place`, a file or a stage, that the system gave no more memory."""
+    soft = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    if soft == resource.RLIM_INFINITY:
+        return MemoryLimitError(f"{place}: the system has no more memory; free some, or give a smaller --memory")
+    return MemoryLimitError(
+        f"{place}: needs more memory than the {soft >> 20} MiB that this process may allocate; give a larger --memory"
+    )
+
+
+def _allocated() -> int:
+    """Bytes that the kernel counts now."""
+    found = re.search(r"VmData:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
+    return int(found[1]) << 10 if found else 0

@@ -1,0 +1,77 @@
+"""The kernel enforces `--memory`: what would take more ends in one line that names the file or the stage."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from gpulsh.errors import DamagedInputError, DeviceMemoryError, GpulshError, MemoryLimitError
+from gpulsh.io.file import File, reading
+from gpulsh.memory_limit import lacks_memory, memory_limit
+
+FILE = File("a.parquet", "a.parquet", "a.parquet")
+
+
+def test_the_limit_ends_with_the_context() -> None:
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    with memory_limit(512 << 20, 2):
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        assert soft > 512 << 20 and hard == before[1]
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+@pytest.mark.parametrize(
+    ("error", "lacks"),
+    [
+        (MemoryError(), True),
+        (pa.ArrowMemoryError("malloc of size 9 failed"), True),
+        (OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), True),
+        (OSError("ZSTD compression failed: Allocation error : not enough memory"), True),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), False),
+        (ValueError("no memory of that"), False),
+        (DeviceMemoryError("on the device"), False),
+    ],
+)
+def test_what_lacks_memory(error: Exception, lacks: bool) -> None:
+    assert lacks_memory(error) is lacks
+    wrapped = RuntimeError("something else failed")
+    wrapped.__cause__ = error
+    assert lacks_memory(wrapped) is lacks
+
+
+def test_a_file_that_takes_too_much_memory_is_named() -> None:
+    told = r"^a\.parquet: needs more memory than the \d+ MiB .* larger --memory"
+    with memory_limit(512 << 20, 1), pytest.raises(GpulshError) as raised, reading(FILE):
+        raise pa.ArrowMemoryError("malloc of size 9 failed")
+    assert isinstance(raised.value, MemoryLimitError) and re.search(told, raised.value.message)
+    with pytest.raises(DamagedInputError, match="cannot be read: Couldn't deserialize"), reading(FILE):
+        raise OSError("Couldn't deserialize thrift")
+
+
+def test_a_stage_that_takes_too_much_memory_ends_in_one_line(tmp_path: Path) -> None:
+    """A document of 100 MB is within the budget, and the reference takes many times as much for it."""
+    (tmp_path / "a.txt").write_bytes(b"some words " * 10_000_000)
+    job = [
+        "dedup",
+        str(tmp_path / "a.txt"),
+        "--memory",
+        "512MiB",
+        "--backend",
+        "reference",
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    command = [sys.executable, "-m", "gpulsh", *job]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    (last,) = ended.stderr.splitlines()
+    assert ended.returncode == 1
+    assert last.startswith("gpulsh: error: sign: needs more memory than the") and last.endswith("a larger --memory")
+    assert not (tmp_path / "out").exists()
