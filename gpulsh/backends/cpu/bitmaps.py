@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
 from numpy.typing import NDArray
 
 from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu.chunks import Threads, by_count, by_weight
 from gpulsh.backends.cpu.kernel import kernel
-from gpulsh.backends.cpu.lowered import lowered
+from gpulsh.backends.cpu.vectors import ones
 
 CHUNK_SHINGLES = 1 << 18
 CHUNK_PAIRS = 1 << 15
 _U = np.uint64
 _WORD_BITS, _ONE = np.uint64(63), np.uint64(1)
-
-
-@lowered(types.int64(types.uint64))
-def _ones(builder: ir.IRBuilder, word: ir.Value) -> ir.Value:
-    """How many bits are set."""
-    wide = ir.IntType(64)
-    count = cgutils.get_or_insert_function(builder.module, ir.FunctionType(wide, [wide]), "llvm.ctpop.i64")
-    return builder.call(count, [word])
 
 
 @kernel
@@ -44,7 +33,7 @@ def _overlap_bounds(pairs, bitmaps, sizes, out):
         left, right = bitmaps[i], bitmaps[j]
         apart = np.int64(0)
         for word in range(bitmaps.shape[1]):
-            apart += _ones(left[word] ^ right[word])
+            apart += ones(left[word] ^ right[word])
         out[pair] = min(sizes[i], sizes[j], (sizes[i] + sizes[j] - apart) >> 1)
 
 

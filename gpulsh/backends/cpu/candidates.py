@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from gpulsh.arrays import Buckets
 from gpulsh.backends.cpu.chunks import Threads, by_count, by_weight
-from gpulsh.backends.cpu.fingerprinting.ascii import lowest_bit
 from gpulsh.backends.cpu.kernel import kernel
 from gpulsh.backends.cpu.unique import sort
+from gpulsh.backends.cpu.vectors import lowest_bit
 from gpulsh.ragged import offsets
 
 CHUNK_NEIGHBOURS = 1 << 18

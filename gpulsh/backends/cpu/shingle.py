@@ -46,14 +46,15 @@ def shingle_rows(
     # Addresses: whatever lies there is held here.
     table, hashing, proving = kernel_table(shingling.reading), kernel_keys(keys), kernel_keys(proof)
     where, size, tokens = text.values.ctypes.data, shingling.size, room.ctypes.data
+    readable = table.room(text)
     packed = tokens + 8 * longest
     held = (tokens, packed, values.ctypes.data)
     given = (hashing.address, hashing.secret, proving.address, proving.secret)
     if words:
         run = packed + 8 * longest
-        fingerprint_words(where, table.room(text), offset, size, *table.at, *given, *held, run, made[1:], exact)
+        fingerprint_words(where, readable, offset, size, *table.at, *given, *held, run, made[1:], exact)
     else:
-        fingerprint_characters(where, offset, size, *table.at, *given, *held, made[1:], exact)
+        fingerprint_characters(where, readable, offset, size, *table.at, *given, *held, made[1:], exact)
     return Fingerprints(values[: made[-1]], made), exact
 
 

@@ -65,6 +65,18 @@ def mixed(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
     return builder.xor(x, builder.lshr(x, all_of(27)))
 
 
+@lowered(types.int64(types.uint64))
+def lowest_bit(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
+    """The place of the lowest bit that is set, 64 where there is none."""
+    return builder.cttz(bits, ir.Constant(I1, 0))
+
+
+@lowered(types.int64(types.uint64))
+def ones(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
+    """How many bits are set."""
+    return builder.ctpop(bits)
+
+
 @lowered(types.int64(types.int64))
 def byte(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     """The byte at an address."""

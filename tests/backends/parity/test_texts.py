@@ -56,6 +56,19 @@ def test_any_text(ops: Backend, text: TextBatch, shingling: Shingling) -> None:
 
 
 @few_cuts
+@settings(max_examples=50)
+@given(
+    st.lists(st.text("aBz09 \n\t\x7f!/:@[_`{~", max_size=200), max_size=4),
+    st.sampled_from(["", "é", "“", "語"]),
+    st.sampled_from(UNITS),
+    st.sampled_from(READINGS),
+)
+def test_ascii_blocks(ops: Backend, rows: list[str], between: str, unit: Unit, reading: Reading) -> None:
+    """Sixty-four characters at a time: symbols and gaps at the edges of a block, and what interrupts it."""
+    check(ops, batch_of([row.encode() for row in (*rows, between.join(rows))]), unit, 2, reading)
+
+
+@few_cuts
 @settings(max_examples=25)
 @given(any_text, word_shinglings)
 def test_chosen_words(ops: Backend, text: TextBatch, shingling: Shingling) -> None:
@@ -154,7 +167,19 @@ def test_every_alignment_of_beginning_and_end(ops: Backend, unit: Unit) -> None:
 @every_reading
 def test_every_byte_at_every_place_of_a_block(ops: Backend, unit: Unit, reading: Reading) -> None:
     """The CPU reads a block of text 64 bytes at once; what stands at its edges must not matter."""
-    middles = [b"a", b" ", b"\xc3\xa9", b"\xe6\xbc\xa2", b"\xf0\x9f\x99\x82", b"\xcc\x81", b"\xff", b"\xe6\xbc", b"\0"]
+    middles = [
+        b"a",
+        b" ",
+        b"@",
+        b"_ ",
+        b"\xc3\xa9",
+        b"\xe6\xbc\xa2",
+        b"\xf0\x9f\x99\x82",
+        b"\xcc\x81",
+        b"\xff",
+        b"\xe6\xbc",
+        b"\0",
+    ]
     places = [*range(55, 75), *range(120, 137)][:: fewer(ops, 1, 9) if reading == PLAIN else 9]
     documents = [
         before * place + middle + after

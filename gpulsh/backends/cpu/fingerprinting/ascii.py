@@ -1,4 +1,4 @@
-"""ASCII letters and digits, up to 64 at a time: where they are, folded, and what they add to a token's sum."""
+"""ASCII, up to 64 characters at a time: where letters and digits are, folded, and what they add to a token's sum."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.lowered import lowered
@@ -17,20 +18,31 @@ WIDE = 32  # bytes of a longer word that are summed at once
 _bytes64 = ir.VectorType(I8, BLOCK)
 
 
+def _among(builder: ir.IRBuilder, text: ir.Value, first: str, last: str) -> ir.Value:
+    """Which of 64 bytes are from `first` to `last`."""
+    behind = builder.sub(text, all_of(ord(first), _bytes64))
+    return builder.icmp_unsigned("<", behind, all_of(ord(last) - ord(first) + 1, _bytes64))
+
+
 @lowered(types.uint64(types.int64))
 def word_mask(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     """Bit i: byte i of 64 is an ASCII letter or digit."""
-
-    def bytes_of(byte: int) -> ir.Constant:
-        return all_of(byte, _bytes64)
-
     text = load(builder, address, _bytes64)
-    letter = builder.sub(builder.or_(text, bytes_of(0x20)), bytes_of(ord("a")))
-    digit = builder.sub(text, bytes_of(ord("0")))
-    word = builder.or_(
-        builder.icmp_unsigned("<", letter, bytes_of(26)), builder.icmp_unsigned("<", digit, bytes_of(10))
-    )
-    return builder.bitcast(word, I64)
+    letter = _among(builder, builder.or_(text, all_of(0x20, _bytes64)), "a", "z")
+    return builder.bitcast(builder.or_(letter, _among(builder, text, "0", "9")), I64)
+
+
+@lowered(types.uint64(types.int64))
+def visible_mask(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    """Bit i: byte i of 64 is an ASCII letter, digit, punctuation mark or symbol."""
+    return builder.bitcast(_among(builder, load(builder, address, _bytes64), "!", "~"), I64)
+
+
+@lowered(types.uint64(types.int64))
+def lower_mask(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    """Bit i: byte i of 64 has the bit that folding gives to letters."""
+    text = builder.shl(load(builder, address, _bytes64), all_of(2, _bytes64))
+    return builder.bitcast(builder.icmp_signed("<", text, all_of(0, _bytes64)), I64)
 
 
 @lowered(types.uint64(types.int64))
@@ -40,10 +52,33 @@ def high_mask(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     return builder.bitcast(builder.icmp_signed("<", text, all_of(0, _bytes64)), I64)
 
 
-@lowered(types.int64(types.uint64))
-def lowest_bit(builder: ir.IRBuilder, mask: ir.Value) -> ir.Value:
-    """The place of the lowest set bit of a mask, 64 where there is none."""
-    return builder.cttz(mask, ir.Constant(I1, 0))
+@lowered(types.void(types.int64, types.uint64, types.int64))
+def fold_block(builder: ir.IRBuilder, address: ir.Value, tokens: ir.Value, out: ir.Value) -> None:
+    """Store 64 ASCII characters, folded, and a space for each that is not among `tokens`."""
+    text = load(builder, address, _bytes64)
+    folded = builder.select(_among(builder, text, "A", "Z"), builder.or_(text, all_of(0x20, _bytes64)), text)
+    chosen = builder.bitcast(tokens, ir.VectorType(I1, BLOCK))
+    store(builder, builder.select(chosen, folded, all_of(ord(" "), _bytes64)), out)
+
+
+@lowered(types.void(types.int64, types.int64, types.int64))
+def put_byte(builder: ir.IRBuilder, address: ir.Value, byte: ir.Value) -> None:
+    """Store the lowest byte of a number."""
+    store(builder, builder.trunc(byte, I8), address)
+
+
+@lowered(types.void(types.int64, types.uint64, types.int64, types.int64))
+def sum_characters(builder: ir.IRBuilder, address: ir.Value, key: ir.Value, sums: ir.Value, packed: ir.Value) -> None:
+    """Sums and packed tokens of 8 ASCII characters, each a token."""
+    values = builder.zext(load(builder, address, ir.VectorType(I8, 8)), WORDS)
+    store(builder, builder.add(builder.mul(values, everywhere(builder, key)), all_of(protocol.LENGTH)), sums)
+    store(builder, values, packed)
+
+
+@lowered(types.int64())
+def two_blocks(builder: ir.IRBuilder) -> ir.Value:
+    """Where a function has room for 128 bytes."""
+    return builder.ptrtoint(cgutils.alloca_once(builder, ir.ArrayType(I8, 2 * BLOCK)), I64)
 
 
 @lowered(types.int64(types.uint64))

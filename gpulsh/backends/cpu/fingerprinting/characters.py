@@ -7,14 +7,26 @@ from llvmlite import ir
 from numba import types
 
 from gpulsh.backends import protocol
+from gpulsh.backends.cpu.fingerprinting.ascii import (
+    BLOCK,
+    fold_block,
+    high_mask,
+    put_byte,
+    sum_characters,
+    two_blocks,
+    visible_mask,
+    word_mask,
+)
 from gpulsh.backends.cpu.fingerprinting.keys import packing
 from gpulsh.backends.cpu.kernel import subroutine
 from gpulsh.backends.cpu.lowered import lowered
-from gpulsh.backends.cpu.vectors import I16, I32, I64, byte, get, load, put
+from gpulsh.backends.cpu.vectors import I16, I32, I64, LANES, byte, get, load, lowest_bit, put
 from gpulsh.backends.unicode_table import SEPARATOR
 
 _U = np.uint64
-_LENGTH, _SPACE = _U(protocol.LENGTH), _U(0x20)
+_ZERO, _ONE, _LENGTH, _SPACE, _ASCII = _U(0), _U(1), _U(protocol.LENGTH), _U(0x20), _U(0x80)
+EXCLAMATION_MARK = np.int64(ord("!"))  # a token where symbols are
+FEW = 16  # bytes that are read code point by code point before more are tried together
 _INVALID = 0xFFFD  # stands for a byte that is in no well-formed sequence, and separates as it does
 
 
@@ -59,23 +71,51 @@ def decode(text, at, stop):
 
 
 @subroutine
-def character_sums(text, stop, stage1, stage2, keys, proof, sums, packed, begun, gap):
-    """Sums of char tokens, and whether separators stand behind the last; `begun` and `gap`: tokens and those before."""
-    at, count = np.int64(0), np.int64(0)
+def _ascii_characters(text, tokens, size, behind, key, sums, packed):
+    """How many tokens the first `size` of 64 ASCII characters leave, of which `tokens` marks those but for spaces."""
+    kept = tokens | (tokens << _ONE | behind)
+    folded = two_blocks()
+    dense, count = folded + BLOCK, np.int64(0)
+    fold_block(text, tokens, folded)
+    for i in range(size):
+        put_byte(dense + count, byte(folded + i))
+        count += np.int64(kept >> _U(i) & _ONE)
+    for i in range(0, count, LANES):
+        sum_characters(dense + i, key, sums + 8 * i, packed + 8 * i)
+    return count
+
+
+@subroutine
+def character_sums(text, stop, room, stage1, stage2, keys, proof, sums, packed, begun, gap):
+    """Sums of char tokens, and whether separators stand behind the last; `begun` and `gap`: tokens and those before.
+
+    The first separator of a gap leaves the space, which is taken back where no token follows: a branch on whether a
+    character separates would be guessed wrong at both ends of each word. `room` bytes may be read.
+    """
+    key, ascii, other = get(keys), get(proof + packing(_ZERO)), get(proof + packing(_ASCII))
+    at, count, behind = np.int64(0), np.int64(begun and gap), _U(begun and not gap)
+    symbols = table_entry(EXCLAMATION_MARK, stage1, stage2) & 3 != SEPARATOR
+    put(sums, key * _SPACE + _LENGTH)
+    put(packed, ascii * _SPACE)
     while at < stop:
-        point, size = decode(text, at, stop)
-        at += size
-        entry = table_entry(point, stage1, stage2)
-        if entry & 3 == SEPARATOR:
-            gap = True
-            continue
-        if gap and begun:
-            put(sums + 8 * count, get(keys) * _SPACE + _LENGTH)
-            put(packed + 8 * count, _SPACE)
-            count += 1
-        value = _U(point + (entry >> 2))
-        put(sums + 8 * count, get(keys) * value + _LENGTH)
-        put(packed + 8 * count, get(proof + packing(value)) * value)
-        count += 1
-        begun, gap = True, False
-    return count, gap
+        until = min(at + FEW, stop)
+        size = min(lowest_bit(high_mask(text + at)), stop - at) if at + BLOCK <= room else 0
+        if size > FEW:
+            tokens = visible_mask(text + at) if symbols else word_mask(text + at)
+            out = 8 * count
+            count += _ascii_characters(text + at, tokens, size, behind, key, sums + out, packed + out)
+            behind = tokens >> _U(size - 1) & _ONE
+            at += size
+        while at < until:
+            point, size = byte(text + at), 1
+            if point >= 0x80:
+                point, size = decode(text, at, stop)
+            entry = table_entry(point, stage1, stage2)
+            token = _U(entry & 3 != SEPARATOR)
+            value = _U(point + (entry >> 2)) if token != _ZERO else _SPACE
+            put(sums + 8 * count, key * value + _LENGTH)
+            put(packed + 8 * count, (ascii if value < _ASCII else other) * value)
+            count += np.int64(token | behind)
+            behind = token
+            at += size
+    return count - np.int64(count > 0 and behind == _ZERO), behind == _ZERO

@@ -38,14 +38,14 @@ def fingerprint_words(
 
 @kernel
 def fingerprint_characters(
-    address, offset, size, stage1, stage2, keys, secret, proof, proves, tokens, packed, values, ends, exact
+    address, room, offset, size, stage1, stage2, keys, secret, proof, proves, tokens, packed, values, ends, exact
 ):
     """Fingerprint all documents of a chunk with characters for tokens."""
     written = 0
     for document in range(offset.size - 1):
         begin, end = offset[document], offset[document + 1]
         text, stop, out = address + begin, end - begin, values + 8 * written
-        count, _ = character_sums(text, stop, stage1, stage2, keys, proof, tokens, packed, False, False)
+        count, _ = character_sums(text, stop, room - begin, stage1, stage2, keys, proof, tokens, packed, False, False)
         written += _fingerprints(document, count, size, keys, proof, proves, tokens, packed, out, exact)
         ends[document] = written
 
@@ -63,7 +63,7 @@ def hash_tokens(address, room, offset, words, stage1, stage2, keys, secret, toke
         if words:
             count = word_sums(text, stop, room - begin, stage1, stage2, keys, secret, keys, False, out, packed, run)
         else:
-            count, _ = character_sums(text, stop, stage1, stage2, keys, keys, out, packed, False, False)
+            count, _ = character_sums(text, stop, room - begin, stage1, stage2, keys, keys, out, packed, False, False)
         mix_tokens(out, count)
         written += count
         ends[document] = written

@@ -58,18 +58,18 @@ class KernelTable(NamedTuple):
 
     table: UnicodeTable
     at: tuple[int, int]
-    plain: bool  # of ASCII, letters and digits alone belong to words, and fold
+    folds: bool  # ASCII letters
 
     def room(self, text: TextBatch) -> int:
         """Bytes of text that may be read together; without any, kernels ask the table of each code point."""
-        return len(text.values) if self.plain else 0
+        return len(text.values) if self.folds else 0
 
 
 @cache
 def kernel_table(reading: Reading) -> KernelTable:
     """The shipped table."""
     table = unicode_table(reading)
-    return KernelTable(table, (table.stage1.ctypes.data, table.stage2.ctypes.data), reading.plain)
+    return KernelTable(table, (table.stage1.ctypes.data, table.stage2.ctypes.data), reading.case)
 
 
 class KernelKeys(NamedTuple):

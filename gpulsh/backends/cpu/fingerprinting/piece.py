@@ -105,7 +105,9 @@ def fingerprint_piece(
     fresh = tokens + 8 * held
     end = _cut(text, at, piece, stop, words, stage1, stage2)
     if not words:
-        count, gap = character_sums(text + at, end - at, stage1, stage2, keys, proof, fresh, packed, before > 0, gap)
+        count, gap = character_sums(
+            text + at, end - at, room - at, stage1, stage2, keys, proof, fresh, packed, before > 0, gap
+        )
     elif end > at:
         count = word_sums(
             text + at, end - at, room - at, stage1, stage2, keys, secret, proof, proves, fresh, packed, run

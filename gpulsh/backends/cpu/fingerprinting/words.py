@@ -2,7 +2,8 @@
 
 The first 8 bytes of each word are kept, which are its packed token where it is no longer; a run of them is summed with
 a word in each lane of a vector, and what goes on is added to those few, so that no branch depends on the length of a
-word. Only a block with a non-ASCII character that belongs to a token is read code point by code point.
+word. An ASCII symbol that is a token is a word of one letter. Only a block with a non-ASCII character that belongs to a
+token is read code point by code point.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ from gpulsh.backends.cpu.fingerprinting.ascii import (
     block_terms,
     computed_terms,
     high_mask,
-    lowest_bit,
+    lower_mask,
     ones_above,
     packed_ascii,
     sum_heads,
+    visible_mask,
     wide_terms,
     word_mask,
 )
-from gpulsh.backends.cpu.fingerprinting.characters import decode, table_entry
+from gpulsh.backends.cpu.fingerprinting.characters import EXCLAMATION_MARK, decode, table_entry
 from gpulsh.backends.cpu.fingerprinting.keys import KEYS, TOKENS_FAR, far_factor, far_key, packing
 from gpulsh.backends.cpu.kernel import subroutine
-from gpulsh.backends.cpu.vectors import LANES, byte, get, prefetch, put
+from gpulsh.backends.cpu.vectors import LANES, byte, get, lowest_bit, ones, prefetch, put
 from gpulsh.backends.unicode_table import SEPARATOR, SINGLE, WORD
 
 ROOM = BLOCK + WIDE  # bytes that may be read from a block's start on
@@ -38,6 +40,7 @@ RUN_WORDS = 2 * ROW  # of memory for a run
 
 _U = np.uint64
 _ZERO, _ONE, _LENGTH = _U(0), _U(1), _U(protocol.LENGTH)
+_LAST = _U(BLOCK - 1)
 _START, _PLACE = _U(16), _U(0xFFFF)  # a word that goes on: where it starts above where it is in the run
 
 
@@ -146,17 +149,20 @@ def word_sums(text, stop, room, stage1, stage2, keys, secret, proof, proves, sum
     The first 8 bytes of each word are kept, and its length, until there is a run of them.
     """
     lengths, longer = run, run + 8 * ROW
+    symbols = table_entry(EXCLAMATION_MARK, stage1, stage2) & 3 == SINGLE
     at, count = np.int64(0), np.int64(0)
     found, long = np.int64(0), np.int64(0)
     while at < stop:  # no token is open at `at`
         by_code_point, until, end = at + ROOM > room, stop, -1
-        word = _ZERO
+        word, single = _ZERO, _ZERO
         if not by_code_point:
             prefetch(text + at + AHEAD)
             word, high = word_mask(text + at), high_mask(text + at)
+            if symbols:
+                single = visible_mask(text + at) & ~word
             if at + BLOCK > stop:
                 valid = (_ONE << _U(stop - at)) - _ONE
-                word, high = word & valid, high & valid
+                word, high, single = word & valid, high & valid, single & valid
             # Going on a while behind this block spares scripts other than Latin most changes of pace.
             until = at + BLOCK
             if ~word == _ZERO:
@@ -182,7 +188,8 @@ def word_sums(text, stop, room, stage1, stage2, keys, secret, proof, proves, sum
                 at = end
                 continue
         before = word << _ONE
-        starts, ends = word & ~before, before & ~word
+        starts, ends = word & ~before | single, before & ~word | single << _ONE
+        tokens, first, last = starts, packed + 8 * (count + found), np.int64(single >> _LAST)
         while ends != _ZERO:
             start = lowest_bit(starts)
             length = lowest_bit(ends) - start
@@ -193,6 +200,12 @@ def word_sums(text, stop, room, stage1, stage2, keys, secret, proof, proves, sum
             starts &= starts - _ONE
             ends &= ends - _ONE
             found += 1
-        at += BLOCK - ones_above(word)
+        if single != _ZERO:
+            single &= ~lower_mask(text + at)  # what folding has changed
+        while single != _ZERO:
+            bit = lowest_bit(single)
+            put(first + 8 * ones(tokens & ((_ONE << _U(bit)) - _ONE)), _U(byte(text + at + bit)))
+            single &= single - _ONE
+        at += BLOCK - ones_above(word) - last
     _finish(text, keys, proof, proves, sums + 8 * count, packed + 8 * count, found, lengths, longer, long)
     return count + found

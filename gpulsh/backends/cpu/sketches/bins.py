@@ -12,7 +12,7 @@ from numba import types
 from gpulsh.backends import protocol
 from gpulsh.backends.cpu.kernel import inlined
 from gpulsh.backends.cpu.lowered import lowered
-from gpulsh.backends.cpu.vectors import I1, I32, I64, all_of, load
+from gpulsh.backends.cpu.vectors import I32, I64, all_of, load, lowest_bit, ones
 
 WORD = 64  # bins
 AHEAD = 8  # places are written at once, so that the number of empty bins of a word is no branch that is guessed wrong
@@ -38,18 +38,6 @@ def _empty(builder: ir.IRBuilder, least_at: ir.Value) -> ir.Value:
     return builder.bitcast(equal, I64)
 
 
-@lowered(types.int64(types.uint64))
-def _lowest(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
-    """The place of the lowest bit that is set, or 64."""
-    return builder.cttz(bits, ir.Constant(I1, 0))
-
-
-@lowered(types.int64(types.uint64))
-def _how_many(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
-    """The bits that are set."""
-    return builder.ctpop(bits)
-
-
 @inlined
 def any_empty(least):
     """Whether a bin has no value."""
@@ -69,10 +57,10 @@ def empty_bins(least, places):
     least_at, taken, whole = least.ctypes.data, 0, least.size - least.size % WORD
     for first in range(0, whole, WORD):
         empty = _empty(least_at + 4 * first)
-        end = taken + _how_many(empty)
+        end = taken + ones(empty)
         while taken < end:
             for i in range(AHEAD):
-                places[taken + i] = first + _lowest(empty)
+                places[taken + i] = first + lowest_bit(empty)
                 empty &= empty - _U(1)
             taken += AHEAD
         taken = end
