@@ -21,8 +21,9 @@ def main(path: str, *days: str) -> None:
             texts = pq.read_table(day).column("text")
             keys = [f"{Path(day).stem}:{row}" for row in range(len(texts))]  # unique; strings or integers
             added = index.add(keys, texts)
-            index.save()  # commits the day
-            print(f"{Path(day).stem}: {added.keep.sum():,} of {len(texts):,} are new, {len(index):,} are known")
+            index.save()  # commits the day; the end of the block would commit them all
+            held = len(index) - index.dropped()
+            print(f"{Path(day).stem}: {added.keep.sum():,} of {len(texts):,} are new, {held:,} are held")
             for row in (~added.keep).nonzero()[0][:3]:
                 print(f"  {keys[row]} is {added.similarity[row]:.1%} {added.duplicate_of[row]}")
 

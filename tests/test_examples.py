@@ -100,7 +100,7 @@ def test_an_index_over_days(told: Told, texts: list[str], tmp_path: Path) -> Non
     starts = np.cumsum([0, *map(len, parts)])
     for number, (start, stop) in enumerate(pairwise(starts)):
         new, known = keep[start:stop].sum(), keep[:stop].sum()
-        assert f"day{number}: {new:,} of {stop - start:,} are new, {known:,} are known" in said
+        assert f"day{number}: {new:,} of {stop - start:,} are new, {known:,} are held" in said
     assert "day2: 0 of 250 are new" in said and re.search(r"  day2:0 is [\d.]+% day0:\d+", said)
 
 

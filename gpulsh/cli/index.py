@@ -62,7 +62,10 @@ def add(path: str, inputs: tuple[str, ...], output: str | None, as_json: bool, *
 
 @index.command(short_help="Find what files duplicate in an index.")
 @_files
-@click.option("--every", is_flag=True, help="All documents of the index that are similar enough, not the most similar.")
+@click.option(
+    "--top", type=int, default=1, metavar="K", show_default=True, help="The K most similar documents of the index."
+)
+@click.option("--every", is_flag=True, help="All documents of the index that are similar enough, not K of them.")
 @click.option("--threshold", type=float, metavar="J", help="Least similarity; the index's own, or above it.")
 def query(path: str, inputs: tuple[str, ...], output: str | None, **options: Any) -> None:
     """Print, for each document of INPUT that duplicates one of the index at PATH, which: a JSON line each."""
@@ -118,7 +121,7 @@ def remove(path: str, keys: tuple[str, ...], listed: Iterable[str] | None) -> No
     with Index.open(path, backend="reference") as opened:
         opened.remove(parsed_keys(named, opened.catalogue.key_kind()))
         opened.save()
-        conclude(f"{len(opened)} documents are held in {path}")
+        conclude(f"{len(opened) - opened.dropped()} documents are held in {path}")
 
 
 @index.command(short_help="Merge an index's segments and forget removed documents.")
@@ -129,7 +132,7 @@ def compact(path: str) -> None:
 
     with Index.open(path, backend="cpu") as opened:
         opened.compact()
-        conclude(f"{len(opened)} documents are held in {path}")
+        conclude(f"{len(opened) - opened.dropped()} documents are held in {path}")
 
 
 def _told_parameter(value: object) -> str:

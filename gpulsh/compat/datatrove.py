@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -65,8 +66,6 @@ class NearDuplicateFilter(BaseFilter):  # type: ignore[misc]
             )
         with self._opened() as self._known:
             yield from super().run(data, rank, world_size)
-            if self.index is not None:
-                self._known.save()
 
     def filter_batch(self, batch: list[Document]) -> list[bool | tuple[bool, str]]:
         """Of each document whether it is kept."""
@@ -80,9 +79,9 @@ class NearDuplicateFilter(BaseFilter):  # type: ignore[misc]
         """Whether one document is kept."""
         return self.filter_batch([doc])[0]
 
-    def _opened(self) -> Index:
+    def _opened(self) -> AbstractContextManager[Index]:
         if self.index is None:
-            return Index(**self.parameters)
+            return nullcontext(Index(**self.parameters))
         return (Index.open if self.index.exists() else Index.create)(self.index, **self.parameters)
 
 

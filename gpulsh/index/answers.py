@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,10 @@ FIRST = 10  # rows of an answer that a notebook shows
 class _Answer(Arrays):
     """Arrays of equal length, a row a document or pair."""
 
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Yield each row, as Python's own values in the order of the fields."""
+        return zip(*(column.tolist() for _, column in self._shown()), strict=True)
+
     def _repr_html_(self) -> str:
         names, columns = zip(*self._shown(), strict=True)
         return html_table(self._caption(), names, zip(*(column[:FIRST].tolist() for column in columns), strict=True))
@@ -26,7 +32,7 @@ class Matches(_Answer):
     """Held documents similar to asked ones, by position, the most similar first, ties to the earlier inserted.
 
     `positions` int64 [m], `keys` int64 or object [m], `similarity` float64 [m]: exact Jaccard, or by containment how
-    much of the asked one the held one contains.
+    much of the asked one the held one contains. Iterated, it gives (position, key, similarity) of each.
     """
 
     positions: Numbers
@@ -40,7 +46,8 @@ class Matches(_Answer):
 @dataclass(frozen=True, eq=False, repr=False)
 class Pairs(_Answer):
     """Similar held documents, each pair once: `first` and `second` keys [m], in the order they came in; `similarity`
-    float64 [m], exact Jaccard, or by containment how much of the second the first contains.
+    float64 [m], exact Jaccard, or by containment how much of the second the first contains. Iterated, it gives
+    (first, second, similarity) of each.
     """
 
     first: Values

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from gpulsh.account.funnel import Funnel
-from gpulsh.arrays import Buckets, Numbers, TextBatch, Values
+from gpulsh.arrays import Numbers, TextBatch, Values
 from gpulsh.backends.large_alone import each_large_alone
 from gpulsh.backends.protocol import Backend
 from gpulsh.errors import DamagedInputError, ParameterError
@@ -25,15 +25,16 @@ from gpulsh.facts import Facts
 from gpulsh.index.arrivals import Arrivals, admit, hold_all, similar
 from gpulsh.index.folder import Folder
 from gpulsh.index.holdings import NOBODY, Holdings
-from gpulsh.index.keys import GIVEN, KeyNames, KeyStream, as_numpy, refuse_kind, refuse_repeats, repeated, sorted_keys
+from gpulsh.index.keys import GIVEN, KeyNames, KeyStream, refuse_kind, refuse_repeats, repeated, sorted_keys
 from gpulsh.index.segments.groups import Groups
 from gpulsh.index.segments.merging import in_memory
 from gpulsh.index.segments.segment import KEY_TYPES, Documents, Keys
 from gpulsh.index.shelves import Contents, Shelved, compacted, discard, keyed, settled
-from gpulsh.index.walk import held_buckets, similar_pairs
 from gpulsh.io.source import TextSource
 from gpulsh.lsh.signing import sign_by_method
 from gpulsh.method import Method
+from gpulsh.params import check_integer
+from gpulsh.ragged import within_runs
 from gpulsh.secret import evidence_keys
 from gpulsh.sketch.bits.simhash import SimHash
 from gpulsh.store.allocators import give_back
@@ -45,7 +46,8 @@ class Catalogue:
     """Documents by number, in the order in which they came; their keys are arrays of Arrow, of one kind.
 
     A change makes new contents, which take the place of the old ones when they are whole: what raises leaves all as it
-    was. Once segments hold `spill` bytes in memory they go to the folder, where there is one.
+    was. Whoever reads takes `holdings` once, which no change touches, so it needs no lock; changes come one at a time.
+    Once segments hold `spill` bytes in memory they go to the folder, where there is one.
     """
 
     def __init__(self, method: Method, secret: bytes, ops: Backend, spill: int) -> None:
@@ -86,9 +88,7 @@ class Catalogue:
 
     def find(self, keys: pa.Array, kind: str | None) -> Numbers:
         """int64 [n]: the numbers of the documents, held or dropped, with keys of a kind; NOBODY where none has one."""
-        if kind is None or kind != self._contents.keys:
-            return np.full(len(keys), NOBODY)
-        return self.holdings().find(sorted_keys(keys))
+        return np.full(len(keys), NOBODY) if kind is None else self.holdings().find(sorted_keys(keys))
 
     def new_keys(self, keys: pa.Array, kind: str | None) -> Keys:
         """Keys ready to be looked up; ParameterError where one comes twice or is there, before any work is done."""
@@ -162,38 +162,32 @@ class Catalogue:
                 yield documents.where(slice(first, last))
 
     def find_similar(
-        self, source: TextSource, threshold: float | None = None
+        self, source: TextSource, holdings: Holdings, threshold: float | None = None, top: int | None = None
     ) -> tuple[Numbers, Numbers, NDArray[np.float64]]:
-        """Held documents similar to those of a source: positions, numbers, similarity, [m] each.
+        """Documents of `holdings` similar to those of a source: positions, numbers, similarity, [m] each.
 
-        ParameterError for a `threshold` below the index's own, which None stands for, or above 1.
+        The most similar come first, at most `top` for each position, ties to the earlier. ParameterError for a
+        `threshold` below the index's own, which None stands for, or above 1, and for a `top` below 1.
         """
+        if top is not None:
+            top = check_integer("top", top, 1, 1 << 62)
         least = self.method.threshold
         threshold = least if threshold is None else checked_number("threshold", threshold)
         if not least <= threshold <= 1:
             raise ParameterError(f"threshold is {threshold!r}, and the index finds from {least} on; give {least} to 1")
-        holdings, start = self.holdings(), 0
+        start = 0
         found: list[tuple[Values, ...]] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
         for arrivals in self.signed(source):
             if start:
                 holdings.let_go(len(arrivals))
             rows, numbers, similarity = similar(arrivals, holdings, self.method, self.ops)
-            found.append((rows + start, numbers, similarity))
+            enough = similarity >= threshold
+            if top is not None:
+                enough &= within_runs(np.bincount(rows)) < top
+            found.append((rows[enough] + start, numbers[enough], similarity[enough]))
             start += len(arrivals)
         positions, numbers, similarity = (np.concatenate(column) for column in zip(*found, strict=True))
-        enough = similarity >= threshold
-        return positions[enough], numbers[enough], similarity[enough]
-
-    def keys_of(self, numbers: Numbers) -> Values:
-        """The keys of documents that are there."""
-        return as_numpy(self.key_column(numbers))
-
-    def key_column(self, numbers: Numbers) -> pa.Array:
-        """Return the keys of the documents `numbers` as an Arrow array."""
-        holdings = self.holdings()
-        keys = holdings.keys(numbers, KEY_TYPES[self._contents.keys or "string"])
-        holdings.let_go(len(numbers))
-        return keys
+        return positions, numbers, similarity
 
     def key_kind(self) -> str | None:
         """What its keys are, "string" or "integer"; None while there is none."""
@@ -225,17 +219,10 @@ class Catalogue:
 
     def save_run(self, run: str, numbers: range) -> None:
         """Commit, and `taken_in_by` tells from then on that these numbers are of the run, in one commit."""
+        self.begin_change()
         assert self._folder is not None
         self._contents = self._folder.commit(self._contents, self.groups, {run: (numbers.start, numbers.stop)})
         self._changed = False
-
-    def buckets(self) -> Iterator[Buckets]:
-        """The buckets of each band, one band at a time, of two held documents or more, by number."""
-        return held_buckets(self.holdings(), self.method.banding.bands, self.ops)
-
-    def pairs(self) -> tuple[Numbers, NDArray[np.float64]]:
-        """Every pair of held documents that meet and are similar, int64 [m, 2], and how similar they are."""
-        return similar_pairs(self.holdings(), self.method, self.ops)
 
     def save(self, path: Path | None) -> None:
         """Commit all changes, to the folder it lies in or to another one, in which it lies from then on."""
@@ -253,8 +240,13 @@ class Catalogue:
         elif self._folder is None:
             raise ParameterError("path is None, and the index lies in memory alone; give the path of a folder")
         elif self._changed:
+            self.begin_change()
             self._contents = self._folder.commit(self._contents, self.groups)
         self._changed = False
+
+    def unsaved(self) -> int:
+        """How many documents lie in memory alone, changed since the index was made, where it has no folder."""
+        return sum(self.counts()) if self._changed and self._folder is None else 0
 
     def compact(self) -> None:
         """One segment of all, without removed documents; on disk it is committed, and what it replaces is removed."""
@@ -269,10 +261,14 @@ class Catalogue:
             held = tuple(Shelved(in_memory(shelved.segment)) for shelved in whole.shelves)
             self._contents = replace(whole, shelves=held)
 
-    def close(self) -> None:
-        """Let others write; what is not committed is lost."""
+    def close(self, *, save: bool = False) -> None:
+        """Let others write, where it has a folder; with `save` the changes of a writer are committed before."""
         if self._folder is not None:
-            self._folder.abandon()
+            try:
+                if save and self._folder.is_locked():
+                    self.save(None)
+            finally:
+                self._folder.abandon()
 
     def signed(self, source: TextSource) -> Iterator[Arrivals]:
         """The documents of a source, batch after batch, with the hashes that they meet others by."""
@@ -293,7 +289,7 @@ class Catalogue:
         """What it holds, or would with these segments."""
         contents = self._contents
         found = [shelved.segment for shelved in (contents.shelves if shelves is None else shelves)]
-        return Holdings(found, contents.removed, self.groups)
+        return Holdings(found, contents.removed, self.groups, KEY_TYPES[contents.keys or "string"])
 
     def begin_change(self) -> None:
         """Become the writer, of what is committed now; OutputError where another one is, or was with changes here."""

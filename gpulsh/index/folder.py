@@ -54,6 +54,7 @@ class Folder:
         self.path, self.snapshot = path, snapshot
         self._lock: WriterLock | None = None
         self._was_there = True  # the folder, before this
+        self._is_removed = False
 
     @classmethod
     def made(cls, path: Path, method: Method, secret: bytes) -> Folder:
@@ -90,10 +91,14 @@ class Folder:
     def lock(self, *, changed: bool = False) -> Contents | None:
         """Become the writer; what was committed since this was opened, None where nothing was.
 
-        OutputError where there is another writer, or was one since, and `changed` says that there is something to lose.
+        OutputError where there is another writer, or was one since, and `changed` says that there is something to lose;
+        where another index lies there now, or `abandon` has removed this one.
         """
-        if self._lock is not None:
+        if self.is_locked():
             return None
+        if self._is_removed:
+            raise OutputError(f"{self.path}: was closed before its first save, which removed it; make it again")
+        self.unlock()  # a lock that this process inherited would be in its own way
         self._lock = WriterLock(self.path)
         try:
             newest = read_snapshot(self.path) if has_index(self.path) else self.snapshot
@@ -101,11 +106,17 @@ class Folder:
                 return None
             if changed:
                 raise OutputError(f"{self.path}: was written to by another since this Index was closed; open it again")
+            if newest.secret != self.snapshot.secret:
+                raise OutputError(f"{self.path}: holds another index than when it was opened; open it again")
             self.snapshot, contents = _stable(self.path, contents=False)
             return contents
         except BaseException:
             self.unlock()
             raise
+
+    def is_locked(self) -> bool:
+        """Whether this is the writer, in this process."""
+        return self._lock is not None and self._lock.is_own()
 
     def unlock(self) -> None:
         """Let others write."""
@@ -144,7 +155,8 @@ class Folder:
 
     def abandon(self) -> None:
         """Where nothing was ever committed, remove what was made, the folder too if it was and holds nothing else."""
-        if self.snapshot.generation == 0 and self._lock is not None and not has_index(self.path):
+        if self.snapshot.generation == 0 and self.is_locked() and not has_index(self.path):
+            self._is_removed = True
             with suppress(OSError):
                 sweep(self.path, self.snapshot)
                 (self.path / LOCK).unlink()

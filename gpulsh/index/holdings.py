@@ -16,7 +16,7 @@ from gpulsh.index.segments.bands import holders, matches, runs
 from gpulsh.index.segments.filters import Words, passing, passing_own
 from gpulsh.index.segments.fingerprint_blocks import in_places
 from gpulsh.index.segments.groups import Groups
-from gpulsh.index.segments.segment import AGAIN, Keys, Segment, among, within
+from gpulsh.index.segments.segment import AGAIN, KEY_TYPES, Keys, Segment, among, within
 from gpulsh.io.arrow.soundness import check_given
 
 NOBODY = -1
@@ -25,7 +25,7 @@ MANY = 1 << 8  # lookups at once, each of a page or more, from which on a segmen
 
 @dataclass(frozen=True, eq=False)
 class Holdings:
-    """Segments that ascend by number, and the numbers of removed documents, ascending.
+    """Segments that ascend by number, and the numbers of removed documents, ascending: they never change.
 
     A document is live unless it, or its witness, was removed. Columns are searched where they lie, so memory is taken
     only for what is asked.
@@ -34,6 +34,7 @@ class Holdings:
     segments: Sequence[Segment]
     removed: Numbers
     groups: Groups = field(default_factory=Groups)  # of the segments
+    key_type: pa.DataType = KEY_TYPES["string"]
 
     def holders(self, bands: Numbers, digests: NDArray[np.uint64]) -> tuple[Numbers, Numbers]:
         """Held documents with digests [m] in `bands` [m]: places in `digests` [k] and numbers [k].
@@ -127,10 +128,10 @@ class Holdings:
             numbers[place[chosen]] = segment.documents.number[row[chosen]]
         return numbers
 
-    def keys(self, numbers: Numbers, kind: pa.DataType) -> pa.Array:
-        """The keys, of type `kind`, of documents that are here."""
+    def keys(self, numbers: Numbers) -> pa.Array:
+        """The keys of documents that are here."""
         if len(numbers) == 0:
-            return pa.array([], kind)
+            return pa.array([], self.key_type)
         parts, places = [], []
         for segment, here, rows in self._rows(numbers):
             assert segment.keys is not None
@@ -138,6 +139,7 @@ class Holdings:
             parts.append(known.slice(int(rows[0]), 1) if len(rows) == 1 else known.take(pa.array(rows)))
             check_given(parts[-1], "the index's column of keys", utf8=True)
             places.append(here)
+        self.let_go(len(numbers))
         if len(parts) == 1:
             return parts[0]
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))

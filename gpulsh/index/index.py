@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Self
+from threading import Lock
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,7 @@ from gpulsh.index.holdings import NOBODY
 from gpulsh.index.keys import as_numpy, checked_keys
 from gpulsh.index.segments.segment import Documents
 from gpulsh.index.shelves import spill_bytes
+from gpulsh.index.walk import held_buckets, similar_pairs
 from gpulsh.io.limits import LEAST_MEMORY
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.method import Asked, MeasureName, Method
@@ -30,21 +33,31 @@ from gpulsh.sketch.named import sketches_named
 
 
 class Index(Tidy):
-    """Documents by key, of which similar ones are found later, exactly verified, without their texts.
+    """Documents by key. It finds similar ones later, verifies them exactly, and needs no texts for that.
 
-    Its parameters are those of `deduplicate`, but for what says how a whole run is decided: no `verify`, for it is
-    exact, no `resolve`, `also` or `priority`, and `folding=Folding(form=...)` for `normalize`. With
-    `sketch=SimHash(...)` documents meet in tables of a Hamming search within `distance`, which then are the bands. With
-    `measure="containment"`, whatever the sketch, a document is added unless a held one contains at least `threshold` of
-    its shingles, each of which is held with 16 bytes more. An index cannot put the longest first as `deduplicate` does:
-    what comes first is first, in one call, too, and a page is kept that comes after a quotation of it. Keys are
-    strings, or integers of 64 bits, each once. It lives in memory until `save(path)`; `Index.open(path)` finds it there
-    again. Any number of processes may have it open; the first change of one makes that the writer until it is closed,
-    and its changes are committed by `save`, all or none. With a folder, what is taken in holds a part of `memory`
-    bytes, at least 512 MiB; None takes what serves speed. What proves is hashed under a secret of 256 bits, the index's
-    own, which lies in its folder; `secret` gives it, for tests.
-    Not safe to use from several threads at once. Raises ParameterError, and BackendError where CUDA was asked for and
-    does not work.
+    Its parameters are those of `deduplicate`, without `verify` (it is exact), `resolve`, `also` and `priority`. Give
+    `folding=Folding(form=...)` for `normalize`. With `sketch=SimHash(...)` documents meet in tables of a Hamming search
+    within `distance`, which then are the bands. With `measure="containment"`, whatever the sketch, a document is
+    dropped if a held one contains at least `threshold` of its shingles; each shingle takes 16 bytes more. The first
+    document is always kept: an index cannot put the longest first as `deduplicate` does, so it keeps a page that comes
+    after a quotation of it. Keys are strings, or integers of 64 bits, each once. With a folder, `memory` bytes, at
+    least 512 MiB, bound what `insert` and `add` hold; None takes what serves speed. The index computes its evidence
+    under a secret of 256 bits, which lies in its folder; tests give it as `secret`.
+
+    A document is *in the index* from `insert` or `add` until `remove`, also where `add` dropped it: `in`, `len` and
+    `remove` mean these documents, and no other one may have their keys. A document that was not dropped is *held*.
+    `query`, `buckets` and `pairs` find held documents, and `len(index) - index.dropped()` counts them.
+
+    An index lives in memory until `save(path)`; `Index.open(path)` finds it there again. Any number of processes may
+    open it. The first one that changes it is the writer until it closes it, and the others are refused. `save` commits
+    all changes or none. A `with` block that ends without an exception saves an index that has a folder; for one in
+    memory alone it warns of unsaved documents. After an exception it does neither.
+
+    Threads may share an Index. One of them changes or saves it at a time, and others wait for that. Queries do not
+    wait: each sees the index as it was when the query began, with all changes of another call or none. A forked process
+    reads the index of its parent, and writes only after the parent has closed it. An Index cannot be pickled.
+
+    Raises ParameterError for wrong parameters, BackendError where CUDA is requested and does not work.
 
     >>> index = Index(threshold=0.5, backend="cpu")
     >>> index.insert(["a", "b"], ["one two three four five six", "something else"])
@@ -83,13 +96,14 @@ class Index(Tidy):
         part = None if memory is None else memory // 4
         ops = select_backend(backend, threads=threads, devices=devices, memory=part)
         self.catalogue = Catalogue(method, chosen_secret(secret), ops, spill_bytes(memory))
+        self._writing = Lock()
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], **parameters: Any) -> Self:
         """A new index, with the parameters of `Index`, that will lie in the folder `path`, which is made or empty.
 
-        What grows large in memory goes to the folder at once; the first `save` makes an index of it, and an Index left
-        as a context without that removes what it made. Raises OutputError where the folder cannot be used.
+        What grows large in memory goes to the folder at once. The first `save` makes an index of it; an Index that is
+        closed before that removes what it made. Raises OutputError where the folder cannot be used.
         """
         self = cls(**parameters)
         self.catalogue.begin_in(Path(checked_folder("path", path)))
@@ -151,15 +165,15 @@ class Index(Tidy):
         return f"<gpulsh.Index in {self.path or 'memory'}, of threshold {self.parameters.threshold}>"
 
     def __len__(self) -> int:
-        """How many documents are held: inserted, or added and kept, and not removed."""
-        return self.catalogue.counts()[0]
+        """How many documents are in the index: inserted or added, also those that were dropped, and not removed."""
+        return sum(self.catalogue.counts())
 
     def dropped(self) -> int:
-        """How many documents are known that `add` dropped, and not removed."""
+        """How many of them `add` dropped."""
         return self.catalogue.counts()[1]
 
     def __contains__(self, key: object) -> bool:
-        """Whether a document, held or dropped, has the key."""
+        """Whether a document of the index, held or dropped, has the key."""
         if isinstance(key, bool) or not isinstance(key, (str, int, np.integer)):
             return False
         array, kind = checked_keys([key], "key")
@@ -171,7 +185,8 @@ class Index(Tidy):
         Raises ParameterError where a key comes twice or is there, InputTypeError where a row is no text; then the index
         is as it was.
         """
-        self._take_in(keys, texts, decide=False)
+        with self._writing:
+            self._take_in(keys, texts, decide=False)
 
     def add(self, keys: object, texts: object) -> Added:
         """Hold the documents that duplicate no earlier one, and know the others.
@@ -180,38 +195,48 @@ class Index(Tidy):
         it is an exact copy of an earlier one, or a held one is at least `threshold` similar or, by containment,
         contains so much of it. Raises as `insert` does.
         """
-        numbers, array = self._take_in(keys, texts, decide=True)
-        found = Documents.joined(self.catalogue.decisions(numbers))
-        keep = found.witness == found.number
-        duplicate_of = as_numpy(array).copy()
-        duplicate_of[~keep] = self.catalogue.keys_of(found.witness[~keep])
+        with self._writing:
+            numbers, array = self._take_in(keys, texts, decide=True)
+            found = Documents.joined(self.catalogue.decisions(numbers))
+            keep = found.witness == found.number
+            duplicate_of = as_numpy(array).copy()
+            duplicate_of[~keep] = as_numpy(self.catalogue.holdings().keys(found.witness[~keep]))
         return Added(keep, duplicate_of, found.similarity.astype(np.float32))
 
-    def query(self, texts: object, *, threshold: float | None = None) -> Matches:
+    def query(self, texts: object, *, threshold: float | None = None, top: int | None = None) -> Matches:
         """For each text the held documents that share a band with it and are at least `threshold` similar.
 
         By containment, all that contain at least `threshold` of it. `texts` is any kind that `deduplicate` takes. A
-        `threshold` given here is the index's own, which None stands for, or above it. Raises InputTypeError where a row
-        is no text, ParameterError for another threshold.
+        `threshold` given here is the index's own, which None stands for, or above it. `top` is the most documents that
+        are found for a text: the most similar ones, ties to the earlier. Raises InputTypeError where a row is no text,
+        ParameterError for a lower threshold or a `top` below 1.
+
+        >>> index = Index(threshold=0.5, backend="cpu")
+        >>> index.insert(["a", "b"], ["one two three four five six", "one two three four five six seven"])
+        >>> for position, key, similarity in index.query(["One two three four five six."], top=1):
+        ...     print(position, key, similarity)
+        0 a 1.0
         """
+        holdings = self.catalogue.holdings()
         source = open_texts(texts, self.catalogue.ops)
-        positions, numbers, similarity = self.catalogue.find_similar(source, threshold)
-        return Matches(positions, self.catalogue.keys_of(numbers), similarity)
+        positions, numbers, similarity = self.catalogue.find_similar(source, holdings, threshold, top)
+        return Matches(positions, as_numpy(holdings.keys(numbers)), similarity)
 
     def buckets(self) -> Iterator[tuple[int, Values]]:
         """Each bucket of two held documents or more: the number of its band, and the documents' keys, first in first.
 
         Bands come in order, one of them is in memory at a time; by containment there is one, whose buckets are of the
         documents that share a shingle. The keys are int64 [b] or an object array of str, as those of `Matches` are. The
-        index must not change meanwhile.
+        buckets are those of the moment when the first one is taken, whatever changes later.
 
         >>> index = Index(threshold=0.5, num_perm=4, bands=2, backend="cpu")
         >>> index.insert(["a", "b", "c"], ["one two three", "One, two, three!", "four"])
         >>> [(band, keys.tolist()) for band, keys in index.buckets()]
         [(0, ['a', 'b']), (1, ['a', 'b'])]
         """
-        for band, buckets in enumerate(self.catalogue.buckets()):
-            keys = self.catalogue.keys_of(buckets.ids)
+        holdings = self.catalogue.holdings()
+        for band, buckets in enumerate(held_buckets(holdings, self.parameters.banding.bands, self.catalogue.ops)):
+            keys = as_numpy(holdings.keys(buckets.ids))
             for start, stop in pairwise(buckets.offset.tolist()):
                 yield band, keys[start:stop]
 
@@ -227,8 +252,10 @@ class Index(Tidy):
         >>> found.first, found.second, found.similarity
         (array([10]), array([20]), array([1.]))
         """
-        numbers, similarity = self.catalogue.pairs()
-        return Pairs(self.catalogue.keys_of(numbers[:, 0]), self.catalogue.keys_of(numbers[:, 1]), similarity)
+        holdings = self.catalogue.holdings()
+        numbers, similarity = similar_pairs(holdings, self.parameters, self.catalogue.ops)
+        first, second = (as_numpy(holdings.keys(column)) for column in numbers.T)
+        return Pairs(first, second, similarity)
 
     def remove(self, keys: object) -> None:
         """Forget documents, held or dropped; with a held one those that it was the witness of. Their keys are free.
@@ -238,19 +265,24 @@ class Index(Tidy):
         array, kind = checked_keys(keys)
         if kind is None:
             return
-        self.catalogue.begin_change()
-        numbers = self.catalogue.find(array, kind)
-        missing = np.flatnonzero(numbers == NOBODY)
-        if len(missing):
-            raise ParameterError(f"keys[{missing[0]}] is {array[int(missing[0])].as_py()!r}, which is not in the index")
-        self.catalogue.forget(numbers)
+        with self._writing:
+            self.catalogue.begin_change()
+            numbers = self.catalogue.find(array, kind)
+            missing = np.flatnonzero(numbers == NOBODY)
+            if len(missing):
+                key = array[int(missing[0])].as_py()
+                raise ParameterError(f"keys[{missing[0]}] is {key!r}, which is not in the index")
+            self.catalogue.forget(numbers)
 
     def save(self, path: str | os.PathLike[str] | None = None) -> None:
         """Commit all changes: to the folder `path`, made or empty, in which the index lies from then on, or to its own.
 
-        Raises OutputError where it cannot be written; what was committed before is still there.
+        Raises OutputError where it cannot be written, or another process wrote to it since this Index was closed; what
+        was committed before is still there.
         """
-        self.catalogue.save(None if path is None else Path(checked_folder("path", path)))
+        folder = None if path is None else Path(checked_folder("path", path))
+        with self._writing:
+            self.catalogue.save(folder)
 
     def compact(self) -> None:
         """Merge all segments into one without removed documents; on disk, commit that and remove unneeded files.
@@ -258,17 +290,27 @@ class Index(Tidy):
         Raises OutputError where it cannot be written, or another process writes to it; what was committed before is
         still there.
         """
-        self.catalogue.compact()
+        with self._writing:
+            self.catalogue.compact()
 
     def close(self) -> None:
         """Let others write; changes since the last `save` are not committed."""
-        self.catalogue.close()
+        with self._writing:
+            self.catalogue.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *raised: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
+        with self._writing:
+            self.catalogue.close(save=kind is None)
+            count = self.catalogue.unsaved()
+        if kind is None and count:
+            told = f"the index lies in memory alone, and {count} documents are not saved; call save(path)"
+            warnings.warn(told, stacklevel=2)
+
+    def __reduce__(self) -> NoReturn:
+        raise ParameterError("an Index cannot be pickled or copied; save it, and open its folder again")
 
     def _take_in(self, keys: object, texts: object, *, decide: bool) -> tuple[range, pa.Array]:
         """The documents' numbers, and their keys."""

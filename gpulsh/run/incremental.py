@@ -274,4 +274,4 @@ class _Decisions:
         )
         witnesses = np.unique(documents.witness[old])
         told = dropped | is_witness
-        return DECISIONS.rows(columns, told), witnesses, self._catalogue.key_column(witnesses)
+        return DECISIONS.rows(columns, told), witnesses, self._catalogue.holdings().keys(witnesses)

@@ -23,6 +23,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.facts import Facts
 from gpulsh.index.catalogue import Catalogue
+from gpulsh.index.holdings import Holdings
 from gpulsh.index.index import Index
 from gpulsh.index.keys import KeyNames
 from gpulsh.index.segments.segment import Documents
@@ -49,7 +50,7 @@ class Duplicates:
 
     texts: FileTexts
     positions: Numbers
-    catalogue: Catalogue  # of the index
+    holdings: Holdings  # of the index
     numbers: Numbers
     similarity: NDArray[np.float64]
 
@@ -70,7 +71,7 @@ class Duplicates:
                 "file": names.take(to_arrow(files)),
                 "row": to_arrow(rows),
                 "id": ids.take(to_arrow(np.searchsorted(named, self.positions[part]))),
-                "duplicate_of": self.catalogue.key_column(self.numbers[part]),
+                "duplicate_of": self.holdings.keys(self.numbers[part]),
                 "similarity": to_arrow(self.similarity[part]),
             }
             yield pa.table(columns)
@@ -152,12 +153,13 @@ def _grown(
                 numbers = index.catalogue.take_in(watched, lambda: keys_of_files(texts), decide=True, names=names)
             decided = index.catalogue.decisions(numbers)
             found = Documents.joined(part.where(part.witness != part.number) for part in decided)
-        duplicates = Duplicates(texts, found.number - numbers.start, index.catalogue, found.witness, found.similarity)
+            holdings = index.catalogue.holdings()
+        duplicates = Duplicates(texts, found.number - numbers.start, holdings, found.witness, found.similarity)
         with shown.stage("save", None, OF_INDEX["save"].unit):
             if output is not None:
                 duplicates.write(Path(output))
             index.save()
-        return Indexed(len(numbers), duplicates, len(index))
+        return Indexed(len(numbers), duplicates, len(index) - index.dropped())
 
 
 def refuse_places(catalogue: Catalogue, path: str | os.PathLike[str], id_column: str | None) -> None:
@@ -176,26 +178,27 @@ def query_index(
     lines: bool = False,
     id_column: str | None = None,
     every: bool = False,
+    top: int = 1,
     threshold: float | None = None,
     output: str | os.PathLike[str] | None = None,
     progress: bool = False,
     **parameters: Any,
 ) -> Duplicates:
-    """Which held document each document of files duplicates: the most similar, or, with `every`, each, as many rows.
+    """Which held documents each document of files duplicates: the `top` most similar, or, with `every`, all.
 
-    `threshold` is the index's own where None, or above it. What is found is written to `output`, where that is given.
+    There is a row for each of them. `threshold` is the index's own where None, or above it. What is found is written to
+    `output`, where that is given.
     """
     refuse_ending(output)
     texts = _open(inputs, Columns(text=text_named(text_column), id=id_column), lines, parameters)
     catalogue = Index.open(path, **parameters).catalogue
     refuse_output(output, os.fspath(path), inputs, texts)
     shown = open_progress(progress)
+    holdings = catalogue.holdings()
     with shown.stage("query", texts.check(), OF_INDEX["query"].unit), texts.kept():
-        positions, numbers, similarity = catalogue.find_similar(_Watched(texts, shown), threshold)
-    if not every:
-        first = np.flatnonzero(np.diff(positions, prepend=-1))
-        positions, numbers, similarity = positions[first], numbers[first], similarity[first]
-    found = Duplicates(texts, positions, catalogue, numbers, similarity)
+        watched = _Watched(texts, shown)
+        positions, numbers, similarity = catalogue.find_similar(watched, holdings, threshold, None if every else top)
+    found = Duplicates(texts, positions, holdings, numbers, similarity)
     if output is not None:
         found.write(Path(output))
     return found

@@ -129,11 +129,10 @@ def test_an_index_is_as_large_as_foretold(tmp_path: Path) -> None:
     texts = [" ".join(f"{number}x{i}" for i in range(44)) for number in range(1500) for _ in range(1 + number % 2)]
     keys = [f"https://example.org/page/{number:07}" for number in range(len(texts))]
     assert len(keys[0]) == INDEX_KEY_BYTES
-    with gpulsh.Index(backend="cpu") as index:
+    with gpulsh.Index.create(tmp_path / "index", backend="cpu") as index:
         index.add(keys, texts)
-        index.save(tmp_path / "index")
-        bands = index.parameters.banding.bands
-        dropped = index.dropped() / len(texts)
+    bands = index.parameters.banding.bands
+    dropped = index.dropped() / len(texts)
     taken = sum(file.stat().st_size for file in (tmp_path / "index").iterdir())
     corpus = Corpus(
         documents=len(texts), bytes=40 * 5 * len(texts), met=0, pairs=0, dropped=dropped, bytes_per_shingle=5

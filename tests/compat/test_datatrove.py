@@ -81,7 +81,7 @@ def test_an_index_knows_what_earlier_pipelines_kept(
     assert kept(slice(3)) == KEPT[:3]
     assert kept(slice(3, None)) == KEPT[3:]
     with gpulsh.Index.open(tmp_path / "known") as known:
-        assert len(known) == len(KEPT) and known.dropped() == len(TEXTS) - len(KEPT)
+        assert len(known) == len(TEXTS) and known.dropped() == len(TEXTS) - len(KEPT)
 
 
 def test_parameters_are_refused_where_they_are_given(blocks: Any) -> None:

@@ -83,8 +83,8 @@ def assert_same(index: Index, naive: NaiveIndex, asked: list[str | None]) -> Non
     found = index.query(asked)
     told = list(zip(found.positions.tolist(), found.keys.tolist(), found.similarity.tolist(), strict=True))
     assert told == naive.query(asked)
-    assert len(index) == sum(document.held for document in naive.documents)
-    assert index.dropped() == len(naive.keys()) - len(index)
+    assert len(index) == len(naive.keys())
+    assert index.dropped() == sum(not document.held for document in naive.documents)
 
 
 class Machine(RuleBasedStateMachine):
@@ -156,6 +156,8 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def knows_its_keys(self) -> None:
+        """Those of dropped documents, too."""
+        assert len(self.index) == len(self.naive.keys())
         for key in self.naive.keys()[:5]:
             assert key in self.index
 
@@ -197,7 +199,7 @@ def test_real_text_is_decided_as_by_one_run(parts: int, tmp_path: Path) -> None:
             assert added.duplicate_of.tolist() == wanted.duplicate_of[start:stop].tolist()
             np.testing.assert_array_equal(added.similarity, wanted.similarity[start:stop])
             index.save()
-    assert len(index) == int(wanted.keep.sum())
+    assert len(index) == len(given) and index.dropped() == wanted.funnel.dropped
     index.compact()
     fingerprints = gpulsh.shingle(given, backend="cpu")
     found = index.query(given)
@@ -280,6 +282,58 @@ def test_a_path_is_one_and_an_index_shows_where_it_lies(tmp_path: Path) -> None:
     index.save(tmp_path / "i")
     assert repr(index) == f"<gpulsh.Index in {tmp_path / 'i'}, of threshold 0.5>"
     index.close()
+
+
+def test_a_dropped_document_is_in_the_index(tmp_path: Path) -> None:
+    """`in`, `len`, `add` and `remove` agree what is; queries find what is held."""
+    keys, given = ["a", "b", "c"], ["one two three", "One two three!", "four five six"]
+    index = new_index()
+    assert index.add(keys, given).keep.tolist() == [True, False, True]
+    index.save(tmp_path / "i")
+    index.close()
+    for _ in range(2):
+        assert len(index) == sum(key in index for key in [*keys, "d"]) == 3 and index.dropped() == 1
+        assert index.query(given[:2]).keys.tolist() == ["a", "a"]
+        with pytest.raises(ParameterError, match="'b', which is in the index"):
+            index.add(["b"], ["seven eight"])
+        index.close()
+        index = Index.open(tmp_path / "i", backend="cpu")
+    index.remove(["b"])
+    assert len(index) == 2 == sum(key in index for key in keys) and index.dropped() == 0
+    with pytest.raises(ParameterError, match="'b', which is not in the index"):
+        index.remove(["b"])
+    index.close()
+
+
+def test_answers_are_walked_row_by_row() -> None:
+    index = new_index()
+    added = index.add([7, 8, 9], ["one two three", "One two three!", "four five six"])
+    assert list(added) == [(True, 7, 1.0), (False, 7, 1.0), (True, 9, 1.0)]
+    index.insert([10], ["one two three"])
+    rows = list(index.query(["one two three", "nothing", "four five six"]))
+    assert rows == [(0, 7, 1.0), (0, 10, 1.0), (2, 9, 1.0)]
+    assert [type(value) for value in rows[0]] == [int, int, float]
+    assert list(index.pairs()) == [(7, 10, 1.0)] and list(index.query([])) == []
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(texts, max_size=30), st.lists(texts, max_size=8), st.integers(1, 6), st.sampled_from([60, 1 << 20]))
+def test_the_top_are_the_first_of_all(known: list[Any], asked: list[Any], top: int, batch: int) -> None:
+    """The most similar, ties to those that came first."""
+    naive = naive_index()
+    naive.insert(range(len(known)), known)
+    with small_limits(batch):
+        index = new_index()
+        index.insert(range(len(known)), known)
+        wanted = naive.query(asked)
+        ranks = [sum(other[0] == row[0] for other in wanted[:at]) for at, row in enumerate(wanted)]
+        assert list(index.query(asked, top=top)) == [row for row, rank in zip(wanted, ranks, strict=True) if rank < top]
+
+
+def test_a_wrong_top_is_refused() -> None:
+    for wrong in (0, -1, 2.5, True, "2", np.array([1, 2])):
+        with pytest.raises(ParameterError, match=r"^top is .*give an integer from 1"):
+            new_index().query(["a"], top=wrong)  # type: ignore[arg-type]
 
 
 def test_a_removed_witness_speaks_for_nobody() -> None:

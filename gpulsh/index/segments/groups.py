@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -54,7 +55,12 @@ class Group:
 
     def is_of(self, segments: Sequence[Segment]) -> bool:
         """Whether these are its segments, as they are now or were before they had keys."""
-        return [segment.name for segment in self.segments] == [segment.name for segment in segments]
+        return len(self.segments) == len(segments) and self.begins_with(segments)
+
+    def begins_with(self, segments: Sequence[Segment]) -> bool:
+        """Whether these are its first segments."""
+        own = self.segments[: len(segments)]
+        return [segment.name for segment in own] == [segment.name for segment in segments]
 
     def let_go(self) -> None:
         """Let the system drop the pages that were read; few are of segments that are asked by filters together."""
@@ -63,10 +69,14 @@ class Group:
 
 
 class Groups:
-    """The groups of an index whose work lies in `folder`; `asked` counts documents that it was asked about."""
+    """The groups of an index whose work lies in `folder`; `asked` counts documents that it was asked about.
+
+    Several threads may ask, some about segments of an earlier moment; one of them makes filters at a time.
+    """
 
     def __init__(self, folder: Path | None = None, kept: Sequence[Group] = ()) -> None:
         self.folder, self.asked = folder, 0
+        self._making = Lock()
         self._refused = False
         self._made = {(group.keys, group.segments[0].name): group for group in kept}
 
@@ -79,7 +89,8 @@ class Groups:
         for run in _runs(stored) if self.folder is not None and not self._refused else ():
             if len(run) > 1 and (keep or self.asked * PAYS >= sum(map(len, run))):
                 try:
-                    self._make(run, keys)
+                    with self._making:
+                        self._make(run, keys)
                 except OSError:  # of a folder that is only read, or a full disk: each segment is asked by itself
                     if keep:
                         raise
@@ -107,9 +118,9 @@ class Groups:
         return kept
 
     def _make(self, segments: Sequence[Segment], keys: bool) -> None:
-        """Filters of all of these together, in place of those of some."""
+        """Filters of all of these together, in place of those of some; those of more, made since, stay."""
         name = keys, segments[0].name
-        if name in self._made and self._made[name].is_of(segments):
+        if name in self._made and self._made[name].begins_with(segments):
             return
         hashes = _of_keys(segments) if keys else _of_digests(segments)
         if hashes is None:

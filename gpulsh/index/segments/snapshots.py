@@ -178,6 +178,7 @@ class WriterLock:
 
     def __init__(self, folder: Path) -> None:
         self._handle: int | None = None
+        self._process = os.getpid()
         try:
             self._handle = os.open(folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -188,9 +189,15 @@ class WriterLock:
             self.release()
             raise OutputError(f"{folder}: cannot be locked: {os.strerror(error.errno or 0)}") from error
 
+    def is_own(self) -> bool:
+        """Whether this process holds it; one that was forked since does not."""
+        return self._process == os.getpid()
+
     def release(self) -> None:
         """Let others write."""
         if self._handle is not None:
+            if self.is_own():
+                fcntl.flock(self._handle, fcntl.LOCK_UN)  # a process that was forked has the handle, too
             os.close(self._handle)
             self._handle = None
 
