@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from gpulsh import __version__
+from gpulsh.cli.sections import Context
 from gpulsh.cli.terminal import flush, forsake, open_standard_streams, tell, unwritable, warnings_told
 from gpulsh.errors import GpulshError, ParameterError
 
@@ -44,6 +45,8 @@ NO_THREADS = (
 
 
 class _Commands(click.Group):
+    context_class = Context
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
@@ -51,6 +54,8 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name]), cmd_name)
+        for one in (command, *getattr(command, "commands", {}).values()):
+            one.context_class = Context
         return command
 
     def resolve_command(

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import click
 
+LEAST = 30  # columns
 OTHER = "Other"  # heading of what click adds: --help
+
+
+class Formatter(click.HelpFormatter):
+    """Help whose second column has room for whole words in a narrow terminal, too."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.width = min(self.width, max(shutil.get_terminal_size().columns - 2, LEAST))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """Write rows of two columns."""
+        super().write_dl(rows, min(col_max, self.width // 3), col_spacing)
+
+
+class Context(click.Context):
+    """One with such help."""
+
+    formatter_class = Formatter
 
 
 class SectionedCommand(click.Command):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
+import shutil
 import stat
 import sys
 from collections.abc import Iterable, Iterator
@@ -21,6 +23,7 @@ import click
 from gpulsh.errors import Advice, OutputError
 from gpulsh.report.foreign import printable, printable_lines
 
+INDENT = 4  # of lines that are wrapped
 UNWRITABLE = (OSError, ValueError)  # of a stream that was closed in this process the latter
 
 
@@ -45,11 +48,35 @@ def say(text: str) -> None:
 def say_marked(text: str) -> None:
     """The same of a text that is printable but for the colours that `marks` gave it."""
     with _writing():
-        click.echo(text)
+        columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        click.echo("\n".join(wrapped(line, columns) for line in text.split("\n")) if columns else text)
+
+
+def wrapped(line: str, columns: int) -> str:
+    """A line that is wrapped between words, below where its last column begins.
+
+    >>> print(wrapped("kept      2  = 1 null + 1 of a word", 28))
+    kept      2  = 1 null + 1 of
+                 a word
+    """
+    if len(click.unstyle(line)) <= columns:
+        return line
+    start = max((gap.end() for gap in re.finditer(r"(?:^|\S) {2,}", line)), default=0)
+    start = start if start <= columns // 2 else INDENT
+    lines, used = [""], 0
+    for word in re.split("(?<=[^ ])(?= )", line):
+        length = len(click.unstyle(word))
+        if used and used + length > columns:
+            word = word.lstrip(" ")
+            lines.append(" " * start)
+            used, length = start, len(click.unstyle(word))
+        lines[-1] += word
+        used += length
+    return "\n".join(lines)
 
 
 def marks(pieces: Iterable[tuple[bool, str]], *, kept: bool) -> str:
-    """A text made printable, those pieces marked that differ: by colour in a terminal, otherwise as `wdiff` does."""
+    """A text on one line, those pieces marked that differ: by colour in a terminal, otherwise as `wdiff` does."""
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     start, end = "{+" if kept else "[-", "+}" if kept else "-]"
 
@@ -58,7 +85,8 @@ def marks(pieces: Iterable[tuple[bool, str]], *, kept: bool) -> str:
             return click.style(piece, fg="green") if kept else click.style(piece, fg="red", strikethrough=True)
         return f"{start}{piece}{end}"
 
-    return "".join(mark(printable(piece)) if differs else printable(piece) for differs, piece in pieces)
+    lines = ((differs, printable(re.sub(r"\s+", " ", piece))) for differs, piece in pieces)
+    return "".join(mark(piece) if differs else piece for differs, piece in lines)
 
 
 def flush() -> None:

@@ -60,7 +60,7 @@ def differences(
     [[(False, 'Kept as '), (True, 'one'), (False, '.')], [(False, 'kept, as '), (True, 'two')]]
     """
     if not all(texts):
-        return [[(False, text)] for text in texts]
+        return [[(False, text)] if text else [] for text in texts]
     cut = [pieces(text, shingling, form) for text in texts]
     one, other = tokens = [[piece.token for piece in side if piece.token is not None] for side in cut]
     differs = [[False] * len(side) for side in tokens]

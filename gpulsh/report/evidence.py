@@ -5,6 +5,7 @@ Everything is taken from the written evidence, so whoever ran the work, the summ
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ from gpulsh.report.sampled import members, sampled
 
 SIZES = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 1025, 16385)  # least dropped documents of each class of clusters
 EXAMPLES = 6
-READ_AGAIN = 4  # clusters whose kept text is read again where it is not at hand
+AGAIN_BYTES = 1 << 28  # of files that are read again for texts which are not at hand, beside those of the examples
 LISTED = 1000  # pairs of INPUTs
 UNKNOWN = -1  # number of a file that an earlier run read
 
@@ -38,7 +39,9 @@ UNKNOWN = -1  # number of a file that an earlier run read
 def summarise(
     duplicates: Path, files: Sequence[File], columns: Columns, threshold: float, at_hand: AtHand | None = None
 ) -> Facts:
-    """The summary as JSON values, with texts that are `at_hand`, and a few that are read from `files`.
+    """The summary as JSON values, with texts that are `at_hand`, and others that are read from `files`.
+
+    A text stays empty where the files that it takes to read it are too large, unless it is of an example.
 
     It takes 12 bytes of memory a dropped document, and some times as many while clusters are counted and chosen.
 
@@ -58,8 +61,9 @@ def summarise(
     pairs, *shown = (
         rows[end - len(part) : end] for end, part in zip(np.cumsum([*map(len, chosen)]), chosen, strict=True)
     )
-    needed = evidence.places(pairs) | evidence.places((some[0] for some in shown[:READ_AGAIN]), ["duplicate_of_"])
-    texts = {**at_once(evidence.places(rows) - needed, at_hand), **read_texts(files, columns, needed, at_hand)}
+    texts = at_once(evidence.places(rows), at_hand)
+    missing = [sorted(evidence.places(some) - texts.keys()) for some in (pairs, *shown)]
+    texts |= read_texts(files, columns, {*missing[0], *_affordable(files, itertools.chain(*missing[1:]))})
     return {
         "dropped": evidence.by_file(),
         "dropped_for": evidence.by_input(),
@@ -82,6 +86,18 @@ def summarise(
         },
         "examples": [evidence.pair(row, texts) for row in pairs],
     }
+
+
+def _affordable(files: Sequence[File], places: Iterable[Place]) -> Iterator[Place]:
+    """Those of `places` whose files have AGAIN_BYTES together at most, the first ones first."""
+    left, opened = AGAIN_BYTES, dict[int, bool]()
+    for number, row in places:
+        if number not in opened:
+            size = files[number].size()
+            opened[number] = size is not None and size <= left
+            left -= size if size is not None and opened[number] else 0
+        if opened[number]:
+            yield number, row
 
 
 def by_similarity(similarity: NDArray[np.floating]) -> Facts:
@@ -146,6 +162,7 @@ class Evidence:
         """A dropped document beside the one it is dropped for, with the parts of their texts that differ."""
         found = [texts.get(self.place(row, prefix), "") for prefix in ("", "duplicate_of_")]
         return {
+            "cluster": row["cluster"],
             "similarity": round(row["similarity"], 6) if np.isfinite(row["similarity"]) else None,
             "dropped": _told(row, ""),
             "kept": _told(row, "duplicate_of_"),

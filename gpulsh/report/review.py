@@ -51,11 +51,11 @@ class Review:
         return found[np.argsort(similarity[found], kind="stable")] if near_threshold else found
 
     def pairs(self, places: Numbers) -> list[Facts]:
-        """Those rows as the report has its examples, each with its `cluster`; a text that is not at hand is empty."""
+        """Those rows as the report has its examples, with their texts; one that is not at hand is empty."""
         with reading(self.duplicates):
             rows = self._evidence.rows(places.tolist())
         texts = self._texts(self._evidence.places(rows))
-        return [{**self._evidence.pair(row, texts), "cluster": row["cluster"]} for row in rows]
+        return [self._evidence.pair(row, texts) for row in rows]
 
     def _texts(self, places: set[Place]) -> Mapping[Place, str]:
         found: dict[Place, str] = {}

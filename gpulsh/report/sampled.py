@@ -21,8 +21,9 @@ def sampled(
 ) -> dict[int, list[str]]:
     """Clusters by number, each with the kinds that it was picked as; `labels` and `sizes` are of all clusters.
 
-    The largest; some at random, of those with more than exact copies where there are any; and those with a document
-    that is just above the threshold, or just below it, as a connected component may drop it.
+    The largest, which are of no kind where they have one dropped document; some at random, of those with more than
+    exact copies where there are any; and those with a document that is just above the threshold, or just below it, as a
+    connected component may drop it.
     """
     near = np.flatnonzero(similarity < 1)
     pool = _drawn(labels, cluster[near])
@@ -37,7 +38,9 @@ def sampled(
     found: dict[int, list[str]] = {}
     for kind, numbers in picked.items():
         for number in list(dict.fromkeys(numbers.tolist()))[: COUNTS[kind]]:
-            found.setdefault(number, []).append(kind)
+            kinds = found.setdefault(number, [])
+            if kind != "largest" or sizes[np.searchsorted(labels, number)] > 1:
+                kinds.append(kind)
     return found
 
 

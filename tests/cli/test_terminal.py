@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -218,3 +219,38 @@ sys.exit(main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference"]))
     os.close(leader)
     process.communicate("\n", timeout=60)
     assert shown and process.returncode == 0 and Path("out/report.json").exists()
+
+
+def at_columns(width: int, *arguments: str) -> str:
+    """What the command prints on a terminal of that width."""
+    script = (
+        "import fcntl, os, pty, struct, sys, termios\n"
+        "pid, end = pty.fork()\n"
+        "if pid == 0:\n"
+        "    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack('HHHH', 40, int(sys.argv[1]), 0, 0))\n"
+        "    os.execv(sys.executable, [sys.executable, '-m', 'gpulsh', *sys.argv[2:]])\n"
+        "try:\n"
+        "    while found := os.read(end, 1 << 16):\n"
+        "        os.write(1, found)\n"
+        "except OSError:\n"
+        "    pass\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": "dumb"}
+    command = [sys.executable, "-c", script, str(width), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+
+
+@pytest.mark.parametrize("arguments", [["dedup", "--help"], ["sample", "--help"], ["index", "query", "--help"]])
+def test_a_narrow_terminal_breaks_no_word_of_the_help(arguments: list[str]) -> None:
+    whole, told = (at_columns(width, *arguments).split("Examples")[0] for width in (110, 45))
+    assert max(len(line) for line in told.splitlines() if not line.startswith("  --")) <= 45
+    assert re.sub(r"-\s+", "-", told).split() == re.sub(r"-\s+", "-", whole).split()  # a hyphen may end a line
+
+
+def test_a_narrow_terminal_breaks_no_word_of_a_result(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["dedup", "a.jsonl", "-o", "out", "--backend", "reference"]) == 0
+    capsys.readouterr()
+    told = at_columns(45, "show", "out")
+    assert max(map(len, told.splitlines())) <= 45
+    assert main(["show", "out"]) == 0
+    assert told.split() == capsys.readouterr().out.split()

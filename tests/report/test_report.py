@@ -384,3 +384,55 @@ def test_candidates_that_were_ruled_out_are_not_called_dissimilar(
     assert re.search(r"candidates +2  = 2 others; exact Jaccard", summary) and "dissimilar" not in summary
     told = (out / "report.html").read_text()
     assert "ruled out by --within, --across" in told and "The bars are" not in told
+
+
+def shown_texts(tmp_path: Path) -> list[list[str]]:
+    """Of a kept document with copies, and of one with a near-duplicate: the texts of each pair that is shown."""
+    rows = [page(1), page(2), page(1), page(1).upper(), page(2, 1)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in rows))
+    evidence = deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", backend="reference").report["evidence"]
+    return [pair["texts"] for cluster in evidence["clusters"]["sample"] for pair in cluster["pairs"]]
+
+
+def test_texts_of_exact_copies_are_shown_though_nobody_gathered_them(tmp_path: Path) -> None:
+    (copy, kept), (upper, _), (near, _) = shown_texts(tmp_path)
+    assert copy == kept and copy.startswith("word0x1 ") and upper.startswith("WORD0X1 ") and near.startswith("word0x2 ")
+
+
+@needs_jinja
+def test_a_text_that_is_not_read_again_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.report.evidence.AGAIN_BYTES", 100)
+    assert shown_texts(tmp_path)[0][0] == ""
+    html = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    told = "The text was not read again, since its file is large: gpulsh show OUT --cluster 0 reads it."
+    assert told in _Page(html).text and '<div class="text"><bdi></bdi></div>' not in html
+
+
+@needs_jinja
+def test_lines_of_code_stay_lines(tmp_path: Path) -> None:
+    code = [f"def f{number}(x):\n    return x + {number}\n" for number in range(40)]
+    texts = ["\n\n\n\n".join(code), "\r\n".join(code).replace("x + 20", "y + 20")]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet")
+    report = deduplicate_files(tmp_path / "a.parquet", tmp_path / "out", backend="reference").report
+    dropped, kept = report["evidence"]["examples"][0]["texts"]
+    assert "):\n    return y + 20\n" in dropped.replace("\r", "") and "):\n    return x + 20\n\ndef f21" in kept
+    assert len(kept.split()) == len(dropped.split())
+    assert "pre-wrap" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
+
+
+def test_the_part_of_a_text_on_one_line_is_that_of_its_lines() -> None:
+    words = [f"w{number}" for number in range(300)]
+    flat, lines = " ".join(words), " \n  ".join(words)
+    for change in (0, 100, 150, 299):
+        others = [text.replace(f"w{change}", "other", 1) for text in (flat, lines)]
+        (one, two), (three, four) = beside(flat, others[0]), beside(lines, others[1])
+        assert [" ".join(three.split()), " ".join(four.split())] == [one, two]
+
+
+@needs_jinja
+def test_clusters_of_one_dropped_document_are_no_largest_ones(tmp_path: Path) -> None:
+    report = run(tmp_path).report
+    sample = report["evidence"]["clusters"]["sample"]
+    assert {entry["dropped"] > 1 for entry in sample} == {True, False}
+    for entry in sample:
+        assert ("largest" in entry["picked"]) == (entry["dropped"] > 1)

@@ -105,6 +105,7 @@ def render(report: Facts) -> str:
         cautions=cautions(report, [entry for entry in files["inputs"] if not entry["protected"]]),
         sample=list(_sample(clusters, report)),
         kinds=KINDS,
+        known={entry["file"] for entry in report["files"]},
         sampled_kinds={kind for cluster in clusters for kind in cluster["picked"]},
         words=list(in_words(parameters)),
         command=command(report),
