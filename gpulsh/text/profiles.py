@@ -42,9 +42,10 @@ def text_profiles(texts: object, min_token_len: int = 2, quant_rate: float = 0.0
 
     Details that decide the bits: letters and digits are code points of the categories L and Nd up to U+FFFF, as in
     Java; each is lower-cased by itself; the product with `quant_rate` is taken in float32, and halves are rounded up.
-    Tokens of equal frequency ascend by code points, where the original has the order of a hash table. A text with an
-    empty profile has the MD5 digest of its bytes, a null row that of the empty text. Raises ParameterError for a
-    `min_token_len` below 0 and a `quant_rate` outside 0 to 1, InputTypeError where a row is no text.
+    Tokens of equal frequency ascend by code points, as in Nutch by default since 1.16. All texts with an empty profile, as
+    those of short words alone, have one digest, that of nothing; so have empty texts and null rows, where Nutch hashes
+    the page as it was fetched, or its address. Raises ParameterError for a `min_token_len` below 0 and a `quant_rate`
+    outside 0 to 1, InputTypeError where a row is no text.
 
     >>> one, other = text_profiles(["A rose is a ROSE, is a rose", "a rose rose rose"])
     >>> bool((one == other).all())  # "rose 2": QUANT is 2
@@ -53,7 +54,7 @@ def text_profiles(texts: object, min_token_len: int = 2, quant_rate: float = 0.0
     min_token_len = check_integer("min_token_len", min_token_len, 0, 2**31 - 1)
     if not isinstance(quant_rate, (int, float, np.floating)) or not 0 <= quant_rate <= 1:
         raise ParameterError(f"quant_rate is {shown(quant_rate)}; give a number from 0 to 1")
-    return _digests(texts, lambda text: _profile(text, min_token_len, float(quant_rate)) or text)
+    return _digests(texts, lambda text: _profile(text, min_token_len, float(quant_rate)))
 
 
 def _digests(texts: object, of: Callable[[bytes], bytes]) -> NDArray[np.uint8]:
