@@ -11,7 +11,7 @@ from dataclasses import dataclass
 OTHER = "other"  # what a report gives the seconds of a run that are no stage's
 OTHER_MEANING = "start, checks, evidence and this summary"
 COMPILE = "compile"  # and those in which stages waited for kernels
-COMPILE_MEANING = "make kernels for this processor, which later runs need not where they are kept"
+COMPILE_MEANING = "make kernels for this processor; later runs reuse those that are kept"
 
 
 @dataclass(frozen=True)

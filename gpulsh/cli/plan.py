@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,19 @@ def _rates(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -
         except ValueError:
             raise click.BadParameter(f"{one!r} is not NAME=NUMBER, as sign=20G", ctx, param) from None
     return found
+
+
+def _bytes(ctx: click.Context, param: click.Parameter, given: str | None) -> float | None:
+    """A number, or one with a unit: 1TB are 10^12 bytes, 1TiB are 2^40."""
+    if given is None:
+        return None
+    found = re.fullmatch(r"(.*?[0-9.])\s*([kKMGTP]?)(i?)B?", given.strip())
+    try:
+        number = float(found[1] if found else given)
+    except ValueError:
+        raise click.BadParameter(f"{given!r} is no number of bytes, as 5e14 or 500TB", ctx, param) from None
+    base = 1024 if found and found[3] else 1000
+    return number * base ** " KMGTP".index(found[2].upper() or " ") if found else number
 
 
 def _refuse_others(ctx: click.Context, names: set[str], of: str) -> None:
@@ -91,7 +105,7 @@ def _costs() -> str:
 @choice("--backend", "auto", "cpu", "cuda", "reference", help="auto takes CUDA where it works.")
 @choice("--write", "data", "duplicates", help="Kept rows and the evidence, or the evidence alone.")
 @click.option("--docs", type=float, metavar="N", help="Documents, as 1e11.")
-@click.option("--bytes", "size", type=float, metavar="N", help="Bytes of their text, as 5e14.")
+@click.option("--bytes", "size", callback=_bytes, metavar="N", help="Bytes of their text, as 5e14 or 500TB.")
 @click.option("--gpus", type=int, metavar="N", help="Workers are GPUs, one a machine unless --nodes says otherwise.")
 @click.option("--nodes", type=int, metavar="N", help="Machines that share the workers evenly.  [default: 1]")
 @click.option("--remote", is_flag=True, help="Inputs and results lie behind the network, as in S3, not on the disks.")

@@ -1,4 +1,4 @@
-"""The picture of a study: how many pairs there are of each similarity, and the S-curve that decides who meets."""
+"""The picture of an S-curve, alone or of a study: over how many pairs there are of each similarity."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from gpulsh.params import is_path, shown_type
 from gpulsh.store.durable import writing
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from gpulsh.theory import SCurve
     from gpulsh.tuning.study import Study
 
 ENDINGS = (".png", ".svg")
@@ -36,11 +39,7 @@ def plot(study: Study, path: str | os.PathLike[str]) -> None:
 
     Raises ParameterError as `check_plot` does, and OutputError.
     """
-    check_plot(path)
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 5), layout="constrained")
+    figure = _figure(path)
     pairs = figure.subplots()
     edges = np.linspace(0, 1, BINS + 1)
     pairs.bar(edges[:-1], study.histogram(BINS), width=1 / BINS, align="edge", color=BARS, edgecolor="white")
@@ -60,5 +59,34 @@ def plot(study: Study, path: str | os.PathLike[str]) -> None:
     meet.set_ylim(0, 1.02)
     meet.set_ylabel("probability to become candidates")
     meet.legend(loc="center left")
+    _write(figure, path)
+
+
+def plot_curve(curve: SCurve, path: str | os.PathLike[str], threshold: float | None) -> None:
+    """Write the curve alone, with a line at the threshold where there is one. Raises as `plot` does."""
+    figure = _figure(path)
+    meet, similarity = figure.subplots(), np.linspace(0, 1, 401)
+    name = f"{curve.bands} bands of {curve.rows} rows"
+    meet.plot(similarity, curve.probability(similarity), color=CURVE, linewidth=2, label=name)
+    if threshold is not None:
+        meet.axvline(threshold, color="black", linewidth=1, linestyle=":", label=f"threshold {threshold:g}")
+    meet.set_xlim(0, 1)
+    meet.set_ylim(0, 1.02)
+    meet.set_xlabel("exact Jaccard similarity")
+    meet.set_ylabel("probability to become candidates")
+    meet.legend(loc="upper left")
+    _write(figure, path)
+
+
+def _figure(path: str | os.PathLike[str]) -> Figure:
+    check_plot(path)
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(9, 5), layout="constrained")
+
+
+def _write(figure: Figure, path: str | os.PathLike[str]) -> None:
+    from matplotlib import rc_context
+
     with writing(path), rc_context({"svg.hashsalt": "gpulsh"}):
         figure.savefig(path, dpi=110, metadata={"Date": None} if Path(path).suffix == ".svg" else None)

@@ -81,6 +81,15 @@ class Resemblance:
         """The threshold to take."""
         return self.thresholds[self.best].threshold
 
+    @property
+    def why(self) -> str:
+        """The reason for the recommended threshold, in words."""
+        chosen, usual = self.thresholds[self.best], min(self.thresholds, key=_unusual)
+        near = f"{chosen.near:,.0f} documents have their most similar one within {NEAR:g} of it"
+        if chosen == usual:
+            return f"{near}, and no threshold has less than half as many"
+        return f"{near}, and {usual.near:,.0f} within {NEAR:g} of {usual.threshold:g}: fewer depend on the exact number"
+
     def facts(self) -> dict[str, Any]:
         """As JSON values."""
         return {
@@ -91,6 +100,7 @@ class Resemblance:
             "normalize": self.folding.form,
             "thresholds": [asdict(row) for row in self.thresholds],
             "recommended": self.recommended,
+            "why": self.why,
         }
 
 
@@ -163,8 +173,12 @@ def sample(
 
     rows = tuple(map(on_text, limits))
     few = WORTHWHILE * min(row.near for row in rows)
-    best = min(rows, key=lambda row: (row.near > few, round(abs(row.threshold - USUAL), 9)))
+    best = min(rows, key=lambda row: (row.near > few, _unusual(row)))
     return Resemblance(drawn.documents, len(drawn.texts), kind, shingling, folding, spread, rows, rows.index(best))
+
+
+def _unusual(row: ThresholdOnText) -> float:
+    return round(abs(row.threshold - USUAL), 9)
 
 
 def _examples(

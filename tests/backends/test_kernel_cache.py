@@ -320,7 +320,10 @@ def test_a_stage_and_its_rates_are_without_them(capsys: pytest.CaptureFixture[st
         shown.advance(10)
     assert funnel.seconds["sign"] < 0.2 and watch.seconds() < 0.2
     first, second = capsys.readouterr().err.splitlines()
-    assert first == "gpulsh: compiling kernels for this processor, which later runs need not do again"
+    assert (
+        first
+        == "gpulsh: compiling kernels for this processor; later runs reuse them, and compile only others that they need"
+    )
     assert float(second.partition(" in ")[2].partition(" s")[0]) < 0.2
     events = open_progress("json")
     with funnel.stage(events, row, 10):
@@ -404,7 +407,7 @@ def test_the_main_job_with_little_room_for_temporary_files(container: Container)
     cache = f"gpulsh: {small}/gpulsh-12345/gpulsh-"
     (refused,) = [line for line in told.stderr.splitlines() if line.startswith(cache)]
     assert refused.endswith(": cannot keep compiled kernels: No space left on device")
-    assert "need not" not in told.stdout
+    assert "later runs" not in told.stdout
     (base / "work/long.jsonl").write_bytes((base / "work/a.jsonl").read_bytes() * 10)
     with open(base / "work/long.jsonl", "rb") as stream:
         told = boxed.gpulsh("dedup", "-", "-o", str(base / "work/streamed"), stdin=stream)

@@ -6,15 +6,17 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner, Result
 
-from gpulsh.cli.choice.curve import DEFAULT_CAPTURE, DEFAULT_NUM_PERM, DEFAULT_REJECT, curve
+from gpulsh.cli.choice.curve import DEFAULT_CAPTURE, DEFAULT_NUM_PERM, DEFAULT_REJECT, DEFAULT_THRESHOLD, curve
 from gpulsh.cli.choice.drawing import ASCII_BLOCKS, BLOCKS, draw
 from gpulsh.errors import ParameterError
-from gpulsh.theory import SCurve, choose_banding
+from gpulsh.method import Method
+from gpulsh.theory import SCurve, choose_banding, default_banding
 
 
 def run(*arguments: str) -> Result:
@@ -33,7 +35,7 @@ def test_table_of_a_banding() -> None:
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     first = [line.split("  ")[0] for line in lines[:7]]
-    assert first == ["bands", "rows", "num perm", "threshold", "approximate threshold", "slope", "width"]
+    assert first == ["bands", "rows", "num perm", "steepest", "approximately", "slope", "width"]
     assert [line[22:30].strip() for line in lines[:7]] == ["42", "3", "126", "0.2520", "0.2877", "4.1297", "0.3030"]
     table = {tuple(line.split()) for line in lines[9:]}
     assert len(lines[9:]) == len(table) == 21
@@ -50,8 +52,10 @@ def test_no_drawing_and_no_long_lines_where_the_output_is_no_terminal() -> None:
 def test_json_holds_the_figures_of_the_curve_unrounded() -> None:
     found = as_json("--bands", "42", "--rows", "3")
     expected = SCurve(bands=42, rows=3)
-    for name in ("bands", "rows", "threshold", "approximate_threshold", "slope", "width"):
+    for name in ("bands", "rows", "slope", "width"):
         assert found[name] == getattr(expected, name)
+    assert (found["steepest"], found["approximately"]) == (expected.threshold, expected.approximate_threshold)
+    assert found["threshold"] is None
     points = found["curve"]
     assert isinstance(points, list) and len(points) == 21
     assert points[10] == {"similarity": 0.5, "probability": float(expected.probability(0.5))}
@@ -70,7 +74,9 @@ def test_json_holds_the_figures_of_the_curve_unrounded() -> None:
         (["--capture", "0.8:0.99"], (21, 6)),
         (["--threshold", "0.8"], (21, 6)),
         (["--threshold", "0.9", "--num-perm", "64"], (9, 7)),
-        ([], (42, 3)),
+        (["--reject", "0.05:0.01"], (42, 3)),
+        (["--num-perm", "256"], default_banding(256, 0.8)),
+        ([], default_banding(128, 0.8)),
     ],
 )
 def test_which_banding_is_shown(arguments: list[str], banding: tuple[int, int]) -> None:
@@ -78,11 +84,28 @@ def test_which_banding_is_shown(arguments: list[str], banding: tuple[int, int]) 
     assert (found["bands"], found["rows"]) == banding
 
 
+def test_without_options_it_is_what_dedup_takes() -> None:
+    found, method = as_json(), Method.chosen()
+    assert (found["bands"], found["rows"]) == (method.banding.bands, method.banding.rows)
+    assert found["threshold"] == method.threshold == DEFAULT_THRESHOLD
+    told = {line.split("  ")[0]: line for line in run().stdout.splitlines()}
+    assert told["threshold"].endswith("0.8000  pairs there meet with probability 0.9983")
+
+
+def test_a_curve_is_drawn_to_a_file(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    for arguments in ([], ["--bands", "10", "--rows", "2"]):
+        assert run(*arguments, "--plot", str(tmp_path / "curve.svg")).exit_code == 0
+        drawn = (tmp_path / "curve.svg").read_text()
+        assert "<svg" in drawn and ("threshold 0.8" in drawn) == (not arguments)
+    assert isinstance(run("--plot", "curve.txt").exception, ParameterError)
+
+
 def test_defaults_are_those_of_choose_banding() -> None:
     assert choose_banding.__defaults__ == (DEFAULT_NUM_PERM, DEFAULT_CAPTURE, DEFAULT_REJECT)
     shown = {option.name: option.help or "" for option in curve.params if isinstance(option, click.Option)}
     assert "[default: 128]" in shown["num_perm"]
-    assert "[default: 0.5:0.99]" in shown["capture"] and "[default: 0.05:0.01]" in shown["reject"]
+    assert "0.5:0.99" in shown["capture"] and "0.05:0.01" in shown["reject"]
 
 
 @pytest.mark.parametrize(

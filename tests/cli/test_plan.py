@@ -161,7 +161,7 @@ def test_pairs_of_a_run_are_as_expected() -> None:
 def test_the_command_takes_rates_of_such_workers_alone(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads = planned(capsys, "--docs", "1e6", "--bytes", "5e9", "--threads", "4")
+    threads = planned(capsys, "--docs", "1e6", "--bytes", "5GB", "--threads", "4")
     known = recorded()["thread"]
     assert threads["source"] == known["source"] and threads["rates"]["sign"] == known["rates"]["sign"]
     assert threads["stages"][0]["seconds"] == pytest.approx(known["start"] + 5e9 / known["rates"]["sign"] / 4)
@@ -246,6 +246,7 @@ def test_shares_of_a_sample_are_taken(capsys: pytest.CaptureFixture[str]) -> Non
         (["--docs", "0"], "documents is 0"),
         (["--docs", "nan"], "documents is nan"),
         (["--bytes", "inf"], "bytes is inf"),
+        (["--bytes", "1XB"], "'1XB' is no number of bytes, as 5e14 or 500TB"),
         (["--dropped", "1.5"], "dropped is 1.5"),
         (["--pairs", "-1"], "pairs is -1"),
         (["--gpus", "0"], "gpus is 0"),
@@ -263,6 +264,13 @@ def test_what_makes_no_sense_is_refused(arguments: list[str], told: str, capsys:
     assert main(["plan", "--docs", "10", "--bytes", "10", *arguments]) == 2
     error = capsys.readouterr().err
     assert told in error and len(error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "size"), [("5e14", 5e14), ("1TB", 1e12), ("1.5 TiB", 1.5 * 2**40), ("20G", 2e10), ("3kB", 3e3), ("7B", 7)]
+)
+def test_bytes_take_a_unit(given: str, size: float, capsys: pytest.CaptureFixture[str]) -> None:
+    assert planned(capsys, "--docs", "1e6", "--bytes", given)["bytes"] == size
 
 
 def test_the_rates_are_those_of_their_record() -> None:

@@ -20,6 +20,7 @@ from gpulsh.errors import ParameterError
 from gpulsh.method import Method
 from gpulsh.text.shingling import shingle
 from gpulsh.tuning.kind import Kind, one_changed
+from gpulsh.tuning.resemblance import Resemblance
 from gpulsh.tuning.sample import draw_sample, draw_similar
 from tests.tuning.test_tuning import NAIVE, SHINGLING, TEXTS
 
@@ -116,11 +117,17 @@ def test_the_usual_threshold_is_recommended_unless_another_parts_the_text_better
         ]
         return words
 
-    def recommended(texts: list[str]) -> float:
-        return gpulsh.sample(texts, shingling=gpulsh.Shingling(size=1), backend="cpu").recommended
+    def sampled(texts: list[str]) -> Resemblance:
+        return gpulsh.sample(texts, shingling=gpulsh.Shingling(size=1), backend="cpu")
 
-    assert recommended(pages(38)) == 0.8  # nothing but about 0.9
-    assert recommended(pages(35)) == 0.7  # all about 0.78, and the next one without any is as far
+    high, low = sampled(pages(38)), sampled(pages(35))
+    assert high.recommended == 0.8  # nothing but about 0.9
+    assert low.recommended == 0.7  # all about 0.78, and the next one without any is as far
+    assert high.why.endswith("and no threshold has less than half as many")
+    assert low.why == (
+        "0 documents have their most similar one within 0.05 of it, and 40 within 0.05 of 0.8:"
+        " fewer depend on the exact number"
+    )
 
 
 def test_the_command_shows_pairs_with_their_differences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -141,6 +148,9 @@ def test_the_command_shows_pairs_with_their_differences(tmp_path: Path, capsys: 
     assert main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "recommended: --shingle word:2 --threshold 0.5"
+    assert lines[-2].startswith("Threshold 0.5: ") and lines[-2].endswith(
+        "and no threshold has less than half as many."
+    )
     found = gpulsh.sample(TEXTS, thresholds=[0.5], examples=1, **OPTIONS)
     of = f"{found.sample} of {len(TEXTS)} documents by {SHINGLING}"
     assert repr(found) == f"Resemblance({of}, recommended threshold 0.5)"

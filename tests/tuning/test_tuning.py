@@ -256,7 +256,10 @@ def test_given_truth_is_that_of_the_whole_corpus() -> None:
         (["compare", "CORPUS", "--threshold", "2"], "threshold is 2.0"),
         (["curve", "--study", "CORPUS", "--recall", "2"], "the probability of threshold and recall is 2.0"),
         (["curve", "--study", "CORPUS", "--plot", "a.txt"], "give a file that ends with .png or .svg"),
-        (["curve", "--bands", "4", "--rows", "2", "--plot", "a.svg"], "--plot is of a study; give --study INPUT, too"),
+        (
+            ["curve", "--bands", "4", "--rows", "2", "--recall", "0.9"],
+            "--recall is of a study; give --study INPUT, too",
+        ),
         (["curve", "--study", "CORPUS", "--sample", "1"], "sample is 1"),
     ],
 )

@@ -84,6 +84,7 @@ def _told(found: Resemblance, corpus: FileTexts) -> Iterator[str]:
         mark = "  recommended" if row.threshold == found.recommended else ""
         yield f"{row.threshold:>9g}  {row.pairs:>20,}  {row.resembling:>39,.0f}  {row.near:>20,.0f}{mark}"
     yield ""
+    yield f"Threshold {found.recommended:g}: {found.why}."
     normalize = f" --normalize {found.folding.form}" if found.folding.form else ""
     yield f"recommended: --shingle {found.shingling}{normalize} --threshold {found.recommended:g}"
 

@@ -38,7 +38,9 @@ study_options = together(
     ),
     text_options(),
     backend_options,
-    click.option("--plot", metavar="FILE", help=f"Draw the study to a file, .png or .svg ({install('report')})."),
+    click.option(
+        "--plot", metavar="FILE", help=f"Draw the curve, or the study, to a file, .png or .svg ({install('report')})."
+    ),
 )
 
 

@@ -279,7 +279,7 @@ class _Bars(_Listener):
 
 def _kernels() -> str:
     if kernel_cache().folder is not None:
-        return "compiling kernels for this processor, which later runs need not do again"
+        return "compiling kernels for this processor; later runs reuse them, and compile only others that they need"
     return "compiling kernels for this processor, in each run anew; the command `gpulsh info` tells why"
 
 
