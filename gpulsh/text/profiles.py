@@ -44,8 +44,8 @@ def text_profiles(texts: object, min_token_len: int = 2, quant_rate: float = 0.0
     Java; each is lower-cased by itself; the product with `quant_rate` is taken in float32, and halves are rounded up.
     Tokens of equal frequency ascend by code points, as in Nutch by default since 1.16. All texts with an empty profile,
     as those of short words alone, have one digest, that of nothing; so have empty texts and null rows, where Nutch
-    hashes the page as it was fetched, or its address. Raises ParameterError for a `min_token_len` below 0 and a `quant_rate`
-    outside 0 to 1, InputTypeError where a row is no text.
+    hashes the page as it was fetched, or its address. Raises ParameterError for a `min_token_len` below 0 and a
+    `quant_rate` outside 0 to 1, InputTypeError where a row is no text.
 
     >>> one, other = text_profiles(["A rose is a ROSE, is a rose", "a rose rose rose"])
     >>> bool((one == other).all())  # "rose 2": QUANT is 2
