@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from gpulsh.tuning.resemblance import sample as sample
     from gpulsh.tuning.study import study as study
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 _NAMES = {  # of each module
     "arrays": (

@@ -13,6 +13,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 import gpulsh
 
@@ -154,8 +155,19 @@ def test_extras_are_those_promised() -> None:
     assert not core & {"cupy", "ray", "cudf", "matplotlib", "pandas", "polars"}
 
 
-def test_citation_names_the_version() -> None:
-    assert f"\nversion: {gpulsh.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+def test_the_version_is_the_newest_release_or_the_next_one_in_development() -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text().partition("## [Unreleased]")[2]
+    unreleased, _, older = changes.partition("\n## [")
+    released, version = older.partition("]")[0], Version(gpulsh.__version__)
+    if "### " in unreleased:
+        assert version.is_devrelease and version > Version(released)
+    else:
+        assert version == Version(released)
+
+
+def test_citation_names_the_newest_release() -> None:
+    released = re.findall(r"^## \[([\d.]+)\]", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[0]
+    assert f"\nversion: {released}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 def test_a_run_over_files_loads_no_pandas(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.corpora.respelled import respelled
 from benchmarks.race import page
-from benchmarks.race.__main__ import Heat, Race
+from benchmarks.race.__main__ import Heat, Race, main
 from benchmarks.race.course import course
 from benchmarks.race.process import measure, size_of
 
@@ -97,12 +97,24 @@ def test_the_race_judges_what_each_library_keeps(tmp_path: Path) -> None:
     assert (row["precision"], row["recall"], row["kept duplicate"]) == pytest.approx((4 / 6, 3 / 4, 2 / 6), abs=1e-5)
 
 
+def test_a_race_of_fewer_than_three_rounds_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["race", "corpus.parquet", "--rounds", "2"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "is 2; give 3 or more" in capsys.readouterr().err
+
+
 def test_the_page_says_where_gpulsh_is_not_first(tmp_path: Path) -> None:
     def row(library: str, seconds: float, memory: int, kept: float, failed: str | None = None) -> dict[str, Any]:
         taken = {"seconds": seconds, "cpu_seconds": seconds, "memory": memory << 20, "disk": 0, "failed": failed}
         quality = {"dropped": 3, "true_pairs_resolved": 1.0, "dropped_with_true_duplicate": 1.0}
         told = {"documents": 9, "threshold": 0.8, "cores": 1, "library": library, "failed": failed}
         return {**told, **quality, "dropped_with_kept_true_duplicate": kept, "rounds": [taken]}
+
+    rounds = [{"seconds": seconds, "cpu_seconds": 1, "memory": 0, "disk": 0} for seconds in (6.18, 3.4, 3.3)]
+    assert page.summary({**row("gpulsh", 1, 1, 1.0), "rounds": rounds})["seconds"] == 3.4  # the median
 
     rows = [row("gpulsh", 1, 200, 1.0), row("gpulsh dedup", 3, 150, 1.0), row("rensa", 2, 100, 0.5)]
     rows.append(row("datatrove", 0.1, 1, 1.0, "not finished in 1 s"))

@@ -32,7 +32,8 @@ from benchmarks.score import score
 
 DECIDE = (sys.executable, "-m", "benchmarks.race.decide")
 FEW = 200  # documents that each library decides on before the race, so that whatever it keeps on disk is there
-SIZES, ROUNDS = [10_000, 50_000, 200_000], [3, 1, 1]
+SIZES = [10_000, 50_000, 200_000]
+ROUNDS = 3  # at least: a single round may be off by half
 MAIN, OTHER = 0.8, 0.5  # thresholds: of every run, and of one more on all cores
 
 
@@ -115,6 +116,12 @@ def _numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
 
 
+def _rounds(text: str) -> int:
+    if (rounds := int(text)) < ROUNDS:
+        raise argparse.ArgumentTypeError(f"is {rounds}; give {ROUNDS} or more, whose median is recorded")
+    return rounds
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         prog="ci/bench --rivals", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -122,7 +129,7 @@ def main() -> None:
     parser.add_argument("corpus", type=Path)
     parser.add_argument("pairs", type=Path, nargs="?")
     parser.add_argument("--sizes", type=_numbers, default=SIZES, help="documents")
-    parser.add_argument("--rounds", type=_numbers, default=ROUNDS, help="of each size")
+    parser.add_argument("--rounds", type=_rounds, default=ROUNDS, help=f"of each heat, at least {ROUNDS}")
     parser.add_argument("--cores", type=_numbers, default=[1, 2])
     parser.add_argument("--libraries", type=lambda text: text.split(","), default=list(DECIDERS))
     parser.add_argument("--limit", type=float, default=120, help="seconds of a run, which then counts as not finished")
@@ -142,15 +149,16 @@ def main() -> None:
         told: dict[str, Any] = {
             "date": today,
             "command": f"./ci/bench --rivals CORPUS PAIRS --sizes {','.join(map(str, given.sizes))} --rounds "
-            f"{','.join(map(str, given.rounds))} --cores {','.join(map(str, given.cores))} --limit {given.limit:g}",
+            f"{given.rounds} --cores {','.join(map(str, given.cores))} --limit {given.limit:g}",
             "machine": described,
             "truth": {each.documents: [each.origin, len(each.truth.at(OTHER)), len(each.truth.at(MAIN))]
                       for each in courses[1:]},
             "rows": [],
         }  # fmt: skip
-        for each, rounds in zip(courses[1:], given.rounds, strict=True):
-            most, *fewer = sorted(given.cores, reverse=True)
-            heats = [Heat(each, MAIN, cores, rounds) for cores in (most, *fewer)] + [Heat(each, OTHER, most, 1)]
+        most, *fewer = sorted(given.cores, reverse=True)
+        for each in courses[1:]:
+            asked = [(MAIN, most), *((MAIN, cores) for cores in fewer), (OTHER, most)]
+            heats = [Heat(each, threshold, cores, given.rounds) for threshold, cores in asked]
             for heat in heats:
                 told["rows"] += race.run(heat)
                 described["load_after"] = round(os.getloadavg()[0], 2)

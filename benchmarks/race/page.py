@@ -1,4 +1,4 @@
-"""The results as a page: what was asked, a table a heat, where gpulsh is not first, and what each library was told."""
+"""The results as a page: the conditions, a table a heat, where gpulsh is not first, each library's settings."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def write(folder: Path, told: dict[str, Any]) -> Path:
             *(f"- {line}" for line in not_first(rows)),
             "",
         ]
-    lines += ["## What each library was told", "", *(f"- {name}: {_note(name)}" for name in _names(told)), ""]
+    lines += ["## Settings of each library", "", *(f"- {name}: {_note(name)}" for name in _names(told)), ""]
     path = folder / "rivals.md"
     path.write_text("\n".join(lines))
     return path
