@@ -1,6 +1,8 @@
 """datatrove: near-duplicates dropped in a pipeline, as a stream in one task, or in many by a run of gpulsh before.
 
-python examples/datatrove_pipeline.py OUT FOLDER    # of JSON lines with "text" and "id"
+    python examples/datatrove_pipeline.py INPUT... OUT
+
+INPUT are folders of JSON lines with "text" and "id". OUT is a folder.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ import gpulsh
 from gpulsh.compat.datatrove import ListedDuplicateFilter, NearDuplicateFilter
 
 
-def main(out: str, folder: str) -> None:
+def main(inputs: list[str], out: str) -> None:
+    readers = [JsonlReader(folder) for folder in inputs]  # one after another
+
     # One task: each document is compared with all that came before it. What is dropped is written, too, with evidence.
     stream = Path(out) / "stream"
     LocalPipelineExecutor(
         [
-            JsonlReader(folder),
+            *readers,
             NearDuplicateFilter(JsonlWriter(str(stream / "dropped")), threshold=0.8),
             JsonlWriter(str(stream / "kept")),
         ],
@@ -29,10 +33,10 @@ def main(out: str, folder: str) -> None:
     ).run()
 
     # Many tasks: gpulsh decides over all files, and each task drops what is listed of its own.
-    listed = gpulsh.deduplicate_files(folder, Path(out) / "run", threshold=0.8, id_column="id", write="duplicates")
+    listed = gpulsh.deduplicate_files(inputs, Path(out) / "run", threshold=0.8, id_column="id", write="duplicates")
     many = Path(out) / "many"
     LocalPipelineExecutor(
-        [JsonlReader(folder), ListedDuplicateFilter(listed.duplicates), JsonlWriter(str(many / "kept"))],
+        [*readers, ListedDuplicateFilter(listed.duplicates), JsonlWriter(str(many / "kept"))],
         tasks=2,
         workers=1,
         logging_dir=str(many / "logs"),
@@ -40,4 +44,8 @@ def main(out: str, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) < 3:
+        sys.exit("usage: python examples/datatrove_pipeline.py INPUT... OUT")
+    if Path(sys.argv[-1]).exists():
+        sys.exit(f"{sys.argv[-1]} exists already; give another OUT")
+    main(sys.argv[1:-1], sys.argv[-1])

@@ -1,11 +1,14 @@
 """DuckDB: near-duplicates left out of a table, and gpulsh's functions in SQL, for joins of one's own.
 
-python examples/duckdb_sql.py TEXTS.parquet     # columns "id" and "text"
+    python examples/duckdb_sql.py INPUT... OUT
+
+INPUT are Parquet files with columns "id" and "text". OUT is a Parquet file of the kept rows.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -29,15 +32,16 @@ def similarity(first: pa.ChunkedArray, second: pa.ChunkedArray) -> pa.Array:
     return pa.array(gpulsh.jaccard(fingerprints, np.column_stack([rows, rows + len(first)]), backend="cpu"))
 
 
-def main(path: str) -> None:
+def main(inputs: list[str], out: str) -> None:
     database = duckdb.connect()
-    database.read_parquet(path).create("texts")
+    database.read_parquet(inputs).create("texts")
 
     # A decision over the whole table comes back as a table, by id: what is dropped, and for what.
     texts = database.table("texts").to_arrow_table()
     duplicates = gpulsh.deduplicate(texts["text"], threshold=0.8).duplicates(ids=texts["id"])
     database.register("duplicates", duplicates)
     kept = database.sql("SELECT * FROM texts ANTI JOIN duplicates USING (id)")
+    kept.write_parquet(out)
     print(f"{len(kept):,} of {len(texts):,} kept")
 
     # Or all pairs by a join in SQL. A text without a shingle has a digest of 2^64 - 1 in each band.
@@ -59,4 +63,8 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) < 3:
+        sys.exit("usage: python examples/duckdb_sql.py INPUT... OUT")
+    if Path(sys.argv[-1]).exists():
+        sys.exit(f"{sys.argv[-1]} exists already; give another OUT")
+    main(sys.argv[1:-1], sys.argv[-1])

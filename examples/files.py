@@ -1,6 +1,6 @@
 """Files to files: every kept row with all its columns, and a table that says what was dropped for what.
 
-    python examples/files.py OUT INPUT...       # Parquet, Arrow, JSON lines, WARC or text files, folders or globs
+    python examples/files.py INPUT... OUT       # Parquet, Arrow, JSON lines, WARC or text files, folders or globs
 
 Memory stays within `memory` whatever the inputs' size. After a kill or Ctrl-C, run it again: `resume` goes on from the
 last finished step, and leaves a finished run as it is.
@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 import gpulsh
 
 
-def main(out: str, *inputs: str) -> None:
-    result = gpulsh.deduplicate_files(list(inputs), out, keep="longest", memory="1GiB", resume=True)
+def main(inputs: list[str], out: str) -> None:
+    result = gpulsh.deduplicate_files(inputs, out, keep="longest", memory="1GiB", resume=True)
 
     counts = result.funnel
     print(f"{counts['documents']:,} documents, {counts['dropped']:,} dropped")
     print(f"kept rows: {result.data}")
 
-    # One row a dropped document: where it stood, and where the kept one stands that it duplicates.
+    # A row for each dropped document: its place, and the place of the kept document that it duplicates.
     duplicates = pq.read_table(result.duplicates)
     for row in duplicates.slice(0, 5).to_pylist():
         this, other = (f"{row[f'{of}file']}:{row[f'{of}row']}" for of in ("", "duplicate_of_"))
@@ -30,4 +30,6 @@ def main(out: str, *inputs: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) < 3:
+        sys.exit("usage: python examples/files.py INPUT... OUT")
+    main(sys.argv[1:-1], sys.argv[-1])

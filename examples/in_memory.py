@@ -1,24 +1,28 @@
 """Texts in memory: which are near-duplicates, of what, and how similar.
 
-python examples/in_memory.py TEXTS.parquet      # a column "text"; ci/license_texts.py writes such a file
+    python examples/in_memory.py INPUT... OUT
+
+INPUT are Parquet files with a column "text"; ci/license_texts.py writes one. OUT is a Parquet file of the kept rows.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pyarrow.parquet as pq
 
 import gpulsh
 
 
-def main(path: str) -> None:
-    table = pq.read_table(path)
+def main(inputs: list[str], out: str) -> None:
+    table = pq.read_table(inputs)
     texts = table.column("text")
 
     # The earlier of two duplicates is kept; `priority=` would say otherwise. Nulls and empty texts are always kept.
     result = gpulsh.deduplicate(texts, threshold=0.8)
     kept = result.filter(table)
+    pq.write_table(kept, out)
     print(f"{len(kept):,} of {len(table):,} kept")
 
     # The evidence: each dropped text, the kept one that it duplicates, and their exact Jaccard similarity.
@@ -29,4 +33,8 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) < 3:
+        sys.exit("usage: python examples/in_memory.py INPUT... OUT")
+    if Path(sys.argv[-1]).exists():
+        sys.exit(f"{sys.argv[-1]} exists already; give another OUT")
+    main(sys.argv[1:-1], sys.argv[-1])

@@ -1,33 +1,37 @@
-"""polars: near-duplicates left out of a frame, lazy or not, of a query's result, and of each group alone.
+"""polars: near-duplicates removed from a frame, lazy or not, and from each group alone.
 
-python examples/polars_frames.py TEXTS.parquet COLUMN      # a column "text", and one whose values part it into groups
+    python examples/polars_frames.py INPUT... OUT
+
+INPUT are Parquet files with columns "text" and "source". OUT is a Parquet file of the kept rows.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import polars as pl
 
 import gpulsh
 
 
-def main(path: str, column: str) -> None:
+def main(inputs: list[str], out: str) -> None:
     # Of a LazyFrame only the text is read to decide; the other columns when what is kept is collected.
-    lazy = pl.scan_parquet(path)
+    lazy = pl.scan_parquet(inputs)
     result = gpulsh.deduplicate(lazy, text_column="text", threshold=0.8)
     kept = result.filter(lazy).collect()
+    kept.write_parquet(out)
     print(f"{len(kept):,} of {len(result):,} kept")
 
-    # The evidence as a frame: which of the groups lose what to which.
-    groups = lazy.select(column).collect().to_series()
+    # The evidence as a frame: which source loses how many to which.
+    groups = lazy.select("source").collect().to_series()
     told = pl.from_arrow(result.duplicates(ids=groups)).group_by("id", "duplicate_of_id").len().sort("len", "id")
     for of, other, count in told.rows():
-        print(f"{count:,} of {column} {of} duplicate a text of {column} {other}")
+        print(f"{count:,} of source {of} duplicate a text of source {other}")
 
-    # Each group alone: languages, or sources that may repeat one another.
-    apart = lazy.collect().group_by(column, maintain_order=True).map_groups(deduplicated)
-    print(f"{len(apart):,} kept where each {column} is alone")
+    # Each source alone: duplicates across sources stay.
+    apart = lazy.collect().group_by("source", maintain_order=True).map_groups(deduplicated)
+    print(f"{len(apart):,} kept where each source is alone")
 
 
 def deduplicated(frame: pl.DataFrame) -> pl.DataFrame:
@@ -35,4 +39,8 @@ def deduplicated(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if len(sys.argv) < 3:
+        sys.exit("usage: python examples/polars_frames.py INPUT... OUT")
+    if Path(sys.argv[-1]).exists():
+        sys.exit(f"{sys.argv[-1]} exists already; give another OUT")
+    main(sys.argv[1:-1], sys.argv[-1])

@@ -23,6 +23,7 @@ from tests.support.texts import licences
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FEW = 900
 SOURCES = "abc"
+GO_ON = {"files", "index_over_days"}  # with what an earlier run left in OUT
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +71,33 @@ def test_every_example_is_here() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == alone | with_others
 
 
+NEEDS = {
+    "datatrove_pipeline": "datatrove",
+    "duckdb_sql": "duckdb",
+    "hugging_face": "datasets",
+    "polars_frames": "polars",
+    "ray_data": "ray",
+    "scikit_learn": "sklearn",
+}
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
+def test_arguments_that_are_missing_and_results_that_are_there(name: str, told: Told, tmp_path: Path) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]} is not installed")
+    for few in ((), ("only-one",)):
+        with pytest.raises(SystemExit, match=rf"^usage: python examples/{name}\.py INPUT\.\.\. OUT$"):
+            told(name, *few)
+    if name not in GO_ON:
+        with pytest.raises(SystemExit, match=r" exists already; give another OUT$"):
+            told(name, tmp_path / "texts.parquet", tmp_path)
+
+
 def test_in_memory(told: Told, texts: list[str], tmp_path: Path) -> None:
     keep = gpulsh.deduplicate(texts).keep
-    head, *lines = told("in_memory", write(tmp_path / "texts.parquet", texts)).splitlines()
+    parts = [write(tmp_path / f"{part}.parquet", half) for part, half in enumerate((texts[:500], texts[500:]))]
+    head, *lines = told("in_memory", *parts, tmp_path / "out.parquet").splitlines()
+    assert pq.read_table(tmp_path / "out.parquet")["text"].to_pylist() == [texts[row] for row in np.flatnonzero(keep)]
     assert head == f"{keep.sum():,} of {FEW:,} kept" and 100 < keep.sum() < FEW - 100
     assert len(lines) == 5
     for line, row in zip(lines, np.flatnonzero(~keep)[:5], strict=True):
@@ -84,29 +109,32 @@ def test_files(told: Told, texts: list[str], tmp_path: Path) -> None:
     source.mkdir()
     for part in range(2):
         write(source / f"{part}.parquet", texts[part::2])
-    said = told("files", tmp_path / "out", source)
+    said = told("files", source, tmp_path / "out")
     kept = pq.read_table(tmp_path / "out/data")
     assert said.startswith(f"{FEW:,} documents, {FEW - len(kept):,} dropped\n") and kept.column_names[1] == "id"
     lines = [line for line in said.splitlines() if re.fullmatch(r"\S+:\d+ is [\d.]+% \S+:\d+", line)]
     assert len(lines) == 5 and all(str(source) in line for line in lines)
-    assert told("files", tmp_path / "out", source) == said  # finished: left as it is
+    assert told("files", source, tmp_path / "out") == said  # finished: left as it is
 
 
 def test_an_index_over_days(told: Told, texts: list[str], tmp_path: Path) -> None:
     parts = [texts[:300], texts[300:500], texts[100:350]]
     days = [write(tmp_path / f"day{number}.parquet", part) for number, part in enumerate(parts)]
-    said = told("index_over_days", tmp_path / "known", *days[:2]) + told("index_over_days", tmp_path / "known", days[2])
+    folder = tmp_path / "known"
+    said = told("index_over_days", *days[:2], folder) + told("index_over_days", days[2], folder)
     keep = gpulsh.deduplicate([text for part in parts for text in part]).keep
     starts = np.cumsum([0, *map(len, parts)])
     for number, (start, stop) in enumerate(pairwise(starts)):
         new, known = keep[start:stop].sum(), keep[:stop].sum()
         assert f"day{number}: {new:,} of {stop - start:,} are new, {known:,} are held" in said
+    assert told("index_over_days", days[1], folder) == "day1: is in the index already\n"
     assert "day2: 0 of 250 are new" in said and re.search(r"  day2:0 is [\d.]+% day0:\d+", said)
 
 
 def test_choosing(told: Told, texts: list[str], tmp_path: Path) -> None:
-    said = told("choose", write(tmp_path / "texts.parquet", texts))
+    said = told("choose", write(tmp_path / "texts.parquet", texts), tmp_path / "out.parquet")
     dropped = [int(number.replace(",", "")) for number in re.findall(r"threshold 0\.\d: ([\d,]+) of", said)]
+    assert pq.read_table(tmp_path / "out.parquet")["dropped"].to_pylist() == dropped
     assert dropped == sorted(dropped) and dropped[1] == (~gpulsh.deduplicate(texts, threshold=0.8).keep).sum()
     found = re.search(r"(\d+) bands of (\d+) rows compare ([\d.]+)% of the pairs at 0\.8", said)
     assert found and int(found[1]) * int(found[2]) <= 128 and float(found[3]) >= 99.5
@@ -119,12 +147,13 @@ def test_choosing(told: Told, texts: list[str], tmp_path: Path) -> None:
 
 def test_scikit_learn(told: Told, texts: list[str], tmp_path: Path) -> None:
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
-    head, *lines = told("scikit_learn", write(tmp_path / "texts.parquet", texts)).splitlines()
+    head, *lines = told("scikit_learn", write(tmp_path / "texts.parquet", texts), tmp_path / "out.parquet").splitlines()
     known = FEW * 9 // 10
     fingerprints = gpulsh.shingle(texts)
     pairs = np.stack(np.meshgrid(np.arange(known), np.arange(known, FEW)), -1).reshape(-1, 2)
     nearest = gpulsh.jaccard(fingerprints, pairs).reshape(-1, known).max(axis=1)
     similar = int(head.partition(" ")[0])
+    assert (pq.read_table(tmp_path / "out.parquet")["similarity"].to_numpy() >= 0.8).sum() == similar
     assert head.endswith(f" of {FEW - known} new texts resemble a known one") and len(lines) == 5
     assert (nearest >= 0.9).sum() <= similar <= (nearest >= 0.7).sum() and 0 < similar < FEW - known
 
@@ -137,7 +166,7 @@ def test_datatrove(told: Told, texts: list[str], tmp_path: Path) -> None:
     for part in range(2):
         lines = "".join(json.dumps(row) + "\n" for row in rows[150 * part :][:150])
         (source / f"{part}.jsonl").write_text(lines)
-    told("datatrove_pipeline", tmp_path / "out", source)
+    told("datatrove_pipeline", source, tmp_path / "out")
     keep = gpulsh.deduplicate([row["text"] for row in rows]).keep
     kept, dropped = (np.flatnonzero(chosen).tolist() for chosen in (keep, ~keep))
 
@@ -153,8 +182,9 @@ def test_datatrove(told: Told, texts: list[str], tmp_path: Path) -> None:
 def test_duckdb(told: Told, texts: list[str], tmp_path: Path) -> None:
     pytest.importorskip("duckdb", reason="DuckDB is not installed")
     result = gpulsh.deduplicate(texts)
-    kept, similar = told("duckdb_sql", write(tmp_path / "texts.parquet", texts)).splitlines()
+    kept, similar = told("duckdb_sql", write(tmp_path / "texts.parquet", texts), tmp_path / "out.parquet").splitlines()
     assert kept == f"{result.keep.sum():,} of {FEW:,} kept"
+    assert sorted(pq.read_table(tmp_path / "out.parquet")["id"].to_pylist()) == np.flatnonzero(result.keep).tolist()
     pairs = candidates(texts)
     above = (gpulsh.jaccard(gpulsh.shingle(texts), pairs) >= 0.8).sum()
     assert similar == f"{above:,} of {len(pairs):,} candidate pairs are similar" and 0 < above < len(pairs)
@@ -163,9 +193,10 @@ def test_duckdb(told: Told, texts: list[str], tmp_path: Path) -> None:
 def test_polars(told: Told, texts: list[str], tmp_path: Path) -> None:
     pytest.importorskip("polars", reason="polars is not installed")
     path = write(tmp_path / "texts.parquet", texts)
-    head, *lost, last = told("polars_frames", path, "source").splitlines()
+    head, *lost, last = told("polars_frames", path, tmp_path / "out.parquet").splitlines()
     result = gpulsh.deduplicate(texts)
     assert head == f"{result.keep.sum():,} of {FEW:,} kept"
+    assert pq.read_table(tmp_path / "out.parquet")["id"].to_pylist() == np.flatnonzero(result.keep).tolist()
     found = Counter(
         f"{SOURCES[row % 3]} duplicate a text of source {SOURCES[result.duplicate_of[row] % 3]}"
         for row in np.flatnonzero(~result.keep)

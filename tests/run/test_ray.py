@@ -747,10 +747,11 @@ def test_the_example_of_ray_data(
     texts = [row["text"] for path in sorted(inputs.glob("*.parquet")) for row in pq.read_table(path).to_pylist()]
     pq.write_table(pa.table({"id": range(len(texts)), "text": texts}), tmp_path / "texts.parquet", row_group_size=40)
     example = str(ROOT / "examples/ray_data.py")
-    monkeypatch.setattr(sys, "argv", [example, str(tmp_path / "texts.parquet")])
+    monkeypatch.setattr(sys, "argv", [example, str(tmp_path / "texts.parquet"), str(tmp_path / "out")])
     runpy.run_path(example, run_name="__main__")
     signatures = gpulsh.MinHash(num_perm=128).from_texts(texts)
     pairs = gpulsh.candidate_pairs(gpulsh.Banding(bands=21, rows=6)(signatures))
     kept = gpulsh.deduplicate(texts, threshold=0.8).keep.sum()
     assert capsys.readouterr().out == f"{len(pairs)} candidate pairs\n{kept} of {len(texts)} kept\n"
     assert len(pairs) > 10 and kept < len(texts) - 10
+    assert pq.read_table(tmp_path / "out").num_rows == kept
