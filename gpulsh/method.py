@@ -10,6 +10,8 @@ from gpulsh.errors import ParameterError
 from gpulsh.facts import Facts
 from gpulsh.params import (
     LATER,
+    MAX_NUM_PERM,
+    MAX_SEED,
     BandShape,
     BitSketch,
     Family,
@@ -19,11 +21,13 @@ from gpulsh.params import (
     Shingling,
     Sketch,
     check_choice,
+    check_integer,
     checked_text_parameters,
     chosen_family,
     shown,
 )
 from gpulsh.theory import (
+    checked_number,
     checked_threshold,
     default_banding,
     default_distance,
@@ -86,6 +90,7 @@ class Method(Parameters):
         """What was left open is chosen. ParameterError names what is wrong."""
         check_choice("measure", measure, get_args(MeasureName))
         check_choice("verify", verify, get_args(Verify))
+        num_perm, seed = check_integer("num_perm", num_perm, 1, MAX_NUM_PERM), check_integer("seed", seed, 0, MAX_SEED)
         shingling, folding = checked_text_parameters(shingling, folding)
         threshold = checked_threshold(threshold)
         if also is not None and distance is None and measure == "containment":
@@ -173,11 +178,25 @@ class Asked:
         """Those that are not left open, by name."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
+    def _checked(self) -> dict[str, Any]:
+        """What is given, each of its own type; ParameterError names what is of another, as an array."""
+        given = self.given()
+        shingling, folding = checked_text_parameters(self.shingling, self.folding)
+        own: dict[str, Any] = {"shingling": shingling, "folding": folding}
+        if self.threshold is not None:
+            own["threshold"] = checked_number("threshold", self.threshold)
+        if self.measure is not None:
+            check_choice("measure", self.measure, get_args(MeasureName))
+        for name in ("num_perm", "bands", "rows", "seed", "distance"):
+            if name in given:
+                own[name] = check_integer(name, given[name], 0, MAX_SEED)
+        return {name: own.get(name, value) for name, value in given.items()}
+
     def differences(self, method: Method) -> list[str]:
         """How a method is not what was asked for, each difference in words.
 
         Bands and rows that follow from another threshold or num_perm are no difference of their own, nor is any sketch
-        where the measure is containment.
+        where the measure is containment. ParameterError for a value of a wrong type.
         """
         near = method.near
         own = {
@@ -189,9 +208,7 @@ class Asked:
             "rows": method.banding.rows,
             "seed": method.family.seed,
         }
-        given = self.given()
-        if isinstance(self.shingling, str):
-            given["shingling"] = Shingling.parse(self.shingling)
+        given = self._checked()
         if hasattr(self.sketch, "near"):
             distance = given.get("distance", near.distance if near else None)
             given["sketch"] = _near("sketch", self.sketch, distance, method.threshold, meeting_probability)

@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections import ChainMap
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import wraps
 from inspect import signature
@@ -136,7 +136,7 @@ def set_multiple(owner: object, name: str, unit: int, most: int) -> None:
 
 def check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
     """A ParameterError unless `value` is one of `allowed`."""
-    if not isinstance(value, Hashable) or value not in allowed:  # an array compares value by value
+    if not isinstance(value, (str, int, NoneType)) or value not in allowed:  # an array compares value by value
         raise ParameterError(f"{name} is {shown(value)}; give one of {', '.join(map(repr, allowed))}")
 
 
@@ -151,7 +151,14 @@ def checked_folder(name: str, path: object) -> str:
     """The path of a folder as a str, or a ParameterError that names the parameter."""
     if not is_path(path) or path == "":
         raise ParameterError(f"{name} is {shown_type(path)}; give the path of a folder")
-    return os.fspath(path)
+    told = os.fspath(path)
+    try:
+        named = os.fsencode(told)
+    except UnicodeEncodeError:
+        named = b"\0"
+    if b"\0" in named:
+        raise ParameterError(f"{name} is {shown(told)}, which no file can have as its name; give the path of a folder")
+    return told
 
 
 def is_path(value: object) -> TypeGuard[str | os.PathLike[str]]:

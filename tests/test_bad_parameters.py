@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import gpulsh
@@ -19,6 +21,7 @@ PAIRS = [[0, 1]]
 ODD = [
     *(None, -1, 0, 3.5, True, 2**70, -0.5, float("nan"), "x", "", b"x", [], [1, 2, 3], [None], {"a": 1}, {1, 2}),
     *(object(), np.zeros((2, 2)), np.array("x"), np.array(2**40), [[1, 2], [3]], (0.5,), len),
+    *(np.array([1, 2]), np.array(1), pd.NA, pd.Series([1, 2]), pa.array([1, 2]), "\ud800", "a\0b", 10**400),
 ]
 
 PRINTS = gpulsh.shingle(TEXTS, **ON)
@@ -29,6 +32,8 @@ STUDY = gpulsh.study(TEXTS * 2, **ON)
 MOVER = gpulsh.EarthMover(LINE, num_trees=2)
 ARRAY, OFFSET = np.zeros(2, np.uint64), np.array([0, 2])
 BUILT = gpulsh.HammingTables().build(BITS, **ON)
+INDEX = gpulsh.Index(**ON)
+INDEX.insert([1, 2, 3], TEXTS)
 SKETCHES: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [  # with what it sketches, and what it made
     (gpulsh.MinHash(num_perm=8), {"fingerprints": PRINTS}, {"signatures": SIGNATURES}),
     (gpulsh.SimHash(), {"fingerprints": PRINTS}, {"bit_signatures": BITS}),
@@ -54,8 +59,13 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "deduplicate": (gpulsh.deduplicate, {"texts": TEXTS, **ON}),
     "deduplicate_files": (gpulsh.deduplicate_files, {"inputs": "nothing.jsonl", "output": "out", **ON}),
     "Index": (gpulsh.Index, ON),
+    "Index.create": (lambda path: gpulsh.Index.create(path, **ON).close(), {"path": "new"}),
     "Index.insert": (lambda keys, texts: gpulsh.Index(**ON).insert(keys, texts), {"keys": [1, 2, 3], "texts": TEXTS}),
-    "Index.open": (gpulsh.Index.open, {"path": "nowhere"}),
+    "Index.add": (lambda keys, texts: gpulsh.Index(**ON).add(keys, texts), {"keys": [1, 2, 3], "texts": TEXTS}),
+    "Index.query": (INDEX.query, {"texts": TEXTS}),
+    "Index.remove": (lambda keys: gpulsh.Index(**ON).remove(keys), {"keys": []}),
+    "Index.__contains__": (INDEX.__contains__, {"key": 1}),
+    "Index.open": (gpulsh.Index.open, {"path": "index", **ON}),
     "Index.save": (lambda path: gpulsh.Index(**ON).save(path), {"path": ""}),
     "SCurve.probability": (gpulsh.SCurve(bands=2, rows=2).probability, {"similarity": 0.5}),
     "SCurve.similarity_at": (gpulsh.SCurve(bands=2, rows=2).similarity_at, {"probability": 0.5}),
@@ -89,6 +99,8 @@ ELSEWHERE = ("backend", "threads")  # of every call alike, and tried with one
 def test_one_clear_message(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     call, given = CALLS[name]
+    with gpulsh.Index(**ON) as index:
+        index.save("index")
     for parameter in inspect.signature(call).parameters:
         if parameter in ELSEWHERE and name != "shingle":
             continue

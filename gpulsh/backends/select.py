@@ -27,7 +27,7 @@ def select_backend(
     Raises ParameterError for an unknown name, BackendError when CUDA was asked for and does not work, or the CPU's
     libraries cannot be loaded.
     """
-    check_backend(name, threads, devices)
+    threads = check_backend(name, threads, devices)
     if name == "reference":
         from gpulsh.backends.reference import ReferenceBackend
 
@@ -53,13 +53,14 @@ def select_backend(
     return CudaBackend(devices=devices)
 
 
-def check_backend(name: BackendName, threads: int | None, devices: Sequence[int] | None) -> None:
-    """Raises ParameterError for what no machine can do."""
+def check_backend(name: BackendName, threads: int | None, devices: Sequence[int] | None) -> int | None:
+    """`threads` as an int, where given; raises ParameterError for what no machine can do."""
     check_choice("backend", name, get_args(BackendName))
     if threads is not None:
-        check_integer("threads", threads, 1, 1024)
+        threads = check_integer("threads", threads, 1, 1024)
     if devices is not None:
         _check_devices(devices, name)
+    return threads
 
 
 def backend_status() -> dict[str, str | None]:

@@ -64,6 +64,8 @@ class Folder:
         """
         try:
             was_there = path.is_dir()
+            if not was_there and os.path.lexists(path):
+                raise OutputError(f"{path}: is no folder; give the path of one, or of nothing")
             os.makedirs(path.parent, exist_ok=True)
             path.mkdir(mode=0o700, exist_ok=True)
             if has_index(path):

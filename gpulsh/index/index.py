@@ -25,9 +25,18 @@ from gpulsh.index.segments.segment import Documents
 from gpulsh.index.shelves import spill_bytes
 from gpulsh.index.walk import held_buckets, similar_pairs
 from gpulsh.io.limits import LEAST_MEMORY
-from gpulsh.io.memory.texts import open_texts
+from gpulsh.io.memory.texts import MemoryTexts, open_texts
 from gpulsh.method import Asked, MeasureName, Method
-from gpulsh.params import BitSketch, Folding, Shingling, Sketch, check_integer, checked_folder, known_keywords
+from gpulsh.params import (
+    BitSketch,
+    Folding,
+    Shingling,
+    Sketch,
+    check_choice,
+    check_integer,
+    checked_folder,
+    known_keywords,
+)
 from gpulsh.secret import chosen_secret
 from gpulsh.sketch.named import sketches_named
 
@@ -91,7 +100,7 @@ class Index(Tidy):
         asked = Asked(threshold, shingling, folding, sketch, num_perm, bands, rows, seed, distance, measure)
         method = asked.method()
         if memory is not None:
-            check_integer("memory", memory, LEAST_MEMORY, 1 << 62)
+            memory = check_integer("memory", memory, LEAST_MEMORY, 1 << 62)
         # Hashes of batches, and what is held already, take the rest of the memory.
         part = None if memory is None else memory // 4
         ops = select_backend(backend, threads=threads, devices=devices, memory=part)
@@ -139,6 +148,7 @@ class Index(Tidy):
         Raises InputError where there is no index, another version made it, or a file of it is missing or damaged;
         ParameterError that names each parameter that differs.
         """
+        check_choice("check", check, (True, False))
         self = cls(backend=backend, threads=threads, devices=devices, memory=memory)
         catalogue = self.catalogue.opened(Path(checked_folder("path", path)), check=check)
         sketch, _, distance = sketches_named(sketch, None, num_perm, seed, distance)
@@ -185,8 +195,9 @@ class Index(Tidy):
         Raises ParameterError where a key comes twice or is there, InputTypeError where a row is no text; then the index
         is as it was.
         """
+        given = self._given(keys, texts)
         with self._writing:
-            self._take_in(keys, texts, decide=False)
+            self._take_in(*given, decide=False)
 
     def add(self, keys: object, texts: object) -> Added:
         """Hold the documents that duplicate no earlier one, and know the others.
@@ -195,8 +206,9 @@ class Index(Tidy):
         it is an exact copy of an earlier one, or a held one is at least `threshold` similar or, by containment,
         contains so much of it. Raises as `insert` does.
         """
+        array, kind, source = self._given(keys, texts)
         with self._writing:
-            numbers, array = self._take_in(keys, texts, decide=True)
+            numbers = self._take_in(array, kind, source, decide=True)
             found = Documents.joined(self.catalogue.decisions(numbers))
             keep = found.witness == found.number
             duplicate_of = as_numpy(array).copy()
@@ -312,11 +324,15 @@ class Index(Tidy):
     def __reduce__(self) -> NoReturn:
         raise ParameterError("an Index cannot be pickled or copied; save it, and open its folder again")
 
-    def _take_in(self, keys: object, texts: object, *, decide: bool) -> tuple[range, pa.Array]:
-        """The documents' numbers, and their keys."""
+    def _given(self, keys: object, texts: object) -> tuple[pa.Array, str | None, MemoryTexts]:
+        """Checked keys, their kind, and opened texts, as many."""
         source = open_texts(texts, self.catalogue.ops)
         array, kind = checked_keys(keys)
         if len(array) != len(source):
             raise ParameterError(f"keys are {len(array)} and texts {len(source)}; give one key for each text")
-        own = self.catalogue.new_keys(array, kind)
-        return self.catalogue.take_in(source, lambda: [array], decide=decide, known=own), array
+        return array, kind, source
+
+    def _take_in(self, keys: pa.Array, kind: str | None, source: MemoryTexts, *, decide: bool) -> range:
+        """The documents' numbers."""
+        own = self.catalogue.new_keys(keys, kind)
+        return self.catalogue.take_in(source, lambda: [keys], decide=decide, known=own)

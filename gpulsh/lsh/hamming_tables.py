@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -58,7 +58,7 @@ class HammingTables:
             raise ParameterError(
                 f"distance is {self.distance} of {self.bits} bits, which takes more tables than there can be; give less"
             )
-        if not isinstance(self.tables, Hashable) or self.tables not in ("auto", *known):
+        if not isinstance(self.tables, (str, int)) or self.tables not in ("auto", *known):
             raise ParameterError(
                 f"tables is {shown(self.tables)}; give 'auto', {' or '.join(map(str, sorted(known)))} for distance"
                 f" {self.distance} of {self.bits} bits"

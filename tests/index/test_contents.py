@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from gpulsh.backends.cpu import backend as cpu_backend
 from gpulsh.backends.protocol import Sizes
 from gpulsh.backends.recent import Recent
 from gpulsh.decide import meeting
-from gpulsh.errors import InputTypeError, OutputError, ParameterError
+from gpulsh.errors import InputError, InputTypeError, OutputError, ParameterError
 from gpulsh.index import meetings, shelves
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.segments import fingerprint_blocks, groups, merging
@@ -278,6 +279,19 @@ def test_a_path_is_one_and_an_index_shows_where_it_lies(tmp_path: Path) -> None:
         for verb in (index.save, Index.open, Index.create):
             with pytest.raises(ParameterError, match=f"path is {told}; give the path of a folder"):
                 verb(wrong)  # type: ignore[arg-type]
+    for wrong in ("\ud800", "a\0b"):
+        for verb in (index.save, Index.open, Index.create):
+            with pytest.raises(ParameterError, match=r"which no file can have as its name; give the path of a folder"):
+                verb(wrong)
+    (tmp_path / "file").write_text("")
+    for place in ("file", "link"):
+        (tmp_path / "link").unlink(missing_ok=True)
+        (tmp_path / "link").symlink_to("nothing")
+        with pytest.raises(InputError, match=rf"{place}: is no folder; an index is one"):
+            Index.open(tmp_path / place)
+        for verb in (index.save, partial(Index.create, backend="cpu")):
+            with pytest.raises(OutputError, match=rf"{place}: is no folder; give the path of one"):
+                verb(tmp_path / place)
     index.insert(["a"], ["one two three"])
     index.save(tmp_path / "i")
     assert repr(index) == f"<gpulsh.Index in {tmp_path / 'i'}, of threshold 0.5>"

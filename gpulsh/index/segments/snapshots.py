@@ -93,6 +93,8 @@ def read_snapshot(folder: Path) -> Snapshot:
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
+        if os.path.lexists(folder) and not os.path.isdir(folder):
+            raise InputError(f"{folder}: is no folder; an index is one, so give the folder that holds it") from None
         found = "is no index" if os.path.isdir(folder) else "no such folder"
         raise InputError(f"{folder}: {found}; make an index with `gpulsh index build`, or Index.save") from None
     except OSError as error:

@@ -63,7 +63,7 @@ def open_texts(texts: object, ops: Backend | None = None) -> MemoryTexts:
         return _StringTexts(texts)
     if isinstance(texts, np.ndarray):
         return _open_numpy(texts)
-    if home == "pandas":
+    if home == "pandas" and hasattr(texts, "dtype"):  # which NA has not
         return _open_pandas(texts, ops)
     if home == "datasets":
         return _open_dataset(texts, ops)

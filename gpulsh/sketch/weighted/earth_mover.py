@@ -154,7 +154,7 @@ def _checked_metric(given: Array) -> NDArray[np.float64]:
     """Distances as float64 [points, points], or a ParameterError."""
     try:
         distances = np.array(on_host(given) if hasattr(given, "dtype") else given, np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ParameterError(f"distances is no array of numbers: {error}; give numbers [points, points]") from None
     if distances.ndim != 2 or distances.shape[0] != distances.shape[1] or not len(distances):
         raise ParameterError(f"distances has shape {distances.shape}; give a square [points, points]")
