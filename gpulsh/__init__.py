@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from gpulsh.sketch.weighted.weighted_minhash import WeightedMinHash as WeightedMinHash
     from gpulsh.text.profiles import md5_signatures as md5_signatures
     from gpulsh.text.profiles import text_profiles as text_profiles
+    from gpulsh.text.sets import fingerprint as fingerprint
     from gpulsh.text.shingling import shingle as shingle
     from gpulsh.text.weights import weigh as weigh
     from gpulsh.theory import SCurve as SCurve
@@ -108,6 +109,7 @@ _NAMES = {  # of each module
     "sketch.weighted.kleinberg_tardos": ("KleinbergTardos",),
     "sketch.weighted.earth_mover": ("EarthMover",),
     "text.profiles": ("md5_signatures", "text_profiles"),
+    "text.sets": ("fingerprint",),
     "text.shingling": ("shingle",),
     "text.weights": ("weigh",),
     "theory": ("SCurve", "choose_banding"),

@@ -241,10 +241,12 @@ class Tokens(Rows):
 class Fingerprints(Rows):
     """Shingles as 64-bit hashes: `values` uint64 [nnz], `offset` int64 [n + 1]; what `gpulsh.shingle` gives.
 
+    `gpulsh.fingerprint` makes them of sets of numbers, str or bytes: sketches take fingerprints for random numbers.
     Raises ParameterError for arrays of other types, and offsets that do not ascend within the values.
 
-    >>> rows = Fingerprints(np.array([7, 8, 9], np.uint64), np.array([0, 2, 3]))
-    >>> rows == Fingerprints(np.array([0, 7, 8, 9], np.uint64), np.array([1, 3, 4]))
+    >>> hashes = np.array([0x5F3759DF9E3779B9, 0x2545F4914F6CDD1D, 0x9E3779B97F4A7C15], np.uint64)
+    >>> rows = Fingerprints(hashes, np.array([0, 2, 3]))
+    >>> rows == Fingerprints(np.append(hashes[:1], hashes), np.array([1, 3, 4]))
     True
     """
 

@@ -35,6 +35,14 @@ class MinHash(SetSketch):
     >>> signatures = MinHash(num_perm=128, seed=1)(shingle(["a text", "A  text!"]), backend="cpu")
     >>> signatures.shape, bool((signatures[0] == signatures[1]).all())
     ((2, 128), True)
+
+    Sets that are no texts come by `gpulsh.fingerprint`:
+
+    >>> from gpulsh.text.sets import fingerprint
+    >>> baskets = fingerprint([range(80), range(20, 100), range(100, 180)], backend="cpu")
+    >>> sketch = MinHash(num_perm=1024)
+    >>> sketch.estimate(sketch(baskets, backend="cpu"), [[0, 1], [0, 2]], backend="cpu").round(1)
+    array([0.6, 0. ])
     """
 
     family: MinHashFamily = "affine32"

@@ -1,0 +1,175 @@
+"""`gpulsh.fingerprint`: the fingerprints of sets that are no texts, such as customers' items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Fingerprints, Numbers
+from gpulsh.backends.mixing import mixed
+from gpulsh.backends.protocol import GOLDEN, LENGTH, STREAM_ITEM
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.errors import InputTypeError
+from gpulsh.params import shown
+from gpulsh.ragged import cuts, end_to_end, offsets, within_runs
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ALLOWED = "give a list of sets, or an Arrow array of lists, each of integers, of str or of bytes"
+BYTES_AT_ONCE = 1 << 16  # of items, whose products stay in the second-level cache
+_U = np.uint64
+_STREAM, _GOLDEN, _LENGTH = _U(STREAM_ITEM), _U(GOLDEN), _U(LENGTH)
+
+
+def fingerprint(sets: object, *, backend: BackendName = "auto", threads: int | None = None) -> Fingerprints:
+    """The 64-bit fingerprints of sets of any items: customers, products, n-grams of your own.
+
+    `sets` is a list of lists, tuples, sets or arrays, or anything with Arrow's interface whose type is a list. The
+    items of all sets are integers from -2^63 to 2^64 - 1, or str, or bytes. A str is the same item as its UTF-8 bytes,
+    a negative number x the same as 2^64 + x. A set that is None is empty. Returns Fingerprints: `values` uint64 [nnz],
+    each row ascending and without repeats, `offset` int64 [n + 1], on the backend's device.
+
+    A sketch of sets takes fingerprints for random numbers, as those of texts are; so items are mixed. With mix64 and
+    key of `gpulsh.backends.protocol`, modulo 2^64, the fingerprint of an integer x is mix64(x * GOLDEN + STREAM_ITEM),
+    which no two integers share. That of bytes is mix64(sum over p of key(STREAM_ITEM, p) * byte_p + (length + 1) *
+    LENGTH). They are public hashes, as those of `gpulsh.shingle` are.
+
+    Raises InputTypeError for other sets and items, and where an item is null.
+
+    >>> baskets = fingerprint([[7, 8, 9], {8, 9, 7}, [7, 8, 10], None], backend="cpu")
+    >>> baskets.offset
+    array([0, 3, 6, 9, 9])
+    >>> from gpulsh.lsh.similarity import jaccard
+    >>> jaccard(baskets, [[0, 1], [0, 2]], backend="cpu")
+    array([1. , 0.5])
+    """
+    ops = select_backend(backend, threads=threads)
+    hashed = end_to_end([Fingerprints(_hashes(items), offset) for items, offset in _parts(sets)])
+    with ops.here():
+        return ops.unique(hashed.moved(ops.asarray))
+
+
+def _parts(sets: object) -> Iterator[tuple[pa.Array, Numbers]]:
+    """The items of some sets end to end, and where each set begins."""
+    import pyarrow as pa
+
+    if isinstance(sets, (pa.Array, pa.ChunkedArray)):
+        column = sets
+    elif hasattr(sets, "__arrow_c_stream__"):
+        column = pa.chunked_array(sets)
+    elif hasattr(sets, "__arrow_c_array__"):
+        column = pa.array(sets)
+    elif not _several(sets):
+        raise InputTypeError(f"sets is of type {type(sets).__name__}; {ALLOWED}")
+    else:
+        yield _of_python(sets)
+        return
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        yield _of_arrow(chunk)
+    if isinstance(column, pa.ChunkedArray) and not column.num_chunks:
+        yield _of_arrow(pa.array([], column.type))
+
+
+def _of_arrow(column: pa.Array) -> tuple[pa.Array, Numbers]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from gpulsh.io.arrow.buffers import numbers
+    from gpulsh.io.arrow.soundness import check_given
+
+    kind, types = column.type, pa.types
+    lists = types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view
+    if not any(is_list(kind) for is_list in lists):
+        raise InputTypeError(f"sets is of Arrow type {kind}; {ALLOWED}")
+    check_given(column, "sets")
+    items = column.flatten()  # leaves out what lies under null rows
+    if types.is_dictionary(items.type):
+        items = items.dictionary_decode()
+    if items.null_count:
+        raise InputTypeError(f"sets holds {items.null_count} null items; drop them, or give a null for an empty set")
+    lengths = pc.list_value_length(column).fill_null(0)
+    return items, offsets(numbers(lengths))
+
+
+def _of_python(sets: Iterable[object]) -> tuple[pa.Array, Numbers]:
+    import pyarrow as pa
+
+    rows = [_row(number, row) for number, row in enumerate(sets)]
+    flat, offset = list(chain.from_iterable(rows)), offsets([len(row) for row in rows])
+    _check_kinds(flat, offset)
+    try:
+        try:
+            return pa.array(flat), offset
+        except OverflowError:
+            return pa.array([item & (1 << 64) - 1 for item in flat], pa.uint64()), offset
+    except (pa.ArrowException, UnicodeError) as error:
+        raise InputTypeError(f"sets holds an item that is no text: {error}; {ALLOWED}") from error
+
+
+def _row(number: int, row: Any) -> list[Any]:
+    if row is None:
+        return []
+    if not _several(row):
+        raise InputTypeError(f"set {number} is {shown(row)}; give a list or set of items, or texts to gpulsh.shingle")
+    return list(row.tolist() if isinstance(row, np.ndarray) else row)
+
+
+def _several(value: object) -> TypeGuard[Iterable[Any]]:
+    one = isinstance(value, (str, bytes, dict)) or getattr(value, "shape", None) == ()
+    return isinstance(value, Iterable) and not one
+
+
+def _check_kinds(flat: list[Any], offset: Numbers) -> None:
+    """An InputTypeError that names the first item of another kind than those before it."""
+    kinds = {type(item): _kind(item) for item in flat[:1]}
+    for place, item in enumerate(flat):
+        kind = kinds.get(type(item)) or kinds.setdefault(type(item), _kind(item))
+        if kind == "number" and not -(1 << 63) <= item < 1 << 64:
+            kind = None
+        if kind is None or kind != kinds[type(flat[0])]:
+            number = int(np.searchsorted(offset, place, side="right")) - 1
+            raise InputTypeError(f"set {number} holds {shown(item)}; {ALLOWED}, all of one kind")
+
+
+def _kind(item: object) -> str | None:
+    if isinstance(item, (bool, np.bool_)):
+        return None
+    return "number" if isinstance(item, (int, np.integer)) else "text" if isinstance(item, (str, bytes)) else None
+
+
+def _hashes(items: pa.Array) -> NDArray[np.uint64]:
+    """The fingerprints of the items of an Arrow array, uint64 [n]."""
+    import pyarrow as pa
+
+    from gpulsh.io.arrow.buffers import numbers
+
+    if pa.types.is_null(items.type):  # of no item
+        return np.empty(0, np.uint64)
+    if pa.types.is_integer(items.type):
+        return np.asarray(mixed(numbers(items).astype(np.uint64) * _GOLDEN + _STREAM))
+    try:
+        items = items.cast(pa.large_binary())
+    except pa.ArrowException as error:
+        raise InputTypeError(f"sets holds items of Arrow type {items.type}; {ALLOWED}") from error
+    _, offset, content = items.buffers()
+    offset = np.frombuffer(offset, np.int64)[items.offset :][: len(items) + 1]
+    return _of_bytes(np.frombuffer(content or b"", np.uint8), offset)
+
+
+def _of_bytes(content: NDArray[np.uint8], offset: Numbers) -> NDArray[np.uint64]:
+    lengths = np.diff(offset)
+    places = np.arange(1, lengths.max(initial=0) + 1, dtype=np.uint64)
+    keys = mixed(places * _GOLDEN + _STREAM) | _U(1)
+    sums = np.empty(len(lengths), np.uint64)
+    for start, stop in cuts(offset, BYTES_AT_ONCE):
+        first, last = offset[start], offset[stop]
+        total = np.zeros(last - first + 1, np.uint64)
+        np.cumsum(keys[within_runs(lengths[start:stop])] * content[first:last], out=total[1:])
+        bounds = total[offset[start : stop + 1] - first]
+        sums[start:stop] = bounds[1:] - bounds[:-1]
+    return np.asarray(mixed(sums + (lengths.astype(np.uint64) + _U(1)) * _LENGTH))
