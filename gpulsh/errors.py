@@ -34,12 +34,13 @@ Extra = Literal["cuda12", "cuda13", "cudf", "ray", "warc", "report", "compat", "
 SWITCHES = ("overwrite", "resume", "dry-run", "across", "within", "lines")
 OPTIONS = (
     *SWITCHES,
-    *("and", "backend", "compression", "engine", "format", "id-column", "keep", "memory", "num-perm", "on-error"),
-    *("reader", "shingle", "sketch", "text-column", "verify", "work"),
+    *("and", "as-text", "backend", "compression", "delimiter", "encoding", "engine", "format", "id-column", "keep"),
+    *("memory", "num-perm", "on-error", "reader", "shingle", "sketch", "text-column", "verify", "work"),
 )
 RENAMED = {"and": "also", "shingle": "shingling"}  # options whose keyword has another name
 FUNCTIONS = {"dedup": "deduplicate_files", "sample": "sample"}  # by the command of the same deed; others have none
-_VALUE = r"\d[\w.]*|[a-z]+:\d+|arrow|cpu|cuda|exact|ray"  # any other word goes on with the sentence
+_VALUE = r"\d[\w.]*|[a-z]+:\d+|arrow|cpu|cuda|exact|ray|tab|'[^']+'"  # any other word goes on with the sentence
+QUOTE = "'"
 _OPTION = re.compile(rf"(?<![\w-])--({'|'.join(OPTIONS)})(?![\w-])(?: ({_VALUE})(?!\w))?")
 _COMMAND = re.compile(rf"`gpulsh ({'|'.join(FUNCTIONS)})`")
 
@@ -51,6 +52,8 @@ def in_python(message: str) -> str:
     "begin again with overwrite=True, or give memory='2GiB'"
     >>> in_python("give --num-perm 64, or --shingle word:1")
     "give num_perm=64, or shingling='word:1'"
+    >>> in_python("give --as-text '*.py' or --delimiter tab")
+    "give as_text='*.py' or delimiter='tab'"
     >>> in_python("`gpulsh sample` helps to choose")
     '`gpulsh.sample` helps to choose'
     """
@@ -59,7 +62,7 @@ def in_python(message: str) -> str:
         name, value = RENAMED.get(found[1], found[1].replace("-", "_")), found[2]
         if found[1] in SWITCHES:
             return f"{name}=True" + (f" {value}" if value else "")
-        return name if value is None else f"{name}={value if value.isdigit() else repr(value)}"
+        return name if value is None else f"{name}={value if value.isdigit() or value[0] == QUOTE else repr(value)}"
 
     return _COMMAND.sub(lambda found: f"`gpulsh.{FUNCTIONS[found[1]]}`", _OPTION.sub(keyword, message))
 

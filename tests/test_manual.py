@@ -61,6 +61,9 @@ def beside_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     Path("broken.jsonl").write_text('{"text": "one"}\n{"text": "two"\n')
     Path("notes.docx").write_text("one")
+    Path("excel.csv").write_bytes("id;text\n1;Größe\n".encode("cp1252"))
+    Path("code").mkdir()
+    Path("code/a.py").write_text("print(1)\n")
 
 
 def commands(block: Block) -> Iterator[str]:

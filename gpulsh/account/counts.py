@@ -44,6 +44,13 @@ COUNTS = _table(
     CountRow("nulls", "null", "null, or without the field", of="empty"),
     CountRow("wordless", "wordless", "with text, and no word in it", of="empty"),
     CountRow("bytes", "bytes", "UTF-8 bytes of text"),
+    CountRow(
+        "not_utf8",
+        "not UTF-8",
+        "with bytes that are not UTF-8, or not of --encoding; they are read as U+FFFD",
+        of="documents",
+    ),
+    CountRow("stray_bytes", "stray bytes", "bytes that are not UTF-8, or not of --encoding"),
     CountRow("shingles", "shingles", "shingles, repeats counted"),
     CountRow(
         "exact_copies",

@@ -31,6 +31,8 @@ class Funnel(Tidy, Facts):
     wordless: int = 0
     empty: int = 0
     bytes: int = 0
+    not_utf8: int = 0
+    stray_bytes: int = 0
     shingles: int = 0
     exact_copies: int = 0
     copies_of_kept: int = 0

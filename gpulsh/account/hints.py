@@ -19,7 +19,7 @@ _log = logging.getLogger("gpulsh")
 
 def hints(method: Method, funnel: Funnel) -> list[str]:
     """A line each, with the command's options."""
-    return [*_of_banding(method), *_of_bits(method), *_of_brevity(method, funnel)]
+    return [*_of_banding(method), *_of_bits(method), *_of_brevity(method, funnel), *_of_encoding(funnel)]
 
 
 def give_hints(method: Method, funnel: Funnel) -> list[str]:
@@ -87,4 +87,13 @@ def _of_brevity(method: Method, funnel: Funnel) -> Iterator[str]:
             f"at least half of the documents have no more than {size} {tokens}, a single shingle: they duplicate only"
             f" what has the same {tokens} in the same order; take shorter shingles, as {shorter}, which `gpulsh sample`"
             " helps to choose"
+        )
+
+
+def _of_encoding(funnel: Funnel) -> Iterator[str]:
+    if funnel.not_utf8:
+        documents = f"{funnel.not_utf8:,} document{'s' if funnel.not_utf8 > 1 else ''}"
+        yield (
+            f"{funnel.stray_bytes:,} bytes in {documents} are not UTF-8, or not of the given encoding, and are read as"
+            " U+FFFD; for CSV and text give --encoding, as latin-1"
         )

@@ -30,6 +30,7 @@ EXAMPLES = {  # command -> what it is for
     "gpulsh dedup crawl/ -o clean/ --format parquet": "Whatever comes in, kept rows as Parquet",
     "gpulsh dedup posts.jsonl.gz -o clean/ --text-column body --id-column id": "Another column; ids in the evidence",
     "gpulsh dedup titles.csv -o clean/ --text-column title --shingle char:4+symbols": "Texts of a few words",
+    "gpulsh dedup code/ -o clean/ --as-text '*.py'": "Source files, each one text",
     "gpulsh dedup train/ -o clean/ --protect test/": "Drop from a training set what is near a test set",
     "gpulsh dedup march/ -o clean/march --index known/ --id-column url": "Drop what earlier months had, too",
     "gpulsh dedup s3://lake/crawl/ -o s3://lake/clean/ --work /scratch/clean": "From a bucket to a bucket",

@@ -97,6 +97,14 @@ def text_options(*, ids: str | None = None) -> Option:
         click.option(
             "--lines", is_flag=True, help="Each line of a text file (.txt, .txt.gz, ...) is a document, not the file."
         ),
+        click.option(
+            "--as-text",
+            multiple=True,
+            metavar="PATTERN",
+            help="Files of such names, as '*.py', are one text each; in folders no others count. May be repeated.",
+        ),
+        click.option("--delimiter", metavar="CHARACTER", help="Between the values of CSV and TSV, as ';' or tab."),
+        click.option("--encoding", metavar="NAME", help="Of CSV, TSV and text files, as latin-1.  [default: UTF-8]"),
     )
     return together(*where, *([click.option("--id-column", metavar="NAME[.FIELD]", help=ids)] if ids else []))
 
@@ -110,6 +118,11 @@ backend_options = together(
         "--threads", type=int, metavar="N", help="Threads of the CPU backend; all processors where not given."
     ),
 )
+
+
+def form_of(options: dict[str, Any]) -> dict[str, Any]:
+    """How files are read where their names do not say it, which is taken out of the options."""
+    return {name: options.pop(name) for name in ("lines", "as_text", "delimiter", "encoding")}
 
 
 def parsed(options: Facts) -> dict[str, Any]:

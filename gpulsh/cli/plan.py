@@ -30,7 +30,10 @@ EXAMPLES = {  # command -> what it is for
     "gpulsh plan --docs 1e11 --bytes 5e14 --threads 8192 --nodes 64": "What a cluster needs for 10^11 pages",
 }
 SHARES = ("met", "pairs", "dropped")
-OF_INPUT = {"text_column", "lines", "shingle", "normalize", "measure", "sketch", "seed", "backend", "write"}
+OF_INPUT = {
+    *("text_column", "lines", "as_text", "delimiter", "encoding"),
+    *("shingle", "normalize", "measure", "sketch", "seed", "backend", "write"),
+}
 OF_NUMBERS = {"docs", "size", "gpus", "nodes", "remote", "hours", "given_rates", *SHARES}
 OF_BOTH = {"threshold", "num_perm", "bands", "rows", "threads", "memory"}
 SI = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}

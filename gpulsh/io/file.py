@@ -31,6 +31,9 @@ class File:
     filesystem: Any = None  # of fsspec; None for a local path
     source: str = ""  # the INPUT that named it
     lines: bool = False  # of a text file: each line is a document
+    as_text: bool = False  # it is one text, whatever its name says
+    delimiter: str | None = None  # of CSV and TSV; None: as the name says
+    encoding: str | None = None  # of these and of text; None: UTF-8
     unit: str = "line"  # what messages call a record of it
     intact_only: bool = False  # a compressed member is read when it is known to be intact, and passed over otherwise
 

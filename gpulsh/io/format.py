@@ -48,6 +48,16 @@ class Rejection(NamedTuple):
     reason: str
 
 
+class Stray(NamedTuple):
+    """Rows with bytes that are not of their encoding, and how many bytes those are."""
+
+    rows: int = 0
+    bytes: int = 0
+
+
+NO_STRAY = Stray()
+
+
 @dataclass(frozen=True)
 class Block:
     """Consecutive rows of a file, from row `start`. Rejected ones are null."""
@@ -56,6 +66,7 @@ class Block:
     texts: Rows
     key: Keys | None = None
     rejected: tuple[Rejection, ...] = ()
+    stray: Stray = NO_STRAY
 
 
 class Part(NamedTuple):

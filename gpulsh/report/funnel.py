@@ -9,7 +9,7 @@ from gpulsh.facts import Facts
 from gpulsh.report.foreign import printable
 
 ALWAYS = ("documents", "empty", "exact_copies", "candidates", "verified", "kept", "dropped")
-SOMETIMES = ("protected", "rejected")
+SOMETIMES = ("protected", "rejected", "not_utf8", "stray_bytes")
 SHOWN_INPUTS = 10
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from gpulsh.errors import InputError
 from gpulsh.facts import Facts
 from gpulsh.io.file import File
+from gpulsh.io.files.form import Form
 from gpulsh.io.files.inputs import find_files
 
 
@@ -20,6 +21,7 @@ class Originals:
             for entry, source in zip(report["files"], sources, strict=True)
         ]
         self._parameters, self._stamps = report["parameters"], report["job"]["inputs"]
+        self._form = Form.restored(self._parameters)
         self._known: dict[str, dict[str, File]] = {}
 
     def asked(self) -> list[int]:
@@ -31,11 +33,11 @@ class Originals:
         name, source = self.named[number].name, self.named[number].source
         if source not in self._known:
             self._known[source] = {}
-            self._known[source] = {file.name: file for file in find_files([source], again=True)}
+            self._known[source] = {file.name: file for file in find_files([source], form=self._form, again=True)}
         file = self._known[source].get(name)
         if file is None:
             raise InputError(f"{name}: is not where it was")
         if file.stamp() != self._stamps.get(name):
             raise InputError(f"{name}: was changed since the run")
         intact_only = self._parameters["on_error"] == "skip"
-        return replace(file, lines=self._parameters.get("lines", False), intact_only=intact_only)
+        return replace(file, intact_only=intact_only)

@@ -23,7 +23,8 @@ from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.file import File
 from gpulsh.io.files.fixity import Fixity
-from gpulsh.io.files.inputs import as_lines, find_files, natural_id, refuse_packing
+from gpulsh.io.files.form import Form
+from gpulsh.io.files.inputs import find_files, natural_id, refuse_packing, refuse_unused
 from gpulsh.io.files.pipes import Streams, is_stream
 from gpulsh.io.files.readers import Reader
 from gpulsh.io.files.results import REPORT
@@ -134,6 +135,9 @@ def deduplicate_files(
     *,
     text_column: str | Sequence[str] = "text",
     lines: bool = False,
+    as_text: str | Sequence[str] = (),
+    delimiter: str | None = None,
+    encoding: str | None = None,
     id_column: str | None = None,
     keep: str | None = None,
     protect: Input | Sequence[Input] = (),
@@ -190,6 +194,11 @@ def deduplicate_files(
     text_column     the column or JSON field of the text, "meta.body" one of its fields, ["title", "body"] or
                     "title,body" several, joined by a line end, nulls left out; "column:a.b" is the column of that name
     lines           each line of a text file is a document
+    as_text         a pattern of file names, as "*.py", or a list of them: each such file is one text, whatever its name
+                    says; one with a slash is of paths. In folders only such files count then, those that begin with `_`
+                    too
+    delimiter       what stands between the values of CSV and TSV files, as ";" or "tab"; None takes what names say
+    encoding        of CSV, TSV and text files, as "latin-1"; None takes UTF-8. Kept rows are copied as they are
     id_column       what documents are called by in the evidence, and in an index, "meta.id" the field of objects where
                     there is no column of that name; None takes WARC's record id, or none
     keep            which of two duplicates is kept: the "first" (what None takes), the "longest" text in bytes (what
@@ -253,7 +262,8 @@ def deduplicate_files(
     check_choice("reader", reader, get_args(Reader))
     check_choice("on_error", on_error, get_args(OnError))
     check_choice("measure", measure, (None, *get_args(MeasureName)))
-    flags = {"lines": lines, "within": within, "across": across, "overwrite": overwrite, "resume": resume}
+    form = Form(lines=lines, as_text=as_text, delimiter=delimiter, encoding=encoding)  # type: ignore[arg-type]
+    flags = {"within": within, "across": across, "overwrite": overwrite, "resume": resume}
     for name, flag in {**flags, "dry_run": dry_run}.items():
         check_type(name, flag, bool)
     if overwrite and resume:
@@ -288,8 +298,9 @@ def deduplicate_files(
         others = {"protect": guarded, "within": within, "across": across, "--and": also}
         refuse_with_index({"verify": verify, "resolve": resolve}, on_error, id_column, others)
     policy = Policy(keep, tuple(given), tuple(guarded), within, across)
-    streams = Streams(lines)  # to the end of the run
-    files = as_lines(find_files(given, guarded, streams), lines)
+    streams = Streams(form)  # to the end of the run
+    files = find_files(given, guarded, streams, form)
+    refuse_unused(files, form)
     policy.warn_of(files)
     if on_error == "skip":
         files = [replace(file, intact_only=True) for file in files]
@@ -319,6 +330,7 @@ def deduplicate_files(
             earlier=earlier.to_job() if earlier else None,
             format=format,
             packing=packing,
+            form=form,
         )
         report = None
         if resume and not dry_run:

@@ -35,7 +35,7 @@ from gpulsh.run.engines.steps import ADMIT, Steps, tell
 from gpulsh.run.indexing import place_keys, refuse_places
 from gpulsh.run.job.job import Earlier, step_of
 from gpulsh.run.job.layout import Layout
-from gpulsh.run.job.task import ContentDigests, Made, Runner, Workplace
+from gpulsh.run.job.task import ContentDigests, Made, Runner, Workplace, tallied
 from gpulsh.run.partitioned import Decided, layout_of
 from gpulsh.run.records.rejections import rejected
 from gpulsh.run.records.tables import DECISIONS, EARLIER, Decisions, EarlierDocuments
@@ -173,6 +173,7 @@ class Admission:
                 **before,
                 "bytes": source.bytes,
                 "nulls": source.nulls(),
+                **{name: tallied([part.facts for part in source.made], name) for name in ("not_utf8", "stray_bytes")},
                 "wordless": before.get("empty", 0) - source.nulls(),
                 "dropped": decisions.dropped,
                 "earlier": decisions.earlier,

@@ -21,7 +21,6 @@ from gpulsh.arrays import Numbers, TextBatch
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError, ParameterError
-from gpulsh.facts import Facts
 from gpulsh.index.catalogue import Catalogue
 from gpulsh.index.holdings import Holdings
 from gpulsh.index.index import Index
@@ -32,7 +31,8 @@ from gpulsh.io.arrow.ids import one_type
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.fixity import Fixity
-from gpulsh.io.files.inputs import as_lines, find_files
+from gpulsh.io.files.form import Form
+from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import Streams
 from gpulsh.params import checked_folder
 from gpulsh.run.display.progress import open_progress
@@ -114,9 +114,9 @@ def build_index(path: str | os.PathLike[str], inputs: Sequence[str], **options: 
     """A new index in the folder `path` of the documents of files, near-duplicates dropped as `deduplicate` drops them.
 
     A document's key is its value of `id_column`, a string or an integer, or FILE:ROW. What is dropped is written to
-    `output` before the index is committed: no commit is without it. `text_column` and `lines` are those of
-    `deduplicate_files`, all other options those of `Index`. Raises as `Index.create` and `Index.add` do; then `path` is
-    as it was.
+    `output` before the index is committed: no commit is without it. `text_column`, `lines`, `as_text`, `delimiter` and
+    `encoding` are those of `deduplicate_files`, all other options those of `Index`. Raises as `Index.create` and
+    `Index.add` do; then `path` is as it was.
     """
     return _grown(Index.create, path, inputs, **options)
 
@@ -132,7 +132,6 @@ def _grown(
     inputs: Sequence[str],
     *,
     text_column: str | Sequence[str] = "text",
-    lines: bool = False,
     id_column: str | None = None,
     output: str | os.PathLike[str] | None = None,
     progress: bool = False,
@@ -141,7 +140,7 @@ def _grown(
     folder = checked_folder("path", path)
     refuse_url(folder)
     refuse_ending(output)
-    texts = _open(inputs, Columns(text=text_named(text_column), id=id_column), lines, parameters)
+    texts = _open(inputs, Columns(text=text_named(text_column), id=id_column), parameters)
     refuse_overlap(folder, inputs, texts.files)
     refuse_output(output, folder, inputs, texts)
     shown = open_progress(progress)
@@ -175,7 +174,6 @@ def query_index(
     inputs: Sequence[str],
     *,
     text_column: str | Sequence[str] = "text",
-    lines: bool = False,
     id_column: str | None = None,
     every: bool = False,
     top: int = 1,
@@ -190,7 +188,7 @@ def query_index(
     `output`, where that is given.
     """
     refuse_ending(output)
-    texts = _open(inputs, Columns(text=text_named(text_column), id=id_column), lines, parameters)
+    texts = _open(inputs, Columns(text=text_named(text_column), id=id_column), parameters)
     catalogue = Index.open(path, **parameters).catalogue
     refuse_output(output, os.fspath(path), inputs, texts)
     shown = open_progress(progress)
@@ -218,15 +216,18 @@ def refuse_output(output: str | os.PathLike[str] | None, index: str, inputs: Seq
         refuse_inside(os.fspath(output), index, "index")
 
 
-def _open(inputs: Sequence[str], columns: Columns, lines: bool, parameters: Facts) -> FileTexts:
+def _open(inputs: Sequence[str], columns: Columns, parameters: dict[str, Any]) -> FileTexts:
+    """The documents; how files are read is taken out of the parameters."""
+    form = Form.taken(parameters)
     backend: BackendName = parameters.get("backend", "auto")
-    return open_inputs(inputs, columns, lines, select_backend(backend, threads=parameters.get("threads")))
+    return open_inputs(inputs, columns, form, select_backend(backend, threads=parameters.get("threads")))
 
 
-def open_inputs(inputs: Sequence[str], columns: Columns, lines: bool, ops: Backend) -> FileTexts:
+def open_inputs(inputs: Sequence[str], columns: Columns, form: Form, ops: Backend) -> FileTexts:
     """The documents of files, folders, globs and URLs, read ahead by as many threads as `ops` has for it."""
-    streams = Streams(lines)
-    files = as_lines(find_files(list(inputs), streams=streams), lines)
+    streams = Streams(form)
+    files = find_files(list(inputs), streams=streams, form=form)
+    refuse_unused(files, form)
     texts = FileTexts(files, columns, ops.sizes().readers, fixity=Fixity.of(files))
     texts.streams = streams
     return texts

@@ -164,7 +164,7 @@ class _Run:
         signed = self._stage("sign", tasks, total, abreast=job.cut.abreast is not None)
         if job.policy.key is not None:
             check_kinds((kind for facts in signed for kind in facts["kinds"]), job.policy.key)
-        for name in ("documents", "nulls", "empty", "bytes", "shingles"):
+        for name in ("documents", "nulls", "empty", "bytes", "not_utf8", "stray_bytes", "shingles"):
             setattr(funnel, name, tallied(signed, name))
         funnel.wordless = funnel.empty - funnel.nulls
         return signed

@@ -20,6 +20,7 @@ from gpulsh.io.arrow.buffers import strings, to_arrow
 from gpulsh.io.arrow.ids import one_type
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts, Partition, PartitionFacts
+from gpulsh.io.files.form import Form
 from gpulsh.io.normalize import normalized
 from gpulsh.lsh.bit_signing import words_and_digests
 from gpulsh.method import Method
@@ -37,7 +38,6 @@ def sign_files(
     output: str | os.PathLike[str],
     *,
     text_column: str | Sequence[str] = "text",
-    lines: bool = False,
     id_column: str | None = None,
     backend: BackendName = "auto",
     threads: int | None = None,
@@ -53,13 +53,14 @@ def sign_files(
     containment, which sketches nothing. Raises ParameterError, InputError and OutputError; then `output` is as it was.
     """
     refuse_url(os.fspath(output))
-    path, method = Path(output), Method.chosen(**parameters)
+    path, form = Path(output), Form.taken(parameters)
+    method = Method.chosen(**parameters)
     if path.suffix != ".parquet":
         raise ParameterError(f"output is {str(path)!r}; give a file that ends with .parquet")
     if method.measure == "containment":
         raise ParameterError("measure is 'containment', which has no signatures; leave it out")
     ops = select_backend(backend, threads=threads)
-    texts = open_inputs(inputs, Columns(text=text_named(text_column), id=id_column), lines, ops)
+    texts = open_inputs(inputs, Columns(text=text_named(text_column), id=id_column), form, ops)
     refuse_overlap(os.fspath(path), inputs, texts.files)
     shown, unit = open_progress(progress), OF_INDEX["index"].unit
     with writing(path), shown.stage("sign", texts.check(), unit), durable_file(path) as file, texts.kept():

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,7 @@ from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.errors import InputError
 from gpulsh.io.columns import Columns, text_named
 from gpulsh.io.files.file_texts import FileTexts
+from gpulsh.io.files.form import Form
 from gpulsh.io.memory.texts import open_texts
 from gpulsh.io.rows import concatenated, gathered
 from gpulsh.io.source import TextSource
@@ -54,12 +56,13 @@ def open_corpus(
     inputs: Sequence[str],
     *,
     text_column: str | Sequence[str] = "text",
-    lines: bool = False,
     backend: BackendName = "auto",
     threads: int | None = None,
+    **form: Any,
 ) -> FileTexts:
-    """The documents of files, folders, globs and URLs, of which nothing is read yet."""
-    return open_inputs(inputs, Columns(text=text_named(text_column)), lines, select_backend(backend, threads=threads))
+    """The documents of files, folders, globs and URLs, of which nothing is read yet; `form` is that of the files."""
+    ops = select_backend(backend, threads=threads)
+    return open_inputs(inputs, Columns(text=text_named(text_column)), Form(**form), ops)
 
 
 def draw_sample(texts: object, size: int, seed: int) -> Sample:

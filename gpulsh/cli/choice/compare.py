@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from gpulsh.cli.options import backend_options, method_options, parsed, sample_option, text_options
+from gpulsh.cli.options import backend_options, form_of, method_options, parsed, sample_option, text_options
 from gpulsh.cli.terminal import say
 
 WIDTHS = (10, 10, 9, 6, 6, 8, 14)  # of the numbers in the table
@@ -48,7 +48,6 @@ def compare(
     verify: str,
     truth: str | None,
     text_column: str,
-    lines: bool,
     backend: BackendName,
     threads: int | None,
     as_json: bool,
@@ -64,8 +63,9 @@ def compare(
     from gpulsh.tuning.compare import compare as compared
     from gpulsh.tuning.sample import open_corpus, read_pairs
 
+    form = form_of(options)
     given = parsed(options)
-    corpus = open_corpus(inputs, text_column=text_column, lines=lines, backend=backend, threads=threads)
+    corpus = open_corpus(inputs, text_column=text_column, backend=backend, threads=threads, **form)
     found = compared(
         corpus,
         METHODS if methods is None else methods.split(","),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpulsh.cli.options import backend_options, method_options, parsed, sample_option, text_options
+from gpulsh.cli.options import backend_options, form_of, method_options, parsed, sample_option, text_options
 from gpulsh.cli.terminal import marks, say, say_marked
 
 if TYPE_CHECKING:  # numpy is loaded only when the command runs
@@ -40,7 +40,6 @@ def sample(
     inputs: Sequence[str],
     thresholds: Sequence[float],
     text_column: str,
-    lines: bool,
     backend: BackendName,
     threads: int | None,
     as_json: bool,
@@ -55,8 +54,9 @@ def sample(
     from gpulsh.tuning.resemblance import sample as sampled
     from gpulsh.tuning.sample import open_corpus
 
+    form = form_of(options)
     given = parsed(options) | ({"thresholds": thresholds} if thresholds else {})
-    corpus = open_corpus(inputs, text_column=text_column, lines=lines, backend=backend, threads=threads)
+    corpus = open_corpus(inputs, text_column=text_column, backend=backend, threads=threads, **form)
     found = sampled(corpus, backend=backend, threads=threads, **given)
     if as_json:
         say(json.dumps(found.facts(), indent=2))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpulsh.cli.choice.drawing import MARK, drawing
-from gpulsh.cli.options import backend_options, method_options, parsed, sample_option, text_options, together
+from gpulsh.cli.options import backend_options, form_of, method_options, parsed, sample_option, text_options, together
 from gpulsh.cli.terminal import say
 from gpulsh.errors import install
 
@@ -49,7 +49,6 @@ def show_study(
     *,
     as_json: bool,
     text_column: str,
-    lines: bool,
     backend: BackendName,
     threads: int | None,
     plot: str | None,
@@ -62,7 +61,8 @@ def show_study(
 
     if plot is not None:
         check_plot(plot)
-    corpus = open_corpus(inputs, text_column=text_column, lines=lines, backend=backend, threads=threads)
+    form = form_of(options)
+    corpus = open_corpus(inputs, text_column=text_column, backend=backend, threads=threads, **form)
     found = study(corpus, backend=backend, threads=threads, **parsed(options))
     if plot is not None:
         found.plot(plot)

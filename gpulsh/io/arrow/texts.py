@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
+from contextlib import suppress
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from gpulsh.io.arrow.rows import arrow_rows
 from gpulsh.io.columns import BETWEEN, Columns, Place, place_named
+from gpulsh.io.format import NO_STRAY, Stray
+from gpulsh.io.rows import Bytes
 
 BYTES = pa.large_binary()
+STEP = 1 << 20  # bytes decoded at once
 
 
 def text_column(batch: pa.RecordBatch, columns: Columns) -> pa.Array:
@@ -34,6 +41,40 @@ def as_strings(array: pa.Array) -> pa.Array:
     except pa.ArrowInvalid:
         found = [None if value is None else value.decode("utf-8", "replace") for value in values.to_pylist()]
         return pa.array(found, pa.large_string())
+
+
+def in_utf8(array: pa.Array, encoding: str | None) -> pa.Array:
+    """Texts of an Arrow array of large_binary in another encoding as UTF-8; None is UTF-8 already."""
+    if encoding is None:
+        return array
+    found = [None if text is None else text.decode(encoding, "replace").encode() for text in array.to_pylist()]
+    return pa.array(found, BYTES)
+
+
+def stray(array: pa.Array, encoding: str | None = None) -> Stray:
+    """The texts of an Arrow array of binary that are not all UTF-8, or of another encoding; of strings nothing is
+    looked for.
+    """
+    if "binary" not in str(array.type):
+        return NO_STRAY
+    if encoding is None:
+        with suppress(pa.ArrowInvalid):
+            _as_bytes(array).cast(pa.large_string())
+            return NO_STRAY
+    counts = [stray_bytes(text, encoding) for text in arrow_rows(array).pieces(np.arange(len(array)))]
+    return Stray(sum(map(bool, counts)), sum(counts))
+
+
+def stray_bytes(text: Bytes, encoding: str | None = None) -> int:
+    """How many bytes of a text are not of its encoding, UTF-8 where it is None.
+
+    >>> stray_bytes("caf\u00e9".encode("latin-1")), stray_bytes("caf\u00e9".encode())
+    (1, 0)
+    """
+    name = encoding or "utf-8"
+    decoder = codecs.getincrementaldecoder(name)("ignore")
+    steps = (bytes(text[start : start + STEP]) for start in range(0, len(text), STEP))
+    return len(text) - sum(len(decoder.decode(step).encode(name)) for step in steps)
 
 
 def _joined(texts: list[bytes]) -> bytes | None:

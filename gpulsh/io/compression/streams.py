@@ -30,6 +30,8 @@ Compression = Literal["", "gz", "bz2", "xz", "zst"]
 
 # Levels where the input tells none. A higher one of xz takes hundreds of megabytes.
 USUAL_GZIP, USUAL_BZIP2, USUAL_XZ, USUAL_ZSTD = 6, 9, 6, 3
+NAMES = {"gz": "gzip", "bz2": "bzip2", "xz": "xz", "zst": "zstd"}
+HEAD = 512  # bytes that show whether a file is compressed
 MEMBER_BYTES = 4 << 20  # of content in each gzip member and bzip2 stream written
 
 
@@ -40,13 +42,23 @@ def blocks(
     that shows: what was given of the member before may be wrong, but with `intact_only` nothing of it was given.
     """
     if compression == "":
-        while block := source.read(PLAIN_STEP):
+        block = source.read(PLAIN_STEP)
+        refuse_packed(block)
+        while block:
             yield block
+            block = source.read(PLAIN_STEP)
     else:
         pieces = _pieces_of(compression, window)
         for piece in whole_members(pieces, source) if intact_only else pieces(source, 0):
             if piece.content:
                 yield piece.content
+
+
+def refuse_packed(head: bytes) -> None:
+    """A ValueError where a file that is called plain begins as a compressed one does."""
+    for compression, (magic, begins) in BEGINNINGS.items():
+        if head.startswith(magic) and begins(head[:HEAD]):
+            raise ValueError(f"it is {NAMES[compression]}, and its name does not end in .{compression}; rename it")
 
 
 class IntactBlocks:

@@ -20,7 +20,7 @@ from gpulsh.io.files.fixity import Digest, Fixity, Reading
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.io.files.read_ahead import read_ahead
 from gpulsh.io.files.rejected import Rejected, rejections
-from gpulsh.io.format import BLOCK_BYTES, Block, Divisible, Keys, Mask, Part, Rejection, Rules
+from gpulsh.io.format import BLOCK_BYTES, NO_STRAY, Block, Divisible, Keys, Mask, Part, Rejection, Rules, Stray
 from gpulsh.io.formats.endings import format_of
 from gpulsh.io.limits import Limit, too_costly
 from gpulsh.io.rows import ROW_COST, Bytes, batch_rows, packed, piece_rows
@@ -69,6 +69,7 @@ class PartitionFacts:
     keys: list[Keys] = field(default_factory=list)  # blocks of the key column
     rows: dict[int, int] = field(default_factory=dict)  # by the number of the file
     nulls: int = 0
+    stray: Stray = NO_STRAY
     read: dict[int, dict[int, str]] = field(default_factory=dict)  # by file and first row of a piece: what was read
     rejected: Batches = field(default_factory=list)  # of `gpulsh.io.files.rejected.rejections`
     unbounded: bool = False  # whether it is no partition but all that there is, of any number of rows
@@ -204,6 +205,7 @@ class FileTexts:
                 self._held.add(piece, block.start, block.texts)
             facts.sizes.append(_narrow(block.texts.lengths()))
             facts.nulls += block.texts.nulls() - sum(rejection.rows for rejection in block.rejected)
+            facts.stray = Stray(facts.stray.rows + block.stray.rows, facts.stray.bytes + block.stray.bytes)
             if block.rejected:
                 facts.rejected.append(rejections(number, block.rejected))
             if block.key is not None:

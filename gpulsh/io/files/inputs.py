@@ -14,26 +14,36 @@ from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.compression.packing import Packing
 from gpulsh.io.file import File
 from gpulsh.io.files.data_sets import computed_error, description_error, with_documents, without_computed
+from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
 from gpulsh.io.files.places import climbs, refuse_outside, told_apart, with_places
 from gpulsh.io.files.results import refuse_results
-from gpulsh.io.formats.endings import FORMATS, KNOWN, format_of, known_format
-from gpulsh.io.formats.text.lines import tell_of_lines
+from gpulsh.io.formats.delimited.format import Delimited
+from gpulsh.io.formats.endings import FORMATS, format_of, known_format, none_known
+from gpulsh.io.formats.text.lines import TextLines, tell_of_lines
 from gpulsh.io.formats.text.plain import PlainText
 
 _log = logging.getLogger("gpulsh")
 
 
-def as_lines(files: Sequence[File], lines: bool) -> list[File]:
-    """The files, of which with `lines` each line of a text file is a document; without, a file that looks as if it were
-    so is told of. ParameterError where there is no text file to take so.
+def refuse_unused(files: Sequence[File], form: Form) -> None:
+    """ParameterError where something of the form is of no file; without `lines`, a file that looks as if each of its
+    lines were a document is told of.
     """
-    if not lines:
-        tell_of_lines(files)
-        return list(files)
-    if not any(isinstance(format_of(file), PlainText) for file in files):
+    formats = [format_of(file) for file in files]
+    texts = [(file, kind) for file, kind in zip(files, formats, strict=True) if isinstance(kind, PlainText)]
+    tables = any(isinstance(kind, Delimited) for kind in formats)
+    if not form.lines:
+        tell_of_lines([(file, kind) for file, kind in texts if not file.as_text])
+    elif not any(isinstance(kind, TextLines) for kind in formats):
         raise ParameterError("lines is given, and there is no text file (.txt) among the inputs; leave it out")
-    return [replace(file, lines=True) for file in files]
+    if form.as_text and not any(file.as_text for file in files):
+        names = ", ".join(form.as_text)
+        raise ParameterError(f"as_text is {names!r}, and no file of the inputs is named so; leave it out")
+    if form.delimiter is not None and not tables:
+        raise ParameterError("delimiter is given, and there is no CSV or TSV file among the inputs; leave it out")
+    if form.encoding is not None and not (texts or tables):
+        raise ParameterError("encoding is given, and there is no CSV, TSV or text file among the inputs; leave it out")
 
 
 def refuse_packing(files: Sequence[File], packing: Packing) -> None:
@@ -52,12 +62,18 @@ def natural_id(files: Sequence[File]) -> str | None:
 
 
 def find_files(
-    inputs: Sequence[str], protected: Sequence[str] = (), streams: Streams | None = None, *, again: bool = False
+    inputs: Sequence[str],
+    protected: Sequence[str] = (),
+    streams: Streams | None = None,
+    form: Form = USUAL,
+    *,
+    again: bool = False,
 ) -> list[File]:
     """Every file of `protected`, which is only read, then every file of the INPUTs.
 
     INPUTs come as given, the files of a folder or glob by byte order of their relative path. In folders only known
-    extensions count, and names that begin with `_` or `.` are skipped. Folders that a glob matches are taken whole, as
+    extensions count, and names that begin with `_` or `.` are skipped; with patterns of texts in `form` only files of
+    these count, and names that begin with `.` are skipped. Folders that a glob matches are taken whole, as
     when the shell gives each of them, but for `**`, which looks into them itself. What only describes a data set is
     left out, as is what `datasets` computed of one and keeps beside it. Standard input and named pipes given as INPUT
     are copied by `streams`, where there are such, and are what it makes of them. Raises InputError where nothing is
@@ -72,9 +88,9 @@ def find_files(
         if not given:  # of a variable of the shell that is not set
             raise InputError("an INPUT is empty; give a file, folder, glob or URL")
         if streams is not None and is_stream(given):
-            found = [streams.take(given, tuple(FORMATS))]
+            found = [form.of(streams.take(given, tuple(FORMATS)))]
         else:
-            found = list(_remote(given) if "://" in given else _local(given))
+            found = list(map(form.of, _remote(given, form) if "://" in given else _local(given, form)))
         single = len(found) == 1 and found[0].name == given
         for file in found:
             refuse_irregular(file)
@@ -101,17 +117,29 @@ def find_files(
     return told_apart(with_places(files, protected))
 
 
-def _skipped(name: str) -> bool:
-    return name.startswith(("_", "."))
+def _skipped(name: str, form: Form) -> bool:
+    return name.startswith("." if form.as_text else ("_", "."))
+
+
+def _counts(relative: str, form: Form) -> bool:
+    """Whether a file of a folder is one of those that are read, by its path there."""
+    return form.is_text(relative) if form.as_text else known_format(relative) is not None
+
+
+def _none_counts(given: str, form: Form, paths: Sequence[str]) -> InputError:
+    """The error of a folder that holds `paths`, of which none is read."""
+    if form.as_text:
+        return InputError(f"{given}: holds no file that is named as --as-text says: {', '.join(form.as_text)}")
+    return InputError(f"{given}: {none_known(paths)}")
 
 
 def _in_byte_order(paths: Sequence[str]) -> list[str]:
     return sorted(paths, key=os.fsencode)
 
 
-def _local(given: str) -> Iterator[File]:
+def _local(given: str, form: Form) -> Iterator[File]:
     if os.path.isdir(given):
-        for relative in _in_byte_order(list(_walk(given, "", ()))):
+        for relative in _in_byte_order(_folder(given, form)):
             yield File(os.path.join(given, relative), relative, os.path.join(given, relative))
         return
     if os.path.exists(given):
@@ -130,7 +158,7 @@ def _local(given: str) -> Iterator[File]:
         if not os.path.isdir(path):
             found.append(path)
         elif "**" not in given:
-            found += [os.path.join(path, relative) for relative in _walk(path, "", ())]
+            found += [os.path.join(path, relative) for relative in _folder(path, form)]
     if not found:
         raise InputError(f"{given}: no file matches")
     for path in _in_byte_order(found):
@@ -147,38 +175,44 @@ def _dangling(path: str) -> InputError:
     return InputError(f"{path}: is a link to {target}, which is not there; remove the link, or bring the file back")
 
 
-def _walk(folder: str, relative: str, above: tuple[str, ...]) -> Iterator[str]:
+def _folder(folder: str, form: Form) -> list[str]:
+    """The files of a folder that are read, by their paths in it; InputError where there is none."""
+    others: list[str] = []
+    found = list(_walk(folder, "", (), form, others))
+    if not found:
+        raise _none_counts(folder, form, others)
+    return found
+
+
+def _walk(folder: str, relative: str, above: tuple[str, ...], form: Form, others: list[str]) -> Iterator[str]:
+    """The files that are read; `others` gets those that are not."""
     here = os.path.realpath(os.path.join(folder, relative))
     if here in above:
         raise InputError(f"{os.path.join(folder, relative)}: a link that leads back to a folder above it; remove it")
-    found = False
     try:
         with os.scandir(os.path.join(folder, relative)) as entries:
             for entry in entries:
                 path = os.path.join(relative, entry.name)
-                if _skipped(entry.name):
+                if _skipped(entry.name, form):
                     continue
                 if entry.is_dir():
-                    for inner in _walk(folder, path, (*above, here)):
-                        found = True
-                        yield inner
-                elif known_format(entry.name) is not None:
-                    if entry.is_symlink() and not os.path.exists(entry.path):
-                        raise _dangling(entry.path)
-                    found = True
+                    yield from _walk(folder, path, (*above, here), form, others)
+                elif not _counts(path, form):
+                    others.append(path)
+                elif entry.is_symlink() and not os.path.exists(entry.path):
+                    raise _dangling(entry.path)
+                else:
                     yield path
     except OSError as error:
         raise InputError(f"{os.path.join(folder, relative)}: cannot be read: {error.strerror}") from error
-    if not found and not above:
-        raise InputError(f"{folder}: holds no file of a known format; {KNOWN}")
 
 
-def _remote(given: str) -> Iterator[File]:
+def _remote(given: str, form: Form) -> Iterator[File]:
     try:
         import fsspec
 
         filesystem, path = fsspec.core.url_to_fs(given)
-        yield from _found(given, filesystem, path)
+        yield from _found(given, filesystem, path, form)
     except InputError:
         raise
     except Exception as error:  # a storage service's own exceptions share no base
@@ -186,9 +220,9 @@ def _remote(given: str) -> Iterator[File]:
         raise InputError(f"{given}: cannot be opened: {told}") from error
 
 
-def _found(given: str, filesystem: Any, path: str) -> Iterator[File]:
+def _found(given: str, filesystem: Any, path: str, form: Form) -> Iterator[File]:
     if filesystem.isdir(path):
-        keys = [(_below(key, path), key) for key in _known(given, path, filesystem)]
+        keys = [(_below(key, path), key) for key in _known(given, path, filesystem, form)]
         for relative, key in sorted(keys, key=lambda pair: tuple(map(os.fsencode, pair))):
             yield File(posixpath.join(given, relative), relative, key, filesystem)
     elif filesystem.exists(path):
@@ -205,7 +239,7 @@ def _found(given: str, filesystem: Any, path: str) -> Iterator[File]:
             if not filesystem.isdir(found):
                 matches.append(found)
             elif "**" not in path:
-                matches += _known(given, found, filesystem)
+                matches += _known(given, found, filesystem, form)
         if not matches:
             raise InputError(f"{given}: no file matches")
         for found in _in_byte_order(matches):
@@ -215,15 +249,13 @@ def _found(given: str, filesystem: Any, path: str) -> Iterator[File]:
         raise InputError(f"{given}: no such file or folder")
 
 
-def _known(given: str, folder: str, filesystem: Any) -> list[str]:
-    """The keys in a folder that are of a known format and not skipped; InputError where there is none."""
-    keys = [
-        key
-        for key in _without_climbing(given, folder, filesystem.find(folder))
-        if known_format(key) is not None and not any(map(_skipped, _below(key, folder).split("/")))
-    ]
+def _known(given: str, folder: str, filesystem: Any, form: Form) -> list[str]:
+    """The keys in a folder that are read; InputError where there is none."""
+    below = {key: _below(key, folder) for key in _without_climbing(given, folder, filesystem.find(folder))}
+    seen = [key for key, path in below.items() if not any(_skipped(part, form) for part in path.split("/"))]
+    keys = [key for key in seen if _counts(below[key], form)]
     if not keys:
-        raise InputError(f"{given}: holds no file of a known format; {KNOWN}")
+        raise _none_counts(given, form, seen)
     return keys
 
 

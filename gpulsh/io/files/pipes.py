@@ -22,6 +22,7 @@ from gpulsh.io.compression.members import GZIP
 from gpulsh.io.compression.streams import Compression, blocks
 from gpulsh.io.compression.zstd import MAGIC as ZSTD
 from gpulsh.io.file import File, reading
+from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.formats.jsonl.record import BOM
 from gpulsh.io.formats.warc.records import FIRST
 
@@ -61,11 +62,11 @@ def refuse_irregular(file: File) -> None:
 class Streams:
     """Copies of streams in a temporary folder (in TMPDIR), which goes when this object does.
 
-    With `lines`, what shows no other format is text, a document a line.
+    With `lines` in `form`, what shows no other format is text, a document a line.
     """
 
-    def __init__(self, lines: bool = False) -> None:
-        self._lines = lines
+    def __init__(self, form: Form = USUAL) -> None:
+        self._form = form
         self._folder: str | None = None
         self._taken: dict[str, str] = {}
 
@@ -85,7 +86,7 @@ class Streams:
             with reading(stream):
                 head = source.read(STEP)
             if not name.lower().endswith(tuple(endings)):
-                name += _ending(head, self._lines)
+                name += _ending(head, self._form)
             path = Path(self._made(), f"{len(self._taken)}-{name}")
             self._copy(stream, head, source, path)
         return File(given, name, str(path))
@@ -121,7 +122,7 @@ class Streams:
             ) from error
 
 
-def _ending(head: bytes, lines: bool) -> str:
+def _ending(head: bytes, form: Form) -> str:
     """What the name of a file with this beginning would end with."""
     if head.startswith(b"PAR1"):
         return ".parquet"
@@ -131,10 +132,10 @@ def _ending(head: bytes, lines: bool) -> str:
     content = b""
     with suppress(ValueError):  # what is wrong with it the reader tells
         content = next(blocks(BytesIO(head), packed), b"")
-    return f"{_kind(content, lines)}.{packed}".rstrip(".")
+    return f"{_kind(content, form)}.{packed}".rstrip(".")
 
 
-def _kind(content: bytes, lines: bool) -> str:
+def _kind(content: bytes, form: Form) -> str:
     """The ending of a file of this content that is not packed; JSON lines have no sign but that they are objects."""
     if content.startswith(FIRST):
         return ".warc"
@@ -142,6 +143,8 @@ def _kind(content: bytes, lines: bool) -> str:
     if begin[:1] in (b"", b"{", b"["):
         return ".json" if begin[:1] == b"[" else ".jsonl"
     header, _, _ = begin.partition(b"\n")
-    if lines:
+    if form.lines:
         return ".txt"
+    if form.delimiter is not None and form.delimiter.encode() in header:
+        return ".csv"
     return ".tsv" if b"\t" in header else ".csv" if b"," in header else ".jsonl"

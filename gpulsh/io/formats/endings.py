@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 
 from gpulsh.errors import InputError
 from gpulsh.io.compression.streams import Compression
@@ -37,7 +39,20 @@ FORMATS: dict[str, Format] = {
         for ending, made in STREAMED.items()
     },
 }
-LINES = {compression: TextLines(compression) for compression in COMPRESSIONS}
+# Of formats that take more than a compression, one object for each, which files are grouped by.
+text, text_lines, delimited = cache(PlainText), cache(TextLines), cache(Delimited)
+FOREIGN = {  # what people have whose text a library of its own would have to find
+    **dict.fromkeys((".xls", ".xlsx", ".xlsm", ".ods"), "Excel"),
+    **dict.fromkeys((".sqlite", ".sqlite3", ".db"), "SQLite"),
+    ".pdf": "PDF",
+    **dict.fromkeys((".doc", ".docx", ".odt"), "a document of a word processor"),
+    **dict.fromkeys((".html", ".htm"), "HTML"),
+}
+NO_TEXT = {  # of files that --as-text is no help for
+    *(".7z", ".bz2", ".gz", ".tar", ".xz", ".zip", ".zst", ".bin", ".exe", ".npy", ".npz", ".pt", ".pyc", ".so"),
+    *(".gif", ".jpeg", ".jpg", ".png", ".webp", ".mp3", ".mp4", ".wav"),
+}
+MOST_SHOWN = 5  # endings
 KNOWN = (
     "known are .parquet .pq .arrow .arrows .feather .ipc; .warc .wet, plain or .gz; and plain or .gz .bz2 .xz .zst"
     f" {' '.join(STREAMED)}"
@@ -45,19 +60,54 @@ KNOWN = (
 
 
 def format_of(file: File) -> Format:
-    """The format that the file's name says it has."""
+    """The format that the file's name says it has, or its owner."""
+    if file.as_text:
+        return text(_compression_of(file.path), file.encoding)
     found = known_format(file.path)
-    if file.lines and isinstance(found, PlainText):
-        return LINES[found.compression]
+    if isinstance(found, PlainText):
+        return (text_lines if file.lines else text)(found.compression, file.encoding)
+    if isinstance(found, Delimited) and (file.delimiter or file.encoding):
+        return delimited(file.delimiter or found.delimiter, found.compression, file.encoding)
     if found is None:
-        raise InputError(f"{file.name}: is of no known format; {KNOWN}")
+        ending = _last_ending(file.path)
+        kind = FOREIGN.get(ending.lower(), "of no known format")
+        raise InputError(f"{file.name}: is {kind}; {_advice([ending])}")
     return found
+
+
+def none_known(paths: Sequence[str]) -> str:
+    """What to say of a folder that holds these files, none of a known format."""
+    endings = Counter(sorted(map(_last_ending, paths))).most_common(MOST_SHOWN + 1)
+    counts = [f"{ending} ({count:,})" for ending, count in endings[:MOST_SHOWN]]
+    more = ["..."] if len(endings) > MOST_SHOWN else []
+    but = f", but {', '.join([*counts, *more])}" if counts else ""
+    return f"holds no file of a known format{but}; {_advice([ending for ending, _ in endings])}"
+
+
+def _last_ending(path: str) -> str:
+    """As people call a kind of file: the whole name where it has no dot."""
+    return os.path.splitext(path)[1] or os.path.basename(path)
+
+
+def _advice(endings: Sequence[str]) -> str:
+    """What to do with files of such endings."""
+    others = [ending for ending in endings if ending.lower() not in FOREIGN.keys() | NO_TEXT]
+    if others:
+        pattern = f"*{others[0]}" if others[0].startswith(".") else others[0]
+        return f"give --as-text '{pattern}' to take each such file as one text; {KNOWN}"
+    foreign = any(ending.lower() in FOREIGN for ending in endings)
+    return "convert to Parquet or CSV first" if foreign else KNOWN
 
 
 def ending_of(path: str) -> str:
     """The end of a path that tells its format, as it is spelled there; empty where none does."""
     lower = path.lower()
     return next((path[-len(ending) :] for ending in FORMATS if lower.endswith(ending)), "")
+
+
+def _compression_of(path: str) -> Compression:
+    lower = path.lower()
+    return next((each for each in COMPRESSIONS if each and lower.endswith(f".{each}")), "")
 
 
 def known_format(path: str) -> Format | None:

@@ -66,8 +66,9 @@ class Beginning:
 class Streamed(Format):
     """Files whose bytes are read in order."""
 
-    def __init__(self, compression: Compression = "") -> None:
+    def __init__(self, compression: Compression = "", encoding: str | None = None) -> None:
         self.compression = compression
+        self.encoding = encoding  # of its texts; None is UTF-8
         self._codec = CODECS.get(compression)
 
     def takes(self, packing: Packing) -> bool:

@@ -68,9 +68,11 @@ def command(report: Facts) -> str | None:
         return None
     defaults = {"text_column": "text", "verify": "exact", "resolve": "kept", "write": "data", "on_error": "fail"}
     given = [name for name, default in defaults.items() if parameters[name] != default]
-    given += [name for name in ("id_column", "index", "format", "compression") if parameters.get(name) is not None]
+    may_be_none = ("delimiter", "encoding", "id_column", "index", "format", "compression")
+    given += [name for name in may_be_none if parameters.get(name) is not None]
     options = [part for name in given for part in (f"--{name.replace('_', '-')}", str(parameters[name]))]
     flags = [f"--{name}" for name in ("within", "across", "lines") if parameters.get(name)]
+    flags += [part for pattern in parameters.get("as_text", ()) for part in ("--as-text", pattern)]
     protected = [part for path in parameters["protect"] for part in ("--protect", path)]
     keep = ["--keep", parameters["keep"]] if "index" not in parameters else []
     words = ["-o", "OUT", *method, *options, *keep, *protected, *flags]

@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +27,8 @@ from gpulsh.facts import Facts
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts
-from gpulsh.io.files.inputs import as_lines, find_files
+from gpulsh.io.files.form import Form
+from gpulsh.io.files.inputs import find_files, refuse_unused
 from gpulsh.io.files.pipes import is_stream
 from gpulsh.io.files.sampled import SampledFiles, bytes_of, rows_of
 from gpulsh.report.plan.estimate import recorded
@@ -99,7 +100,9 @@ def plan(inputs: Sequence[str], options: Facts) -> Plan:
     for given in (*protect, *inputs):
         if is_stream(given):
             raise InputError(f"{given}: can be read only once, and a sample of it would be lost; give a file")
-    files = as_lines(find_files(list(inputs), protect), bool(options.get("lines")))
+    form = Form(**{own.name: options[own.name] for own in fields(Form) if options.get(own.name)})
+    files = find_files(list(inputs), protect, form=form)
+    refuse_unused(files, form)
     columns = Columns(text=options.get("text_column") or "text")
     FileTexts(files, columns).check()
     size = bytes_of(files)
@@ -211,7 +214,8 @@ class _Trials:
         self, files: Sequence[File], inputs: Sequence[str], protect: Sequence[str], options: Facts, folder: Path
     ) -> None:
         self._files, self._inputs, self._protect, self._folder = files, list(inputs), list(protect), folder
-        left_out = ("protect", "keep") if str(options.get("keep")).startswith("source:") else ("protect",)
+        self._patterns = list(options.get("as_text") or ())
+        left_out = ["protect", "as_text", *(["keep"] if str(options.get("keep")).startswith("source:") else [])]
         self._options = [
             part for name, value in options.items() if name not in left_out for part in _option(name, value)
         ]
@@ -221,7 +225,7 @@ class _Trials:
         """Run about that share; a sample `twice` where much follows from its seconds, the lesser of each stage."""
         self._number += 1
         names: dict[str, str] = {}
-        inputs, protected = self._inputs, self._protect
+        inputs, protected, patterns = self._inputs, self._protect, self._patterns
         if share < NEARLY_ALL:
             folder = self._folder / f"sample-{self._number}"
             drawn = SampledFiles.of(self._files, share, folder, self._protect)
@@ -229,9 +233,11 @@ class _Trials:
                 [drawn.folders[of] for of in given if of in drawn.folders] for given in (inputs, protected)
             )
             share, names = drawn.share, drawn.names
+            patterns = [f"*{pattern.rpartition('/')[2]}" for pattern in patterns]  # the names have a number before them
         else:
             share = 1.0
-        arguments = [*self._options, *(f"--protect={path}" for path in protected), "--", *inputs]
+        arguments = [*self._options, *(f"--protect={path}" for path in protected)]
+        arguments += [*(f"--as-text={pattern}" for pattern in patterns), "--", *inputs]
         out = self._folder / f"out-{self._number}"
         try:
             ended, took = run(arguments, out)

@@ -15,6 +15,7 @@ from gpulsh.io.compression.packing import Packing
 from gpulsh.io.file import File
 from gpulsh.io.files.file_texts import FileTexts
 from gpulsh.io.files.fixity import Fixity
+from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.files.held_texts import HeldTexts
 from gpulsh.io.files.readers import Reader, open_files
 from gpulsh.io.limits import Limit
@@ -49,6 +50,7 @@ class Terms:
     earlier: Earlier | None = None
     format: FormatName | None = None  # of what is written; None: as the inputs
     packing: Packing | None = None  # likewise
+    form: Form = USUAL
 
     def parameters(self) -> Facts:
         """All of it but for the files."""
@@ -59,7 +61,7 @@ class Terms:
             **self.policy.to_json(),
             "write": self.write,
             "on_error": self.on_error,
-            **({"lines": True} if any(file.lines for file in self.files) else {}),
+            **self.form.facts(),
             **({} if self.format is None else {"format": self.format}),
             **({} if self.packing is None else {"compression": self.packing.told()}),
             **({} if self.earlier is None else {"index": self.earlier.index, "key": self.earlier.key}),

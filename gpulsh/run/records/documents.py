@@ -36,6 +36,8 @@ def write_facts(place: Workplace, partition: Partition, facts: PartitionFacts, r
         {
             "documents": len(sizes),
             "nulls": facts.nulls,
+            "not_utf8": facts.stray.rows,
+            "stray_bytes": facts.stray.bytes,
             "rows": {str(number): rows for number, rows in facts.rows.items()},
             "rejected": bool(bad),
             "read": {str(number): {str(row): was for row, was in read.items()} for number, read in facts.read.items()},

@@ -17,7 +17,8 @@ import zstandard
 
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File
-from gpulsh.io.files.inputs import as_lines, find_files
+from gpulsh.io.files.form import Form
+from gpulsh.io.files.inputs import find_files
 from gpulsh.io.files.sampled import SampledFiles, bytes_of, rows_of
 from gpulsh.io.formats import streamed
 from gpulsh.io.formats.endings import format_of
@@ -74,8 +75,8 @@ def texts_of(file: File) -> list[str]:
 
 
 def opened(path: Path) -> File:
-    (file,) = find_files([str(path)])
-    return as_lines([file], True)[0] if path.suffix == ".txt" else file
+    (file,) = find_files([str(path)], form=Form(lines=path.suffix == ".txt"))
+    return file
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -14,7 +14,7 @@ from gpulsh.arrays import Numbers
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of
 from gpulsh.io.arrow.selection import chosen, kept
 from gpulsh.io.arrow.soundness import check_values
-from gpulsh.io.arrow.texts import column_named, text_column
+from gpulsh.io.arrow.texts import column_named, stray, text_column
 from gpulsh.io.arrow.types import check_columns, type_named
 from gpulsh.io.columns import Columns, place_named
 from gpulsh.io.file import File, reading
@@ -55,10 +55,11 @@ class Ipc(Format):
                     if wanted is None or wanted[start + first : start + last].any():
                         part = batch.rows(first, last, used)
                         key = None if keys is None else keys.of(part, start + first)
-                        texts = arrow_rows(text_column(part, columns))
+                        found = text_column(part, columns)
+                        texts = arrow_rows(found)
                         check_sizes(file, start + first, texts.lengths(), rules.limit)
-                        yield Block(start + first, texts, key)
-                        del part, key, texts
+                        yield Block(start + first, texts, key, stray=stray(found))
+                        del part, key, texts, found
                 start += len(batch)
                 del batch
 

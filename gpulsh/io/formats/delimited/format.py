@@ -10,6 +10,7 @@ than the header is bad. What stands behind damage in a compressed file is not re
 from __future__ import annotations
 
 import csv
+import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -21,11 +22,11 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, LargeDocumentError
 from gpulsh.io.arrow.rows import arrow_rows
-from gpulsh.io.arrow.texts import as_strings, joined_texts
+from gpulsh.io.arrow.texts import as_strings, in_utf8, joined_texts, stray
 from gpulsh.io.columns import WHOLE, Columns, Place, missing_column
 from gpulsh.io.compression.streams import Compression
 from gpulsh.io.file import File, reading, wrong_length
-from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Writing, counting
+from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
 from gpulsh.io.formats.delimited.records import LongRecordError, OpenQuoteError, Records, split_records
 from gpulsh.io.formats.keys import Key, KeyColumn, typed_keys
 from gpulsh.io.formats.streamed import UTF16, Beginning, Streamed, utf16
@@ -38,7 +39,12 @@ if TYPE_CHECKING:  # it loads Numba, which other formats need not
 STEP = 1 << 20  # bytes split at once
 MOST_ROWS = 1 << 14  # of a block
 CHECKED_HEADER = 1 << 20  # bytes up to which a header is looked at before the work begins
+DELIMITERS = {"tabs": "tab", "semicolons": "';'", "bars": "'|'", "commas": "','"}  # as --delimiter takes them
+SIGNS = {"tabs": "\t", "semicolons": ";", "bars": "|", "commas": ","}
 HEADER = -1  # in place of a row's number
+
+
+_log = logging.getLogger("gpulsh")
 
 
 class Header(NamedTuple):
@@ -51,9 +57,9 @@ class Header(NamedTuple):
 class Delimited(Streamed):
     """Files of records whose fields a character parts, as RFC 4180 has it."""
 
-    def __init__(self, delimiter: str, compression: Compression = "") -> None:
-        super().__init__(compression)
-        self._delimiter = delimiter
+    def __init__(self, delimiter: str, compression: Compression = "", encoding: str | None = None) -> None:
+        super().__init__(compression, encoding)
+        self.delimiter = delimiter
 
     def check(self, file: File, columns: Columns) -> int | None:
         """Check that the file opens and that its header has the columns."""
@@ -61,7 +67,8 @@ class Delimited(Streamed):
         with reading(file), file.open() as source, suppress(LargeDocumentError):
             for _, records in self._rows(file, source, small):
                 self._header(file, records, columns)
-                break
+                return self._size(file)
+            _log.warning("%s: is empty: it has no header and no documents", file.name)
         return self._size(file)
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
@@ -140,7 +147,7 @@ class Delimited(Streamed):
         with reading(file), file.open() as source, self._writer(target, None) as out:
             beginning, header = Beginning(file, source, share), 1
             content = self._blocks(file, beginning.source, None, STEP)
-            for end, found in beginning.steps(split_records(content, ord(self._delimiter))):
+            for end, found in beginning.steps(split_records(content, ord(self.delimiter))):
                 rows = sum(len(records.begin) for records in found)
                 left, header = beginning.rows(rows - header, end) + header, header if rows == 0 else 0
                 for records in found:
@@ -155,7 +162,7 @@ class Delimited(Streamed):
         try:
             content = self._blocks(file, source, limit, STEP)
             most = None if limit is None else limit.document
-            for records in split_records(content, ord(self._delimiter), most):
+            for records in split_records(content, ord(self.delimiter), most):
                 if row == HEADER and len(records.begin):
                     yield row, records.part(slice(1))
                     records, row = records.part(slice(1, None)), 0
@@ -176,9 +183,9 @@ class Delimited(Streamed):
         begun = bytes(records.content[int(records.begin[0]) : int(records.end[0])])
         if begun.startswith(UTF16):
             raise utf16(file)
-        told = begun.decode("utf-8", "replace")
+        told = begun.decode(self.encoding or "utf-8", "replace")
         try:
-            return next(csv.reader([told], delimiter=self._delimiter))
+            return next(csv.reader([told], delimiter=self.delimiter))
         except csv.Error as error:
             raise DamagedInputError(f"{file.name}: line {next(records.lines())}: is no header: {error}") from error
 
@@ -188,8 +195,10 @@ class Delimited(Streamed):
         for place in columns.places():
             name = ".".join(place)  # of what was nested once, as those call it who made columns of it
             if name not in names:
-                if len(names) == 1 and ";" in names[0]:
-                    raise InputError(f"{file.name}: has semicolons between its columns; write commas, or tabs as .tsv")
+                if (other := _other_delimiter(names)) is not None:
+                    raise InputError(
+                        f"{file.name}: has {other} between its columns; give --delimiter {DELIMITERS[other]}"
+                    )
                 raise missing_column(file, place, columns, names)
             if names.count(name) > 1:
                 raise _ambiguous(file, name, names)
@@ -199,7 +208,14 @@ class Delimited(Streamed):
     def _column(self, records: Records, number: int) -> Column:
         from gpulsh.backends.cpu.delimited import column
 
-        return column(records.content, records.begin, records.end, ord(self._delimiter), number)
+        found = column(records.content, records.begin, records.end, ord(self.delimiter), number)
+        if self.encoding is None:
+            return found
+        texts = in_utf8(_array(found, found.null), self.encoding)
+        _, offset, values = texts.buffers()
+        return found._replace(
+            offset=np.frombuffer(offset, np.int64, len(texts) + 1), values=np.frombuffer(values or b"", np.uint8)
+        )
 
     def _block(
         self,
@@ -222,17 +238,32 @@ class Delimited(Streamed):
             if not rules.skip:
                 raise DamagedInputError(f"{file.name}: {told}; put what holds a separator or line end into quotes")
             rejected.append(Rejection(start + row, 1, "line", line, told))
+        bad_bytes = self._stray(records)
         found = arrow_rows(joined_texts([_array(text, text.null | bad) for text in texts]))
         check_sizes(file, start, found.lengths(), rules.limit)
         if columns.key is None or keys is None:
-            return Block(start, found, None, tuple(rejected))
+            return Block(start, found, None, tuple(rejected), bad_bytes)
         values = _strings(self._column(records, header.numbers[(columns.key,)]))
-        return Block(start, found, typed_keys(list(_keys(keys, values, records, bad))), tuple(rejected))
+        return Block(start, found, typed_keys(list(_keys(keys, values, records, bad))), tuple(rejected), bad_bytes)
+
+    def _stray(self, records: Records) -> Stray:
+        """The records with bytes that are not of the encoding, in any of their columns."""
+        content = memoryview(records.content)
+        if len(records.begin) == 0 or bytes(content[records.begin[0] : records.end[-1]]).isascii():
+            return NO_STRAY
+        offset = np.append(records.begin, records.end[-1])  # blank lines between records are ASCII
+        buffers = [None, pa.py_buffer(offset), pa.py_buffer(content)]
+        return stray(pa.Array.from_buffers(pa.large_binary(), len(records.begin), buffers), self.encoding)
 
 
 def _keys(keys: KeyColumn, values: list[str | None], records: Records, bad: Mask) -> Iterator[Key]:
     for value, line, is_bad in zip(values, records.lines(), bad.tolist(), strict=True):
         yield None if is_bad else keys.key(line, value)
+
+
+def _other_delimiter(names: Sequence[str]) -> str | None:
+    """What parts the columns of a header that was read as one column."""
+    return next((told for told, sign in SIGNS.items() if len(names) == 1 and sign in names[0]), None)
 
 
 def _ambiguous(file: File, name: str, names: Sequence[str]) -> InputError:

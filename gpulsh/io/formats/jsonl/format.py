@@ -13,17 +13,19 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import DamagedInputError, InputError, InputTypeError, LargeDocumentError
 from gpulsh.io.arrow.ids import json_texts
+from gpulsh.io.arrow.texts import stray_bytes
 from gpulsh.io.columns import Columns, missing_column
 from gpulsh.io.compression.members import PLAIN_STEP
 from gpulsh.io.compression.streams import IntactBlocks, Sink, blocks
 from gpulsh.io.compression.zstd import Window, WindowError
 from gpulsh.io.file import File, reading, reason, wrong_length
-from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Writing, counting
+from gpulsh.io.format import STRICT, Block, Mask, Rejection, Rules, Stray, Writing, counting
 from gpulsh.io.formats.jsonl.blank_lines import BlankLines
 from gpulsh.io.formats.jsonl.large_object import Line
 from gpulsh.io.formats.jsonl.record import (
     END,
     LARGE_LINE,
+    Lenient,
     Parse,
     Record,
     content_of,
@@ -95,6 +97,7 @@ class JsonLines(Streamed):
                 texts: list[Bytes | None] = []
                 keys: list[Key] = []
                 rejected, damage = damage, []
+                odd: list[int] = []  # bytes that are not UTF-8, of records that may have such
                 for number, line in lines:
                     text = key = sorted_by = None
                     if wanted is None or (row < len(wanted) and wanted[row]):
@@ -104,6 +107,8 @@ class JsonLines(Streamed):
                                 missing = {place for place in missing if not is_there(record, place, columns)}
                                 first = first or list(record)
                             records += 1
+                            if isinstance(record, Lenient) or len(line) > LARGE_LINE:
+                                odd.append(stray_bytes(memoryview(line)))
                             text = text_of(file, number, columns, record, rules.limit)
                             if wanted is None and columns.id is not None:
                                 id_value(file, record, columns.id, number, line)
@@ -125,9 +130,9 @@ class JsonLines(Streamed):
                     record = {}
                     del line, text  # each may be as large as a document may be
                     if len(rejected) == MOST_REJECTED:
-                        yield _block(start, texts, keys, columns, rejected)
-                        start, texts, keys, rejected = row, [], [], []
-                yield _block(start, texts, keys, columns, rejected)
+                        yield _block(start, texts, keys, columns, rejected, odd)
+                        start, texts, keys, rejected, odd = row, [], [], [], []
+                yield _block(start, texts, keys, columns, rejected, odd)
                 del texts, keys, rejected
         if records and missing:
             raise missing_column(file, next(place for place in columns.places() if place in missing), columns, first)
@@ -312,9 +317,15 @@ def _rejection(file: File, row: int, number: int, error: InputError) -> Rejectio
 
 
 def _block(
-    start: int, texts: list[Bytes | None], keys: list[Key], columns: Columns, rejected: list[Rejection]
+    start: int,
+    texts: list[Bytes | None],
+    keys: list[Key],
+    columns: Columns,
+    rejected: list[Rejection],
+    odd: list[int],
 ) -> Block:
-    return Block(start, piece_rows(texts), typed_keys(keys) if columns.key is not None else None, tuple(rejected))
+    sorted_by = typed_keys(keys) if columns.key is not None else None
+    return Block(start, piece_rows(texts), sorted_by, tuple(rejected), Stray(sum(map(bool, odd)), sum(odd)))
 
 
 def handed_out(items: list[Item]) -> Iterator[Item]:

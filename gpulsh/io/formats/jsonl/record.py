@@ -92,6 +92,10 @@ def _large(file: File, number: int, line: Line, limit: Limit | None, held: int) 
         raise _no_json(file, number, line, str(error)) from error
 
 
+class Lenient(Record):
+    """What Python's parser takes and JSON does not allow: bytes that are not UTF-8 may be in it."""
+
+
 def parse(file: File, number: int, content: Line) -> Record:
     """The object of a short line; integers beyond 64 bits become floats."""
     import orjson
@@ -102,6 +106,7 @@ def parse(file: File, number: int, content: Line) -> Record:
         # Python's parser also takes what others write: NaN, lone surrogates; bytes that are no UTF-8 become U+FFFD.
         try:
             record = _loaded(content)
+            record = Lenient(record) if isinstance(record, dict) else record
         except RecursionError as error:
             raise _too_deep(file, number) from error
         except ValueError as error:

@@ -20,7 +20,7 @@ from gpulsh.io.arrow.buffers import to_arrow
 from gpulsh.io.arrow.rows import arrow_rows, bytes_of
 from gpulsh.io.arrow.selection import chosen, kept
 from gpulsh.io.arrow.soundness import check_batch, check_values
-from gpulsh.io.arrow.texts import column_named, text_column
+from gpulsh.io.arrow.texts import column_named, stray, text_column
 from gpulsh.io.arrow.types import check_columns, type_named
 from gpulsh.io.columns import Columns
 from gpulsh.io.compression.packing import Packing
@@ -253,21 +253,21 @@ def _blocks(
     file: File, source: pq.ParquetFile, part: Part, columns: Columns, block_bytes: int, limit: Limit | None
 ) -> Iterator[Block]:
     names = list(dict.fromkeys([*map(".".join, columns.texts), *([] if columns.key is None else [columns.key])]))
-    found = check_pages(file, source, part.number, limit, names)
-    gives_back = in_turn(found)
+    gives_back = in_turn(check_pages(file, source, part.number, limit, names))
     rows, _ = fitting_rows(file, source, part.number, names)
     at = part.start
     keys = None if columns.key is None else KeyColumn(file, columns.key, "row")
     batches = source.iter_batches(rows, row_groups=[part.number], columns=names, use_threads=False)
     for batch in _joined(file, batches, block_bytes):
         key = None if keys is None else keys.of(batch, at)
-        texts = arrow_rows(text_column(batch, columns))
+        found = text_column(batch, columns)
+        texts, bad_bytes = arrow_rows(found), stray(found)
         check_sizes(file, at, texts.lengths(), limit)
         at += len(batch)
         batch_bytes = batch.nbytes
-        del batch  # before the next one is decoded
+        del batch, found  # before the next one is decoded
         large = batch_bytes >= costs.LARGE_PAGE
-        yield Block(at - len(texts), texts, key)
+        yield Block(at - len(texts), texts, key, stray=bad_bytes)
         del texts, key
         if large:  # beside the next one, what is kept for later might not fit
             pa.default_memory_pool().release_unused()

@@ -18,19 +18,19 @@ import pyarrow as pa
 from gpulsh.arrays import Numbers
 from gpulsh.errors import Advice, InputError
 from gpulsh.io.arrow.rows import arrow_rows
+from gpulsh.io.arrow.texts import in_utf8, stray
 from gpulsh.io.columns import Columns
 from gpulsh.io.file import File, reading, wrong_length
-from gpulsh.io.format import STRICT, Block, Mask, Rules, Writing, counting
+from gpulsh.io.format import NO_STRAY, STRICT, Block, Mask, Rules, Writing, counting
 from gpulsh.io.formats.streamed import UTF16, Beginning, utf16
 from gpulsh.io.formats.text.plain import STEP, PlainText
 from gpulsh.io.formats.whole_lines import LongLineError, whole_lines
 from gpulsh.io.limits import Limit, check_sizes, too_large
-from gpulsh.io.rows import piece_rows
 
 NEWLINE = 10
-LOOKED_AT = 1 << 16  # bytes of a file's beginning
 MANY = 20  # lines there, not counting empty ones, that look as if each were a document
 MOST_LOOKED_AT = 8  # files
+LARGE = 1 << 20  # bytes of a file, from which on few are one document
 
 _log = logging.getLogger("gpulsh")
 
@@ -44,12 +44,14 @@ class TextLines(PlainText):
         with reading(file), file.open() as source:
             for piece in self._pieces(file, source, rules.limit):
                 if isinstance(piece, bytearray):  # one line
-                    texts = piece_rows([memoryview(piece)[: len(piece) - piece.endswith(b"\n")]])
+                    block = self._document(row, memoryview(piece)[: len(piece) - piece.endswith(b"\n")])
                 else:
-                    texts = arrow_rows(_texts(piece))
-                check_sizes(file, row + 1, texts.lengths(), rules.limit, "line")
-                yield Block(row, texts)
-                row += len(texts)
+                    found = _texts(piece)
+                    bad = NO_STRAY if piece.isascii() else stray(found, self.encoding)
+                    block = Block(row, arrow_rows(in_utf8(found, self.encoding)), stray=bad)
+                check_sizes(file, row + 1, block.texts.lengths(), rules.limit, "line")
+                row += len(block.texts)
+                yield block
 
     def write_kept(self, file: File, keep: Mask, target: str, **how: Unpack[Writing]) -> None:
         """Kept lines as they are."""
@@ -97,16 +99,20 @@ class TextLines(PlainText):
                 raise too_large(file, f"line {number}", error.size(), limit) from None
 
 
-def tell_of_lines(files: Sequence[File]) -> None:
-    """Warn once that a text file is one document, if one of the first few begins like a list of documents."""
-    for file in [file for file in files if file.path.lower().endswith(".txt")][:MOST_LOOKED_AT]:
-        found: list[bytes] = []
-        with suppress(InputError), reading(file), file.open() as source:  # who reads it says what is wrong
-            found = source.read(LOOKED_AT).split(b"\n")
-        lines = sum(bool(line.strip()) for line in found)
-        if lines >= MANY:
-            told = "is one document, though it has many lines, as is every .txt; with --lines each line is one"
-            _log.warning(Advice(f"{file.name}: {told}"))
+def tell_of_lines(files: Sequence[tuple[File, PlainText]]) -> None:
+    """Warn once that a text file is one document, if one of the first few begins like a list of documents, or one is
+    large.
+    """
+    for number, (file, kind) in enumerate(files):
+        told = None
+        with suppress(InputError):  # who reads it says what is wrong
+            size = file.size() if file.filesystem is None else None
+            if number < MOST_LOOKED_AT and sum(map(bool, map(bytes.strip, kind.beginning(file).split(b"\n")))) >= MANY:
+                told = "though it has many lines, "
+            elif size is not None and size >= LARGE:
+                told = f"though it has {size:,} bytes, "
+        if told is not None:
+            _log.warning(Advice(f"{file.name}: is one document, {told}as is every .txt; with --lines each line is one"))
             return
 
 

@@ -11,14 +11,16 @@ import pyarrow as pa
 
 from gpulsh.arrays import Numbers
 from gpulsh.errors import InputError
-from gpulsh.io.arrow.texts import as_strings
+from gpulsh.io.arrow.texts import BYTES, as_strings, stray
 from gpulsh.io.columns import Columns
+from gpulsh.io.compression.streams import HEAD, refuse_packed
 from gpulsh.io.file import File, reading, wrong_length
 from gpulsh.io.format import STRICT, Block, Mask, Rules, Writing, counting
 from gpulsh.io.formats.streamed import UTF16, Streamed, utf16
 from gpulsh.io.limits import Limit, too_large
-from gpulsh.io.rows import piece_rows
+from gpulsh.io.rows import Bytes, piece_rows
 
+LOOKED_AT = 1 << 16  # bytes of a file's beginning
 STEP = 1 << 20  # bytes read at once
 
 
@@ -31,6 +33,11 @@ class PlainText(Streamed):
             if name is not None:
                 raise InputError(f"{file.name}: is plain text and has no column {name!r}; give Parquet or JSON lines")
         return self._size(file)
+
+    def beginning(self, file: File) -> bytes:
+        """Some bytes that the text begins with."""
+        with reading(file), file.open() as source:
+            return next(self._blocks(file, source, None, LOOKED_AT), b"")
 
     def read(self, file: File, columns: Columns, wanted: Mask | None = None, rules: Rules = STRICT) -> Iterator[Block]:
         """One block of one row."""
@@ -50,9 +57,18 @@ class PlainText(Streamed):
                 text: bytes | memoryview = memoryview(whole)
             else:
                 text = source.read()
+                refuse_packed(bytes(text[:HEAD]))
             if text[:2] in UTF16:
                 raise utf16(file)
-            yield Block(0, piece_rows([text]))
+            yield self._document(0, text)
+
+    def _document(self, row: int, text: Bytes) -> Block:
+        """A block of one row."""
+        offset = pa.array([0, len(text)], pa.int64()).buffers()[1]
+        found = stray(pa.Array.from_buffers(BYTES, 1, [None, offset, pa.py_buffer(text)]), self.encoding)
+        if self.encoding is not None:
+            text = bytes(text).decode(self.encoding, "replace").encode()
+        return Block(row, piece_rows([text]), stray=found)
 
     def values(self, file: File, column: str, rows: Numbers, limit: Limit | None = None) -> pa.Array:
         """Refuse: plain text has no column."""

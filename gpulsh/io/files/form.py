@@ -1,0 +1,107 @@
+"""How files are read where their names do not say it: what an INPUT's owner knows, and a file cannot tell."""
+
+from __future__ import annotations
+
+import codecs
+import posixpath
+from dataclasses import asdict, dataclass, fields, replace
+from fnmatch import fnmatchcase
+from typing import Any, Self
+
+from gpulsh.errors import ParameterError
+from gpulsh.facts import Facts
+from gpulsh.io.file import File
+from gpulsh.params import check_type, shown
+
+TABS = ("tab", "\\t")  # what people type for it
+QUOTING = '"\r\n'  # part records, with the delimiter
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """`lines`: each line of a text file is a document. `as_text`: patterns of the names, or with a slash of the paths,
+    of files that are one text each. `delimiter` and `encoding` are of CSV and TSV, the encoding of text, too.
+
+    ParameterError where one of them is none.
+    """
+
+    lines: bool = False
+    as_text: tuple[str, ...] = ()
+    delimiter: str | None = None
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        check_type("lines", self.lines, bool)
+        object.__setattr__(self, "as_text", _patterns(self.as_text))
+        object.__setattr__(self, "delimiter", _delimiter(self.delimiter))
+        object.__setattr__(self, "encoding", _encoding(self.encoding, self.delimiter or ""))
+
+    @classmethod
+    def restored(cls, parameters: Facts) -> Self:
+        """From the parameters that a report tells."""
+        return cls(**{own.name: parameters[own.name] for own in fields(cls) if own.name in parameters})
+
+    @classmethod
+    def taken(cls, parameters: dict[str, Any]) -> Self:
+        """From those of `parameters` that are its own, which are taken out."""
+        return cls(**{own.name: parameters.pop(own.name) for own in fields(cls) if own.name in parameters})
+
+    def facts(self) -> dict[str, Any]:
+        """What is not as usual, as JSON values."""
+        return {name: list(value) if name == "as_text" else value for name, value in asdict(self).items() if value}
+
+    def is_text(self, path: str) -> bool:
+        """Whether a file of that path is one text by a pattern."""
+        return any(fnmatchcase(path if "/" in each else posixpath.basename(path), each) for each in self.as_text)
+
+    def of(self, file: File) -> File:
+        """The file as it is to be read."""
+        as_text = self.is_text(file.relative) or self.is_text(file.name)
+        return replace(
+            file, lines=self.lines and not as_text, as_text=as_text, delimiter=self.delimiter, encoding=self.encoding
+        )
+
+
+def _patterns(given: object) -> tuple[str, ...]:
+    patterns = (given,) if isinstance(given, str) else given
+    if not isinstance(patterns, (list, tuple)) or not all(isinstance(each, str) and each for each in patterns):
+        raise ParameterError(f"as_text is {shown(given)}; give a pattern of file names, as '*.py', or a list of them")
+    return tuple(patterns)
+
+
+def _delimiter(given: object) -> str | None:
+    found = "\t" if isinstance(given, str) and given in TABS else given
+    if found is None:
+        return None
+    if not isinstance(found, str) or len(found) != 1 or not found.isascii() or found in QUOTING + "\0":
+        raise ParameterError(f"delimiter is {shown(given)}; give one ASCII character, as ';', or tab")
+    return found
+
+
+def _encoding(given: object, delimiter: str) -> str | None:
+    """The codec's own name; None for UTF-8."""
+    if given is None:
+        return None
+    try:
+        if not isinstance(given, str):
+            raise LookupError
+        name = codecs.lookup(given).name
+        plain = bytes(range(128)).decode(name) == bytes(range(128)).decode("ascii")
+    except UnicodeError:
+        plain = False
+    except (LookupError, ValueError):
+        raise ParameterError(f"encoding is {shown(given)}; give one that Python knows, as latin-1 or cp1252") from None
+    if name in ("utf-8", "utf-8-sig"):
+        return None
+    # Files are cut into records and lines by their bytes, so that kept ones are copied as they are.
+    if not plain or not all(_parts(name, sign) for sign in f"{QUOTING},\t{delimiter}"):
+        raise ParameterError(f"encoding is {given!r}, whose files cannot be cut at single bytes; write them as UTF-8")
+    return name
+
+
+def _parts(encoding: str, sign: str) -> bool:
+    """Whether the sign's byte is itself behind every other one."""
+    return all((bytes([lead]) + sign.encode()).decode(encoding, "replace").endswith(sign) for lead in range(128, 256))
+
+
+USUAL = Form()

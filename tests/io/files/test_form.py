@@ -1,0 +1,344 @@
+"""Files whose names do not say how they are read: by patterns, delimiters and encodings; what is said of others."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+
+import gpulsh
+from gpulsh.cli import main
+from gpulsh.errors import DamagedInputError, InputError, ParameterError
+from gpulsh.io.arrow.texts import stray_bytes
+from gpulsh.io.files.form import Form
+from gpulsh.io.formats.text import lines as text_lines
+from tests.support.runs import run
+
+CODE = "def add(one, other):\n    return one + other\n"
+ROWS = ["Größe der Fläche über alles", "größe der fläche über ALLES", "naïve café crème brûlée"]
+
+
+def files_of(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, content in {
+        "a.py": CODE,
+        "b.py": CODE.replace("    ", "\t"),
+        "src/__init__.py": "import c\nimport d\n",
+        "src/c.PY": "x = 1\n",
+        "src/d.go": "package d\n",
+        "src/e.json": '{"name": "no text"}',
+        ".git/f.py": CODE,
+        "Makefile": "all:\n",
+    }.items():
+        (tmp_path / "code" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "code" / name).write_text(content)
+    return tmp_path / "code"
+
+
+@pytest.mark.parametrize(
+    ("patterns", "kept"),
+    [
+        (["*.py"], ["a.py", "src/__init__.py"]),
+        (["*.py", "*.go", "Makefile"], ["Makefile", "a.py", "src/__init__.py", "src/d.go"]),
+        (["src/*"], ["src/__init__.py", "src/c.PY", "src/d.go", "src/e.json"]),
+    ],
+)
+def test_files_by_pattern_are_one_text_each(code: Path, patterns: list[str], kept: list[str]) -> None:
+    arguments = [part for pattern in patterns for part in ("--as-text", pattern)]
+    assert main(["dedup", "code/", "-o", "out", *arguments, "--shingle", "word:1"]) == 0
+    assert files_of(Path("out/data")) == kept
+    for name in kept:
+        assert Path("out/data", name).read_bytes() == Path("code", name).read_bytes()
+    report = json.loads(Path("out/report.json").read_text())
+    assert report["parameters"]["as_text"] == patterns
+    # What reads the originals again finds them, and a run goes on only with the same.
+    assert main(["show", "out"]) == 0
+    assert main(["dedup", "code/", "-o", "out", *arguments, "--shingle", "word:1", "--resume"]) == 0
+    assert main(["dedup", "code/", "-o", "out", "--as-text", "*.p?", "--shingle", "word:1", "--resume"]) == 1
+
+
+def test_a_pattern_as_a_string_a_glob_and_packed_files(code: Path) -> None:
+    Path("code/g.py.gz").write_bytes(gzip.compress(CODE.encode()))
+    result = run(["code/*.py", "code/g.py.gz"], "out", as_text=["*.py", "*.py.gz"], shingling="word:1")
+    assert (result.funnel["documents"], result.funnel["dropped"]) == (3, 2)
+    assert run("code/a.py", "one", as_text="*.py").funnel["documents"] == 1
+
+
+def test_dry_runs_and_other_commands_take_patterns(code: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["dedup", "code/", "-o", "out", "--as-text", "src/*", "--dry-run", "--json"]) == 0
+    outputs = json.loads(capfd.readouterr().out)["outputs"]
+    assert "out/data/src/d.go" in outputs and not Path("out").exists()
+    assert main(["sign", "code/", "-o", "signed.parquet", "--as-text", "*.py"]) == 0
+    assert len(pq.read_table("signed.parquet")) == 3
+    assert (
+        main(["index", "build", "known", "code/", "--as-text", "*.py", "--shingle", "word:1", "--backend", "cpu"]) == 0
+    )
+    assert main(["sample", "code/", "--as-text", "*.py"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["a.py", "b.py", "c.md"], "but .py (2), .md (1); give --as-text '*.py' to take each such file as one text"),
+        (["Makefile"], "but Makefile (1); give --as-text 'Makefile'"),
+        (["a.xlsx", "b.XLSX", "c.pdf", "d.html", "e.sqlite"], "convert to Parquet or CSV first"),
+        (["a.pdf", "b.rs"], "give --as-text '*.rs'"),
+        ([], "holds no file of a known format; known are .parquet"),
+        ([f"{i}.e{i}" for i in range(9)], ".e0 (1), .e1 (1), .e2 (1), .e3 (1), .e4 (1), ...; give"),
+    ],
+)
+@pytest.mark.parametrize("remote", [False, True])
+def test_a_folder_of_others_says_what_it_holds(names: list[str], told: str, remote: bool, tmp_path: Path) -> None:
+    (tmp_path / "in" / ".hidden").mkdir(parents=True)
+    for name in (*sorted(names), ".dot.py"):
+        (tmp_path / "in" / name).write_text("x")
+    with pytest.raises(InputError) as raised:
+        run(f"{'file://' if remote else ''}{tmp_path}/in", tmp_path / "out")
+    assert told in raised.value.message and "\n" not in raised.value.message
+    assert "as_text='*.py'" in str(raised.value) or "*.py" not in told
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("a.xlsx", "is Excel; convert to Parquet or CSV first"),
+        ("a.db", "is SQLite; convert to Parquet or CSV first"),
+        ("a.pdf", "is PDF; convert to Parquet or CSV first"),
+        ("a.html", "is HTML; convert to Parquet or CSV first"),
+        ("a.py", "is of no known format; give --as-text '*.py' to take each such file as one text; known are"),
+    ],
+)
+def test_a_file_of_another_format(name: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("x")
+    with pytest.raises(InputError) as raised:
+        run(tmp_path / name, tmp_path / "out")
+    assert raised.value.message.startswith(f"{tmp_path}/{name}: {told}")
+
+
+# --- delimiters and encodings
+
+
+@pytest.mark.parametrize(
+    ("sign", "given", "told"),
+    [(";", ";", "semicolons"), ("\t", "tab", "tabs"), ("\t", "\\t", "tabs"), ("|", "|", "bars")],
+)
+def test_delimiters(sign: str, given: str, told: str, tmp_path: Path) -> None:
+    name = "a.csv.gz" if sign == ";" else "a.csv"
+    lines = [f"id{sign}text{sign}n", f'1{sign}"a{sign}b"{sign}2', f"2{sign}a b{sign}3", f"3{sign}c, d{sign}1", ""]
+    content = "\r\n".join(lines).encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    with pytest.raises(InputError, match=rf"has {told} between its columns; give delimiter="):
+        run(tmp_path / name, tmp_path / "out")
+    result = run(tmp_path / name, tmp_path / "out", delimiter=given, keep="n", id_column="id")
+    assert result.funnel["dropped"] == 1
+    kept = (tmp_path / "out/data" / name).read_bytes()
+    wanted = "\r\n".join([lines[0], *lines[2:]]).encode()
+    assert (gzip.decompress(kept) if name.endswith("gz") else kept) == wanted
+    result = run(tmp_path / name, tmp_path / "parquet", delimiter=given, keep="n", format="parquet")
+    assert pq.read_table(tmp_path / "parquet/data").to_pylist() == [
+        {"id": "2", "text": "a b", "n": "3"},
+        {"id": "3", "text": "c, d", "n": "1"},
+    ]
+
+
+def test_a_tsv_of_commas_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("id,text\n1,x\n")
+    with pytest.raises(InputError, match=r"a.tsv: has commas between its columns; give delimiter=','"):
+        run(tmp_path / "a.tsv", tmp_path / "out")
+    assert run(tmp_path / "a.tsv", tmp_path / "out", delimiter=",").funnel["documents"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "encoding"),
+    [("a.csv", "latin-1"), ("a.tsv.gz", "mac_roman"), ("a.txt", "cp1252"), ("a.txt.xz", "latin-1")],
+)
+def test_encodings(encoding: str, name: str, tmp_path: Path) -> None:
+    """The same decisions and columns as of UTF-8, and kept bytes as they are."""
+    sign = "\t" if ".tsv" in name else ","
+    options: dict[str, Any] = {"lines": ".txt" in name, "shingling": "word:1"}
+    pack = {".gz": gzip.compress, ".xz": lzma.compress}.get(Path(name).suffix, bytes)
+    rows = ROWS if ".txt" in name else [f"tëxt{sign}ñ", *(f"{row}{sign}é{number}" for number, row in enumerate(ROWS))]
+    if ".txt" not in name:
+        options["text_column"] = "tëxt"
+    kept = {}
+    for codec in ("utf-8", encoding):
+        folder = tmp_path / codec
+        folder.mkdir()
+        (folder / name).write_bytes(pack("\n".join([*rows, ""]).encode(codec)))
+        for format in (None, "parquet"):
+            result = run(folder / name, folder / f"{format}", encoding=codec, format=format, **options)
+            assert (result.funnel["documents"], result.funnel["dropped"], result.funnel["not_utf8"]) == (3, 1, 0)
+        kept[codec] = pq.read_table(folder / "parquet/data").to_pylist()
+        row = 1 if ".txt" in name else 2
+        found = run(folder / name, folder / "raw", encoding=codec, **options).data / name  # type: ignore[operator]
+        raw = {".gz": gzip.decompress, ".xz": lzma.decompress}.get(Path(name).suffix, bytes)(found.read_bytes())
+        assert raw == "\n".join([*rows[:row], *rows[row + 1 :], ""]).encode(codec)
+    assert kept["utf-8"] == kept[encoding]
+
+
+def test_whole_texts_in_another_encoding(tmp_path: Path) -> None:
+    for number, row in enumerate(ROWS):
+        (tmp_path / f"{number}.txt").write_bytes(row.encode("cp1252"))
+    result = run(tmp_path, tmp_path.parent / "out", encoding="cp1252", format="jsonl", shingling="word:1")
+    assert result.funnel["dropped"] == 1
+    kept = [json.loads(path.read_text())["text"] for path in sorted((tmp_path.parent / "out/data").iterdir())]
+    assert kept == [ROWS[0], ROWS[2]]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"encoding": "utf-16"}, "cannot be cut at single bytes; write them as UTF-8"),
+        ({"encoding": "utf-7"}, "cannot be cut"),
+        ({"encoding": "cp500"}, "cannot be cut"),
+        ({"encoding": "big5", "delimiter": "|"}, "cannot be cut"),
+        ({"encoding": "rot13"}, "give one that Python knows"),
+        ({"encoding": "nope"}, "encoding is 'nope'; give one that Python knows, as latin-1"),
+        ({"encoding": 3}, "encoding is 3"),
+        ({"delimiter": ";;"}, "delimiter is ';;'; give one ASCII character"),
+        ({"delimiter": '"'}, "delimiter is '\"'"),
+        ({"delimiter": ""}, "delimiter is ''"),
+        ({"delimiter": 5}, "delimiter is 5"),
+        ({"as_text": 5}, "as_text is 5; give a pattern"),
+        ({"as_text": ["*.py", 1]}, "as_text is ['*.py', 1]"),
+        ({"as_text": ""}, "as_text is ''"),
+        ({"as_text": "*.py"}, "no file of the inputs is named so"),
+    ],
+)
+def test_odd_forms(given: dict[str, Any], told: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text\nx\n")
+    with pytest.raises(ParameterError) as raised:
+        run(tmp_path / "a.csv", tmp_path / "out", **given)
+    assert told in str(raised.value)
+
+
+@pytest.mark.parametrize("given", [{"delimiter": ";"}, {"encoding": "latin-1"}, {"lines": True}])
+def test_forms_of_no_file(given: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "x"}\n')
+    with pytest.raises(ParameterError, match=f"{next(iter(given))} is given, and there is no "):
+        run(tmp_path / "a.jsonl", tmp_path / "out", **given)
+
+
+def test_encodings_of_several_bytes() -> None:
+    assert Form(encoding="cp932").encoding == "cp932" and Form(encoding="UTF8").encoding is None
+    with pytest.raises(ParameterError, match="cp932"):
+        Form(encoding="cp932", delimiter="|")
+
+
+# --- bytes that are not UTF-8
+
+
+def write_binary(path: Path, texts: Sequence[bytes]) -> None:
+    pq.write_table(pa.table({"text": pa.array(texts, pa.binary())}), path)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.txt", "a.jsonl", "a.parquet", "b.txt"])
+def test_bytes_that_are_not_utf8_are_counted(
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = [row.encode("latin-1") for row in ROWS[1:]] + ["Größe".encode(), b"plain", b""]
+    path = tmp_path / name
+    if name == "a.csv":  # in a column that is not the text, too
+        path.write_bytes(b"text,name\n" + b"".join(text + b',"x"\n' for text in texts[:-2]) + b'plain,"\xe9"\n')
+    elif name == "a.jsonl":
+        path.write_bytes(b"".join(b'{"text": "%b"}\n' % text for text in texts))
+    elif name == "a.parquet":
+        write_binary(path, texts)
+    else:
+        path.write_bytes(b"\n".join(texts[:-1]) + b"\n")
+    given = ["--lines"] if name == "a.txt" else []
+    assert main(["dedup", str(path), "-o", str(tmp_path / "out"), "--shingle", "word:1", *given]) == 0
+    rows, size = {"a.csv": (3, 10), "b.txt": (1, 9)}.get(name, (2, 9))
+    funnel = json.loads((tmp_path / "out/report.json").read_text())["funnel"]
+    assert (funnel["not_utf8"], funnel["stray_bytes"]) == (rows, size)
+    line = f"{size} bytes in {rows} document{'s' * (rows > 1)} are not UTF-8"
+    assert [message for message in caplog.messages if line in message and "give encoding, as latin-1" in message]
+    assert "not UTF-8" in capfd.readouterr().out
+    assert line in (tmp_path / "out/report.html").read_text()
+
+
+def test_sound_text_is_not_told_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "a.csv").write_text("text\n" + "\n".join(ROWS) + "\n", encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text('{"text": "x", "n": NaN}\n{"text": "\\ud800"}\n')
+    (tmp_path / "c.txt").write_text("\ufffd", encoding="utf-8")
+    result = run([tmp_path / name for name in ("a.csv", "b.jsonl", "c.txt")], tmp_path / "out")
+    assert (result.funnel["not_utf8"], result.funnel["stray_bytes"]) == (0, 0)
+    assert not [message for message in caplog.messages if "UTF-8" in message]
+
+
+def test_counts_with_an_index(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"text\n" + "\n".join(ROWS).encode("latin-1"))
+    for keep in ("first", "longest"):
+        result = run(tmp_path / "a.csv", tmp_path / keep, index=tmp_path / f"{keep}-index", keep=keep, backend="cpu")
+        assert result.funnel["not_utf8"] == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [(b"", 0), (b"abc", 0), ("é".encode(), 0), (b"\xe9", 1), (b"\xc3", 1), (b"a\xe2\x82b", 2), (b"\xed\xa0\x80", 3)],
+)
+def test_stray_bytes(text: bytes, count: int) -> None:
+    assert stray_bytes(text) == count
+    assert stray_bytes(b"x" * ((1 << 20) - 1) + text) == count  # cut amid a character
+
+
+# --- compressed and empty files under plain names
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json", "a.txt", "lines.txt"])
+@pytest.mark.parametrize(
+    ("pack", "told"),
+    [
+        (gzip.compress, "it is gzip, and its name does not end in .gz; rename it"),
+        (lzma.compress, "it is xz, and its name does not end in .xz; rename it"),
+        (zstandard.compress, "it is zstd, and its name does not end in .zst; rename it"),
+    ],
+)
+def test_compressed_files_under_plain_names(name: str, pack: Any, told: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(pack(b'{"text": "some words"}\n' * 9))
+    with pytest.raises(DamagedInputError, match=f"{name}: cannot be read: {told}"):
+        run(tmp_path / name, tmp_path / "out", lines=name == "lines.txt")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_empty_csv_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "a.csv").write_bytes(b"\n")
+    (tmp_path / "b.csv").write_bytes(b"text\nx\n")
+    assert run([tmp_path / "a.csv", tmp_path / "b.csv"], tmp_path / "out").funnel["documents"] == 1
+    told = [message for message in caplog.messages if "is empty" in message]
+    assert told == [f"{tmp_path}/a.csv: is empty: it has no header and no documents"]
+
+
+# --- large texts that are one document
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_a_large_text_of_few_lines_is_told_of(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_lines, "LARGE", 2000)
+    content = b"\n".join(b"x%d " % i * 50 for i in range(19)) if name == "a.txt" else b"one line\n" * 30
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    for lines, wanted in ((False, 1), (True, 0)):
+        caplog.clear()
+        run(tmp_path / name, tmp_path / f"{lines}", lines=lines)
+        told = [message for message in caplog.messages if "with lines=True each line is one" in message]
+        assert len(told) == wanted
+
+
+def test_python_has_the_same_names() -> None:
+    with pytest.raises(TypeError, match="did you mean as_text"):
+        gpulsh.deduplicate_files("a", "b", as_texts="*.py")  # type: ignore[call-arg]
