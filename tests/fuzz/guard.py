@@ -75,8 +75,11 @@ def watch(folder: Path, writes: Sequence[str], told: list[str]) -> None:
                 where = place(path, None, follow=not (flags or 0) & os.O_NOFOLLOW)
                 if where is None:
                     return
+                nameless = writing and os.path.isdir(where) and is_within(where, [base])
                 if is_within(where, [secret]):
                     note(f"opens {where[len(base) + 1 :]}")
+                elif nameless:  # a file that changes nothing there, and dies with the process; any other way fails
+                    return
                 elif writing and not is_within(where, allowed) and not where.startswith(system) and caches not in where:
                     note(f"writes {where.removeprefix(base + os.sep)}")
             elif event in CHANGES:

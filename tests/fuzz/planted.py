@@ -89,6 +89,12 @@ def writes_and_hides(arguments: list[str]) -> int:
     return honest(arguments)
 
 
+def writes_elsewhere(arguments: list[str]) -> int:
+    """Without a name, but outside of the case's folder."""
+    os.close(os.open("..", os.O_TMPFILE | os.O_RDWR))
+    return honest(arguments)
+
+
 def writes_through_a_link(arguments: list[str]) -> int:
     os.makedirs("out")
     os.symlink("../in/a.jsonl", "out/link")
