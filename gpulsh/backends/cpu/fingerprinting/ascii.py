@@ -61,12 +61,6 @@ def fold_block(builder: ir.IRBuilder, address: ir.Value, tokens: ir.Value, out: 
     store(builder, builder.select(chosen, folded, all_of(ord(" "), _bytes64)), out)
 
 
-@lowered(types.void(types.int64, types.int64, types.int64))
-def put_byte(builder: ir.IRBuilder, address: ir.Value, byte: ir.Value) -> None:
-    """Store the lowest byte of a number."""
-    store(builder, builder.trunc(byte, I8), address)
-
-
 @lowered(types.void(types.int64, types.uint64, types.int64, types.int64))
 def sum_characters(builder: ir.IRBuilder, address: ir.Value, key: ir.Value, sums: ir.Value, packed: ir.Value) -> None:
     """Sums and packed tokens of 8 ASCII characters, each a token."""

@@ -11,7 +11,6 @@ from gpulsh.backends.cpu.fingerprinting.ascii import (
     BLOCK,
     fold_block,
     high_mask,
-    put_byte,
     sum_characters,
     two_blocks,
     visible_mask,
@@ -73,13 +72,13 @@ def decode(text, at, stop):
 @subroutine
 def _ascii_characters(text, tokens, size, behind, key, sums, packed):
     """How many tokens the first `size` of 64 ASCII characters leave, of which `tokens` marks those but for spaces."""
-    kept = tokens | (tokens << _ONE | behind)
-    folded = two_blocks()
-    dense, count = folded + BLOCK, np.int64(0)
-    fold_block(text, tokens, folded)
-    for i in range(size):
-        put_byte(dense + count, byte(folded + i))
-        count += np.int64(kept >> _U(i) & _ONE)
+    kept = (tokens | (tokens << _ONE | behind)) & ~_ZERO >> _U(BLOCK - size)
+    dense, count = two_blocks(), np.int64(0)
+    while kept != _ZERO:  # up to the next that is left out; few are
+        start = lowest_bit(kept)
+        fold_block(text + start, tokens >> _U(start), dense + count)
+        count += lowest_bit(~(kept >> _U(start)))
+        kept &= kept + (_ONE << _U(start))
     for i in range(0, count, LANES):
         sum_characters(dense + i, key, sums + 8 * i, packed + 8 * i)
     return count
@@ -99,7 +98,7 @@ def character_sums(text, stop, room, stage1, stage2, keys, proof, sums, packed, 
     put(packed, ascii * _SPACE)
     while at < stop:
         until = min(at + FEW, stop)
-        size = min(lowest_bit(high_mask(text + at)), stop - at) if at + BLOCK <= room else 0
+        size = min(lowest_bit(high_mask(text + at)), stop - at) if at + 2 * BLOCK <= room else 0
         if size > FEW:
             tokens = visible_mask(text + at) if symbols else word_mask(text + at)
             out = 8 * count

@@ -143,6 +143,22 @@ def _finish(text, keys, proof, proves, sums, packed, found, lengths, longer, lon
 
 
 @subroutine
+def _put_right(text, word, single, behind):
+    """Store again those symbols of a block that the folding of letters has changed; 1 where its last byte is a symbol.
+
+    That one is left to the next block, since it does not end within its own. The tokens of this end at `behind`.
+    """
+    starts, last = word & ~(word << _ONE) | single, single >> _LAST
+    first = behind - 8 * (ones(starts) - np.int64(word >> _LAST | last))
+    raised = single & ~lower_mask(text)
+    while raised != _ZERO:
+        bit = lowest_bit(raised)
+        put(first + 8 * ones(starts & ((_ONE << _U(bit)) - _ONE)), _U(byte(text + bit)))
+        raised &= raised - _ONE
+    return np.int64(last)
+
+
+@subroutine
 def word_sums(text, stop, room, stage1, stage2, keys, secret, proof, proves, sums, packed, run):
     """Sums of all word tokens of one document of `stop` bytes; `room` bytes may be read.
 
@@ -189,7 +205,6 @@ def word_sums(text, stop, room, stage1, stage2, keys, secret, proof, proves, sum
                 continue
         before = word << _ONE
         starts, ends = word & ~before | single, before & ~word | single << _ONE
-        tokens, first, last = starts, packed + 8 * (count + found), np.int64(single >> _LAST)
         while ends != _ZERO:
             start = lowest_bit(starts)
             length = lowest_bit(ends) - start
@@ -201,11 +216,7 @@ def word_sums(text, stop, room, stage1, stage2, keys, secret, proof, proves, sum
             ends &= ends - _ONE
             found += 1
         if single != _ZERO:
-            single &= ~lower_mask(text + at)  # what folding has changed
-        while single != _ZERO:
-            bit = lowest_bit(single)
-            put(first + 8 * ones(tokens & ((_ONE << _U(bit)) - _ONE)), _U(byte(text + at + bit)))
-            single &= single - _ONE
-        at += BLOCK - ones_above(word) - last
+            at -= _put_right(text + at, word, single, packed + 8 * (count + found))
+        at += BLOCK - ones_above(word)
     _finish(text, keys, proof, proves, sums + 8 * count, packed + 8 * count, found, lengths, longer, long)
     return count + found
