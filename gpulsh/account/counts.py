@@ -8,7 +8,6 @@ say a number is something else.
     exact_copies  = copies_of_kept + copies_of_dropped + copies_left
     empty         = nulls + wordless
     candidates    = similar + dissimilar
-    verified      = similar + copies_of_kept + copies_of_dropped
 """
 
 from __future__ import annotations
@@ -63,14 +62,14 @@ COUNTS = _table(
     CountRow(
         "copies_of_dropped",
         "copies of dropped",
-        "exact copies of a dropped document, dropped for what that is dropped for",
+        "exact copies of a dropped document, dropped for one with other words",
     ),
-    CountRow("copies_left", "copies left", "exact copies that stay: those within one INPUT, with --across"),
+    CountRow("copies_left", "copies left", "exact copies that stay, as --within or --across asks"),
     CountRow("crowded", "crowded", "in buckets of more than 256, compared with kept ones only", of="documents"),
     CountRow(
         "candidates",
         "candidates",
-        "pairs that share a bucket, of copies only the first counted",
+        "pairs that share a bucket, of copies only the first counted, with --within or --across of each INPUT",
         ("similar", "dissimilar"),
     ),
     CountRow("similar", "similar", "candidate pairs that are duplicates"),
@@ -82,8 +81,7 @@ COUNTS = _table(
     CountRow(
         "verified",
         "verified",
-        "pairs of duplicates, each dropped copy with the first among them",
-        ("similar", "copies_of_kept", "copies_of_dropped"),
+        "pairs of duplicates: candidates, and each dropped copy that was none with the first",
     ),
     CountRow(
         "dropped",

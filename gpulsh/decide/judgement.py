@@ -30,6 +30,8 @@ from gpulsh.lsh.pairs import packed, unpacked
 from gpulsh.method import Method
 from gpulsh.secret import EvidenceKeys
 
+NO_TWINS = (np.empty(0, np.int64), np.empty(0, np.int64))
+
 
 def involved_in(met: Collisions, documents: int) -> Numbers:
     """The documents that meet others, ascending."""
@@ -66,6 +68,7 @@ class Case:
     ops: Backend
     compared: Compared | None = None  # then `met` has no pairs
     draw: Draw | None = None  # from the pairs that are compared
+    twins: tuple[Numbers, Numbers] = NO_TWINS  # [t] of `copies`' first ones, copies too, and [t] the first of these
 
     def decide(self, funnel: Funnel, progress: Progress, *, tell_pairs: bool = True) -> Decision:
         """The decision; counts pairs and documents in `funnel`, whose documents are counted.
@@ -109,28 +112,43 @@ class Case:
         target[later] = ops.asarray(numbers[dropped.earlier])
         similarity[later] = ops.asarray(dropped.similarity)
         target[like], similarity[like] = target[first_of], similarity[first_of]
-        of_dropped = int((target[first_of] != first_of).sum())
         joined = like, first_of, np.ones_like(similarity[like])
         if self.relation.across:  # a copy is of its first copy's source: it is dropped for what that is dropped for
             stays = target[like] == first_of
             target[like[stays]] = like[stays]
             joined = like[~stays], target[like[~stays]], similarity[like[~stays]]
         keep = target == place
+        alike = self._count_copies(ops.asnumpy(target), funnel)
+        similarity[ops.asarray(alike)] = 1.0  # also where nothing is measured
 
         pairs = self._all_pairs(edges, *map(ops.asnumpy, joined[:2]))
         funnel.verified, funnel.kept = len(pairs), int(keep.sum())
-        funnel.exact_copies, funnel.copies_of_dropped = len(copies), of_dropped
-        of_kept = len(copies) - of_dropped
-        funnel.copies_left, funnel.copies_of_kept = (of_kept, 0) if self.relation.across else (0, of_kept)
         funnel.similar, funnel.dissimilar = len(edges.later), funnel.candidates - len(edges.later)
         funnel.dropped = count - funnel.kept
-        funnel.near_duplicates = funnel.dropped - funnel.copies_of_kept - of_dropped
-        alike = np.empty(0, np.float32)
+        funnel.near_duplicates = funnel.dropped - funnel.copies_of_kept - funnel.copies_of_dropped
+        how_similar = np.empty(0, np.float32)
         if tell_pairs:
-            pairs, alike = _in_order(pairs, np.concatenate([edges.similarity, ops.asnumpy(joined[2])]))
+            pairs, how_similar = _in_order(pairs, np.concatenate([edges.similarity, ops.asnumpy(joined[2])]))
         found = ops.asarray(pairs)
         cluster = ops.components(count, found)
-        return Decision(keep, target, similarity.astype(np.float32), cluster, found, ops.asarray(alike), funnel)
+        return Decision(keep, target, similarity.astype(np.float32), cluster, found, ops.asarray(how_similar), funnel)
+
+    def _count_copies(self, target: Numbers, funnel: Funnel) -> Numbers:
+        """Count the documents with the words of an earlier one, by what each is dropped for, its `target`; those that
+        are dropped for one with the same words.
+        """
+        again, before = self.twins
+        words = np.arange(len(target))  # the first document with the same ones
+        words[again] = before
+        words[self.copies] = words[self.first]
+        copies = np.concatenate([self.copies, again])
+        copies = copies[self.relation.can_be_dropped(copies)]
+        stays = target[copies] == copies
+        is_alike = words[target[copies]] == words[copies]
+        alike: Numbers = copies[is_alike & ~stays]
+        funnel.exact_copies, funnel.copies_left = len(copies), int(stays.sum())
+        funnel.copies_of_kept, funnel.copies_of_dropped = len(alike), int((~is_alike).sum())
+        return alike
 
     def _all_pairs(self, edges: Edges, later: Numbers, earlier: Numbers) -> Numbers:
         """Verified pairs and then copies, of positions: int64 [m, 2]."""

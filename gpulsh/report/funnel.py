@@ -22,10 +22,7 @@ def funnel_table(report: Facts) -> str:
     measure = measure_told(report["parameters"])
     judged = {"exact": f"exact {measure}", "signature": f"estimated {measure}", "none": "not verified"}[verify]
     bound = "taken as they met" if verify == "none" else f"{judged} {threshold:g} or more"
-    apart = report["parameters"]["within"] or report["parameters"]["across"]
-    copies = COUNTS["exact_copies"].meaning + (", of the same INPUT" if apart else "")
     notes = {
-        "exact_copies": copies,
         "documents": f"{size(funnel['bytes'])}, {funnel['shingles']:,} shingles",
         "candidates": bound,
         "dropped": share(funnel["dropped"], asked),

@@ -20,7 +20,7 @@ from gpulsh.decide.compare.shingled_texts import ShingledTexts
 from gpulsh.decide.copies import first_copies
 from gpulsh.decide.decision import Decision
 from gpulsh.decide.judgement import Case, involved_in, is_read
-from gpulsh.decide.relation import ALL, Relation
+from gpulsh.decide.relation import ALL
 from gpulsh.io.source import TextSource, TextsReadAgain
 from gpulsh.lsh.collisions import Collisions, Crowd, collide
 from gpulsh.lsh.signing import sign_batches, sign_by_method
@@ -59,7 +59,6 @@ def decide(
     keys: EvidenceKeys,
     ops: Backend,
     progress: Progress,
-    relation: Relation = ALL,
 ) -> Decision:
     """Decide about all documents; `order` int64 [n] are their positions in decision order, None for input order.
 
@@ -69,8 +68,7 @@ def decide(
     rank = _rank(order, funnel.documents)
     with ops.here(), funnel.stage(progress, OF_MEMORY["collide"], method.banding.bands):
         filled = np.flatnonzero(signed.filled)
-        sources = None if relation.source is None else relation.source.__getitem__
-        copies, first = first_copies(signed.exact.whole(ops), filled, rank.__getitem__, ops, sources)
+        copies, first = first_copies(signed.exact.whole(ops), filled, rank.__getitem__, ops)
         if method.measure == "containment":
             met = _containing(np.setdiff1d(ops.asnumpy(filled), copies, assume_unique=True), rank, source, method, ops)
         else:
@@ -83,7 +81,7 @@ def decide(
     with funnel.stage(progress, OF_MEMORY["read"], len(involved)):
         chosen = source.choose(involved if is_read(method, len(met.crowded)) else involved[:0])
         progress.count(size=int(chosen.sizes().sum()))
-    return Case(met, copies, first, rank, relation, chosen, method, keys, ops).decide(funnel, progress)
+    return Case(met, copies, first, rank, ALL, chosen, method, keys, ops).decide(funnel, progress)
 
 
 def _containing(documents: Numbers, rank: Numbers, source: TextsReadAgain, method: Method, ops: Backend) -> Collisions:

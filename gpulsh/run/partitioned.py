@@ -43,7 +43,7 @@ from gpulsh.run.job.order import check_kinds
 from gpulsh.run.job.task import Made, Runner, Stage, Task, tallied
 from gpulsh.run.records.group_texts import GatheredTexts
 from gpulsh.run.records.numbers import tampered
-from gpulsh.run.records.tables import COPIES, CROWD, GROUPS, MEMBERS, PAIRS, SAMPLE, SHARES, STARS, Table
+from gpulsh.run.records.tables import COPIES, CROWD, GROUPS, MEMBERS, PAIRS, SAMPLE, SHARES, STARS, TWINS, Table
 from gpulsh.run.stages import collect, collide, compare, connect, copies, evidence, gather, route, sign, verify, write
 from gpulsh.run.stages.containment import join, prefix, weigh
 
@@ -144,16 +144,17 @@ class _Run:
         counts = np.concatenate([np.diff(layout.files), np.diff(layout.partitions)])
         if layout.files[-1] != len(layout) or (counts < 0).any():
             raise tampered(self.folder, "other rows of files than of partitions")
-        copied = self.copies(layout)
+        copied, twins = self.copies(layout)
         meet = self.join if self.job.method.measure == "containment" else self.collide
         pairs, crowds, stars, memberships = meet(layout, copied)
         members = self.connect(layout, stars, copied)
-        pairs, crowds, copied = self.route(members, {PAIRS: pairs, CROWD: crowds, COPIES: copied})
+        routed: Mapping[Table[Any], Paths] = {PAIRS: pairs, CROWD: crowds, COPIES: copied, TWINS: twins}
+        pairs, crowds, copied, twins = self.route(members, routed)
         read = members.meeting > 0 and is_read(self.job.method, memberships)
         if read:
             self.gather(layout, partitions, members, signed)
         samples = self.compare(layout, members, pairs) if members.shares else ()
-        samples += self.verify(layout, members, pairs, crowds, copied, len(partitions) if read else 0)
+        samples += self.verify(layout, members, (pairs, crowds, copied, twins), len(partitions) if read else 0)
         texts = GatheredTexts(self.folder, layout, members.path) if read else None
         return Decided(layout, self.collect(layout, members, signed), signed, texts, self.sample(samples))
 
@@ -169,12 +170,12 @@ class _Run:
         funnel.wordless = funnel.empty - funnel.nulls
         return signed
 
-    def copies(self, layout: Layout) -> Paths:
-        """Find copies in every range of exact hashes."""
+    def copies(self, layout: Layout) -> tuple[Paths, Paths]:
+        """Find copies in every range of exact hashes: files of COPIES, and of TWINS where there may be any."""
         parts = self._ranges(EXACT_COST * len(layout))
         tasks = tasks_of("copies", copies.copies, ((layout, part, parts) for part in range(parts)))
         self._stage("copies", tasks, parts)
-        return self._files(tasks, COPIES)
+        return self._files(tasks, COPIES), self._files(tasks if self.job.policy.by_source() else [], TWINS)
 
     def collide(self, layout: Layout, copied: Paths) -> tuple[Paths, Paths, Paths, int]:
         """Find who meets whom in every range of digests: files of PAIRS, CROWD and STARS; members of large buckets."""
@@ -247,13 +248,11 @@ class _Run:
         self.funnel.candidates = tallied(self._stage("compare", tasks, members.pairs), "candidates")
         return self._files(tasks, SAMPLE)
 
-    def verify(
-        self, layout: Layout, members: _Members, pairs: Paths, crowds: Paths, copied: Paths, gathered: int
-    ) -> Paths:
+    def verify(self, layout: Layout, members: _Members, routed: Sequence[Paths], gathered: int) -> Paths:
         """Compare, where that is not done, and resolve every group; `gathered` partitions have texts. Counts pairs, and
         hands on files of SAMPLE.
         """
-        found = (members.shares_path, pairs, crowds, copied, gathered)
+        found = (members.shares_path, *routed, gathered)
         tasks = tasks_of("verify", verify.verify, ((layout, group, *found) for group in range(members.groups)))
         facts, funnel = self._stage("verify", tasks, members.documents), self.funnel
         for name in TALLIED:

@@ -123,26 +123,32 @@ def test_numbers_are_those_of_a_naive_count(options: dict[str, Any], seed: int, 
     assert funnel["wordless"] == sum(document.text is not None and not document.words for document in every)
     assert funnel["bytes"] == sum(len((document.text or "").encode()) for document in every)
 
-    # Copies: of those with the same words, where it matters of one INPUT, the first in decision order is none.
-    apart = bool(asked.get("within") or asked.get("across"))
+    # Copies: of those with the same words the first in decision order is none.
     alike: dict[Any, list[Document]] = {}
     ordered = [*before, *protected, *(own if "keep" not in asked else [*inputs[1], *inputs[0]])]
     for document in ordered:
         if document.words:
-            alike.setdefault((document.words, document.source if apart else None), []).append(document)
-    of_kept = of_dropped = 0
-    copies: set[tuple[str, int]] = set()
+            alike.setdefault(document.words, []).append(document)
+    told = {(row["file"], row["row"]): (row["duplicate_of_file"], row["duplicate_of_row"]) for row in evidence}
+    words = {(document.file, document.row): document.words for document in every}
+    kinds, copies = Counter[str](), set[tuple[str, int]]()
     for first, *rest in alike.values():
-        later = [document for document in rest if document in own]
-        copies |= {(document.file, document.row) for document in later}
-        if (first.file, first.row) in gone | gone_before:
-            of_dropped += len(later)
-        else:
-            of_kept += len(later)
-    assert funnel["exact_copies"] == len(copies) == of_kept + of_dropped
-    assert funnel["copies_of_dropped"] == of_dropped
-    assert (funnel["copies_of_kept"], funnel["copies_left"]) == ((0, of_kept) if asked.get("across") else (of_kept, 0))
+        for place in [(document.file, document.row) for document in rest if document in own]:
+            copies.add(place)
+            if place not in told:
+                kinds["copies_left"] += 1
+            elif told[place] in words:
+                kinds["copies_of_kept" if words[told[place]] == words[place] else "copies_of_dropped"] += 1
+            else:  # it is known of earlier runs alone
+                kinds["copies_of_dropped" if (first.file, first.row) in gone | gone_before else "copies_of_kept"] += 1
+    assert funnel["exact_copies"] == len(copies)
+    assert {name: funnel[name] for name in COUNTS["exact_copies"].parts} == {
+        name: kinds[name] for name in COUNTS["exact_copies"].parts
+    }
     assert funnel["near_duplicates"] == len(gone - copies)
+    if not {"within", "across"} & set(asked):
+        assert not funnel["copies_left"]
+        assert funnel["verified"] == funnel["similar"] + funnel["copies_of_kept"] + funnel["copies_of_dropped"]
     similar = report["evidence"]["similarity"]
     assert similar["one"] + similar["unmeasured"] + sum(similar["below_one"].values()) == funnel["dropped"]
     assert similar["one"] >= funnel["copies_of_kept"]
@@ -156,8 +162,9 @@ def test_numbers_are_those_of_a_naive_count(options: dict[str, Any], seed: int, 
     wanted = Counter(
         (row["file"], row["duplicate_of_file"] if row["duplicate_of_file"] in known else None) for row in evidence
     )
-    told = report["evidence"]["dropped_for"]
-    assert {(entry["input"], entry["of"]): entry["count"] for entry in told["listed"]} == wanted and not told["more"]
+    for_whom = report["evidence"]["dropped_for"]
+    assert {(entry["input"], entry["of"]): entry["count"] for entry in for_whom["listed"]} == wanted
+    assert not for_whom["more"]
     assert funnel["earlier"] == sum(count for (_, of), count in wanted.items() if of is None)
     _shown_alike(report, tmp_path / "out/report.html")
 
@@ -224,3 +231,32 @@ def test_the_command_tells_of_protected_documents(tmp_path: Path, capsys: pytest
     assert re.search(r"^documents +5  = 2 protected \+ 2 dropped \+ 1 kept;", shown, re.MULTILINE)
     assert re.search(rf"^dropped +2 .*\n +2  for {tmp_path}/test.jsonl \(protected\)$", shown, re.MULTILINE)
     assert re.search(r"^kept +1 ", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds"),
+    [
+        ({}, (3, 0)),
+        ({"across": True}, (2, 1)),
+        ({"within": True}, (1, 2)),
+        ({"across": True, "verify": "none"}, (2, 1)),
+    ],
+    ids=str,
+)
+def test_a_copy_counts_as_one_in_every_mode(options: dict[str, Any], kinds: tuple[int, int], tmp_path: Path) -> None:
+    page = " ".join(WORDS[:30])
+    write(tmp_path, "a.jsonl", [page, page])  # the second stays with --across
+    write(tmp_path, "b.jsonl", [page, page.upper()])
+    paths = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    if options.get("within"):
+        write(tmp_path, "b.jsonl", [page, "something else"])
+        write(tmp_path, "c.jsonl", [page])
+        paths.append(tmp_path / "c.jsonl")
+    report = gpulsh.deduplicate_files(paths, tmp_path / "out", **options, **SKETCH).report
+    funnel = report["funnel"]
+    assert (funnel["exact_copies"], funnel["copies_of_kept"], funnel["copies_left"]) == (3, *kinds)
+    assert funnel["near_duplicates"] == funnel["copies_of_dropped"] == 0
+    assert report["evidence"]["similarity"]["one"] == funnel["dropped"]
+    told = funnel_table(report)
+    assert re.search(rf"^exact copies +3  = {kinds[0]} copies of kept", told, re.MULTILINE)
+    assert "near-duplicates" not in told

@@ -129,7 +129,10 @@ class SetSizes(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """Later copies, ascending, and the first of each."""
+    """Later copies, ascending, and the first of each.
+
+    Where documents of one INPUT alone are copies, TWINS are the first ones of each that another INPUT has before them.
+    """
 
     document: Numbers
     first: Numbers
@@ -223,6 +226,7 @@ SIZES = Table("sign", "documents", Sizes)  # connect, gather, write
 ORDER = Table("sign", "documents", Order)  # copies, compare, verify
 SIZES_AND_ORDER = Table("sign", "documents", OrderedSizes)
 COPIES = Table("copies", "copies", Copies)  # collide, connect, route
+TWINS = Table("copies", "twins", Copies)  # route
 POSTINGS = Table("sign", "postings", PostingRows)  # weigh, prefix, join
 WEIGHTS = Table("weigh", "weights", Weights)  # prefix
 PREFIXES = Table("prefix", "prefixes", PostingRows)  # join

@@ -1,4 +1,4 @@
-"""copies: a range of exact hashes; the later copies in it and the first one of each. Makes COPIES."""
+"""copies: a range of exact hashes; the later copies in it and the first one of each. Makes COPIES, and TWINS."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpulsh.run.job.layout import Layout
 from gpulsh.run.job.task import Made, Workplace
 from gpulsh.run.records.documents import ranks_of
 from gpulsh.run.records.numbers import within
-from gpulsh.run.records.tables import COPIES, EXACT, Copies
+from gpulsh.run.records.tables import COPIES, EXACT, TWINS, Copies
 from gpulsh.store.ranged import range_rows
 
 
@@ -37,9 +37,18 @@ def copies(place: Workplace, layout: Layout, part: int, parts: int) -> Made:
 
     source = (lambda rows: layout.source_of(position[rows])) if place.job.policy.by_source() else None
     ops = place.ops
+
+    def ascending(later: Numbers, earlier: Numbers) -> Copies:
+        order = np.argsort(position[later])
+        return Copies(position[later][order], position[earlier][order])
+
     with ops.here():
-        later, earlier = first_copies(ops.asarray(exact), ops.asarray(np.arange(len(exact))), rank, ops, source)
-    order = np.argsort(position[later])
-    found = Copies(position[later][order], position[earlier][order])
+        hashed, ids = ops.asarray(exact), ops.asarray(np.arange(len(exact)))
+        found = first_copies(hashed, ids, rank, ops, source)
+        made = COPIES.write(place.folder, part, ascending(*found))
+        if source is not None:
+            later, earlier = first_copies(hashed, ids, rank, ops)
+            is_twin = ~np.isin(later, found[0])
+            made |= TWINS.write(place.folder, part, ascending(later[is_twin], earlier[is_twin]))
     place.progress.advance(1)
-    return Made(COPIES.write(place.folder, part, found), {"amount": 1})
+    return Made(made, {"amount": 1})

@@ -30,7 +30,7 @@ from gpulsh.run.records.documents import ranks_of, relation_of
 from gpulsh.run.records.group_texts import GroupTexts
 from gpulsh.run.records.groups import rows_of, shares_of
 from gpulsh.run.records.numbers import ascending, places_in, tampered, within
-from gpulsh.run.records.tables import COPIES, CROWD, DECIDED, EDGES, PAIRS, SAMPLE, Decisions
+from gpulsh.run.records.tables import COPIES, CROWD, DECIDED, EDGES, PAIRS, SAMPLE, TWINS, Decisions
 
 
 def verify(
@@ -41,17 +41,19 @@ def verify(
     pairs: Sequence[Path],
     crowds: Sequence[Path],
     copies: Sequence[Path],
+    twins: Sequence[Path],
     gathered: int,
 ) -> Made:
     """Decide about a group; its texts lie in the files of `gathered` partitions, `shares` tells who compared it."""
     job = place.job
     crowd = rows_of(CROWD, crowds, group)
     later, first = rows_of(COPIES, copies, group)
+    again, before = rows_of(TWINS, twins, group)
     texts = GroupTexts(place.folder, group, ((number, None) for number in range(gathered)))
     compared = shares_of(shares, group)
     met = rows_of(PAIRS, () if compared else pairs, group)
     meeting = texts.documents if compared else np.unique(np.concatenate([*met, crowd.document, crowd.bucket]))
-    members = np.unique(np.concatenate([meeting, later, first]))
+    members = np.unique(np.concatenate([meeting, later, first, again, before]))
     within(place.folder, "documents", members, 0, len(layout))
     within(place.folder, "bands", crowd.band, 0, job.method.banding.bands)
     if not (met.i < met.j).all() or (gathered and not np.array_equal(meeting, texts.documents)):
@@ -83,6 +85,7 @@ def verify(
         place.ops,
         Compared(number(meeting), partial(_edges, place.folder, compared, number, rank)) if compared else None,
         draw,
+        (number(again), number(before)),
     )
     funnel = Funnel(documents=len(members), crowded=len(collisions.crowded))
     told = _GroupProgress(place.progress, len(members), len(collisions.pairs), len(collisions.crowded))
