@@ -264,8 +264,9 @@ class Shingling(Parameters):
     these; `stop` then names the stop words, which stay. Lists and stems need `pip install "gpulsh[text]"`.
 
     `hash`, "mix64", "rabin" or "karp_rabin", chooses how token hashes become a fingerprint; `gpulsh.backends.protocol`
-    defines each. Raises ParameterError for a `unit` that is neither "word" nor "char", a `size` outside 1 to 64, and
-    whatever else is not allowed.
+    defines each. Rabin's bound on collisions holds for a polynomial drawn at random; ours is fixed. Raises
+    ParameterError for a `unit` that is neither "word" nor "char", a `size` outside 1 to 64, and whatever else is not
+    allowed.
 
     >>> Shingling(unit="char", size=9)
     Shingling(unit='char', size=9)

@@ -62,7 +62,8 @@ with `symbols` code points of general category P and S, but for U+FFFD, are of c
   j * GOLDEN) stands for x, unless j is 0. So sets of labelled shingles are multisets of shingles.
 - `hash="rabin"` (Rabin 1981; Broder 1993): the fingerprint of tokens t_1 .. t_n is mix64 of the polynomial X^(64 n) +
   sum over j of t_j * X^(64 (n - j)) over GF(2), modulo the irreducible X^64 + X^4 + X^3 + X + 1 (Seroussi 1998), a word
-  being the polynomial whose coefficient of X^i is its bit i. `hash="karp_rabin"` (Karp, Rabin 1987): mix64 of the
+  being the polynomial whose coefficient of X^i is its bit i. Rabin's bound on collisions is that of an irreducible
+  polynomial drawn at random; this one is fixed. `hash="karp_rabin"` (Karp, Rabin 1987): mix64 of the
   integer b^n + sum over j of t_j * b^(n - j) modulo 2^61 - 1, b = STREAM_SHINGLE, as evidence the first shingle key.
 
 Test vectors (`tests/backends/test_bits.py` holds more)::
@@ -125,8 +126,8 @@ class SketchFold(Protocol):
     A state has a row a set, and is of the backend's own making; what `finish` makes of it is a signature, the same bits
     in every backend: of the union of parts the signature is `finish(merge(fold(one), fold(other)))`.
 
-    MinHash (Broder 1997) takes the minimum over a set of each of its functions h_i. Where w are the family's
-    `permutations.words`, p = 2^61 - 1 and a | 1 is a with its lowest bit set:
+    MinHash (Broder, Charikar, Frieze, Mitzenmacher 2000) takes the minimum over a set of each of its functions h_i.
+    Where w are the family's `permutations.words`, p = 2^61 - 1 and a | 1 is a with its lowest bit set:
 
     - `affine32`: multiplier * (x >> 32) + addend mod 2^32, as `permutations.coefficients` draws them.
     - `affine61`: (1 + w[2 i] mod (p - 1)) * x + w[2 i + 1] mod p; uint64.

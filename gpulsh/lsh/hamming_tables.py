@@ -72,6 +72,17 @@ class HammingTables:
             return known[self.tables]
         return min(known.values(), key=lambda design: design.cost(count))
 
+    def expected_candidates(self, count: int) -> float:
+        """How many of `count` signatures of random bits a query looks at, over all tables.
+
+        Of each table these are count / 2^(bits of its key). Raises ParameterError where that is no count.
+        Source: section 3.2 of the paper.
+
+        >>> HammingTables(bits=64, distance=3, tables=16).expected_candidates(2**34)  # 64 of each table
+        1024.0
+        """
+        return self.design(count).candidates(count)
+
     def pairs(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
@@ -189,7 +200,7 @@ class BuiltTables(Arrays):
     def examined(
         self, bit_signatures: BitSignatures, *, backend: BackendName = "auto", threads: int | None = None
     ) -> Array:
-        """How many candidates a query looks at for each row, int64 [m]; `design.candidates(n)` are expected."""
+        """How many candidates a query looks at for each row, int64 [m]; beside `expected_candidates(n)`."""
         ops, asked = self.search._words(bit_signatures, backend, threads)
         looked = ops.asarray(np.zeros(len(asked), np.int64))
         with ops.here():

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpulsh.arrays import Array, Fingerprints, Signatures, WeightedFingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.lsh.share import share
 from gpulsh.params import check_type
+from gpulsh.ragged import cuts, offsets, within_runs
 from gpulsh.sketch.agreement import checked_pairs, estimates
+
+AT_ONCE = 1 << 20  # weights of rows of pairs that are looked up
 
 
 def jaccard(
@@ -25,7 +29,7 @@ def jaccard(
     the fingerprints, which gives the same bits on every backend.
 
     `pairs` int64 [m, 2] are row numbers. An empty document has similarity 0 with every document. The estimate is the
-    share of equal signature values, of standard deviation sqrt(J (1 - J) / num_perm) (Broder 1997). Fingerprints of
+    share of equal signature values, of standard deviation sqrt(J (1 - J) / num_perm). Fingerprints of
     `gpulsh.shingle` are public hashes, scheme 1: exact for text that nobody made to collide. `deduplicate` decides by
     fingerprints under a secret instead. Raises ParameterError where `pairs` are no rows of them.
 
@@ -64,20 +68,53 @@ def containment(
 
 
 def cosine(
-    fingerprints: Fingerprints, pairs: Array, *, backend: BackendName = "auto", threads: int | None = None
+    fingerprints: Fingerprints | WeightedFingerprints,
+    pairs: Array,
+    *,
+    backend: BackendName = "auto",
+    threads: int | None = None,
 ) -> Array:
     """|A and B| / sqrt(|A| |B|) of each pair, float64 [m], the cosine of two sets; 0 where either document is empty.
 
-    What `SimHash` estimates. Of public hashes, scheme 1, as `jaccard` is: text can be made to collide in them. Raises
-    ParameterError as it does.
+    From WeightedFingerprints it is that of the weights, sum(a b) / sqrt(sum(a^2) sum(b^2)), summed on the host in
+    float64 in ascending order of the fingerprints. What `SimHash` estimates, by `weights` of the same name. Of public
+    hashes, scheme 1, as `jaccard` is: text can be made to collide in them. Raises ParameterError as it does.
 
     >>> from gpulsh.text.shingling import shingle
     >>> fingerprints = shingle(["a b c d e", "a b c d e f g h", ""], backend="cpu")
     >>> cosine(fingerprints, [[0, 1], [0, 2]], backend="cpu")
     array([0.5, 0. ])
     """
+    if isinstance(fingerprints, WeightedFingerprints):
+        ops = select_backend(backend, threads=threads)
+        rows = ops.asnumpy(checked_pairs(pairs, len(fingerprints), ops))
+        return ops.asarray(_weighted_cosine(fingerprints.moved(ops.asnumpy), rows))
     both, one, other = _overlaps(fingerprints, pairs, backend, threads)
     return share(both, np.sqrt(one.astype(np.float64) * other.astype(np.float64)))
+
+
+def _weighted_cosine(rows: WeightedFingerprints, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
+    offset = rows.offset - rows.offset[0]
+    here = slice(int(rows.offset[0]), int(rows.offset[-1]))
+    row, largest = np.repeat(np.arange(len(rows)), rows.lengths), np.zeros(len(rows))
+    np.maximum.at(largest, row, rows.weight[here])
+    weight = rows.weight[here] / largest[row]  # no square overflows, or vanishes for all
+    distinct, place = np.unique(rows.values[here], return_inverse=True)
+    keys = row * len(distinct) + place  # ascending
+    found = np.zeros(len(pairs))
+    for start, stop in cuts(offsets(rows.lengths[pairs[:, 0]]), AT_ONCE, AT_ONCE):
+        one, other = pairs[start:stop].T
+        sizes = rows.lengths[one]
+        entry = np.repeat(offset[one], sizes) + within_runs(sizes)
+        pair = np.repeat(np.arange(len(one)), sizes)
+        sought = other[pair] * len(distinct) + place[entry]
+        at = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
+        both = keys[at] == sought
+        products = weight[entry[both]] * weight[at[both]]
+        found[start:stop] = np.bincount(pair[both], products, len(one))
+    squares = np.bincount(row, weight * weight, len(rows))
+    lengths = np.sqrt(squares[pairs[:, 0]] * squares[pairs[:, 1]])
+    return np.minimum(found / np.where(lengths > 0, lengths, 1.0), 1.0)
 
 
 def _overlaps(

@@ -11,7 +11,7 @@ from gpulsh.arrays import Fingerprints, WeightedFingerprints
 from gpulsh.backends.protocol import Backend
 from gpulsh.backends.select import BackendName
 from gpulsh.params import Folding, Shingling, check_choice
-from gpulsh.ragged import end_to_end, offsets
+from gpulsh.ragged import end_to_end
 from gpulsh.text.documents import Documents
 
 Weights = Literal["count", "idf"]
@@ -29,9 +29,10 @@ def weigh(
     """The distinct fingerprints of every document's shingles, ascending, with a weight each.
 
     `texts` is any kind that `deduplicate` takes. "count" weighs a shingle by how often its document has it, "idf" by
-    that times ln(n / df), where df of the n documents given, empty ones and nulls included, have it; a shingle that all
-    have would weigh 0, and is dropped (Salton, Buckley 1988). Returns WeightedFingerprints: `values` uint64 [nnz],
-    `weight` float64 [nnz], `offset` int64 [n + 1], on the backend's device; a null document has an empty row.
+    that times ln((n + 1) / df), where df of the n documents given, empty ones and nulls included, have it: tf-idf
+    (Salton, Buckley 1988), with one document more, so that what all have still weighs something. `SimHash` weighs by
+    the same names alike, but for the logarithm's base and rounding. Returns WeightedFingerprints: `values` uint64
+    [nnz], `weight` float64 [nnz], `offset` int64 [n + 1], on the backend's device; a null document has an empty row.
 
     Raises InputTypeError where a row is no text, BackendError where CUDA was asked for and does not work.
 
@@ -54,7 +55,5 @@ def _by_rarity(rows: WeightedFingerprints, ops: Backend) -> WeightedFingerprints
     frequency = np.searchsorted(ordered, rows.values, side="right") - np.searchsorted(ordered, rows.values, side="left")
     rarity = np.zeros(count + 1)  # by frequency; from the host's logarithm on every backend
     for found in np.unique(ops.asnumpy(frequency)).tolist():
-        rarity[found] = log(count / found)
-    weight = rows.weight * ops.asarray(rarity)[frequency]
-    kept = weight > 0
-    return WeightedFingerprints(rows.values[kept], weight[kept], offsets(kept)[rows.offset])
+        rarity[found] = log((count + 1) / found)
+    return WeightedFingerprints(rows.values, rows.weight * ops.asarray(rarity)[frequency], rows.offset)

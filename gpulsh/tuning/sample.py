@@ -83,8 +83,8 @@ def draw_similar(texts: object, size: int, seed: int, fingerprints: Callable[[Te
     """As `draw_sample`, without documents that have no shingle, and the more similar two are the likelier together.
 
     A document is drawn by the least of its fingerprints, on the host, in a random order, which two have in common with
-    the probability of their Jaccard similarity s (Broder 1997). So of the pairs of that similarity the part drawn is
-    `share` * (s + (1 - s) * `share`), where of documents drawn one by one it were `share` ** 2. A page of very many
+    the probability of their Jaccard similarity s (`gpulsh.theory`). So of the pairs of that similarity the part drawn
+    is `share` * (s + (1 - s) * `share`), where of documents drawn one by one it were `share` ** 2. A page of very many
     copies is drawn with all of them, and may then be all of the sample.
     """
     size = check_integer("sample", size, 2, LARGEST)

@@ -34,7 +34,8 @@ def test_the_public_way(everywhere: CudaBackend, monkeypatch: pytest.MonkeyPatch
         rows = gpulsh.weigh(texts, "idf", shingling=shingling)
         signatures, labels = sketch(rows), mover(masses)
         found = [
-            *(rows.values, rows.weight, rows.offset, gpulsh.jaccard(rows, pairs), signatures.values),
+            *(rows.values, rows.weight, rows.offset, gpulsh.jaccard(rows, pairs), gpulsh.cosine(rows, pairs)),
+            signatures.values,
             *(sketch.estimate(signatures, pairs), sketch.from_texts(texts, shingling=shingling).values),
             *(sketch(dense).values, gpulsh.KleinbergTardos(num_perm=9)(dense).values),
             *(labels, mover.estimate(labels, [[0, 1], [0, 0]])),

@@ -114,7 +114,7 @@ def test_a_query_examines_what_is_predicted(tables: int) -> None:
     )
     asked = BitSignatures(generator.integers(0, 2**64, (500_000 if tables > 4 else 10_000, 1), np.uint64))
     examined = built.examined(asked, backend="cpu")
-    assert examined.mean() == pytest.approx(built.design.candidates(count), rel=0.2)
+    assert examined.mean() == pytest.approx(built.search.expected_candidates(count), rel=0.2)
 
 
 def test_a_million_signatures_lose_no_planted_pair() -> None:

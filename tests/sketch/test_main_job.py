@@ -77,7 +77,7 @@ def test_files_the_index_and_the_command_decide_as_memory(name: str, tmp_path: P
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"sketch": "minhash"}, "sketch is of type str; give a sketch of sets, as gpulsh.MinHash"),
+        ({"sketch": ["minhash"]}, "sketch is of type list; give a sketch of sets, as gpulsh.MinHash"),
         ({"sketch": gpulsh.OnePermutation(num_perm=64), "num_perm": 32}, "num_perm is 32 and the sketch has 64"),
         ({"sketch": gpulsh.OnePermutation(seed=4), "seed": 5}, "seed is 5 and the sketch has 4"),
     ],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from math import log
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
@@ -34,14 +34,14 @@ def test_counts_and_rarity(backend: Any, shingling: Shingling, monkeypatch: pyte
     assert as_dictionaries(gpulsh.weigh(TEXTS, shingling=shingling, backend=backend)) == counts
 
     having = Counter(x for count in counts for x in count)
-    wanted = [{x: count[x] * log(len(TEXTS) / having[x]) for x in count} for count in counts]
+    wanted = [{x: count[x] * log((len(TEXTS) + 1) / having[x]) for x in count} for count in counts]
     assert as_dictionaries(gpulsh.weigh(TEXTS, "idf", shingling=shingling, backend=backend)) == wanted
 
 
-def test_what_every_document_has_is_dropped() -> None:
+def test_what_every_document_has_weighs_least() -> None:
     rows = gpulsh.weigh(["the cat", "the dog", "the the"], "idf", shingling=WORDS, backend="cpu")
-    assert rows.offset.tolist() == [0, 1, 2, 2]
-    assert rows.weight.tolist() == [log(3), log(3)]
+    assert rows.offset.tolist() == [0, 2, 4, 5]
+    assert sorted(rows.weight.tolist()) == sorted([log(4), log(4), log(4 / 3), log(4 / 3), 2 * log(4 / 3)])
     assert len(gpulsh.weigh([], "idf", backend="cpu")) == len(gpulsh.weigh([], backend="cpu")) == 0
 
 
@@ -75,6 +75,48 @@ def test_sums_run_in_the_order_of_fingerprints() -> None:
 def test_jaccard_of_nothing() -> None:
     rows = WeightedFingerprints(np.array([7], np.uint64), np.array([0.5]), np.array([0, 1, 1, 1]))
     assert gpulsh.jaccard(rows, [[0, 0], [0, 1], [1, 2]], backend="cpu").tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize("weights", ["count", "idf"])
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_the_cosine_of_weights(backend: Any, weights: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpulsh.lsh.similarity.AT_ONCE", 5)
+    rows = gpulsh.weigh(TEXTS, weights, shingling=WORDS, backend=backend)
+    sets = as_dictionaries(rows)
+    pairs = [(i, j) for i in range(len(TEXTS)) for j in range(len(TEXTS))]
+    lengths = [sqrt(sum(w * w for w in one.values())) for one in sets]
+    wanted = [
+        sum(w * sets[j].get(x, 0.0) for x, w in sets[i].items()) / ((lengths[i] * lengths[j]) or 1.0) for i, j in pairs
+    ]
+    found = gpulsh.cosine(rows, pairs, backend=backend)  # type: ignore[arg-type]
+    assert found.dtype == np.float64 and found == pytest.approx(wanted, rel=1e-12)
+    assert (np.diag(found.reshape(len(TEXTS), -1)) == [1, 1, 0, 0, 1, 1]).all()
+
+
+def test_the_cosine_of_weights_far_apart() -> None:
+    weight, values = np.array([1e-300, 2e-300, 1e300, 2e300, 1e300]), np.array([1, 2, 1, 2, 3], np.uint64)
+    rows = WeightedFingerprints(values, weight, np.array([0, 2, 4, 5]))
+    assert gpulsh.cosine(rows, [[0, 1], [0, 2]], backend="cpu").tolist() == [1, 0]
+    none = gpulsh.weigh([], backend="cpu")
+    assert gpulsh.cosine(none, np.empty((0, 2), np.int64), backend="cpu").shape == (0,)
+
+
+@pytest.mark.parametrize("weights", ["count", "idf"])
+def test_simhash_estimates_the_cosine_of_the_same_weights(weights: Any) -> None:
+    """Each text has once many words that others have, too, and six times some that few others have."""
+    generator, texts = np.random.default_rng(2), []
+    for _ in range(8):
+        once, often = generator.choice(200, 150, replace=False), generator.choice(200, 40, replace=False)
+        texts.append(" ".join([*(f"once{n}" for n in once), *(f"often{n}" for n in np.repeat(often, 6))]))
+    options: dict[str, Any] = {"shingling": WORDS, "backend": "cpu"}
+    pairs = np.array([(i, j) for i in range(8) for j in range(i)])
+    exact = gpulsh.cosine(gpulsh.weigh(texts, weights, **options), pairs, backend="cpu")
+    of_sets = gpulsh.cosine(gpulsh.shingle(texts, **options), pairs, backend="cpu")
+    estimates = []
+    for seed in range(30):
+        sketch = gpulsh.SimHash(bits=384, weights=weights, seed=seed)
+        estimates.append(sketch.estimate(sketch.from_texts(texts, **options), pairs, backend="cpu"))
+    assert abs(np.mean(estimates, axis=0) - exact).max() < 0.05 < 2 * 0.05 < abs(of_sets - exact).min()
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,9 @@ ROWS = 512  # dense vectors at once, at least: what a column of hyperplanes is m
 class Hyperplanes(BitSketch):
     """A bit is 1 where a vector lies on the positive side of a hyperplane through the origin, 0 on it or behind.
 
+    Charikar sets the bit of a vector on the hyperplane, too; of drawn hyperplanes hardly any holds a vector, but for
+    that of zeros, which so has no bit here, as an empty document has none of `SimHash`.
+
     - Each row is quantised to rint(x / max(|row|) * 2^15), which keeps its direction to some 2^-16 of its largest
       entry; its length does not count. A row of zeros has no bit set.
     - A hyperplane's coordinate is the sum of 16 drawn bytes less its mean 2040, nearly normal: for column c and bit b

@@ -32,12 +32,14 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
     =========  =========================================================================================================
     `"set"`    each distinct shingle weighs 1: the cosine is |A and B| / sqrt(|A| |B|), as `gpulsh.cosine` has it
     `"count"`  each occurrence weighs 1
-    `"idf"`    each distinct shingle weighs L(n + 1) - L(the documents of all n that have it), where L is the logarithm
-               to the base 2 in units of 2^-16, by the rule of `gpulsh.sketch.bits.document_frequencies.log2`; texts
-               are read twice, and the distinct fingerprints of all are held with their counts
+    `"idf"`    each occurrence weighs L(n + 1) - L(the documents of all n that have the shingle), where L is the
+               logarithm to the base 2 in units of 2^-16, by the rule of
+               `gpulsh.sketch.bits.document_frequencies.log2`; texts are read twice, and the distinct fingerprints of
+               all are held with their counts
     =========  =========================================================================================================
 
-    Sums are of integers, so that bits are the same everywhere. A document without a shingle has no bit set. Hyperplanes
+    By "count" and "idf" the cosine is that of `gpulsh.weigh`, as `gpulsh.cosine` has it, too. Sums are of integers, so
+    that bits are the same everywhere; a sum of 0 gives no bit. A document without a shingle has no bit set. Hyperplanes
     whose coordinates are 1 and -1 stand for all directions where documents have some hundred shingles; of fewer, ties
     are frequent, and estimates lie above the cosine. Source: Charikar 2002, *Similarity estimation techniques from
     rounding algorithms*; Manku, Jain, Das Sarma 2007, *Detecting near-duplicates for web crawling*, section 2.
@@ -95,8 +97,7 @@ class SimHash(TextSketch[BitSignatures], BitSketch):
         frequencies = DocumentFrequencies()
         for rows in map(ops.unique, batches()):
             frequencies.add(rows)
-        sets = map(ops.unique, batches())
-        parts = [ops.simhash(rows, self._keys(), frequencies.weights(rows)) for rows in sets]
+        parts = [ops.simhash(rows, self._keys(), frequencies.weights(rows)) for rows in batches()]
         return BitSignatures(np.concatenate(parts), maker=self)
 
     def _keys(self) -> NDArray[np.uint64]:

@@ -28,7 +28,8 @@ class MinHash(SetSketch):
     No other family shows a relative error beyond chance for random numbers, which fingerprints stand for; for numbers
     in arithmetic progression `affine32`, `affine61` and `multiply_shift` do, and `tabulation` hardly (by the record
     `families.md`, in `benchmarks/record`).
-    Source: Broder 1997; Broder, Charikar, Frieze, Mitzenmacher 2000, *Min-wise independent permutations*.
+    Source: Broder, Charikar, Frieze, Mitzenmacher 2000, *Min-wise independent permutations*, a minimum of each; Broder
+    1997, *On the resemblance and containment of documents*, estimates by one permutation, as `BottomS` does.
     Raises ParameterError for another `family`, `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 
     >>> from gpulsh.text.shingling import shingle

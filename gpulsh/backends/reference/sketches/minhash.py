@@ -1,4 +1,4 @@
-"""MinHash by `affine32`: a function and a set at a time, as Broder 1997 defines it."""
+"""MinHash by `affine32`: a function and a set at a time, as its definition says."""
 
 from __future__ import annotations
 
