@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -43,6 +46,21 @@ def test_no_text_pins_more_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None
     for size in SIZES:
         check(way, size)
     assert asked == [LEAST_PINNED]
+
+
+def test_threads_do_not_overwrite_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The buffer is one, and a text is copied from it after it was filled."""
+    filled = Staging._filled
+
+    def late(way: Staging, source: Any) -> Any:
+        buffer = filled(way, source)
+        sleep(0.01)
+        return buffer
+
+    monkeypatch.setattr(Staging, "_filled", late)
+    way = Staging(DeviceModule())
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(partial(check, way), range(1000, 1008)))
 
 
 def test_without_pinned_memory_text_is_copied_as_it_lies(

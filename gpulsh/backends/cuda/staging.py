@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -29,6 +30,7 @@ class Staging:
         self._pinned = np.empty(0, np.uint8)
         self._reader: Any = None  # the stream that copies from the buffer
         self._refused = False  # the driver has no memory to pin: it copies from the text as it lies, if slowly
+        self._filling = Lock()  # for threads that share an Index
 
     def on_device(self, batch: TextBatch) -> TextBatch:
         """The batch in memory of the current device, copied on the current stream; as it is where it lies there."""
@@ -43,15 +45,17 @@ class Staging:
             return TextBatch(text, offset)
         for start in range(0, len(source), MOST_PINNED):
             part = source[start : start + MOST_PINNED]
-            text[start : start + len(part)].set(self._filled(part), stream=stream)
-            self._reader = stream
+            with self._filling:
+                text[start : start + len(part)].set(self._filled(part), stream=stream)
+                self._reader = stream
         return TextBatch(text, offset)
 
     def give_back(self) -> None:
         """Hand the buffer to CuPy's pool, once nothing is copied from it any more."""
-        if self._reader is not None:
-            wait(self._arrays, self._reader)
-        self._reader, self._pinned, self._refused = None, np.empty(0, np.uint8), False
+        with self._filling:
+            if self._reader is not None:
+                wait(self._arrays, self._reader)
+            self._reader, self._pinned, self._refused = None, np.empty(0, np.uint8), False
 
     def _from_device(self, batch: TextBatch) -> TextBatch:
         device = batch.values.device
