@@ -28,7 +28,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Literal
 
-Extra = Literal["cuda12", "cuda13", "cudf", "ray", "warc", "report", "compat", "text"]
+Extra = Literal["cuda12", "cuda13", "cudf", "ray", "warc", "report", "compat", "text", "s3", "gs", "http", "hf"]
 
 # Options that messages advise. Of SWITCHES the keyword is True; all others are followed by a value, or by none.
 SWITCHES = ("overwrite", "resume", "dry-run", "across", "within", "lines")

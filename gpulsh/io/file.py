@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from gpulsh.errors import ChangedInputError, DamagedInputError, GpulshError, InputError
+from gpulsh.errors import ChangedInputError, DamagedInputError, Extra, GpulshError, InputError, install
 from gpulsh.memory_limit import lacks_memory, out_of_memory
 
 Stamp = list[int | str | None]  # of a file: its size, and what tells of its last change; as JSON has it
@@ -19,6 +20,24 @@ VERSIONS: tuple[str, ...] = (
     *("ETag", "etag", "md5Hash", "Content-MD5", "blob_id", "generation", "VersionId"),
     *("LastModified", "last_modified", "Last-Modified", "updated", "mtime"),
 )
+
+
+# Of a URL's protocol: the package that opens it, and the extra that installs this.
+PACKAGES: dict[str, tuple[str, Extra]] = {
+    **dict.fromkeys(("s3", "s3a"), ("s3fs", "s3")),
+    **dict.fromkeys(("gs", "gcs"), ("gcsfs", "gs")),
+    **dict.fromkeys(("http", "https"), ("aiohttp", "http")),
+    "hf": ("huggingface_hub", "hf"),
+}
+
+
+def missing_package(url: str) -> str | None:
+    """What to say of a URL whose package is not installed; None of others."""
+    for part in url.split("::"):
+        known = PACKAGES.get(part.partition("://")[0])
+        if known is not None and find_spec(known[0]) is None:
+            return f"{url}: needs the package {known[0]}; {install(known[1])}"
+    return None
 
 
 @dataclass(frozen=True)

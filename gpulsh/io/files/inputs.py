@@ -12,7 +12,7 @@ from typing import Any
 
 from gpulsh.errors import InputError, ParameterError
 from gpulsh.io.compression.packing import Packing
-from gpulsh.io.file import File
+from gpulsh.io.file import File, missing_package
 from gpulsh.io.files.data_sets import computed_error, description_error, with_documents, without_computed
 from gpulsh.io.files.form import USUAL, Form
 from gpulsh.io.files.pipes import Streams, is_stream, refuse_irregular
@@ -217,7 +217,7 @@ def _remote(given: str, form: Form) -> Iterator[File]:
         raise
     except Exception as error:  # a storage service's own exceptions share no base
         told = (str(error) or type(error).__name__).splitlines()[0]
-        raise InputError(f"{given}: cannot be opened: {told}") from error
+        raise InputError(missing_package(given) or f"{given}: cannot be opened: {told}") from error
 
 
 def _found(given: str, filesystem: Any, path: str, form: Form) -> Iterator[File]:

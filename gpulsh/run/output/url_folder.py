@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpulsh.errors import GpulshError, OutputError
 from gpulsh.facts import Facts
-from gpulsh.io.file import File, first_line
+from gpulsh.io.file import File, first_line, missing_package
 
 
 class UrlFolder:
@@ -80,4 +80,5 @@ class UrlFolder:
             raise
         except Exception as error:
             at = f"{self.url}/{name}".rstrip("/")
-            raise OutputError(f"{at}: cannot be reached or written: {first_line(error)}") from error
+            told = missing_package(self.url) or f"{at}: cannot be reached or written: {first_line(error)}"
+            raise OutputError(told) from error
