@@ -15,6 +15,7 @@ CASES = (
     "hot_buckets",
     "shared_sentences",
     "sketches",
+    "fast",
     "operations",
     "methods",
     "families",
