@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from gpulsh.sketch.sets.b_bit import BBit as BBit
     from gpulsh.sketch.sets.c_minhash import CMinHash as CMinHash
     from gpulsh.sketch.sets.fast_similarity import FastSimilarity as FastSimilarity
+    from gpulsh.sketch.sets.given import minima as minima
     from gpulsh.sketch.sets.minhash import MinHash as MinHash
     from gpulsh.sketch.sets.one_permutation import OnePermutation as OnePermutation
     from gpulsh.sketch.weighted.earth_mover import EarthMover as EarthMover
@@ -95,6 +96,7 @@ _NAMES = {  # of each module
     "params": ("Folding", "Shingling"),
     "run.files": ("deduplicate_files",),
     "run.memory": ("deduplicate",),
+    "sketch.sets.given": ("minima",),
     "sketch.sets.minhash": ("MinHash",),
     "sketch.sets.one_permutation": ("OnePermutation",),
     "sketch.sets.c_minhash": ("CMinHash",),

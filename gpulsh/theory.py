@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from statistics import NormalDist
 from typing import Any, overload
 
 import numpy as np
@@ -288,6 +289,18 @@ def standard_error(similarity: ArrayLike, num_perm: int) -> np.float64 | NDArray
     """
     j = _fractions("similarity", similarity)
     return _as_given(np.sqrt(j * (1 - j) / check_integer("num_perm", num_perm, 1, MAX_NUM_PERM)))
+
+
+def epsilon_of_chance(size: int, functions: int, probability: float = 0.999) -> float:
+    """What the relative error of a min-wise independent family stays below, for a set of `size` and so many functions.
+
+    With this probability, where each count of minima is near normal. `MinHash.epsilon` measures that of a family.
+
+    >>> round(epsilon_of_chance(50, 1 << 16), 2)
+    0.12
+    """
+    each = probability ** (1 / size)
+    return NormalDist().inv_cdf((1 + each) / 2) * math.sqrt((size - 1) / functions)
 
 
 def _log_miss(

@@ -47,6 +47,8 @@ SKETCHES: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [  # with what it s
 CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "shingle": (gpulsh.shingle, {"texts": TEXTS, **ON}),
     "fingerprint": (gpulsh.fingerprint, {"sets": [[1, 2], [3]], **ON}),
+    "minima": (gpulsh.minima, {"sets": [[0, 1], [2]], "functions": np.eye(3, dtype=int), **ON}),
+    "MinHash.epsilon": (gpulsh.MinHash(num_perm=8).epsilon, {"sets": PRINTS, **ON}),
     "weigh": (gpulsh.weigh, {"texts": TEXTS, **ON}),
     "md5_signatures": (gpulsh.md5_signatures, {"texts": TEXTS}),
     "text_profiles": (gpulsh.text_profiles, {"texts": TEXTS}),

@@ -8,7 +8,6 @@ stands beside it, and the root mean square error has the part of chance taken of
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from typing import Any, get_args
 
 import numpy as np
@@ -19,6 +18,7 @@ from gpulsh.arrays import Fingerprints
 from gpulsh.backends.cpu import CpuBackend
 from gpulsh.backends.protocol import Backend, sketched
 from gpulsh.params import Family, MinHashFamily
+from gpulsh.theory import epsilon_of_chance
 
 TITLE = "Families of MinHash: relative error of min-wise independence, and of estimates"
 WORK: dict[str, Any] = {}
@@ -27,7 +27,6 @@ COLUMNS = 2048  # functions of a seed
 SEEDS = 100  # a round
 NUM_PERM = 128  # functions of an estimate
 UPPER = ("affine32", "xor", "tabulation")  # families that read the upper 32 bits of a fingerprint
-CHANCE = 0.999
 
 Words = NDArray[np.uint64]
 
@@ -57,7 +56,7 @@ class Drawn:
         theory = similarity * (1 - similarity) / NUM_PERM
         return {
             "epsilon": abs(relative).max(),
-            "of chance": _of_chance(self.size, int(functions)),
+            "of chance": epsilon_of_chance(self.size, int(functions)),
             "rms": np.sqrt(max((relative**2).mean() - (self.size - 1) / functions, 0)),
             "deviation / theory": np.sqrt(self.squares / self.estimates / theory),
         }
@@ -106,12 +105,6 @@ def _draw(ops: Backend, family: MinHashFamily, seed: int, sets: list[Drawn]) -> 
     for one in sets:
         one.add(found[start : start + one.size].argmin(axis=0), generator)
         start += one.size
-
-
-def _of_chance(size: int, functions: int) -> float:
-    """What the greatest relative error of a min-wise independent family stays below with probability CHANCE."""
-    each = CHANCE ** (1 / size)
-    return NormalDist().inv_cdf((1 + each) / 2) * float(np.sqrt((size - 1) / functions))
 
 
 def trie_probabilities(numbers: Words) -> NDArray[np.float64]:

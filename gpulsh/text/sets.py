@@ -13,7 +13,7 @@ from gpulsh.arrays import Fingerprints, Numbers
 from gpulsh.backends.mixing import mixed
 from gpulsh.backends.protocol import GOLDEN, LENGTH, STREAM_ITEM
 from gpulsh.backends.select import BackendName, select_backend
-from gpulsh.errors import InputTypeError
+from gpulsh.errors import InputTypeError, ParameterError
 from gpulsh.params import shown
 from gpulsh.ragged import cuts, end_to_end, offsets, within_runs
 
@@ -49,12 +49,31 @@ def fingerprint(sets: object, *, backend: BackendName = "auto", threads: int | N
     array([1. , 0.5])
     """
     ops = select_backend(backend, threads=threads)
-    hashed = end_to_end([Fingerprints(_hashes(items), offset) for items, offset in _parts(sets)])
+    hashed = end_to_end([Fingerprints(_hashes(items), offset) for items, offset in item_parts(sets)])
     with ops.here():
         return ops.unique(hashed.moved(ops.asarray))
 
 
-def _parts(sets: object) -> Iterator[tuple[pa.Array, Numbers]]:
+def numbered_sets(sets: object, count: int) -> list[NDArray[np.int64]]:
+    """The numbers that each set holds, or an error where one is not from 0 to `count` - 1."""
+    import pyarrow as pa
+
+    from gpulsh.io.arrow.buffers import numbers
+
+    rows = []
+    for items, offset in item_parts(sets):
+        if len(items) and not pa.types.is_integer(items.type):
+            raise InputTypeError(f"sets holds items of Arrow type {items.type}; give the numbers of elements")
+        found = numbers(items) if len(items) else np.empty(0, np.int64)
+        if len(found) and not 0 <= int(found.min()) <= int(found.max()) < count:
+            raise ParameterError(
+                f"sets holds elements from {found.min()} to {found.max()}; functions are given of {count}, from 0 on"
+            )
+        rows += np.split(found.astype(np.int64), offset[1:-1]) if len(offset) > 1 else []
+    return rows
+
+
+def item_parts(sets: object) -> Iterator[tuple[pa.Array, Numbers]]:
     """The items of some sets end to end, and where each set begins."""
     import pyarrow as pa
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import gpulsh
 from gpulsh.arrays import Fingerprints, Signatures
 from gpulsh.errors import ParameterError
-from gpulsh.theory import SCurve, choose_banding
+from gpulsh.theory import SCurve, choose_banding, epsilon_of_chance
 
 
 def fingerprints(*sets: set[str] | set[int]) -> Fingerprints:
@@ -92,8 +93,10 @@ class TestRowsAToG:
     SIGNATURES = ((1, 2, 1, 2), (2, 1, 3, 1), (3, 1, 3, 1))
 
     def test_signatures_of_given_row_orders(self) -> None:
-        for order, wanted in zip(("ACGFBED", "DBACFGE", "CDGFABE"), self.SIGNATURES, strict=True):
-            assert tuple(min(order.index(row) + 1 for row in one) for one in self.SETS) == wanted
+        orders = ("ACGFBED", "DBACFGE", "CDGFABE")
+        places = np.array([[order.index(row) + 1 for order in orders] for row in "ABCDEFG"])
+        found = gpulsh.minima([["ABCDEFG".index(row) for row in one] for one in self.SETS], places, backend="cpu")
+        assert found.values.T.tolist() == [list(wanted) for wanted in self.SIGNATURES]
 
     def test_true_and_estimated_similarity(self) -> None:
         assert similarities(*self.SETS) == [0, 3 / 4, 1 / 7, 0, 3 / 4, 0]
@@ -105,23 +108,49 @@ class TestRowsAToG:
 
     def test_minima_while_rows_are_read(self) -> None:
         """h(x) = x + 1 mod 5 and g(x) = 2 x + 3 mod 5, row after row: each step of the trace."""
-        first, second = {0, 2, 3}, {1, 2, 4}
-        infinity = 9
+        infinity, x = 2**32 - 1, np.arange(5)
+        functions = np.stack([(x + 1) % 5, (2 * x + 3) % 5], axis=1)
         trace = []
-        minima = [[infinity, infinity], [infinity, infinity]]
-        for row in range(5):
-            values = (row + 1) % 5, (2 * row + 3) % 5
-            for column, one in enumerate((first, second)):
-                if row in one:
-                    minima[column] = [min(pair) for pair in zip(minima[column], values, strict=True)]
-            trace.append((tuple(minima[0]), tuple(minima[1])))
+        for read in range(1, 6):
+            sets = [[row for row in one if row < read] for one in ({0, 2, 3}, {1, 2, 4})]
+            trace.append(gpulsh.minima(sets, functions, backend="cpu").values.tolist())
         assert trace == [
-            ((1, 3), (9, 9)),
-            ((1, 3), (2, 0)),
-            ((1, 2), (2, 0)),
-            ((1, 2), (2, 0)),
-            ((1, 2), (0, 0)),
+            [[1, 3], [infinity, infinity]],
+            [[1, 3], [2, 0]],
+            [[1, 2], [2, 0]],
+            [[1, 2], [2, 0]],
+            [[1, 2], [0, 0]],
         ]
+
+    @pytest.mark.parametrize(
+        ("sets", "functions", "said"),
+        [
+            ([[5]], [[1], [2]], "elements from 5 to 5; functions are given of 2, from 0 on"),
+            ([[-1]], [[1], [2]], "elements from -1 to -1"),
+            ([["a"]], [[1], [2]], "give the numbers of elements"),
+            ([[0]], [1, 2], "shape .2,.; give integers of shape"),
+            ([[0]], [[1], [2, 3]], "functions is no array"),
+            ([[0]], [[2**32 - 1]], "give values from 0 to 4294967294"),
+        ],
+    )
+    def test_what_is_refused_of_given_functions(self, sets: Any, functions: Any, said: str) -> None:
+        with pytest.raises(gpulsh.GpulshError, match=said):
+            gpulsh.minima(sets, functions, backend="cpu")
+
+
+class TestEpsilon:
+    """Broder, Charikar, Frieze, Mitzenmacher 2000, section 1: the relative error of a family on a set."""
+
+    def test_random_numbers(self) -> None:
+        rows = gpulsh.fingerprint([range(300), range(5), [], [7]], backend="cpu")
+        found = gpulsh.MinHash(num_perm=20_000).epsilon(rows, backend="cpu")
+        assert 0 < found[0] < epsilon_of_chance(300, 20_000) and found[2:].tolist() == [0, 0]
+
+    def test_masks(self) -> None:
+        """Of 0, 1, 2, 9 and 200 the last is the minimum of half of all masks, in place of a fifth."""
+        rows = Fingerprints(np.array([0, 1, 2, 9, 200], np.uint64) << np.uint64(32), np.array([0, 5]))
+        found = gpulsh.MinHash(num_perm=20_000, family="xor").epsilon(rows, backend="cpu")
+        assert found[0] == pytest.approx(5 / 2 - 1, abs=0.1)
 
 
 class TestXor:
@@ -137,9 +166,8 @@ class TestXor:
         values = np.array([0, 1, 2, 9, 200], np.uint64)
         rows = Fingerprints(np.concatenate([values << np.uint64(32), values << np.uint64(32)]), np.array([0, 5, 10]))
         signature = gpulsh.MinHash(num_perm=20_000, family="xor")(rows, backend="cpu")[0]
-        masks = gpulsh.MinHash(num_perm=20_000, family="xor")(
-            Fingerprints(np.zeros(1, np.uint64), np.array([0, 1])), backend="cpu"
-        )[0]
+        top = Fingerprints(np.array([1 << 63], np.uint64), np.array([0, 1]))
+        masks = gpulsh.MinHash(num_perm=20_000, family="xor")(top, backend="cpu")[0] ^ np.uint32(1 << 31)
         winner = signature ^ masks
         for value, branchings in ((0, 4), (1, 4), (2, 3), (9, 2), (200, 1)):
             share = float((winner == value).mean())

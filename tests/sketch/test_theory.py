@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import gpulsh
 from gpulsh.arrays import Fingerprints
+from gpulsh.backends.mixing import mixed
 from gpulsh.errors import ParameterError
 from gpulsh.params import MinHashFamily
 from gpulsh.sketch.sets.set_sketch import SetSketch
@@ -91,7 +92,7 @@ def unique_rows(rows: Fingerprints) -> tuple[NDArray[np.uint64], NDArray[np.floa
 
 SMALL: dict[str, tuple[Any, Estimates]] = {}
 for _family in get_args(MinHashFamily):
-    if _family != "xor":  # the exception, in test_literature.py
+    if _family != "xor":  # whose masks, as few as bits, are shared by all pairs
         _make = partial(gpulsh.MinHash, num_perm=64, family=_family)
         SMALL[_family] = _make(), of_sketch(lambda seed, make=_make: make(seed=seed))  # type: ignore[misc]
 for _kind in SKETCHES[1:]:
@@ -112,6 +113,20 @@ def test_unions_of_1_to_20(name: str, common: int, own: tuple[int, int]) -> None
     rows, asked = small_sets(common, own, 2000), np.arange(4000).reshape(-1, 2)
     union = common + sum(own)
     asks_theory(sketch, np.concatenate([estimates(rows, asked, seed) for seed in (1, 2)]), common / union, union)
+
+
+@pytest.mark.parametrize(("common", "own"), [(0, (1, 1)), (1, (1, 0)), (3, (2, 5)), (100, (50, 50))], ids=str)
+def test_masks_err_as_their_tries_say(common: int, own: tuple[int, int]) -> None:
+    """All pairs of a seed have the same masks, so here are many."""
+    rows, asked, union = small_sets(common, own, 50), np.arange(100).reshape(-1, 2), common + sum(own)
+    estimates = of_sketch(lambda seed: gpulsh.MinHash(num_perm=64, family="xor", seed=seed))
+    found = np.concatenate([estimates(small_sets_of(rows, seed), asked, seed) for seed in range(400)])
+    asks_theory(gpulsh.MinHash(num_perm=64, family="xor"), found, common / union, union)
+
+
+def small_sets_of(rows: Fingerprints, seed: int) -> Fingerprints:
+    """The same sets of other elements."""
+    return Fingerprints(mixed(rows.values + np.uint64(seed)), rows.offset)
 
 
 @pytest.mark.parametrize(("bins", "union"), [(1, 5), (3, 2), (64, 2), (64, 3), (7, 20)])
@@ -179,7 +194,7 @@ def test_bias_and_variance(kind: type[SetSketch], size: int, similarity: float) 
 @pytest.mark.parametrize("family", ["affine61", "multiply_shift", "tabulation"])
 @pytest.mark.parametrize("size", [20, 200, 2000])
 def test_families_of_minhash(family: MinHashFamily, size: int) -> None:
-    """`xor` is the exception, in test_literature.py."""
+    """`xor` errs more, as `test_masks_err_as_their_tries_say` has it."""
     rows = sets_with(size // 2, size // 4, max(200_000 // size, 40), np.random.default_rng(size))
     asked = np.arange(len(rows)).reshape(-1, 2)
     sketches = [gpulsh.MinHash(num_perm=64, seed=seed, family=family) for seed in range(-(-ESTIMATES // len(asked)))]

@@ -22,9 +22,10 @@ class ModM(SampleSketch):
     """The permuted fingerprints that `modulus` divides: of a set of n about n / modulus.
 
     With L for what is left of a set, the estimate of resemblance is |L(A) and L(B)| / |L(A) or L(B)|, that of
-    containment |L(A) and L(B)| / |L(A)|; both are unbiased, and NaN where nothing is left to divide by.
-    Source: Broder 1997, *On the resemblance and containment of documents*, theorems 1 and 2. Raises ParameterError for
-    `modulus` outside 1 to 2^32.
+    containment |L(A) and L(B)| / |L(A)|. Where something is left to divide by, both are unbiased; else they are NaN,
+    which the theorem does not speak of.
+    Source: Broder 1997, *On the resemblance and containment of documents*, theorem 1, whose second and third estimates
+    these are. Raises ParameterError for `modulus` outside 1 to 2^32.
 
     >>> from gpulsh.text.shingling import shingle
     >>> sketch = ModM(modulus=1)  # keeps all

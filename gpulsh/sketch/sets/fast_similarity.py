@@ -13,9 +13,12 @@ from gpulsh.sketch.sets.set_sketch import SetSketch
 class FastSimilarity(SetSketch):
     """Signatures of the first and least fingerprint thrown into each of `num_perm` bins, in rounds over the whole set.
 
-    A set of more fingerprints than a few times `num_perm` takes one or two rounds; after seven, a bin that is empty
-    still takes the minimum of a function of its own. Fingerprints of one round are drawn without replacement, so that
-    the estimate deviates less than MinHash's where sets are not much larger than signatures.
+    A set of more fingerprints than a few times `num_perm` takes one or two rounds. Fingerprints of one round are drawn
+    without replacement, so that the estimate deviates less than MinHash's where sets are not much larger than
+    signatures. Here the sketch departs from the paper: that has as many rounds as bins, and then a round for each bin
+    alone. Here are seven rounds, and a bin that is still empty takes the minimum of a function of its own, as MinHash
+    does. The estimate is unbiased all the same; but where a set has fewer fingerprints than about num_perm *
+    ln(num_perm) / 7, the paper's bounds on its error hold for the filled bins alone, and the others err independently.
     Source: Dahlgaard, Knudsen, Thorup 2017, *Fast similarity sketching*.
     Raises ParameterError for `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 

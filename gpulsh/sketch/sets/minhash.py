@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from math import comb
 from typing import get_args
 
-from gpulsh.params import Family, MinHashFamily, check_choice
+import numpy as np
+from numpy.typing import NDArray
+
+from gpulsh.arrays import Array, Fingerprints
+from gpulsh.backends.protocol import Backend, sketched
+from gpulsh.backends.select import BackendName, select_backend
+from gpulsh.params import Family, MinHashFamily, check_choice, check_type
 from gpulsh.sketch.sets.set_sketch import SetSketch
+
+AT_ONCE = 256  # elements that are signed together
+MANY = 200  # elements, whose trie is as that of more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,17 +28,24 @@ class MinHash(SetSketch):
     family            h(x), x a fingerprint, y its upper half
     ================  ======================================================  =====================================
     `affine32`        a y + b mod 2^32, a odd                                 the default: as theory says; fastest
-    `affine61`        a x + b mod 2^61 - 1, a not 0; signatures are uint64    2-independent
+    `affine61`        a x + b mod 2^61 - 1, a not 0; signatures are uint64    2-independent below 2^61 - 1
     `multiply_shift`  the upper half of a x + b mod 2^64, a odd               Dietzfelbinger 1996
     `xor`             y, then y ^ mask                                        for study: errs more than theory says
     `tabulation`      the exclusive-or of a table's entries for y's bytes     Zobrist 1970; Patrascu, Thorup 2012
     ================  ======================================================  =====================================
 
+    To `affine61` fingerprints x and x + 2^61 - 1 are the same, as are all that differ by a multiple of 2^61 - 1; two
+    random ones are with a probability of 2^-61.
+
     Masks keep a set's binary trie: under `xor` an element is the minimum with probability 2^-(the branchings on its way
-    from the root), not 1 / |set|, so that its estimates are biased for a given set and deviate more than the others'.
+    from the root), not 1 / |set|. So of given sets the share of equal values tends to another number than their
+    similarity, as do the shares that `Banding` and `SCurve` go by: bands of two documents meet by that number, too.
+    Over random sets the share is unbiased, and `.standard_deviation(value, size)` includes how it then varies; it does
+    not vanish however long the signature is.
+
     No other family shows a relative error beyond chance for random numbers, which fingerprints stand for; for numbers
     in arithmetic progression `affine32`, `affine61` and `multiply_shift` do, and `tabulation` hardly (by the record
-    `families.md`, in `benchmarks/record`).
+    `families.md`, in `benchmarks/record`). `.epsilon(sets)` measures it of sets of your own.
     Source: Broder, Charikar, Frieze, Mitzenmacher 2000, *Min-wise independent permutations*, a minimum of each; Broder
     1997, *On the resemblance and containment of documents*, estimates by one permutation, as `BottomS` does.
     Raises ParameterError for another `family`, `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
@@ -53,3 +71,63 @@ class MinHash(SetSketch):
         """What the backends make signatures by. ParameterError where a parameter is wrong."""
         check_choice("family", self.family, get_args(MinHashFamily))
         return Family(name=self.family, num_perm=self.num_perm, seed=self.seed)
+
+    def epsilon(
+        self, sets: Fingerprints, *, backend: BackendName = "auto", threads: int | None = None
+    ) -> NDArray[np.float64]:
+        """How far the functions drawn are from min-wise independence on each set, float64 [n]; 0 of an empty set.
+
+        The greatest relative error, over the elements x of a set X, of the share of functions under which x is the
+        minimum, which is 1 / |X| of a min-wise independent family. A finite number of functions errs by chance, too:
+        `gpulsh.theory.epsilon_of_chance(size, functions)` says by how much. It takes any numbers as they are. Source:
+        Broder, Charikar, Frieze, Mitzenmacher 2000, *Min-wise independent permutations*, section 1.
+
+        >>> rows = Fingerprints(np.array([0, 1, 2], np.uint64) << np.uint64(32), np.array([0, 3]))
+        >>> MinHash(num_perm=65536, family="xor").epsilon(rows, backend="cpu").round(
+        ...     1
+        ... )  # 2 is the least of half
+        array([0.5])
+        """
+        check_type("sets", sets, Fingerprints)
+        ops = select_backend(backend, threads=threads)
+        with ops.here():
+            rows = ops.unique(sets.moved(ops.asarray))
+            values, offset = rows.values, ops.asnumpy(rows.offset)
+            bounds = zip(offset[:-1].tolist(), offset[1:].tolist(), strict=True)
+            return np.array([self._epsilon(values[start:stop], ops) for start, stop in bounds], np.float64)
+
+    def _epsilon(self, elements: Array, ops: Backend) -> float:
+        """That of one set, whose elements are signed as sets of one."""
+        winners, least = np.zeros(self.num_perm, np.int64), None
+        for start in range(0, len(elements), AT_ONCE):
+            some = elements[start : start + AT_ONCE]
+            alone = Fingerprints(some, ops.asarray(np.arange(len(some) + 1)))
+            found = ops.asnumpy(sketched(ops, alone, self.functions))
+            best = found.min(axis=0)
+            better = np.ones(self.num_perm, bool) if least is None else best < least
+            winners[better] = found.argmin(axis=0)[better] + start
+            least = best if least is None else np.minimum(least, best)
+        shares = np.bincount(winners, minlength=len(elements)) / self.num_perm
+        return float(abs(shares * len(elements) - 1).max(initial=0)) if len(elements) else 0.0
+
+    def _variance(self, value: float, size: int | None) -> float:
+        """Under `xor` that of the number to which the share tends, over random sets, and of the share about it."""
+        independent = value * (1 - value) / self.num_perm
+        if self.family != "xor" or size in (None, 1):
+            return independent
+        assert size is not None
+        varies = value * (1 - value) * (_concentration(size) - 1) / (size - 1)
+        return varies + (value * (1 - value) - varies) / self.num_perm
+
+
+@cache
+def _concentration(size: int) -> float:
+    """n times the mean sum of squares of the chances of n random elements under random masks.
+
+    Of k and n - k elements below the first branching each chance is half of that below; beyond MANY it varies no more.
+    """
+    found = [0.0, 1.0]
+    for n in range(2, min(size, MANY) + 1):
+        sides = sum(comb(n, k) / (2**n - 2) * found[k] for k in range(1, n))
+        found.append(sides / 2)
+    return found[-1] * min(size, MANY)
