@@ -245,3 +245,23 @@ def test_a_query_may_ask_for_more(folder: Path, capsys: pytest.CaptureFixture[st
     for wrong in ("0.4", "1.5", "nan"):
         assert main(["index", "query", "known", "b.jsonl", *REFERENCE[:2], "--threshold", wrong]) == 2
         assert "and the index finds from 0.5 on; give 0.5 to 1" in capsys.readouterr().err
+
+
+def test_a_query_finds_the_most_similar(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = [f"w{number}" for number in range(30)]
+    write("a.jsonl", [" ".join([*page, *(f"{copy}x{extra}" for extra in range(copy))]) for copy in (3, 1, 2, 0)])
+    write("b.jsonl", ["nothing like it at all", " ".join(page)])
+    with Index.create("known", backend="reference") as index:
+        index.insert([3, 1, 2, 0], [json.loads(line)["text"] for line in Path("a.jsonl").read_text().splitlines()])
+    for asked, wanted in (
+        ((), [0]),
+        (("--top", "3"), [0, 1, 2]),
+        (("--top", "9"), [0, 1, 2, 3]),
+        (("--every",), range(4)),
+    ):
+        capsys.readouterr()
+        assert main(["index", "query", "known", "b.jsonl", *REFERENCE[:2], *asked]) == 0
+        rows = told(capsys.readouterr().out)
+        assert [(row["row"], row["duplicate_of"]) for row in rows] == [(1, key) for key in wanted]
+    assert main(["index", "query", "known", "b.jsonl", *REFERENCE[:2], "--top", "0"]) == 2
+    assert "top is 0; give an integer from 1" in capsys.readouterr().err
