@@ -44,14 +44,16 @@ def occurrences(fingerprints: Fingerprints, threads: Threads) -> WeightedFingerp
 
 
 @kernel
-def _overlap(pairs, values, weight, offset, least, greatest):
+def _overlap(pairs, values, weight, offset, share, least, greatest):
+    """`share` float64 [2] is 0 and 1; LLVM would make a branch of a product with a truth value, save for AVX-512."""
     for pair in range(pairs.shape[0]):
         i, i_end = offset[pairs[pair, 0]], offset[pairs[pair, 0] + 1]
         j, j_end = offset[pairs[pair, 1]], offset[pairs[pair, 1] + 1]
         low, high = 0.0, 0.0
         while i < i_end and j < j_end:
             a, b = values[i], values[j]
-            x, y = weight[i] * (a <= b), weight[j] * (b <= a)  # no branch: a processor cannot guess which is less
+            # No branch: a processor cannot guess which is less.
+            x, y = weight[i] * share[np.uint64(a <= b)], weight[j] * share[np.uint64(b <= a)]
             low += min(x, y)
             high += max(x, y)
             i += a <= b
@@ -68,10 +70,10 @@ def weighted_overlap(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     pairs, least, greatest = np.ascontiguousarray(pairs), np.empty(len(pairs)), np.empty(len(pairs))
     values, weight = np.ascontiguousarray(rows.values), np.ascontiguousarray(rows.weight)
-    offset = np.ascontiguousarray(rows.offset)
+    offset, share = np.ascontiguousarray(rows.offset), np.array([0.0, 1.0])
     threads.map(
         lambda start, stop: _overlap(
-            pairs[start:stop], values, weight, offset, least[start:stop], greatest[start:stop]
+            pairs[start:stop], values, weight, offset, share, least[start:stop], greatest[start:stop]
         ),
         by_count(len(pairs), CHUNK_PAIRS),
     )
