@@ -83,13 +83,9 @@ def _encoding(given: object, delimiter: str) -> str | None:
     if given is None:
         return None
     try:
-        if not isinstance(given, str):
-            raise LookupError
-        name = codecs.lookup(given).name
-        plain = bytes(range(128)).decode(name) == bytes(range(128)).decode("ascii")
-    except UnicodeError:
-        plain = False
-    except (LookupError, ValueError):
+        name = codecs.lookup(given).name if isinstance(given, str) else ""
+        plain = bytes(range(128)).decode(name, "replace") == bytes(range(128)).decode("ascii")
+    except (LookupError, ValueError):  # of what is no codec, or none of text
         raise ParameterError(f"encoding is {shown(given)}; give one that Python knows, as latin-1 or cp1252") from None
     if name in ("utf-8", "utf-8-sig"):
         return None

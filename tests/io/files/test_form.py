@@ -208,6 +208,7 @@ def test_whole_texts_in_another_encoding(tmp_path: Path) -> None:
         ({"encoding": "rot13"}, "give one that Python knows"),
         ({"encoding": "nope"}, "encoding is 'nope'; give one that Python knows, as latin-1"),
         ({"encoding": 3}, "encoding is 3"),
+        ({"encoding": "\ud800"}, "give one that Python knows"),
         ({"delimiter": ";;"}, "delimiter is ';;'; give one ASCII character"),
         ({"delimiter": '"'}, "delimiter is '\"'"),
         ({"delimiter": ""}, "delimiter is ''"),

@@ -143,6 +143,7 @@ def test_files_without_rows(content: bytes, tmp_path: Path) -> None:
         (b"body,b\nx,1\n", InputError, "has no column 'text'; its columns are: body, b"),
         ("text,b\nx,1\n".encode("utf-16"), InputError, "a.csv: is UTF-16; write it as UTF-8"),
         (b"id;text\n1;x\n", InputError, "has semicolons between its columns; give delimiter=';'"),
+        (b"id;text;in EUR, net\n1;x;2\n", InputError, "has semicolons between its columns; give delimiter=';'"),
         (b"text,b,text\nx,1,y\n", InputError, "has 2 columns 'text'; rename all but one"),
         (b'text,n\nx,1\n"y\n",high\n', InputTypeError, "line 3: 'n' is 'high'; keep takes numbers, or dates as 2024"),
         (b"text,n\nx,nan\n", InputError, "line 2: 'n' is NaN"),

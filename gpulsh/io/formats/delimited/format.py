@@ -195,7 +195,7 @@ class Delimited(Streamed):
         for place in columns.places():
             name = ".".join(place)  # of what was nested once, as those call it who made columns of it
             if name not in names:
-                if (other := _other_delimiter(names)) is not None:
+                if (other := _other_delimiter(names, self.delimiter.join(names), name)) is not None:
                     raise InputError(
                         f"{file.name}: has {other} between its columns; give --delimiter {DELIMITERS[other]}"
                     )
@@ -248,11 +248,10 @@ class Delimited(Streamed):
 
     def _stray(self, records: Records) -> Stray:
         """The records with bytes that are not of the encoding, in any of their columns."""
-        content = memoryview(records.content)
-        if len(records.begin) == 0 or bytes(content[records.begin[0] : records.end[-1]]).isascii():
+        if len(records.begin) == 0 or records.content.isascii():
             return NO_STRAY
         offset = np.append(records.begin, records.end[-1])  # blank lines between records are ASCII
-        buffers = [None, pa.py_buffer(offset), pa.py_buffer(content)]
+        buffers = [None, pa.py_buffer(offset), pa.py_buffer(records.content)]
         return stray(pa.Array.from_buffers(pa.large_binary(), len(records.begin), buffers), self.encoding)
 
 
@@ -261,9 +260,12 @@ def _keys(keys: KeyColumn, values: list[str | None], records: Records, bad: Mask
         yield None if is_bad else keys.key(line, value)
 
 
-def _other_delimiter(names: Sequence[str]) -> str | None:
-    """What parts the columns of a header that was read as one column."""
-    return next((told for told, sign in SIGNS.items() if len(names) == 1 and sign in names[0]), None)
+def _other_delimiter(names: Sequence[str], header: str, wanted: str) -> str | None:
+    """What parts the columns of a header that was read as one column, or as columns that are not `wanted`."""
+    for told, sign in SIGNS.items():
+        if (len(names) == 1 and sign in header) or (sign in header and wanted in header.split(sign)):
+            return told
+    return None
 
 
 def _ambiguous(file: File, name: str, names: Sequence[str]) -> InputError:
