@@ -88,12 +88,11 @@ def run_commands(lines: list[str], shown: str | None, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize("path", MANUAL, ids=lambda path: path.stem)
 @pytest.mark.usefixtures("beside_files")
 def test_page(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names: dict[str, Any] = {}
     for block in blocks(path):
         if block.language == "python" and "title" in block.title:  # another library's: it need not be installed
             compile(block.text, path.name, "exec")
         elif block.language == "python":
-            run_python(block.text, names)
+            run_python(block.text, {})  # pasted alone: it knows no block above it
         elif block.language == "sh":  # wants a cluster, a device or a bucket
             for line in commands(block):
                 parse(line)

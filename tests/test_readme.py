@@ -1,31 +1,37 @@
-"""The README's Python runs and gives what its comments say; its commands parse, and its links lead somewhere."""
+"""The README's blocks run as they are pasted; its commands parse, and its links lead somewhere."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from typing import Any
+import subprocess
+import sys
+from pathlib import Path
 
 import click
-import pyarrow as pa
 import pytest
 
 from gpulsh.cli import group
-from tests.support.pages import README, ROOT, blocks, run_python
+from tests.support.pages import README, ROOT, Block, blocks
 
-COMMANDS = [
-    line.partition("#")[0]
-    for block in blocks(README)
-    if block.language == ""
-    for line in block.text.splitlines()
-    if line.startswith("gpulsh ")
-]
+COMMANDS = re.findall(r"\| `(gpulsh [^`]*)` \|$", README.read_text(encoding="utf-8"), flags=re.MULTILINE)
+BLOCKS = [pytest.param(block, id=block.text.split("\n")[0]) for block in blocks(README) if block.language]
 
 
-def test_python_gives_what_its_comments_say() -> None:
-    names: dict[str, Any] = {"table": pa.table({"row": [0, 1, 2]})}
-    assert sum(run_python(block.text, names) for block in blocks(README) if block.language == "python") >= 5
-    assert names["result"].filter(names["table"]).column("row").to_pylist() == [0, 1]
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_block_runs_as_pasted(block: Block, tmp_path: Path) -> None:
+    """By an interpreter or shell of its own, in an empty folder; what is shown below is what it prints."""
+    with_scripts = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    shell = {"python": [sys.executable, "-c"], "bash": ["bash", "-euc"]}[block.language]
+    command = [*shell, block.text]
+    ran = subprocess.run(command, cwd=tmp_path, env=with_scripts, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert block.shown is None or ran.stdout == block.shown
+
+
+def test_there_are_blocks_of_python_and_of_the_shell() -> None:
+    assert {block.language for block in blocks(README)} == {"python", "bash", ""}  # "": to install
 
 
 def test_links_lead_to_files_and_headings() -> None:
