@@ -10,7 +10,8 @@ before the clock starts and then a few times, of which the least counts: what ot
 clock is the processor time of all threads, in the system too. The ratio is the median over the rounds of this tree's
 time by the other's within the round.
 
-The record is written to record/<device>/<date>/NAME.json and .md.
+The record is written to record/<device>/<date>/NAME.json and .md. Numba's variables choose the processor whose
+instructions both trees compile to, as NUMBA_CPU_NAME=znver3 with NUMBA_CPU_FEATURES that hold no AVX-512.
 """
 
 from __future__ import annotations
@@ -42,11 +43,19 @@ TURNS = 3  # of the work in one interpreter, whose least counts
 ALLOWED = 1.03
 FORMATS = ("parquet", "arrow", "jsonl", "jsonl.gz")
 BUCKETS = 40_000  # pages of one template
+PAIRS = 40_000  # compared
+SHINGLED_TEXTS, REPEATS = 500, 5
 LANGUAGES = ("fr", "ru", "zh")
 SIGNED_BYTES = 6 << 20  # of the texts that are like one another in a way
 SHORT, LONG = 30, 40  # characters of a document, letters of a token
 KINDS = ("sign-short", "sign-long", *(f"sign-{language}" for language in LANGUAGES))
+SKETCHES = ("affine32", "affine61", "multiply_shift", "xor", "tabulation", "fast", "one_permutation", "c_minhash")
+SKETCHES += ("simhash", "bottom", "mod", "weighted")  # of ready sets
+SHINGLED = ("shingle", "shingle+symbols", "shingle-char")
+SIMILAR = ("jaccard", "jaccard-weighted")  # of pairs of sets
+OF_TEXTS = ("signature", "sign", "deduplicate", "index", *SKETCHES, *SHINGLED, *SIMILAR)
 CASES = ("signature", "sign", *KINDS, "deduplicate", "licences", "template", "index", *FORMATS)
+CASES += (*SKETCHES, *SHINGLED, *SIMILAR)
 
 
 def make(folder: Path, corpus: Path, scripts: Path | None) -> dict[str, Path]:
@@ -55,7 +64,7 @@ def make(folder: Path, corpus: Path, scripts: Path | None) -> dict[str, Path]:
 
     folder.mkdir(parents=True, exist_ok=True)
     table = pq.read_table(corpus, columns=["text"])
-    files = dict.fromkeys(("signature", "sign", "deduplicate", "index"), corpus)
+    files = dict.fromkeys(OF_TEXTS, corpus)
     for kind in FORMATS:
         files[kind] = path = folder / f"texts.{kind}"
         if path.exists():
@@ -132,7 +141,36 @@ def work(case: str, path: str) -> Callable[[], Any]:
             return made.query(texts.slice(0, len(texts) // 4))
 
         return index
+    if case in SHINGLED:
+        shingling = gpulsh.Shingling(unit="char" if "char" in case else "word", symbols="symbols" in case)
+        few = texts.slice(0, SHINGLED_TEXTS)  # what becomes of them stays in the cache
+        return lambda: [gpulsh.shingle(few, shingling=shingling, backend="cpu", threads=1) for _ in range(REPEATS)]
+    if case in SKETCHES or case in SIMILAR:
+        return _of_sets(case, texts)
     return lambda: gpulsh.deduplicate(texts, threshold=0.8, backend="cpu", threads=1)
+
+
+def _of_sets(case: str, texts: Any) -> Callable[[], Any]:
+    """A sketch of sets that are ready, or what pairs of them share."""
+    import gpulsh
+
+    ask: dict[str, Any] = {"backend": "cpu", "threads": 1}
+    makes = gpulsh.weigh if "weighted" in case else gpulsh.shingle
+    sets = makes(texts, **ask)
+    if case in SIMILAR:
+        pairs = np.random.default_rng(1).integers(0, len(texts), (PAIRS, 2))
+        return lambda: gpulsh.jaccard(sets, pairs, **ask)
+    sketches: dict[str, Any] = {
+        "fast": gpulsh.FastSimilarity(),
+        "one_permutation": gpulsh.OnePermutation(),
+        "c_minhash": gpulsh.CMinHash(),
+        "simhash": gpulsh.SimHash(bits=384),
+        "bottom": gpulsh.BottomS(size=128),
+        "mod": gpulsh.ModM(modulus=16),
+        "weighted": gpulsh.WeightedMinHash(),
+    }
+    sketch = sketches[case] if case in sketches else gpulsh.MinHash(family=case)  # type: ignore[arg-type]
+    return lambda: sketch(sets, **ask)
 
 
 def _sign(texts: Any) -> Callable[[], Any]:
@@ -191,6 +229,14 @@ def _row(case: str, rounds: list[dict[str, dict[str, float]]]) -> dict[str, Any]
     return row | {"ratio": round(ratio, 3), "wall ratio": round(wall, 3), "met": ratio <= ALLOWED}
 
 
+def _compiled_to() -> str:
+    """What a record says where Numba compiles for another processor than the machine's."""
+    if not (name := os.environ.get("NUMBA_CPU_NAME")):
+        return ""
+    widest = "AVX-512" if "+avx512f" in os.environ.get("NUMBA_CPU_FEATURES", "+avx512f") else "AVX2"
+    return f"Both trees compile to {name}, of which {widest} is the widest.\n"
+
+
 def main() -> None:
     from benchmarks import machine
     from benchmarks.record import FOLDER, table
@@ -231,8 +277,8 @@ def main() -> None:
             f"# {described['cpu']}, {described['cores']} cores, {today}: this tree beside {commit}\n\n"
             f"`python -m benchmarks.paired OTHER_TREE CORPUS FOLDER --rounds {given.rounds} --cases {','.join(cases)}`,"
             f" commit {described['commit']},\nPython {described['python']}, {versions}. Load before:"
-            f" {described['load_before']}.\nProcessor seconds, the least of {TURNS} in each interpreter; ratios are"
-            f" medians over {given.rounds} paired rounds, met up to {ALLOWED}.\n\n{shown}\n"
+            f" {described['load_before']}.\n{_compiled_to()}Processor seconds, the least of {TURNS} an interpreter;"
+            f" ratios are medians over {given.rounds} paired rounds, met up to {ALLOWED}.\n\n{shown}\n"
         )
     if not all(row["met"] for row in rows):
         raise SystemExit(1)
