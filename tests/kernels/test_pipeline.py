@@ -31,8 +31,11 @@ def selected(cuda: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cud
     """`backend="cuda"` takes the backend under test; other names what they always take."""
     from gpulsh.run import memory
     from gpulsh.run.engines import engines
+    from gpulsh.sketch.sets import given, minhash
+    from gpulsh.text import sets
 
-    for module in (banding, b_bit, collisions, similarity, samples, set_sketch, reading, memory, engines, index):
+    sketches = b_bit, given, minhash, samples, set_sketch
+    for module in (banding, collisions, similarity, *sketches, sets, reading, memory, engines, index):
         monkeypatch.setattr(module, "select_backend", selecting(cuda))
     yield cuda
 
@@ -188,3 +191,19 @@ def test_packed_signatures(selected: CudaBackend, bits: int) -> None:
     np.testing.assert_array_equal(selected.asnumpy(found.values), wanted.values)
     estimates = sketch.estimate(found, pairs, backend="cuda")
     np.testing.assert_array_equal(selected.asnumpy(estimates), sketch.estimate(wanted, pairs, backend="reference"))
+
+
+def test_sets_of_any_items(selected: CudaBackend) -> None:
+    sets = [range(40), range(20, 60), [], ["a"] * 0, range(60, 64)]
+    found, wanted = (gpulsh.fingerprint(sets, backend=name) for name in ("cuda", "reference"))  # type: ignore[arg-type]
+    for name in ("values", "offset"):
+        np.testing.assert_array_equal(selected.asnumpy(getattr(found, name)), getattr(wanted, name))
+    sketch = gpulsh.MinHash(num_perm=64)
+    np.testing.assert_array_equal(sketch.epsilon(found, backend="cuda"), sketch.epsilon(wanted, backend="reference"))
+    signatures = selected.asnumpy(sketch(found, backend="cuda").values)
+    np.testing.assert_array_equal(signatures, sketch(wanted, backend="reference").values)
+    plain = gpulsh.Fingerprints(selected.asarray(np.arange(8, dtype=np.uint64)), selected.asarray(np.array([0, 4, 8])))
+    with pytest.raises(gpulsh.ParameterError, match=r"give gpulsh.fingerprint\(sets\)"):
+        sketch(plain, backend="cuda")
+    given = gpulsh.minima(sets, np.arange(128).reshape(64, 2), backend="cuda")
+    assert selected.asnumpy(given.values)[1].tolist() == [40, 41]
