@@ -85,17 +85,30 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"values": ARRAY, "weight": np.ones(2), "offset": np.array([0, 1, 2])},
     ),
     "Signatures": (gpulsh.Signatures, {"values": np.zeros((2, 2), np.uint32)}),
+    "PackedSignatures": (gpulsh.PackedSignatures, {"values": np.zeros((2, 1), np.uint64)}),
+    "BitSignatures": (gpulsh.BitSignatures, {"values": np.zeros((2, 1), np.uint64)}),
+    "BandDigests": (gpulsh.BandDigests, {"values": np.zeros((2, 2), np.uint64)}),
+    "Samples": (gpulsh.Samples, {"values": ARRAY, "offset": OFFSET}),
+    "cosine": (gpulsh.cosine, {"fingerprints": PRINTS, "pairs": PAIRS, **ON}),
+    "sample": (gpulsh.sample, {"texts": TEXTS, **ON}),
     **{kind.__name__: (kind, {}) for kind in (gpulsh.MinHash, gpulsh.OnePermutation, gpulsh.BBit, gpulsh.BottomS)},
     **{kind.__name__: (kind, {}) for kind in (gpulsh.ModM, gpulsh.SimHash, gpulsh.HammingTables, gpulsh.Supershingles)},
     **{kind.__name__: (kind, {}) for kind in (gpulsh.Shingling, gpulsh.Folding)},
     **{kind.__name__: (kind, {"bands": 2, "rows": 2}) for kind in (gpulsh.Banding, gpulsh.BitSampling, gpulsh.SCurve)},
     "EarthMover": (gpulsh.EarthMover, {"distances": LINE}),
+    **{kind.__name__: (kind, {}) for kind in (gpulsh.CMinHash, gpulsh.FastSimilarity, gpulsh.Hyperplanes)},
+    **{kind.__name__: (kind, {}) for kind in (gpulsh.WeightedMinHash, gpulsh.KleinbergTardos)},
     **{f"{type(one).__name__}()": (one, {**given, **ON}) for one, given, _ in SKETCHES},
     **{f"{type(one).__name__}.estimate": (one.estimate, {**made, "pairs": PAIRS, **ON}) for one, _, made in SKETCHES},
     **{f"{type(one).__name__}.standard_deviation": (one.standard_deviation, {"value": 0.5}) for one, *_ in SKETCHES},
     **{f"{type(one).__name__}.from_texts": (one.from_texts, {"texts": TEXTS, **ON}) for one, *_ in SKETCHES[:5]},
 }
 ELSEWHERE = ("backend", "threads")  # of every call alike, and tried with one
+
+
+def test_every_public_callable_is_tried() -> None:
+    public = {name for name in gpulsh.__all__ if callable(getattr(gpulsh, name)) and not name.endswith("Error")}
+    assert public <= {*CALLS, "Decision"}  # which nobody makes but `deduplicate`
 
 
 @pytest.mark.parametrize("name", CALLS)

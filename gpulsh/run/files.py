@@ -282,7 +282,7 @@ def deduplicate_files(
             )
     own_secret = chosen_secret(secret)
     parse_memory(memory)
-    check_engine(engine, address, backend, threads, devices)
+    threads = check_engine(engine, address, backend, threads, devices)
     if dry_run:
         _refuse_dry(folders, engine, [*given, *guarded])
     folding = normalizing(folding, normalize)

@@ -13,7 +13,7 @@ from gpulsh.arrays import Fingerprints, Numbers, TextBatch
 from gpulsh.backends.select import BackendName, select_backend
 from gpulsh.display import html_table
 from gpulsh.errors import ParameterError
-from gpulsh.params import Folding, Shingling, check_integer, text_reading
+from gpulsh.params import Folding, Shingling, check_integer, shown, text_reading
 from gpulsh.text.shingling import shingle
 from gpulsh.theory import checked_threshold
 from gpulsh.tuning.brute_force import Spread, brute_force
@@ -141,7 +141,7 @@ def sample(
     [4950, 50]
     """
     if not isinstance(thresholds, Sequence) or not thresholds:
-        raise ParameterError(f"thresholds is {thresholds!r}; give a list of numbers, not empty")
+        raise ParameterError(f"thresholds is {shown(thresholds)}; give a list of numbers, not empty")
     limits = sorted({checked_threshold(threshold) for threshold in thresholds})
     examples = check_integer("examples", examples, 0, DEFAULT)
     ops = select_backend(backend, threads=threads)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 import pyarrow as pa
@@ -76,6 +77,7 @@ def test_one_thread_starts_no_other(corpus: Path, more: list[str]) -> None:
     code = """
 import os, threading
 from pathlib import Path
+from typing import Any
 def start(thread):
     raise RuntimeError("can't start new thread")
 threading.Thread.start = start
@@ -375,3 +377,31 @@ def test_info(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "reference   works" in text
     assert "numpy" in text
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_what_a_library_makes_of_a_signal_is_the_signal(number: signal.Signals) -> None:
+    """A library in C that is being imported may end in an ImportError, which names no cause."""
+    code = f"""
+import os, signal
+signal.signal({int(number)}, signal.{"default_int_handler" if number == signal.SIGINT else "SIG_DFL"})
+import gpulsh.cli.info
+from gpulsh.cli.ending import ended_cleanly
+from gpulsh.cli import main
+import click
+
+@click.command()
+def info():
+    with ended_cleanly():
+        try:
+            os.kill(os.getpid(), {int(number)})
+        except BaseException:
+            pass
+        raise ImportError("it failed to import")
+
+gpulsh.cli.info.info = info
+raise SystemExit(main(["info"]))
+"""
+    how: dict[str, Any] = {"capture_output": True, "text": True, "env": environment()}
+    ended = subprocess.run([sys.executable, "-c", code], check=False, **how)
+    assert (ended.returncode, ended.stderr.splitlines()) == (SIGNALS[number][0], [SIGNALS[number][1]])

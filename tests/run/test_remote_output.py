@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -196,3 +197,21 @@ def test_what_is_refused_before_work_begins(lake: Any, inputs: Path, tmp_path: P
     with pytest.raises(ParameterError, match="give work, a folder that all nodes see"):
         run(inputs, engine="ray")
     assert not there(lake)
+
+
+SHAPES: list[Any] = [None, 1, "x", [], {}, [1], [{}], [["a"]], {"a": 1}, True]
+
+
+@pytest.mark.parametrize("mark", ["_unfinished.json", "report.json"])
+@pytest.mark.parametrize("name", ["outputs", "replaced", "made", "work", "job", "funnel"])
+def test_a_mark_of_a_wrong_shape_is_no_defect_of_ours(mark: str, name: str, lake: Any, inputs: Path) -> None:
+    whole = {"gpulsh": "x", "made": True, "outputs": ["report.json"], "replaced": [], "work": str(inputs.parent / "w")}
+    for shape in SHAPES:
+        every: list[dict[str, str]] = [{}, {"overwrite": ""}, {"work": str(inputs.parent / "w")}]
+        for options in every:
+            lake.pipe_file(f"/lake/out/{mark}", json.dumps({**whole, name: shape}).encode())
+            flags = {"overwrite": "overwrite" in options, "resume": "work" in options}
+            with suppress(OutputError), RemoteFolder(URL, options.get("work"), **flags):
+                raise OutputError("it ends here")
+            for path in lake.find("/lake/out"):
+                lake.rm_file(path)

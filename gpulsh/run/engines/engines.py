@@ -46,7 +46,7 @@ class Engine(Protocol):
 
 def check_engine(
     engine: str, address: str | None, backend: BackendName, threads: int | None, devices: Sequence[int] | None
-) -> None:
+) -> int | None:
     """Raises ParameterError for what no engine can do, BackendError where Ray is asked for but not installed.
 
     Loads neither Ray nor a backend: a finished run needs none.
@@ -60,7 +60,7 @@ def check_engine(
         raise BackendError(f"engine 'ray' was asked for and Ray is not installed; {install('ray')}")
     if engine != "ray" and address is not None:
         raise ParameterError(f"address is that of a Ray cluster and engine is {engine!r}; give --engine ray with it")
-    check_backend(backend, threads, devices)
+    return check_backend(backend, threads, devices)
 
 
 def open_engine(

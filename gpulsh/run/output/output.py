@@ -339,10 +339,10 @@ def is_marked(report: Path) -> bool:
     return MARK in read_report(report)
 
 
-def listed_in(content: Facts) -> set[str]:
-    """The results that a report lists."""
-    outputs = content.get("outputs", []) if MARK in content else []
-    return {name for name in outputs if isinstance(name, str)}
+def listed_in(content: Facts, name: str = "outputs") -> set[str]:
+    """The results that a report, or another mark of gpulsh's, lists; none where it is damaged."""
+    found = content.get(name) if MARK in content else None
+    return {each for each in found if isinstance(each, str)} if isinstance(found, list) else set()
 
 
 def read_report(report: Path) -> dict[str, Any]:

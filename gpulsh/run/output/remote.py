@@ -69,7 +69,7 @@ class RemoteFolder:
         claim = self._there.read(UNFINISHED) if UNFINISHED in there else {}
         self._report = self._there.read(REPORT) if REPORT in there else {}
         own = {UNFINISHED} if is_ours(claim) else set()
-        known = own | listed_in(self._report) | listed_in(claim) | {*claim.get("replaced", [])}
+        known = own | listed_in(self._report) | listed_in(claim) | listed_in(claim, "replaced")
         self._refuse(there, known, claim)
         self._replaced = (there & known) - own
         self._made = self._made or (self._resume and claim.get("made") is True)

@@ -20,6 +20,7 @@ from gpulsh.io.formats.endings import format_of
 from gpulsh.io.formats.jsonl import array
 from gpulsh.io.formats.jsonl.array import split_elements
 from gpulsh.io.limits import Limit
+from gpulsh.run.files import deduplicate_files
 from tests.support.runs import run
 
 PAGES = [" ".join(random.Random(number).choices([f"w{i}" for i in range(90)], k=12)) for number in range(6)]
@@ -122,3 +123,30 @@ def test_an_element_that_the_budget_does_not_allow(tmp_path: Path, monkeypatch: 
     (tmp_path / "a.json").write_text(f"[{text}")
     with pytest.raises(DamagedInputError, match="does not end"):
         texts(4000)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+@pytest.mark.parametrize("options", [{}, {"format": "jsonl"}, {"format": "parquet"}, {"id_column": "n"}], ids=str)
+def test_an_integer_of_thousands_of_digits(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+    digits = "7" * 5000
+    lines = [f'{{"text": "one text", "n": {digits}}}', f'{{"text": "one text", "n": [-{digits}]}}']
+    (tmp_path / name).write_text("\n".join(lines) if name == "a.jsonl" else f"[{', '.join(lines)}]")
+    result = deduplicate_files(tmp_path / name, tmp_path / "out", backend="reference", **options)
+    assert result.funnel["dropped"] == 1
+    (written,) = (path for path in (tmp_path / "out/data").iterdir() if path.is_file())
+    if options.get("format") == "parquet":
+        assert pq.read_table(written)["n"].to_pylist() == [f'"{digits}"']
+    else:
+        assert digits in written.read_text()
+    if options.get("id_column"):
+        ids = pq.read_table(tmp_path / "out/duplicates.parquet")
+        assert [ids[name].to_pylist() for name in ("id", "duplicate_of_id")] == [[f'["-{digits}"]'], [f'"{digits}"']]
+    with pytest.raises(InputError, match="'n' is a number; give a string or null"):
+        deduplicate_files(tmp_path / name, tmp_path / "again", backend="reference", text_column="n")
+
+
+def test_fields_of_what_python_alone_can_parse_are_written(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "one text", "n": NaN, "m": 5}\n{"text": "two more"}\n')
+    deduplicate_files(tmp_path / "a.jsonl", tmp_path / "out", backend="reference", format="parquet")
+    (one, two) = pq.read_table(tmp_path / "out/data/a.parquet").to_pylist()
+    assert one["m"] == 5 and one["n"] != one["n"] and two == {"text": "two more", "n": None, "m": None}

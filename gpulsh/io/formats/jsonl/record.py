@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from gpulsh.errors import DamagedInputError, InputTypeError
@@ -29,6 +30,7 @@ JSON_NAMES = {
     bool: "a boolean",
     int: "a number",
     float: "a number",
+    Decimal: "a number",
 }
 
 Record = dict[str, Any]  # an object as it is parsed
@@ -64,7 +66,8 @@ def parsed(file: File, number: int, line: Line, limit: Limit | None = None, held
 def whole_record(file: File, number: int, line: Line, limit: Limit | None, parsing: Parse) -> Record:
     """The line's object with all strings, of which the long ones of a large one are bytes."""
     if len(line) <= LARGE_LINE:
-        return parsing(file, number, content_of(number, line))
+        found = parsing(file, number, content_of(number, line))
+        return dict(found) if isinstance(found, Lenient) else found
     large = _large(file, number, line, limit, 0)
     found = {name: large.restored(value) for name, value in parsing(file, number, large.short).items()}
     return {name: b"".join(of.pieces()) if isinstance(of, LongString) else of for name, of in found.items()}
@@ -150,7 +153,20 @@ def _too_deep(file: File, number: int, what: str = "") -> DamagedInputError:
 
 
 def _loaded(content: Line) -> Any:
-    return json.loads(content.decode("utf-8", "replace"))
+    text = content.decode("utf-8", "replace")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # an integer of more digits than Python converts
+        return json.loads(text, parse_int=_integer)
+
+
+def _integer(digits: str) -> int | Decimal:
+    try:
+        return int(digits)
+    except ValueError:
+        return Decimal(digits)
 
 
 def exact_value(file: File, record: Record, column: str, number: int, line: Line) -> object:
@@ -175,7 +191,7 @@ def id_value(file: File, record: Record, column: str, number: int, line: Line) -
         if isinstance(value, str):
             value.encode()
         elif isinstance(value, (dict, list)):
-            json.dumps(value)
+            json.dumps(value, default=str)
     except UnicodeEncodeError as error:
         raise DamagedInputError(
             f"{file.name}: {file.unit} {number}: {column!r} holds half of a surrogate pair; give text that"
