@@ -1,4 +1,4 @@
-"""`gpulsh.fingerprint`: the fingerprints of sets that are no texts, such as customers' items."""
+"""`gpulsh.fingerprint`: the fingerprints of sets that are not text, such as the items of customers."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _of_python(sets: Iterable[object]) -> tuple[pa.Array, Numbers]:
         except OverflowError:
             return pa.array([item & (1 << 64) - 1 for item in flat], pa.uint64()), offset
     except (pa.ArrowException, UnicodeError) as error:
-        raise InputTypeError(f"sets holds an item that is no text: {error}; {ALLOWED}") from error
+        raise InputTypeError(f"sets holds an item that is not valid: {error}; {ALLOWED}") from error
 
 
 def _row(number: int, row: Any) -> list[Any]:

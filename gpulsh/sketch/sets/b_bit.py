@@ -29,9 +29,9 @@ class BBit(TextSketch[PackedSignatures]):
     Two values that differ have the same bits with probability 2^-bits, which the estimate takes into account. In the
     room of uint32 signatures there are 32 / bits times as many values, which err less. The bits of a value v at place i
     are the lowest of NOT mix64(NOT v * key(STREAM_BITS, i)), as `gpulsh.backends.protocol` defines both. (Scheme 1 took
-    the lowest bits of v. Those of a product depend on those of the fingerprint alone, so that two short documents
-    agreed in all places or in none.) `seed` is that of the MinHash that `from_texts` makes. A row of all ones belongs
-    to an empty document; of another the chance to have one is 2^-(bits * num_perm).
+    the lowest bits of v, which depend on those of the fingerprint alone. So two short documents agreed in all places or
+    in none.) `seed` is that of the MinHash that `from_texts` makes. A row of all ones belongs to an empty document; of
+    another the chance to have one is 2^-(bits * num_perm).
     Source: Li, Koenig 2010, *b-Bit minwise hashing*, for documents small beside the universe.
     Raises ParameterError for other `bits`, `num_perm` outside 1 to 65,536 and `seed` outside 0 to 2^64 - 1.
 

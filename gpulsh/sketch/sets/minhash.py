@@ -38,10 +38,9 @@ class MinHash(SetSketch):
     random ones are with a probability of 2^-61.
 
     Masks keep a set's binary trie: under `xor` an element is the minimum with probability 2^-(the branchings on its way
-    from the root), not 1 / |set|. So of given sets the share of equal values tends to another number than their
-    similarity, as do the shares that `Banding` and `SCurve` go by: bands of two documents meet by that number, too.
-    Over random sets the share is unbiased, and `.standard_deviation(value, size)` includes how it then varies; it does
-    not vanish however long the signature is.
+    from the root), not 1 / |set|. So the estimate of two given sets tends to another number than their similarity, and
+    their bands meet by that number, not by the `SCurve` of their similarity. Over random sets the estimate is unbiased.
+    `.standard_deviation(value, size)` includes how that number varies; longer signatures do not make it smaller.
 
     No other family shows a relative error beyond chance for random numbers, which fingerprints stand for; for numbers
     in arithmetic progression `affine32`, `affine61` and `multiply_shift` do, and `tabulation` hardly (by the record
@@ -55,7 +54,7 @@ class MinHash(SetSketch):
     >>> signatures.shape, bool((signatures[0] == signatures[1]).all())
     ((2, 128), True)
 
-    Sets that are no texts come by `gpulsh.fingerprint`:
+    `gpulsh.fingerprint` takes sets that are not text:
 
     >>> from gpulsh.text.sets import fingerprint
     >>> baskets = fingerprint([range(80), range(20, 100), range(100, 180)], backend="cpu")

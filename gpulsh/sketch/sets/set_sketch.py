@@ -36,10 +36,11 @@ class SetSketch(TextSketch[Signatures], SignatureSketch):
     ) -> Signatures:
         """Signatures [n, num_perm] of Fingerprints of n rows; all ones where the document is empty.
 
-        Fingerprints are taken for random numbers, as those of `gpulsh.shingle` and `gpulsh.fingerprint` are. Raises
-        ParameterError where it is given anything else, or numbers that cannot be random in the half that the sketch
-        reads: where of the first 1,024 values half have the upper, or lower, 32 bits of another. Of random ones fewer
-        than one call in 10^14 is refused. A single value is known by 16 bits alone: 7 is refused, and 70,000 is not.
+        Fingerprints are taken for random numbers, as those of `gpulsh.shingle` and `gpulsh.fingerprint` are. Plain
+        numbers are refused where the sketch reads a half of each: where the first 1,024 values have at most half as
+        many distinct halves as distinct values. Two values are refused where both halves are 0. One value is refused
+        if it is below 2^16, or a multiple of 2^48 where lower halves are read: 7 is refused, and 70,000 is not. Random
+        values are refused in less than one call in 10^14. Raises ParameterError for these, and for any other object.
         """
         check_type("fingerprints", fingerprints, Fingerprints)
         check_mixed(fingerprints, self.functions)
