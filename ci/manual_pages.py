@@ -16,9 +16,11 @@ import click
 
 import gpulsh
 from gpulsh.cli import group
+from gpulsh.cli.sections import SectionedCommand
 
 TUTORIAL = Path(__file__).parents[1] / "examples/tutorial.ipynb"
 PLAIN = re.compile(r"^(\s{2,}\S|\S.*\S {2,}\S|[=-]{3,})", re.MULTILINE)  # a table or a list of fields
+ESCAPED = re.compile(r"[<>&*_\[\]`|\\]")
 MARKS = re.compile(r"(?:[\[<_]|^>)(?=[^`]*(?:`[^`]*`[^`]*)*\Z)", re.MULTILINE)  # of Markdown, outside of `code`
 
 
@@ -33,7 +35,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 def options_page() -> str:
     """Every option of every command, as `--help` tells it."""
-    return "\n".join(["# Options", "", "As `gpulsh COMMAND --help` prints them.", *_commands(group, "gpulsh")])
+    return "\n".join(["# Options", "", "`gpulsh COMMAND --help` prints them, too.", *_commands(group, "gpulsh")]) + "\n"
 
 
 def _commands(of: click.Group, path: str) -> Iterator[str]:
@@ -44,8 +46,23 @@ def _commands(of: click.Group, path: str) -> Iterator[str]:
         if isinstance(command, click.Group):
             yield from _commands(command, f"{path} {name}")
             continue
-        own = click.Context(command, info_name=f"{path} {name}", terminal_width=100)
-        yield f"\n## {path} {name}\n\n```text\n{command.get_help(own)}\n```"
+        own = click.Context(command, info_name=f"{path} {name}")
+        yield f"\n## {path} {name}\n\n`{' '.join([path, name, *command.collect_usage_pieces(own)])}`\n"
+        yield _prose(command)
+        sectioned = isinstance(command, SectionedCommand)
+        records = [option.get_help_record(own) for option in command.get_params(own)]
+        sections = command.options_by_section(own) if sectioned else {"Options": [row for row in records if row]}
+        for heading, rows in sections.items():
+            yield f"\n**{heading}**\n"
+            for option, meaning in rows:
+                yield f"`{option}`\n:   {ESCAPED.sub(_escape, meaning)}\n"
+        if sectioned:
+            examples = "\n".join(f"# {meaning}\n{line}" for line, meaning in command.examples.items())
+            yield f"**Examples**\n\n```bash\n{examples}\n```"
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"&#{ord(found[0])};"
 
 
 def api_page() -> str:
@@ -92,7 +109,8 @@ def _signature(value: Any) -> str:
 def _prose(value: Any) -> str:
     """A docstring as Markdown: examples and what stands in columns as they are, the rest as paragraphs."""
     parts = []
-    for part in re.split(r"\n{2,}", inspect.getdoc(value) or ""):
+    text = inspect.cleandoc(value.help or "") if isinstance(value, click.Command) else inspect.getdoc(value)
+    for part in re.split(r"\n{2,}", text or ""):
         if part.startswith(">>>"):
             parts.append(f"```pycon\n{part}\n```")
         elif PLAIN.search(part):

@@ -127,9 +127,9 @@ def test_the_manual_has_every_option(made: dict[str, Any]) -> None:
                 assert found is not None
                 check(found, f"{path} {name}")
             return
-        (section,) = re.findall(rf"^## {path}\n\n```text\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+        (section,) = re.findall(rf"^## {path}\n(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL)
         for option in command.params:
-            assert not isinstance(option, click.Option) or f"  {', '.join(option.opts)}" in section, option.opts
+            assert not isinstance(option, click.Option) or f"\n`{', '.join(option.opts)}" in section, option.opts
 
     check(group, "gpulsh")
 

@@ -41,8 +41,8 @@ class SectionedCommand(click.Command):
         super().__init__(*args, **attributes)
         self.sections, self.examples = sections, examples
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each section under its heading."""
+    def options_by_section(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+        """The options below each heading: how each is written, and what it does."""
         rows: dict[str, list[tuple[str, str]]] = {}
         heading = OTHER
         for option in self.get_params(ctx):
@@ -50,9 +50,13 @@ class SectionedCommand(click.Command):
             row = option.get_help_record(ctx) if isinstance(option, click.Option) else None
             if row is not None:
                 rows.setdefault(heading, []).append(row)
-        for heading, of_section in rows.items():
+        return rows
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each section under its heading."""
+        for heading, rows in self.options_by_section(ctx).items():
             with formatter.section(heading):
-                formatter.write_dl(of_section)
+                formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples, each below what it does; a command line is never wrapped."""

@@ -50,15 +50,19 @@ def plot(study: Study, path: str | os.PathLike[str]) -> None:
     pairs.set_ylabel(f"pairs of {study.sample:,} documents that share a shingle")
     meet = pairs.twinx()
     similarity = np.linspace(0, 1, 401)
-    for banding in study.bandings:
-        best = banding == study.recommended
-        color, name = (CURVE, f"{banding.bands} bands of {banding.rows} rows") if best else (OTHERS, None)
-        line = meet.plot(similarity, banding.curve.probability(similarity), color=color, linewidth=2 if best else 0.7)
-        line[0].set_label(name or f"_{banding.bands}")
+    for banding, height in zip(study.bandings, np.linspace(0.9, 0.1, len(study.bandings)), strict=True):
+        name, curve = f"{banding.bands} bands of {banding.rows} rows", banding.curve
+        if banding == study.recommended:
+            meet.plot(similarity, curve.probability(similarity), color=CURVE, linewidth=2, label=f"{name}, recommended")
+            continue
+        meet.plot(similarity, curve.probability(similarity), color=OTHERS, linewidth=0.7, label=f"_{name}")
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        place = float(curve.similarity_at(height)), height  # each on its own curve, none beside another
+        meet.text(*place, f"{banding.bands} x {banding.rows}", fontsize=7, ha="center", va="center", bbox=box)
     meet.axvline(study.threshold, color="black", linewidth=1, linestyle=":", label=f"threshold {study.threshold:g}")
     meet.set_ylim(0, 1.02)
     meet.set_ylabel("probability to become candidates")
-    meet.legend(loc="center left")
+    figure.legend(loc="outside upper center", ncols=3, title="grey: other bandings, bands x rows")
     _write(figure, path)
 
 

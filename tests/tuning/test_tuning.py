@@ -317,6 +317,15 @@ def test_the_commands_show_what_the_functions_find(
         sample.read_pairs("nothing", 0.5)
 
 
+def test_each_curve_of_a_study_has_its_name(tmp_path: Path) -> None:
+    studied = gpulsh.study(TEXTS, threshold=THRESHOLD, shingling=SHINGLING, backend="cpu")
+    studied.plot(tmp_path / "study.svg")
+    drawn, best = (tmp_path / "study.svg").read_text(), studied.recommended
+    assert f"<!-- {best.bands} bands of {best.rows} rows, recommended -->" in drawn and len(studied.bandings) > 3
+    for banding in studied.bandings:
+        assert banding == best or f"<!-- {banding.bands} x {banding.rows} -->" in drawn
+
+
 def test_without_matplotlib_the_message_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr("gpulsh.tuning.picture.find_spec", lambda name: None if name == "matplotlib" else find(name))
